@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.bookings import booked_at
-from backfill.core.order import DYNAMIC, FCFS, score
-from backfill.core.places import BLOCK as PLACES
-from backfill.core.profile import BLOCK, FUTURE, PAST
-from backfill.core.promises import NO_TIME
+from backfill.core.place.shapes import BLOCK as NODES
+from backfill.core.place.shapes import MANY
+from backfill.core.plan.bookings import booked_at
+from backfill.core.plan.profile import BLOCK, FUTURE, PAST
+from backfill.core.plan.promises import NO_TIME
+from backfill.core.queue.order import DYNAMIC, FCFS, score
+from backfill.core.queue.places import BLOCK as PLACES
 from backfill.core.runs import RUNNING
-from backfill.core.shapes import BLOCK as NODES
-from backfill.core.shapes import MANY
 
 
 def check(state: Any, overbooked: bool = False) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from backfill.compiler.view import View
 from backfill.core.journal import DECIDE
 from backfill.core.loop import decide_once, take_in
 from backfill.core.policy import Policy
 from backfill.core.transitions import do_again
-from backfill.core.view import View
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Workload
 from backfill.worlds.options import Options

@@ -8,7 +8,7 @@ import pytest
 from numba.core.event import install_recorder
 
 import backfill as bf
-from backfill import jit
+from backfill.compiler import jit
 from backfill.loading import choose, is_kept, load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.spec import RunSpec

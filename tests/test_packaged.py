@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from backfill.daemon.config import Config
 from backfill.loading import load
 from backfill.model.errors import UsageError
 from backfill.packaged import packaged
-from backfill.queue.config import Config
 
 POLICY = """
 import backfill as bf

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill.queue import client
+from backfill.client import client
 from tests.patience import PATIENCE_S
 
 WORKFLOW = Path(__file__).parents[1] / ".github" / "workflows" / "systems.yml"

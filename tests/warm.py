@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 
-from backfill.core import future, profile, shadow
-from backfill.core.far import address_of
-from backfill.core.kernel import Apart
+from backfill.compiler.far import address_of
+from backfill.compiler.kernel import Apart
+from backfill.core.plan import plan as future
+from backfill.core.plan import profile, shadow
 from backfill.policies import TABLE, get
 
 
@@ -28,7 +29,7 @@ def compile_plans() -> None:
 def compile_far_calls() -> None:
     """What announced windows and a file of events need, which is called by address."""
     from backfill.core.acts import do_act
-    from backfill.core.planned import book_start, fits, hold_place
+    from backfill.core.plan.planned import book_start, fits, hold_place
     from backfill.core.transitions import do_again
 
     do_again.load()  # which planners of the live queue call

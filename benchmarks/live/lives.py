@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.planner import Planner
-from backfill.queue.rewind import load, save
+from backfill.worlds.aside import load, save
+from backfill.worlds.live import Planner
 
 SECOND = 1_000_000
 CPUS = 64

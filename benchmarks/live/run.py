@@ -25,11 +25,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import feed, processes
+from backfill.answers.questions import answer as answer_question
+from backfill.queue import feed
 from backfill.queue.book import Event, Job
-from backfill.queue.planner import Planner, answer
-from backfill.queue.questions import answer as answer_question
 from backfill.queue.store import Store
+from backfill.system import processes
+from backfill.worlds.live import Planner, answer
 
 SAVED = Path(__file__).parent / "results.json"
 BACKFILL = [sys.executable, "-m", "backfill"]

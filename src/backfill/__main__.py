@@ -6,7 +6,7 @@ import sys
 if __name__ == "__main__" and sys.path and not sys.flags.safe_path and os.path.isdir(sys.path[0] or "."):
     del sys.path[0]  # `python -m backfill` puts the working folder there, and a json.py of a user is not ours
 
-from backfill.queue.options import VERBS
+from backfill.client.options import VERBS
 
 
 def main() -> int:
@@ -16,7 +16,7 @@ def main() -> int:
             stream.reconfigure(errors="replace")
     words = sys.argv[1:]
     if words and words[0] in VERBS:
-        from backfill.queue.client import main as queue
+        from backfill.client.client import main as queue
 
         return queue(words)
     from backfill.cli import main as others

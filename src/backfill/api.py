@@ -17,9 +17,9 @@ from backfill.analysis.metrics import Metrics, Trim, kept, metrics
 from backfill.analysis.promises import Change, history, kept_metrics, promise_metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
-from backfill.core.explain import NOT_YOURS
-from backfill.core.order import FCFS
+from backfill.compiler.explain import NOT_YOURS
 from backfill.core.policy import Policy, json_value
+from backfill.core.queue.order import FCFS
 from backfill.model import frames, notebook
 from backfill.model.errors import BackfillError, PolicyError, UsageError, at, wrong_type
 from backfill.model.events import Events, events_of

@@ -21,9 +21,9 @@ from typing import Any
 
 import numba
 
-from backfill import jit
+from backfill.compiler import jit
+from backfill.compiler.kept import Kept
 from backfill.core.policy import ANSWERS, Policy
-from backfill.kept import Kept
 from backfill.model.errors import BackfillError, BadArgument, PolicyError, UsageError, at
 from backfill.packaged import resolved
 from backfill.policies import get

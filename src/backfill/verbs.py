@@ -19,15 +19,15 @@ and returns nothing; jobs are numbers, and -1 is no job. Anything else that it w
 goes under `@kernel()`. The fields, the verbs and longer examples are in docs/reference/policies.md.
 """
 
-from backfill.core.future import earliest_start, fits_now, rebuild, settle
-from backfill.core.kernel import kernel
-from backfill.core.order import rounded
-from backfill.core.profile import FUTURE
-from backfill.core.promises import NO_TIME
-from backfill.core.queue import arrange_by, candidate, following, head, is_first, rewind
+from backfill.compiler.kernel import kernel
+from backfill.core.plan.plan import earliest_start, fits_now, rebuild, settle
+from backfill.core.plan.profile import FUTURE
+from backfill.core.plan.promises import NO_TIME
+from backfill.core.plan.shadow import place_beside, shadow_from, shadow_time, use_extra
+from backfill.core.queue.order import rounded
+from backfill.core.queue.walk import arrange_by, candidate, following, head, is_first, rewind
 from backfill.core.random import pick
 from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
-from backfill.core.shadow import place_beside, shadow_from, shadow_time, use_extra
 from backfill.core.verbs import (
     BACKFILL,
     FIT,

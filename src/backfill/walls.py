@@ -2,7 +2,7 @@
 
 The pass and every function of its user that it hands the state to are walked once. A value is followed from the state
 through names, slices, tuples, arguments and results; what is lost on the way (in a list, in an attribute) is caught
-when it happens, by the types of compiled code and by the read-only arrays of plain Python (core/view.py).
+when it happens, by the types of compiled code and by the read-only arrays of plain Python (compiler/view.py).
 """
 
 import ast
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from backfill.core.explain import NOT_YOURS, is_users, no_field
+from backfill.compiler.explain import NOT_YOURS, is_users, no_field
+from backfill.compiler.view import FIELDS, READABLE
 from backfill.core.policy import Policy
-from backfill.core.view import FIELDS, READABLE
 from backfill.model.errors import PolicyError, at
 
 IN_PLACE = {"byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort"}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from backfill.core.loop import decide_once
-from backfill.core.promises import NO_TIME
+from backfill.core.plan.promises import NO_TIME
 from backfill.model.platform import Platform
 from backfill.worlds.simulated import simulate
 from tests.compiled import asked, policy, runs_on

@@ -5,7 +5,7 @@ import pytest
 
 from backfill import policies
 from backfill.analysis.series import waiting_jobs
-from backfill.core.places import DEEP, SHALLOW
+from backfill.core.queue.places import DEEP, SHALLOW
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Workload

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 from numba.core.bytecode import FunctionIdentity
 
-from backfill import jit
+from backfill.compiler import jit
 from tests.patience import PATIENCE_S
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs limits of a process, symbolic links or fork")
@@ -19,7 +19,7 @@ STAND_IN = {
     "__init__.py": "",
     "core/__init__.py": "",
     "core/helper.py": """
-from backfill.core.kernel import apart, kernel
+from backfill.compiler.kernel import apart, kernel
 
 @kernel()
 def answer():
@@ -31,9 +31,9 @@ def scaled(number, by):
 """,
     "core/caller.py": """
 from numba import int64
-from backfill import jit
+from backfill.compiler import jit
 from backfill.core import helper
-from backfill.core.kernel import kernel
+from backfill.compiler.kernel import kernel
 
 @kernel(int64)
 def ask():
@@ -49,8 +49,9 @@ def package(tmp_path):
     """A package with the real cache and decorators: a kernel calls one apart in another file, and that a helper."""
     root = tmp_path / "backfill"
     (root / "core").mkdir(parents=True)
+    (root / "compiler").mkdir()
     (root / "policies").mkdir()
-    for name in ("jit.py", "core/kernel.py", "core/users.py", "kept.py"):
+    for name in ("compiler/jit.py", "compiler/kernel.py", "compiler/users.py", "compiler/kept.py"):
         shutil.copy(jit.PACKAGE / name, root / name)
     for name, text in STAND_IN.items():
         (root / name).write_text(text)

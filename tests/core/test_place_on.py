@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backfill.core.policy import Policy
-from backfill.core.queue import following, rewind
+from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import FIT, place_on, start
 from backfill.model.errors import PolicyError
 from backfill.model.events import Events

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill.core import profile as fast
-from backfill.core.kernel import kernel
-from backfill.core.profile import BLOCK, FUTURE, available, new_profile
+from backfill.compiler.kernel import kernel
+from backfill.core.plan import profile as fast
+from backfill.core.plan.profile import BLOCK, FUTURE, available, new_profile
 from tests.reference.lanes import Lanes
 
 

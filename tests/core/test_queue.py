@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill import policies
-from backfill.core import queue as fast
-from backfill.core.kernel import kernel
-from backfill.core.places import BLOCK, CLASSES, DEEP, SHALLOW
+from backfill.compiler.kernel import kernel
+from backfill.core.queue import walk as fast
+from backfill.core.queue.places import BLOCK, CLASSES, DEEP, SHALLOW
 from backfill.core.setup import state_of
 from backfill.model.platform import Platform
 from backfill.model.workload import Jobs

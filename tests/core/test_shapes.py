@@ -5,8 +5,8 @@ import pytest
 
 from backfill import policies
 from backfill.analysis.series import waiting_jobs
-from backfill.core.kinds import MOST
-from backfill.core.places import DEEP
+from backfill.core.place.kinds import MOST
+from backfill.core.queue.places import DEEP
 from backfill.core.setup import state_of
 from backfill.model.platform import Platform
 from backfill.model.workload import Labels, Ragged, Workload

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill.queue import processes
+from backfill.system import processes
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,9 @@ from dataclasses import fields
 import pytest
 
 from backfill import verbs
-from backfill.core.order import DYNAMIC, FORMULAS, ORDERS
+from backfill.compiler.view import READABLE, readable
 from backfill.core.policy import Policy
-from backfill.core.view import READABLE, readable
+from backfill.core.queue.order import DYNAMIC, FORMULAS, ORDERS
 from backfill.policies import TABLE, get
 
 from .examples import ROOT

@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import given
 
+from backfill.compiler.record import zeros
 from backfill.core.journal import BEGIN, DECIDE, NUMBERS, ON, PREEMPT, PUT, START, TICK
 from backfill.core.loop import take_in
-from backfill.core.record import zeros
 from backfill.core.transitions import do_again
 from backfill.worlds.simulated import begin as begin_simulation
 from backfill.worlds.simulated import simulate, sorter

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backfill import policies
 from backfill.core.policy import Policy
-from backfill.core.queue import following, rewind
+from backfill.core.queue.walk import following, rewind
 from backfill.core.random import mix, pick
 from backfill.core.setup import state_of
 from backfill.core.verbs import FIT, place, start

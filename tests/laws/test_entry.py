@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from backfill.core import kinds
 from backfill.core.entry import Entry, Room
 from backfill.core.journal import CHANGE, SUBMIT
-from backfill.core.planned import use_plan
+from backfill.core.place import kinds
+from backfill.core.plan.planned import use_plan
 from backfill.core.setup import new_state, without_accounts
 from backfill.core.snapshot import move_into
 from backfill.model.workload import Ragged

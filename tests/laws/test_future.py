@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill import policies
+from backfill.compiler.view import READABLE, readable
 from backfill.core.loop import decide_once
-from backfill.core.places import DEEP
 from backfill.core.policy import policy as make_policy
-from backfill.core.queue import head
+from backfill.core.queue.places import DEEP
+from backfill.core.queue.walk import head
 from backfill.core.verbs import HEAD, place, start, start_heads
-from backfill.core.view import READABLE, readable
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND

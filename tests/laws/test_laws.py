@@ -12,7 +12,7 @@ from backfill import policies
 from backfill.analysis.resources import Use
 from backfill.analysis.verify import verify
 from backfill.core.policy import Policy
-from backfill.core.queue import following, is_first, rewind
+from backfill.core.queue.walk import following, is_first, rewind
 from backfill.core.verbs import FIT, HEAD, place, start
 from backfill.model.schedule import NO_TIME
 from backfill.traces.schedules import write_schedule

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.analysis.departures import departures
-from backfill.core import promises as core
+from backfill.core.plan import promises as core
 from backfill.model.promises import CAUSES
 from backfill.worlds.simulated import simulate
 from tests.compiled import policy

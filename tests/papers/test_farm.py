@@ -20,7 +20,7 @@ from backfill.papers.farm import POLICIES, REPLICATIONS, FarmTask, reproduce, ru
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 from backfill.papers.write import write
-from backfill.queue.processes import children
+from backfill.system.processes import children
 from tests.cli.test_other_verbs import COMMAND
 from tests.patience import until
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba import types
 
-from backfill.core.kernel import kernel
-from backfill.core.queue import take_in
+from backfill.compiler.kernel import kernel
+from backfill.core.queue.walk import take_in
 from backfill.core.setup import state_of
 from backfill.core.state import PolicyT, StateT
 from backfill.core.transitions import release, submit, tick

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill.queue import client, processes
+from backfill.client import client
+from backfill.system import processes
 from tests.patience import PATIENCE_S, until
 
 PYTHON = [sys.executable, "-m", "backfill"]

@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from backfill.queue import processes, questions
+from backfill.answers import questions
+from backfill.system import processes
 from tests.patience import PATIENCE_S
 from tests.queue.conftest import PYTHON
 

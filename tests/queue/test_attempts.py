@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from backfill.queue import attempts, processes, supervisor, witness
+from backfill.pools.local import attempts, supervisor, witness
+from backfill.system import processes
 
 BOOT = processes.boot_id()
 HERE = {"boot": BOOT, "pid": os.getpid(), "begun": processes.begun(os.getpid())}

@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from backfill.queue.backups import DAY_S, KEPT, back_up, back_up_if_due, finish_restore, restore
+from backfill.daemon.backups import DAY_S, KEPT, back_up, back_up_if_due, finish_restore, restore
 from backfill.queue.store import Store, StoreError
 from tests.queue.test_deep import submit
 from tests.queue.test_store import filled

@@ -63,7 +63,7 @@ def test_a_unit_of_systemd_starts_the_queue_and_no_stop_of_it_ends_jobs(live, ma
     ]  # fmt: skip
     settings = dict(line.split("=", 1) for line in unit.read_text().splitlines() if "=" in line)
     assert (settings["KillMode"], settings["Restart"], settings["SuccessExitStatus"]) == ("process", "on-failure", "75")
-    assert settings["ExecStart"] == f'"{sys.executable}" "-P" "-m" "backfill.queue.daemon"'
+    assert settings["ExecStart"] == f'"{sys.executable}" "-P" "-m" "backfill.daemon.daemon"'
     assert f'Environment="BACKFILL_HOME={live.folder}"' in unit.read_text().splitlines()
     assert there.doctor()[1].endswith("at your next login, not at boot loginctl enable-linger")
     (there.folder / "lingers").touch()

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from backfill.queue import home
-from backfill.queue.link import PlannerLink
-from backfill.queue.printing import changed_text, unchanged_text
-from backfill.queue.shown import parts, queue_rows
+from backfill.client.printing import changed_text, unchanged_text
+from backfill.daemon.link import PlannerLink
+from backfill.daemon.shown import parts, queue_rows
+from backfill.system import home
 from tests.patience import PATIENCE_S, completed
 from tests.queue.conftest import PYTHON
 from tests.queue.virtual import SECOND, Virtual

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from backfill.queue import clock as clocks
+from backfill.daemon import clock as clocks
+from backfill.daemon.shown import row
 from backfill.queue.engine import Engine
-from backfill.queue.shown import row
 from tests.queue.world import CAPACITY, SECOND, Clock, FlakyStore, Launcher, Machine
 
 HOUR = 3600 * SECOND

@@ -4,7 +4,8 @@ import sqlite3
 
 import pytest
 
-from backfill.queue import deep, witness
+from backfill.pools.local import witness
+from backfill.queue import deep
 from backfill.queue.book import Event
 from backfill.queue.deep import check_deep, compare_with_witness, judge
 from backfill.queue.store import Store, StoreError, StoreLost

@@ -12,7 +12,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from backfill.queue.top import frame
+from backfill.client.top import frame
 from tests.patience import PATIENCE_S, until
 from tests.queue.conftest import PYTHON
 from tests.queue.test_store import filled

@@ -8,16 +8,17 @@ import traceback
 import numpy as np
 import pytest
 
-from backfill.core.promises import NO_TIME
-from backfill.queue import feed, planner
+from backfill.answers.estimates import Shown, accuracy, kept, widening
+from backfill.answers.questions import answer
+from backfill.answers.whatif import snapped
+from backfill.core.plan.promises import NO_TIME
+from backfill.daemon.shown import on_calendar
+from backfill.queue import feed
 from backfill.queue.book import Event, Job
-from backfill.queue.estimates import Shown, accuracy, kept, widening
 from backfill.queue.feed import FACTS
-from backfill.queue.forecast import Arrivals, Coming, Links, RunTimes, links, live_on
-from backfill.queue.questions import answer
-from backfill.queue.rewind import Present
-from backfill.queue.shown import on_calendar
-from backfill.queue.whatif import snapped
+from backfill.worlds import live as planner
+from backfill.worlds.aside import Present
+from backfill.worlds.future import Arrivals, Coming, Links, RunTimes, links, live_on
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill.queue import attempts, processes, supervisor, witness
+from backfill.pools.local import attempts, supervisor, witness
+from backfill.pools.local.recovery import WitnessWriter, is_behind
 from backfill.queue.book import Event
 from backfill.queue.deep import check_deep
-from backfill.queue.recovery import WitnessWriter, is_behind
 from backfill.queue.store import Store
+from backfill.system import processes
 from tests.patience import PATIENCE_S
 from tests.queue.test_deep import submit
 from tests.queue.test_store import filled
@@ -371,7 +372,7 @@ def test_an_end_that_the_log_has_lost_is_entered_for_a_job_that_waits(tmp_path):
 
 @pytest.mark.parametrize("name", ["a#b", "what?", "50%", "a b", "ü%41"])
 def test_a_backup_of_a_home_with_an_odd_name_is_a_backup(tmp_path, name):
-    from backfill.queue.backups import back_up, back_up_if_due
+    from backfill.daemon.backups import back_up, back_up_if_due
     from tests.queue.test_store import filled
 
     home = tmp_path / name

@@ -1,6 +1,6 @@
 """Why a job does not run, and what would help."""
 
-from backfill.queue.asking import explained
+from backfill.client.asking import explained
 from tests.queue.test_eta import ask, seconds
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from backfill.queue.foreseen import Foreseen
-from backfill.queue.printing import age_text, starts_shown
+from backfill.client.printing import age_text, starts_shown
+from backfill.daemon.foreseen import Foreseen
 from tests.queue.virtual import SECOND, Virtual
 
 

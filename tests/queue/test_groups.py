@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill.queue import groups, processes
+from backfill.pools.local import groups
+from backfill.system import processes
 
 REAL = pytest.mark.skipif(groups.place() is None, reason="this process may make no control group")
 

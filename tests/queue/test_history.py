@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
+from backfill.answers.history import ALONE, LONGER, Filter, ended, opened, recorded, summed, waited
 from backfill.api import simulate
 from backfill.model.events import Events
 from backfill.model.platform import Platform
-from backfill.queue.history import ALONE, LONGER, Filter, ended, opened, recorded, summed, waited
 from backfill.traces.events import read_events
 from backfill.traces.read import read
 from tests.queue.virtual import SECOND, Virtual

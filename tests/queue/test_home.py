@@ -1,6 +1,6 @@
 """Where a queue lives."""
 
-from backfill.queue import home
+from backfill.system import home
 
 
 def test_the_folder_is_named_by_the_environment(monkeypatch, tmp_path):

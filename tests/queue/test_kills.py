@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill.queue import processes
 from backfill.queue.deep import check_deep
+from backfill.system import processes
 
 KILLS = int(os.environ.get("BACKFILL_KILLS", "0"))
 JOBS = 6

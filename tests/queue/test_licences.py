@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from backfill.queue.licences import Licence, ask, counts
+from backfill.daemon.licences import Licence, ask, counts
 from tests.patience import completed
 
 

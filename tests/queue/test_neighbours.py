@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from backfill.queue import neighbours
-from backfill.queue.config import Config
+from backfill.daemon import neighbours
+from backfill.daemon.config import Config
 from backfill.queue.words import Unreadable, numbers_text, parse_array
 from tests.queue.conftest import Live
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backfill.core.promises import NO_TIME
+from backfill.core.plan.promises import NO_TIME
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.platform import Platform
@@ -16,11 +16,11 @@ from backfill.model.schedule import PREEMPTED, REASONS, REJECTED
 from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Jobs, Labels, Workload
 from backfill.policies import TABLE
-from backfill.queue import planner as planner_module
 from backfill.queue.feed import FACTS, decisions
-from backfill.queue.planner import HOW, Planner, answer, load_policy, machine, table
-from backfill.queue.rewind import load as load_planner
-from backfill.queue.rewind import save
+from backfill.worlds import live as planner_module
+from backfill.worlds.aside import load as load_planner
+from backfill.worlds.aside import save
+from backfill.worlds.live import HOW, Planner, answer, load_policy, machine, table
 from backfill.worlds.simulated import simulate
 from tests.invariants import check
 

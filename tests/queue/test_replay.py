@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from backfill.answers import replay
 from backfill.pools.base import Verdict
-from backfill.queue import replay
 from backfill.queue.book import PREEMPT
-from backfill.queue.closed import Closed
 from backfill.queue.engine import Engine
-from backfill.queue.planner import answer
 from backfill.queue.states import HOLDING
+from backfill.worlds.live import answer
+from backfill.worlds.recorded import Closed
 from tests.queue.world import SECOND, Clock, FlakyStore, Launcher, Machine
 
 URGENT = str(Path(__file__).with_name("urgent.py"))  # which preempts a lot

@@ -17,12 +17,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backfill.client import client
+from backfill.daemon import connection
+from backfill.daemon.daemon import Waiters, Waiting
 from backfill.pools.base import Decision
-from backfill.queue import client, commands, connection, launcher, schema
+from backfill.pools.local import pool as launcher
+from backfill.pools.local.pool import LocalPool, attempt_spec
+from backfill.queue import commands, schema
 from backfill.queue.book import Job
-from backfill.queue.daemon import Waiters, Waiting
 from backfill.queue.engine import Engine
-from backfill.queue.launcher import LocalPool, attempt_spec
 from backfill.queue.schema import REQUESTS, Refused
 from backfill.queue.store import Store
 from tests.patience import PATIENCE_S, completed

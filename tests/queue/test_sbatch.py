@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
+from backfill.client.options import of_script
+from backfill.pools.local.pool import attempt_spec, named
 from backfill.queue import sbatch
 from backfill.queue.book import Job
-from backfill.queue.launcher import attempt_spec, named
-from backfill.queue.options import of_script
 from backfill.queue.words import Unreadable
 
 MIB = 1 << 20

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from backfill.queue import link, processes
-from backfill.queue.link import OUTSIDE
+from backfill.daemon import link
+from backfill.daemon.link import OUTSIDE
+from backfill.system import processes
 from tests.patience import completed
 from tests.queue.conftest import PYTHON
 
@@ -115,7 +116,7 @@ def test_a_trial_ends_when_nobody_waits_for_it_any_more(live):
 
 def test_the_compiler_is_no_part_of_what_a_policy_takes():
     code = (
-        "import signal, time; from backfill.queue.watchdog import CPU, WATCHDOG; "
+        "import signal, time; from backfill.worlds.watchdog import CPU, WATCHDOG; "
         "WATCHDOG.cpu_s, said = 0.2, []; WATCHDOG.told = said.append\n"
         "with WATCHDOG.policy():\n"
         "    WATCHDOG.on_start(None); WATCHDOG.on_start(None); WATCHDOG.on_end(None)\n"
@@ -258,7 +259,7 @@ def test_a_policy_of_the_table_may_think_for_longer_than_one_of_a_file():
 def test_a_planner_says_that_it_compiles_before_it_has_loaded_anything_that_is_compiled():
     code = "import sys\nfrom backfill.queue import planning\nprint([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "backfill.queue.watchdog" in done.stdout
+    assert "backfill.worlds.watchdog" in done.stdout
     assert "backfill.core" not in done.stdout
 
 

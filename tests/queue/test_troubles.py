@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill.queue import connection, processes
+from backfill.daemon import connection
+from backfill.system import processes
 from tests.patience import PATIENCE_S
 from tests.queue.conftest import Live
 from tests.queue.test_clock import queue_at
@@ -76,7 +77,7 @@ def test_the_peak_of_a_job_is_that_of_all_its_processes(live, limit):
 def test_a_daemon_that_nobody_waits_for_any_more_ends(live):
     """Its client was served by another daemon, which was stopped before this one had come up."""
     wanted, ours = os.pipe()
-    command = [sys.executable, "-P", "-m", "backfill.queue.daemon"]
+    command = [sys.executable, "-P", "-m", "backfill.daemon.daemon"]
     env = live.env | {"BACKFILL_WANTED": "1"}
     os.close(ours)
     late = subprocess.Popen(command, stdin=wanted, env=env, stderr=subprocess.PIPE, cwd="/")

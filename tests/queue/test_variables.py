@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
+from backfill.daemon.notices import Notices
+from backfill.pools.local.pool import attempt_spec
 from backfill.queue import sbatch
 from backfill.queue.book import Job
-from backfill.queue.launcher import attempt_spec
-from backfill.queue.notices import Notices
 from tests.patience import until
 
 MIB = 1 << 20

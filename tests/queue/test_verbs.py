@@ -8,9 +8,10 @@ from itertools import accumulate
 
 import pytest
 
-from backfill.queue import notices, processes
+from backfill.daemon import notices
 from backfill.queue.deep import check_deep, judge
 from backfill.queue.store import Store
+from backfill.system import processes
 from tests.queue.virtual import SECOND, Virtual
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from backfill.client.options import of_script, parse, wants_help
 from backfill.queue import words
-from backfill.queue.options import of_script, parse, wants_help
 from backfill.queue.words import Unreadable
 
 SECOND = 1_000_000

@@ -2,13 +2,13 @@
 
 import json
 
+from backfill.daemon.config import platform_facts
 from backfill.pools.base import Verdict
 from backfill.queue.book import PREEMPT
-from backfill.queue.config import platform_facts
 from backfill.queue.engine import Engine
-from backfill.queue.planner import answer
 from backfill.queue.states import HOLDING
 from backfill.queue.store import Store
+from backfill.worlds.live import answer
 
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND

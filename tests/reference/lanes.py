@@ -1,6 +1,6 @@
 """Availability over future time, lane by lane, as the list of all bookings: nothing is ever merged or cut.
 
-The twin of core/profile.py. Amounts are tuples, one number per resource. What lies before the horizon is the past:
+The twin of core/plan/profile.py. Amounts are tuples, one number per resource. What lies before the horizon is the past:
 nobody books there, and nobody asks.
 """
 

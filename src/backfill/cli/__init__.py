@@ -30,9 +30,9 @@ from backfill.cli.report import report
 from backfill.cli.reproduce import reproduce
 from backfill.cli.simulate import simulate
 from backfill.cli.verify import verify
+from backfill.client.client import main as queue_verb
+from backfill.client.options import VERBS as QUEUE
 from backfill.model.errors import BackfillError, UsageError
-from backfill.queue.client import main as queue_verb
-from backfill.queue.options import VERBS as QUEUE
 
 _Misuse: Any = typer.BadParameter.__base__  # what typer raises about a command line that it cannot parse
 

@@ -9,15 +9,15 @@ import typer
 from backfill.cli import say
 from backfill.cli.options import Json, Quiet, Verbose, examples
 from backfill.cli.output import print_json
+from backfill.client.printing import table
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.units import counted
-from backfill.queue.home import home
-from backfill.queue.printing import table
 from backfill.queue.states import OVER
 from backfill.queue.words import Unreadable, clock_text, instant_text, parse_instant, parse_time, safe
+from backfill.system.home import home
 
 if TYPE_CHECKING:
-    from backfill.queue.history import Filter
+    from backfill.answers.history import Filter
     from backfill.queue.store import Store
 
 LAST = 20
@@ -64,7 +64,7 @@ def history(
     verbose: Verbose = False,
 ) -> None:
     """List the jobs of the live queue that are over, or write them as a workload."""
-    from backfill.queue.history import Filter, ended, opened, row, summed
+    from backfill.answers.history import Filter, ended, opened, row, summed
 
     wanted = Filter(
         _instant("--since", since), _instant("--until", until), _names(user), _names(name), _names(state.upper())
@@ -107,8 +107,8 @@ def history(
 
 def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> None:
     """Write the workload, its platform and its events, and say how to go on."""
+    from backfill.answers.history import recorded
     from backfill.cli.platforms import beside, write_platform
-    from backfill.queue.history import recorded
     from backfill.traces.events import write_events
     from backfill.traces.write import check_suffix, write
 

@@ -11,10 +11,10 @@ import typer
 
 from backfill.cli import say
 from backfill.cli.options import Json, Quiet, examples, known_policies
+from backfill.client.options import VERBS, Option
 from backfill.model.errors import BackfillError
 from backfill.model.units import SECOND, counted
-from backfill.queue.home import home
-from backfill.queue.options import VERBS, Option
+from backfill.system.home import home
 
 if TYPE_CHECKING:
     from backfill.queue.book import Job
@@ -108,7 +108,7 @@ def replay(
     quiet: Quiet = False,
 ) -> None:
     """Repeat a recorded queue: make every decision again, and simulate its jobs."""
-    from backfill.queue import replay as recorded
+    from backfill.answers import replay as recorded
 
     epochs_read = recorded.epochs(Path(folder))
     if policy:

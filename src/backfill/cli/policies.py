@@ -160,7 +160,7 @@ def _print_one(policy: "Policy") -> None:
 
 def _formula(order: str) -> str:
     """The formula of an order with a name; empty for a policy that sorts the queue itself."""
-    from backfill.core.order import FORMULAS
+    from backfill.core.queue.order import FORMULAS
 
     return f" = {FORMULAS[order]}" if order in FORMULAS else ""
 

@@ -24,7 +24,7 @@ STEPS = 1000  # of a bar, for each run
 
 def compiling(name: str) -> str:
     """The note about a compilation."""
-    from backfill import jit
+    from backfill.compiler import jit
 
     kept = "this happens once: the compiled code is kept for the next runs"
     return f"compiling {name}" + (f"; {kept}" if jit.FOLDER else "")
@@ -73,7 +73,7 @@ def compile_one(policy: "Policy") -> None:
 @contextmanager
 def compiling_ahead(policy: "Policy") -> Iterator[Callable[[], object]]:
     """Compile a named policy beside other work, where nothing is compiled yet; yields what waits until that is done."""
-    from backfill import jit
+    from backfill.compiler import jit
     from backfill.policies import TABLE
 
     if jit.WARM or jit.FOLDER is None or (os.cpu_count() or 1) < 2 or policy.name not in TABLE:
@@ -130,7 +130,7 @@ def engine() -> None:
     """Load the compiled loop, or compile it."""
     if "backfill.worlds.simulated" in sys.modules:
         return
-    from backfill import jit
+    from backfill.compiler import jit
 
     with say.busy(compiling("the simulator"), at_once=not jit.WARM and not jit.PLAIN):
         import backfill.worlds.simulated  # noqa: F401

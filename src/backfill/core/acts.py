@@ -3,8 +3,8 @@
 import numpy as np
 from numba import int64
 
+from backfill.compiler.kernel import apart, kernel
 from backfill.core.errors import NONE
-from backfill.core.kernel import apart, kernel
 from backfill.core.runs import RUNNING, SUSPEND
 from backfill.core.transitions import (
     PRIORITY,

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from backfill.core.kernel import apart, kernel
-from backfill.core.record import SMALL, doubled, doubled_rows, record, zeros
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import SMALL, doubled, doubled_rows, record, zeros
 
 BATCH = [
     ("arrived", int64[::1]),  # jobs that became eligible, in queue order

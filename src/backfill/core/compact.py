@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from backfill.core.errors import NONE
+from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Policy
-from backfill.core.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
 

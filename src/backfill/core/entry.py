@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.compiler.record import column, replace_array
 from backfill.core.compact import Kept
 from backfill.core.jobs import LicenceItems
-from backfill.core.kinds import CODES, Kinds
 from backfill.core.numbers import Numbers, Remembers
-from backfill.core.placement import DISTINCT, NODE
+from backfill.core.place.kinds import CODES, Kinds
+from backfill.core.place.placement import DISTINCT, NODE
+from backfill.core.place.seating import CONTIGUOUS, PACK, POWER, SPREAD
+from backfill.core.plan.profile import fill_lanes
 from backfill.core.policy import Policy
-from backfill.core.profile import fill_lanes
-from backfill.core.record import column, replace_array
-from backfill.core.seating import CONTIGUOUS, PACK, POWER, SPREAD
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backfill.core.kernel import kernel
+from backfill.compiler.kernel import kernel
 from backfill.model.clock import Clock, exact_text, zone_text
 from backfill.model.errors import PolicyError, WorkloadError, at
 from backfill.model.platform import Platform

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int8, int32, int64
 
-from backfill.core.record import SMALL, record, zeros
+from backfill.compiler.record import SMALL, record, zeros
 from backfill.model.workload import Ints
 
 JOBS = [

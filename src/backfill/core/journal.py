@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from backfill.core.kernel import apart, kernel
-from backfill.core.record import doubled_rows, record, zeros
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import doubled_rows, record, zeros
 
 # The first number of a row; behind it stand those of the transition or the verb of that name.
 (

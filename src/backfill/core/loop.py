@@ -7,9 +7,9 @@ The stepping form for plain Python policies is the same two kernels with the pol
 import numpy as np
 from numba import int64, types
 
-from backfill.core import queue
+from backfill.compiler.kernel import apart, kernel
 from backfill.core.errors import ENDLESS, NONE, fail
-from backfill.core.kernel import apart, kernel
+from backfill.core.queue import walk as queue
 from backfill.core.state import PolicyT, StateT
 from backfill.core.trace import PASSES
 from backfill.core.world import WorldT, close_instant, open_instant

@@ -10,9 +10,9 @@ import numpy as np
 from numba import int8, int64
 from numpy.typing import NDArray
 
-from backfill.core.kernel import apart
-from backfill.core.record import SMALL, column, record, zeros
-from backfill.core.shapes import ShapesT
+from backfill.compiler.kernel import apart
+from backfill.compiler.record import SMALL, column, record, zeros
+from backfill.core.place.shapes import ShapesT
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, uint64
 
-from backfill.core.record import record
+from backfill.compiler.record import record
 from backfill.model.workload import Floats, Ints
 
 OWN = [

@@ -14,11 +14,11 @@ from numba import types
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import NDArray
 
-from backfill import jit
-from backfill.core.explain import explain, is_ours
-from backfill.core.kernel import kernel
-from backfill.core.order import DYNAMIC, FCFS, ORDERS
-from backfill.core.view import Layout, Named, View, view_type
+from backfill.compiler import jit
+from backfill.compiler.explain import explain, is_ours
+from backfill.compiler.kernel import kernel
+from backfill.compiler.view import Layout, Named, View, view_type
+from backfill.core.queue.order import DYNAMIC, FCFS, ORDERS
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.partitions import PLACES
 from backfill.model.units import SECOND

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from backfill.core.kernel import kernel
-from backfill.core.record import record, zeros
+from backfill.compiler.kernel import kernel
+from backfill.compiler.record import record, zeros
 
 PROJECTS = [
     ("count", int64),  # those of which a job was submitted

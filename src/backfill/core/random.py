@@ -7,10 +7,10 @@ OOPSLA 2014.
 import numpy as np
 from numba import uint64
 
-from backfill import jit
+from backfill.compiler import jit
+from backfill.compiler.kernel import kernel
+from backfill.compiler.wall import verb
 from backfill.core.errors import NO_CHOICE, NONE, fail
-from backfill.core.kernel import kernel
-from backfill.core.wall import verb
 
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 MOST = 2**32

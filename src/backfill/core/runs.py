@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 from numba import int8, int32, int64
 
-from backfill.core.kernel import kernel
-from backfill.core.later import give_later
-from backfill.core.profile import FUTURE
-from backfill.core.promises import NO_TIME
-from backfill.core.record import (
+from backfill.compiler.kernel import kernel
+from backfill.compiler.record import (
     SMALL,
     doubled,
     doubled_columns,
@@ -24,7 +21,10 @@ from backfill.core.record import (
     shift_rows_forward,
     zeros,
 )
-from backfill.core.shapes import note_node
+from backfill.core.place.shapes import note_node
+from backfill.core.plan.later import give_later
+from backfill.core.plan.profile import FUTURE
+from backfill.core.plan.promises import NO_TIME
 
 RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES
 

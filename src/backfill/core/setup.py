@@ -6,23 +6,23 @@ from typing import Any
 import numpy as np
 
 from backfill.core.batch import new_batch
-from backfill.core.bookings import new_bookings
 from backfill.core.entry import Entry, Room
-from backfill.core.future import new_plan
 from backfill.core.jobs import new_jobs
 from backfill.core.journal import new_journal
-from backfill.core.later import new_later
 from backfill.core.machine import new_free, new_machine, new_placed
 from backfill.core.own import new_own
-from backfill.core.places import new_queue
+from backfill.core.place.scratch import new_scratch
+from backfill.core.place.shapes import new_shapes
+from backfill.core.plan.bookings import new_bookings
+from backfill.core.plan.later import new_later
+from backfill.core.plan.plan import new_plan
+from backfill.core.plan.promises import NO_TIME, new_promises
+from backfill.core.plan.search import new_search
+from backfill.core.plan.shadow import new_shadow
 from backfill.core.policy import Policy
 from backfill.core.projects import new_projects
-from backfill.core.promises import NO_TIME, new_promises
+from backfill.core.queue.places import new_queue
 from backfill.core.runs import new_runs
-from backfill.core.scratch import new_scratch
-from backfill.core.search import new_search
-from backfill.core.shadow import new_shadow
-from backfill.core.shapes import new_shapes
 from backfill.core.state import State
 from backfill.core.trace import new_trace
 from backfill.model.platform import Platform

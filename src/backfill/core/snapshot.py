@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from backfill.compiler.record import fields_of, replace_array
 from backfill.core.compact import Kept
-from backfill.core.deep import lay_out
 from backfill.core.policy import Policy
-from backfill.core.record import fields_of, replace_array
+from backfill.core.queue.deep import lay_out
 
 
 class Snapshot:

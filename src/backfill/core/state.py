@@ -5,22 +5,22 @@ Times are int64 microseconds. What may be read and written where: core/__init__.
 
 from numba import int64, types
 
+from backfill.compiler.record import record
 from backfill.core.batch import BatchT
-from backfill.core.bookings import BookingsT
-from backfill.core.future import PlanT
 from backfill.core.jobs import JobsT
 from backfill.core.journal import JournalT
-from backfill.core.later import LaterT
 from backfill.core.machine import FreeT, MachineT, PlacedT
 from backfill.core.own import OwnT
-from backfill.core.places import QueueT
+from backfill.core.place.scratch import ScratchT
+from backfill.core.plan.bookings import BookingsT
+from backfill.core.plan.later import LaterT
+from backfill.core.plan.plan import PlanT
+from backfill.core.plan.promises import PromisesT
+from backfill.core.plan.search import SearchT
+from backfill.core.plan.shadow import ShadowT
 from backfill.core.projects import ProjectsT
-from backfill.core.promises import PromisesT
-from backfill.core.record import record
+from backfill.core.queue.places import QueueT
 from backfill.core.runs import RunsT
-from backfill.core.scratch import ScratchT
-from backfill.core.search import SearchT
-from backfill.core.shadow import ShadowT
 from backfill.core.trace import TraceT
 
 STATE = [

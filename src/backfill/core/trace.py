@@ -4,7 +4,7 @@ from typing import Any
 
 from numba import int64
 
-from backfill.core.record import record, zeros
+from backfill.compiler.record import record, zeros
 
 LOOKS = 0  # counter: jobs, or nodes of the queue's tree, that were looked at; searches of the plan
 PASSES = 1  # counter

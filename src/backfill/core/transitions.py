@@ -7,6 +7,8 @@ receives them; neither the policy nor a transition can tell which. Each notes it
 import numpy as np
 from numba import int64
 
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import doubled_rows
 from backfill.core.batch import (
     clear_batch,
     forget_arrival,
@@ -17,10 +19,7 @@ from backfill.core.batch import (
     note_leave,
     sort_arrivals,
 )
-from backfill.core.bookings import book_in, drop_booking, take_back
 from backfill.core.errors import NONE
-from backfill.core.future import keep_place
-from backfill.core.heaps import pop_timer
 from backfill.core.journal import (
     ANEW,
     ANNOUNCE,
@@ -44,14 +43,15 @@ from backfill.core.journal import (
     note,
     note_change,
 )
-from backfill.core.kernel import apart, kernel
+from backfill.core.place.shapes import note_node
+from backfill.core.plan.bookings import book_in, drop_booking, take_back
+from backfill.core.plan.plan import keep_place
+from backfill.core.plan.promises import GIVEN, NO_TIME, note_promise, note_walltime
+from backfill.core.plan.shadow import forget_reservation
 from backfill.core.projects import join_project
-from backfill.core.promises import GIVEN, NO_TIME, note_promise, note_walltime
-from backfill.core.queue import dequeue, enqueue
-from backfill.core.record import doubled_rows
+from backfill.core.queue.heaps import pop_timer
+from backfill.core.queue.walk import dequeue, enqueue
 from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, limit_of, open_run, take
-from backfill.core.shadow import forget_reservation
-from backfill.core.shapes import note_node
 from backfill.model import schedule
 
 TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ways to end that a policy expects

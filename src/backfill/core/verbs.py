@@ -3,8 +3,11 @@
 import numpy as np
 from numba import int64
 
+from backfill.compiler.far import call
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import doubled
+from backfill.compiler.wall import verb
 from backfill.core.batch import note_preemption, note_start
-from backfill.core.bookings import book_in, drop_booking, take_back
 from backfill.core.errors import (
     BY_HELD_BACK,
     BY_IS_READY,
@@ -31,18 +34,19 @@ from backfill.core.errors import (
     OK,
     fail,
 )
-from backfill.core.far import call
-from backfill.core.future import book_run
-from backfill.core.gangs import may_run_on
-from backfill.core.heaps import push_timer
 from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_run
-from backfill.core.kernel import apart, kernel
 from backfill.core.machine import least_there
-from backfill.core.placement import NODE, SITE, holds, licences_free, place_gang
-from backfill.core.profile import FUTURE, GIVE, least_over
-from backfill.core.promises import GIVEN, NO_TIME, OVERRUN, RENEWED, end_of, note_promise
-from backfill.core.queue import dequeue, enqueue, head, is_held_back, is_waiting, take_in
-from backfill.core.record import doubled
+from backfill.core.place.gangs import may_run_on
+from backfill.core.place.placement import NODE, SITE, holds, licences_free, place_gang
+from backfill.core.place.seating import POWER, seat_by_rule
+from backfill.core.place.shapes import licences_are_free, sit
+from backfill.core.plan.bookings import book_in, drop_booking, take_back
+from backfill.core.plan.plan import book_run
+from backfill.core.plan.profile import FUTURE, GIVE, least_over
+from backfill.core.plan.promises import GIVEN, NO_TIME, OVERRUN, RENEWED, end_of, note_promise
+from backfill.core.plan.search import span
+from backfill.core.queue.heaps import push_timer
+from backfill.core.queue.walk import dequeue, enqueue, head, is_held_back, is_waiting, take_in
 from backfill.core.runs import (
     REQUEUE,
     RUNNING,
@@ -55,10 +59,6 @@ from backfill.core.runs import (
     place_as_before,
     take,
 )
-from backfill.core.search import span
-from backfill.core.seating import POWER, seat_by_rule
-from backfill.core.shapes import licences_are_free, sit
-from backfill.core.wall import verb
 from backfill.model import schedule, units
 
 PREEMPTED = np.int8(schedule.PREEMPTED)

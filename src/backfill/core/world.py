@@ -7,13 +7,13 @@ each start is held against it.
 import numpy as np
 from numba import float64, int8, int64
 
+from backfill.compiler.far import call
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import SMALL, doubled, record
 from backfill.core.errors import NONE, NOT_PLACED, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
-from backfill.core.far import call
-from backfill.core.heaps import pop_end, push_end
-from backfill.core.kernel import apart, kernel
-from backfill.core.profile import FUTURE
-from backfill.core.promises import NO_TIME
-from backfill.core.record import SMALL, doubled, record
+from backfill.core.plan.profile import FUTURE
+from backfill.core.plan.promises import NO_TIME
+from backfill.core.queue.heaps import pop_end, push_end
 from backfill.core.runs import REQUEUE, RUNNING, progress_since
 from backfill.core.transitions import ask, ask_policy, drop, end, end_vacated, proceed, release, submit, tick, vacate
 from backfill.model import schedule, units

@@ -8,7 +8,7 @@ from backfill.model.errors import BadArgument
 from backfill.model.schedule import NO_TIME
 from backfill.model.workload import Ints, Workload
 
-# Why a promise is given, or becomes another one; by the numbers of core/promises.py.
+# Why a promise is given, or becomes another one; by the numbers of core/plan/promises.py.
 CAUSES = ("given", "renewed", "moved-up", "moved", "overrun", "changed")
 MOVED = CAUSES.index("moved")  # it made way for another job
 CHANGED = CAUSES.index("changed")

@@ -8,12 +8,12 @@ Slow twin: tests/reference/balance.py.
 
 import numpy as np
 
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.kernel import kernel
+from backfill.core.plan.profile import FUTURE
+from backfill.core.plan.shadow import place_beside
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.profile import FUTURE
-from backfill.core.queue import candidate, rewind
-from backfill.core.shadow import place_beside
+from backfill.core.queue.walk import candidate, rewind
 from backfill.core.verbs import FIT, place, start, start_heads
 from backfill.policies.easy import reserve_for_head, start_all_that_fit, start_beside
 

@@ -6,8 +6,8 @@ Whoever is at the front of a chain is found in O(log jobs), amortised, however l
 begins as 0: 0 is nobody.
 """
 
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.kernel import kernel
 
 
 @kernel()

@@ -3,8 +3,10 @@
 Slow twin: tests/reference/conservative.py.
 """
 
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.future import (
+from backfill.core.plan.improve import improve
+from backfill.core.plan.plan import (
     book_overdue,
     book_reserved,
     book_running,
@@ -15,13 +17,11 @@ from backfill.core.future import (
     place_where_held,
     settle,
 )
-from backfill.core.improve import improve
-from backfill.core.kernel import kernel
+from backfill.core.plan.profile import FUTURE, GIVE, TAKE
+from backfill.core.plan.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, UP
+from backfill.core.plan.rooms import begin_round
 from backfill.core.policy import Policy, policy
-from backfill.core.profile import FUTURE, GIVE, TAKE
-from backfill.core.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, UP
-from backfill.core.queue import following, is_first, rewind
-from backfill.core.rooms import begin_round
+from backfill.core.queue.walk import following, is_first, rewind
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_because, start, wake, withdraw
 
 # Memory: why a job would start (0: its promised time has come), whether its promise is broken, whether any is, and

@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from backfill.core.future import fits_now, rebuild, settle
-from backfill.core.kernel import kernel
-from backfill.core.order import ORDERS, SOURCES
+from backfill.compiler.kernel import kernel
+from backfill.core.plan.plan import fits_now, rebuild, settle
+from backfill.core.plan.profile import FUTURE
+from backfill.core.plan.shadow import place_beside, shadow_time, use_extra
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.profile import FUTURE
-from backfill.core.queue import candidate, following, is_first, keep_turn, rewind
-from backfill.core.shadow import place_beside, shadow_time, use_extra
+from backfill.core.queue.order import ORDERS, SOURCES
+from backfill.core.queue.walk import candidate, following, is_first, keep_turn, rewind
 from backfill.core.verbs import BACKFILL, FIT, HEAD, held_back, place, reserve, start, start_heads
 
 SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"

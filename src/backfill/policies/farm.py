@@ -8,10 +8,10 @@ Slow twin: tests/reference/farm.py.
 
 import numpy as np
 
-from backfill.core.kernel import kernel
-from backfill.core.order import rounded
+from backfill.compiler.kernel import kernel
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.queue import arrange_by, following, rewind
+from backfill.core.queue.order import rounded
+from backfill.core.queue.walk import arrange_by, following, rewind
 from backfill.policies.easy import backfill_behind_head, easy
 from backfill.policies.heuristics import aging, deadline, licence, wait_minimisation
 

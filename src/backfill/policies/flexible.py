@@ -6,10 +6,10 @@ them; the terms of the scheduler's: the priority factors of Maui, Jackson, Snell
 Slow twin: tests/reference/flexible.py.
 """
 
-from backfill.core.kernel import kernel
-from backfill.core.order import rounded
+from backfill.compiler.kernel import kernel
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.queue import arrange_by, following, rewind
+from backfill.core.queue.order import rounded
+from backfill.core.queue.walk import arrange_by, following, rewind
 from backfill.core.verbs import BACKFILL
 from backfill.policies.easy import backfill_behind_head
 

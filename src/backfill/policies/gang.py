@@ -9,13 +9,13 @@ Slow twin: tests/reference/grid.py.
 
 import numpy as np
 
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.kernel import kernel
-from backfill.core.placement import ANY
+from backfill.core.place.placement import ANY
+from backfill.core.plan.profile import FUTURE
+from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.profile import FUTURE
-from backfill.core.promises import NO_TIME
-from backfill.core.queue import following, rewind
+from backfill.core.queue.walk import following, rewind
 from backfill.core.random import pick
 from backfill.core.verbs import BACKFILL, GANG, HEAD, place_on, reserve, start, withdraw
 from backfill.model.units import SECOND

@@ -5,7 +5,7 @@ jobs on computational farms, CoreGRID 2007, section 4. Minimal Requirements has 
 run the job, which `place` keeps to. ex is the walltime; times are seconds. docs/reference/heuristics.md explains each.
 """
 
-from backfill.core.kernel import kernel
+from backfill.compiler.kernel import kernel
 
 
 @kernel(inline=True)

@@ -3,7 +3,7 @@
 They hold numbers that are greater by 1, since memory begins as 0: 0 is nobody.
 """
 
-from backfill.core.kernel import kernel
+from backfill.compiler.kernel import kernel
 
 
 @kernel()

@@ -11,10 +11,10 @@ Slow twin: tests/reference/partitions.py.
 
 import numpy as np
 
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.kernel import kernel
+from backfill.core.plan.profile import FUTURE
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.profile import FUTURE
 from backfill.core.runs import RUNNING
 from backfill.core.verbs import BACKFILL, THREAD, held_back, place, reserve, start
 from backfill.policies.lists import append, unlink

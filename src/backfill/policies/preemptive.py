@@ -7,12 +7,12 @@ Slow twin: tests/reference/preemptive.py.
 
 import numpy as np
 
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.future import book_until_limit, earliest_start, rebuild, settle, swap_plans
-from backfill.core.kernel import kernel
+from backfill.core.plan.plan import book_until_limit, earliest_start, rebuild, settle, swap_plans
+from backfill.core.plan.profile import FUTURE, GIVE, TAKE
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.profile import FUTURE, GIVE, TAKE
-from backfill.core.queue import candidate, following, rewind
+from backfill.core.queue.walk import candidate, following, rewind
 from backfill.core.runs import CHECKPOINT
 from backfill.core.verbs import (
     BACKFILL,

@@ -6,9 +6,9 @@ that are linked through arrays with one number for each job, node or site.
 
 import numpy as np
 
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.kernel import kernel
-from backfill.core.profile import FUTURE
+from backfill.core.plan.profile import FUTURE
 from backfill.core.random import pick
 from backfill.core.verbs import is_open, place_on, start
 from backfill.policies.lists import unlink_behind

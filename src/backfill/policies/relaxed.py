@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from backfill.core.kernel import kernel
+from backfill.compiler.kernel import kernel
+from backfill.core.plan.profile import FUTURE
+from backfill.core.plan.shadow import place_beside, shadow_from
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.profile import FUTURE
-from backfill.core.queue import candidate, rewind
-from backfill.core.shadow import place_beside, shadow_from
+from backfill.core.queue.walk import candidate, rewind
 from backfill.core.verbs import reserve
 from backfill.policies.easy import find_head, start_all_beside, start_all_that_fit, start_beside
 

@@ -7,7 +7,7 @@ Slow twin: tests/reference/roundrobin.py.
 
 import numpy as np
 
-from backfill.core.kernel import kernel
+from backfill.compiler.kernel import kernel
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.runs import CHECKPOINT, goes_on
 from backfill.core.verbs import RESUMED, THREAD, held_back, place, preempt, start, wake, was_preempted

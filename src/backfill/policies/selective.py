@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 
-from backfill.core.future import book_overdue, fits_now, settle
-from backfill.core.kernel import kernel
+from backfill.compiler.kernel import kernel
+from backfill.core.plan.plan import book_overdue, fits_now, settle
+from backfill.core.plan.profile import FUTURE, GIVE
+from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.profile import FUTURE, GIVE
-from backfill.core.promises import NO_TIME
-from backfill.core.queue import candidate, following, is_first, rewind
+from backfill.core.queue.walk import candidate, following, is_first, rewind
 from backfill.core.transitions import TIMEOUT
 from backfill.core.verbs import BACKFILL, HEAD, start
 from backfill.policies.conservative import conservative, keep_up, promise, start_due

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from backfill.core.bookings import allow_until
-from backfill.core.kernel import kernel
-from backfill.core.moves import begin_moves, settle_at_least_cost
+from backfill.compiler.kernel import kernel
+from backfill.core.plan.bookings import allow_until
+from backfill.core.plan.moves import begin_moves, settle_at_least_cost
+from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.promises import NO_TIME
 from backfill.policies.twotier import COMPRESS, MEMORY, MOST, begin_pass, end_pass, promise_booked, start_new
 
 AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.kernel import kernel
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.verbs import THREAD, held_back, is_ready, place, predecessor, start
 from backfill.policies.chains import front_of, stand_behind, step_out, take_off

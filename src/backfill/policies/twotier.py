@@ -9,15 +9,15 @@ import math
 
 import numpy as np
 
-from backfill.core.bookings import allow_until, next_booked, next_due, renew_booking
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.future import book_overdue, settle
-from backfill.core.kernel import kernel
-from backfill.core.moves import begin_moves, forget_soonest, project_end, settle_with_moves
+from backfill.core.plan.bookings import allow_until, next_booked, next_due, renew_booking
+from backfill.core.plan.moves import begin_moves, forget_soonest, project_end, settle_with_moves
+from backfill.core.plan.plan import book_overdue, settle
+from backfill.core.plan.profile import FUTURE, GIVE
+from backfill.core.plan.promises import GIVEN, NO_TIME
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.profile import FUTURE, GIVE
-from backfill.core.promises import GIVEN, NO_TIME
-from backfill.core.queue import following, rewind
+from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import BACKFILL, MOVED_UP, reserve_because, wake
 from backfill.policies.conservative import conservative, keep_up, start_where_held
 

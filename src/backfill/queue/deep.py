@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from backfill.queue import witness
+from backfill.pools.local import witness
 from backfill.queue.book import Event, Facts, whole
 from backfill.queue.nodes import FLOATING, MACHINE, Nodes
 from backfill.queue.store import Store, StoreError

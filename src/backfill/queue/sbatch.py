@@ -11,9 +11,9 @@ import time
 from contextlib import suppress
 from itertools import pairwise
 
-from backfill.queue.home import user_name
-from backfill.queue.options import Option, text
+from backfill.client.options import Option, text
 from backfill.queue.words import Unreadable, parse_count, parse_memory
+from backfill.system.home import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing

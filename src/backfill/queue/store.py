@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from backfill.queue.book import Book, Event, Job, Task
-from backfill.queue.processes import sync
 from backfill.queue.states import COMPLETED, OVER
+from backfill.system.processes import sync
 
 encode = json.JSONEncoder(separators=(",", ":")).encode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from backfill.queue import sbatch
-from backfill.queue.processes import ATTEMPT, JOB, KEEPER, marks
+from backfill.system.processes import ATTEMPT, JOB, KEEPER, marks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.placement import DISTINCT
+from backfill.compiler.record import column
+from backfill.core.place.placement import DISTINCT
 from backfill.core.policy import Policy
-from backfill.core.record import column
 from backfill.core.verbs import fit_empty
 from backfill.model.errors import UsageError, WorkloadError
 from backfill.model.platform import Platform

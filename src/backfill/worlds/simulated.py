@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from backfill.compiler.explain import is_users
+from backfill.compiler.far import address_of
+from backfill.compiler.record import column, zeros
+from backfill.compiler.view import View
 from backfill.core.acts import do_act
 from backfill.core.errors import OK, Misused, raise_misuse, story
-from backfill.core.explain import is_users
-from backfill.core.far import address_of
 from backfill.core.loop import advance, count_pass, take_in
-from backfill.core.planned import use_plan
+from backfill.core.plan.planned import use_plan
 from backfill.core.policy import Policy
-from backfill.core.record import column, zeros
 from backfill.core.setup import state_of
 from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
-from backfill.core.view import View
 from backfill.core.world import NOT_YET, close_instant, open_instant
 from backfill.model.clock import Clock, exact_text, zone_text
 from backfill.model.errors import PolicyError, UsageError, at
@@ -337,7 +337,7 @@ def _may_last(thread: int) -> bool:
 
 def sorter() -> Any:
     """The compiled function that sorts queues whose order changes with time, compiled at its first use."""
-    from backfill.core.sorter import sort_before_pass
+    from backfill.core.queue.sorter import sort_before_pass
 
     return sort_before_pass
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from backfill.compiler.record import SMALL, column, zeros
 from backfill.core.policy import Policy
-from backfill.core.record import SMALL, column, zeros
 from backfill.core.world import NOT_YET, World
 from backfill.model.platform import Platform
 

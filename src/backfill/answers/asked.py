@@ -1,0 +1,143 @@
+"""What a question is asked of: a copy of the planner, which is set back after each try, and the jobs that are open."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backfill.answers.estimates import KINDS, kept, widening
+from backfill.core.plan.promises import NO_TIME
+from backfill.core.runs import RUNNING
+from backfill.model.workload import Ints
+from backfill.queue.book import PREEMPT, Facts, Job
+from backfill.queue.states import PENDING, STARTING
+from backfill.queue.store import Store
+from backfill.worlds.aside import Present
+from backfill.worlds.future import LEARNED, MOST, Arrivals, Links, RunTimes, drawn, links, live_on
+from backfill.worlds.live import Planner
+
+BUDGET_S, LARGE, LARGE_BUDGET_S = 3.0, 10_000, 1.0  # of cpu time, after which no more futures are looked at; with more
+# open jobs than LARGE, of which reading them takes the greater part
+CUT_S = 0.4  # of cpu time for one future
+EVENTS = 20_000  # of the log, in which estimates are looked for that came true or did not
+SAMPLES, FEWEST = 64, 8  # futures; so many in any case
+
+
+class Queue:
+    """What a question is asked of: a planner that may be used up, the open jobs, and what is known of others."""
+
+    def __init__(self, planner: Planner, asked: Facts) -> None:
+        self.planner, self.now, self._begun = planner, asked["now"], time.process_time()
+        store = Store(Path(asked["folder"]) / "store.db", readonly=True)
+        self.jobs = {job.id: job for job in store.jobs("end_us IS NULL")}
+        self.skew = asked["skew"]  # what the calendar is ahead of the queue clock
+        for job in self.jobs.values():
+            self.on_clock(job)
+        lately = store.jobs(limit=LEARNED)
+        self.times = RunTimes(lately)
+        self.widened, self.held = widening(
+            kept(store.latest(EVENTS, KINDS))[0]
+        )  # the bounds, as those of late held so often
+        self.store = store
+        if planner.knows_more:
+            planner.decide(max(self.now, int(planner.state.now) + 1), [])
+        self.jobs = {number: job for number, job in self.jobs.items() if number in planner.rows}
+        self.arrivals = Arrivals.of(lately, self.now, planner)
+        planner.make_room(
+            1 + (0 if self.arrivals is None else MOST)
+        )  # for a job that is asked about, and those to come
+        self.looked = 0  # futures
+        self.take_stock()
+
+    def on_clock(self, job: Job) -> None:
+        """Have the begin time of a job, which is the calendar's, by the queue clock, as all else here."""
+        job.begin = None if job.begin is None else job.begin - self.skew
+
+    def take_stock(self) -> None:
+        """The planner is what it is from here on: it is set back to this."""
+        planner, runs = self.planner, self.planner.state.runs
+        last = runs.last[: planner.jobs].tolist()
+        for number, job in self.jobs.items():
+            run = last[planner.rows[number]]
+            if job.yields and job.cause == PREEMPT:  # it is in the queue again
+                job.state, job.start = PENDING, None
+            if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
+                job.state, job.waits, job.start = STARTING, False, int(runs.start[run])
+        self.present = Present(planner)
+        self._links: Links | None = None
+
+    @property
+    def links(self) -> Links:
+        """What the jobs wait for that the policy does not have in its queue."""
+        if self._links is None:
+            self._links = links(self.jobs, self.planner.rows, self.now)
+        return self._links
+
+    @property
+    def binds(self) -> bool:
+        """Whether the policy keeps what it reserves."""
+        return self.planner.policy.binds and self.planner.policy.keeps
+
+    def reserved(self, number: int) -> int | None:
+        """The start that the policy has in mind for a job."""
+        t = int(self.planner.state.promises.reserved[self.planner.rows[number]])
+        return None if t == NO_TIME else t
+
+    def try_out(self, messages: list[Any]) -> tuple[set[int], Ints]:
+        """Who starts at once if this happened now, and when each row starts then if jobs run until their walltimes."""
+        planner = self.planner
+        now = max(self.now, int(planner.state.now) + 1)
+        starts = {number for number, *_ in planner.decide(now, messages)["starts"]}
+        walltime = planner.state.jobs.walltime[: planner.jobs].copy()
+        later = live_on(planner, walltime, self.links, self.now)
+        self.present.restore()
+        return starts, later
+
+    def starts_now(self, number: int, messages: list[Any]) -> bool:
+        """Whether a job starts at once if this happened now."""
+        now = max(self.now, int(self.planner.state.now) + 1)
+        starts = self.planner.decide(now, messages)["starts"]
+        self.present.restore()
+        return any(started == number for started, *_ in starts)
+
+    def pending(self) -> list[Job]:
+        """Those that wait for something."""
+        return [job for job in self.jobs.values() if job.state == PENDING]
+
+    def futures(self, wanted: Iterable[Job]) -> Ints:
+        """Starts in possible futures, shape (futures, rows); those of the wanted jobs, and of others that start before
+        the last of them."""
+        planner = self.planner
+        rows_wanted = np.array([planner.rows[job.id] for job in wanted], np.int64)
+        runtimes = drawn(
+            planner, self.jobs, lambda job: self.times.of(job.user, job.name), self.links.stuck, SAMPLES, self.now
+        )
+        known, budget = self.by_walltimes(), LARGE_BUDGET_S if len(self.jobs) > LARGE else BUDGET_S
+        horizon = max(int(known.max(initial=self.now)) - self.now, 1)
+        rows = []
+        for done in range(SAMPLES):
+            if done >= FEWEST and time.process_time() - self._begun > budget:
+                break
+            coming = None
+            if self.arrivals is not None:
+                coming = self.arrivals.coming(np.random.default_rng(done), self.now, horizon)
+            found = live_on(planner, runtimes[done], self.links, self.now, CUT_S, coming, rows_wanted)
+            rows.append(found)
+            self.present.restore(told=False)
+        self.looked = len(rows)
+        return np.array(rows)
+
+    def by_walltimes(self) -> Ints:
+        """Starts by row if every job runs until its walltime."""
+        planner = self.planner
+        walltime = planner.state.jobs.walltime[: planner.jobs].copy()
+        found = live_on(planner, walltime, self.links, self.now)
+        self.present.restore(told=False)
+        return found
+
+
+def seconds(micros: int | None) -> float | None:
+    """Of microseconds."""
+    return None if micros is None else micros / 1e6

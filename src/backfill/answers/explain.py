@@ -1,0 +1,250 @@
+"""Why a pending job does not run: what it lacks and who holds that, who goes first and why, and what would help."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from backfill.answers.asked import Queue, seconds
+from backfill.core.plan.promises import NO_TIME
+from backfill.core.runs import RUNNING
+from backfill.model.schedule import REASONS
+from backfill.queue import feed
+from backfill.queue.book import Facts, Job
+from backfill.queue.states import PENDING
+from backfill.queue.words import WHOLE
+
+SHOWN = 5  # holders, jobs that went first, holders that are thought away
+AHEAD = 8  # jobs that are thought away to find the one that is in the way
+STEPS = 16  # parts into which memory is divided where less of it is tried
+KNOWN = 10  # ended jobs of the same user and name that say how much time such a job needs
+LITTLE = 0.5  # of its limit: who uses no more in nine of ten cases could ask for less
+SLACK = 1.25  # times what was ever used is enough
+HELPS = 0.1  # a change that brings the start forward by less of the wait is not told
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+
+
+def explain(queue: Queue, number: int, reason: str) -> Facts:
+    """All about why a job waits. reason: as the queue tells it."""
+    job = queue.jobs.get(number)
+    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "id": number,
+                   "reason": reason}  # fmt: skip
+    if job is None or job.state != PENDING:
+        return told | {"state": "starting" if job is not None else "over"}
+    told |= {"label": job.label, "state": job.state, "need": job.need, "limit_s": job.walltime / 1e6}
+    told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
+    told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
+    if not job.waits:  # the policy does not have it in its queue
+        return told
+    lacks = _lacks(queue, job)
+    return told | {
+        "lacks": lacks,
+        "holders": _holders(queue, [lack["resource"] for lack in lacks]),
+        "behind": None if lacks else _behind(queue, job),
+        "reserved_s": seconds(queue.reserved(number)),
+        "binds": queue.binds,
+        "promise_s": seconds(job.promise),
+        "moves": [
+            {"t_s": move.t / 1e6, "start_s": move.start / 1e6, "cause": move.cause, "by": move.by, "ended": move.gone}
+            for move in queue.planner.moves.get(number, [])
+        ],
+        "went_first": _went_first(queue, job),
+        **_help(queue, job),
+    }
+
+
+def _after(queue: Queue, job: Job) -> list[Facts]:
+    """The jobs that it waits for."""
+    found = []
+    for kind, number in job.after:
+        if kind.endswith(WHOLE):
+            left = [other for other in queue.jobs.values() if other.array == number]
+            found.append({"kind": kind.removesuffix(WHOLE), "id": number, "label": str(number), "tasks": len(left),
+                          "state": "", "held": any(other.held for other in left)})  # fmt: skip
+            continue
+        other = queue.jobs.get(number) or queue.store.job(number)
+        label = other.label if other else str(number)
+        found.append({"kind": kind, "id": number, "label": label, "tasks": None,
+                      "state": other.state if other else "", "held": bool(other and other.held)})  # fmt: skip
+    if job.singleton:
+        mates = [one.id for one in queue.jobs.values() if (one.user, one.name) == (job.user, job.name)]
+        found += [
+            {
+                "kind": "singleton",
+                "tasks": None,
+                "id": one,
+                "label": queue.jobs[one].label,
+                "state": queue.jobs[one].state,
+                "held": bool(queue.jobs[one].held),
+            }
+            for one in mates
+            if one < job.id
+        ]
+    return found
+
+
+def _lacks(queue: Queue, job: Job) -> list[Facts]:
+    """The resources of which it needs more than is free."""
+    state, names = queue.planner.state, queue.planner.platform.resources
+    free, capacity = state.free.nodes[0].tolist(), state.machine.capacity[0].tolist()
+    return [
+        {"resource": name, "needs": job.need[name], "free": left, "capacity": there}
+        for name, left, there in zip(names, free, capacity, strict=True)
+        if job.need.get(name, 0) > left
+    ]
+
+
+def _holders(queue: Queue, resources: list[str]) -> Facts:
+    """Who holds some of these, the most first; until when at the latest, and in half of the cases."""
+    found = []
+    for job in queue.jobs.values():
+        held = {name: job.need[name] for name in resources if job.need.get(name)}
+        if job.start is None or not held:
+            continue
+        used = max((queue.now - job.start) / job.walltime, 0.0)
+        share = float(queue.times.of(job.user, job.name).draw(np.array(0.5), np.array(used)))
+        likely = max(job.start + round(share * job.walltime), queue.now)
+        limit = job.start + job.walltime + job.grace
+        found.append({
+            "id": job.id, "label": job.label, "name": job.name, "user": job.user, "held": held,
+            "latest_end_s": limit / 1e6, "likely_s": min(likely, limit) / 1e6,
+        })  # fmt: skip
+    found.sort(key=lambda one: ([-one["held"].get(name, 0) for name in resources], one["latest_end_s"]))
+    return {"count": len(found), "first": found[:SHOWN]}
+
+
+def _behind(queue: Queue, job: Job) -> Facts | None:
+    """The job that keeps it waiting though it would fit: without that one it would start at once."""
+    rows = queue.planner.rows
+    reserved = queue.planner.state.promises.reserved
+    others = [one for one in queue.pending() if one.waits and one.id != job.id]
+    others.sort(key=lambda one: (one.id > job.id, int(reserved[rows[one.id]]) if queue.binds else 0, one.id))
+    for other in others[:AHEAD]:
+        if queue.starts_now(job.id, [["gone", other.id, "CANCELLED"]]):
+            start = queue.reserved(other.id)
+            return {"id": other.id, "label": other.label, "name": other.name, "reserved_s": seconds(start)}
+    return None
+
+
+def _went_first(queue: Queue, job: Job) -> list[Facts]:
+    """Jobs that were submitted later and started earlier, the last ones, and why they could."""
+    planner, runs = queue.planner, queue.planner.state.runs
+    count, row = int(runs.count), planner.rows[job.id]
+    since = np.flatnonzero((runs.start[:count] >= job.submit) & (runs.job[:count] > row))
+    moves = planner.moves.get(job.id, [])
+    found = []
+    for run in since.tolist():
+        other, start, limit = planner.ids[int(runs.job[run])], int(runs.start[run]), int(runs.limit[run])
+        reserved = [move.start for move in moves if move.t <= start][-1:]
+        need = planner.state.jobs.need[[row, int(runs.job[run])]]
+        if not (need > 0).all(axis=0).any():
+            why = "elsewhere"
+        elif reserved and limit <= reserved[0]:
+            why = "in-time"
+        else:
+            why = REASONS[int(runs.reason[run])]
+        found.append({"id": other, "start_s": start / 1e6, "limit_s": limit / 1e6, "why": why,
+                      "runs": bool(runs.how[run] == RUNNING)})  # fmt: skip
+    return found[::-1]
+
+
+def _by_history(queue: Queue, job: Job, base: int) -> Facts | None:
+    """How much of their limits such jobs used, and the start with a limit that was enough for all; None where they are
+    too few, or used much of it. base: the start as it is."""
+    pool = queue.times.of(job.user, job.name)
+    jobs = len(pool.shares)
+    used = pool.shares[math.ceil(0.9 * jobs) - 1] if jobs else 1.0
+    if pool.told != "user and name" or jobs < KNOWN or used > LITTLE:
+        return None
+    told: Facts = {
+        "jobs": jobs,
+        "used": used,
+        "most": pool.shares[-1],
+        "walltime_s": None,
+        "now": False,
+        "start_s": None,
+    }
+    longest = max(pool.shares[-1] * job.walltime, queue.times.longest(job.user, job.name))
+    enough = math.ceil(SLACK * longest / MINUTE) * MINUTE
+    if enough >= job.walltime:
+        return told
+    at_once, starts = queue.try_out(_walltime(job, enough))
+    start = queue.now if job.id in at_once else int(starts[queue.planner.rows[job.id]])
+    told |= {"walltime_s": enough // SECOND, "now": job.id in at_once}
+    return told | {"start_s": seconds(start) if _helps(start, base, queue.now) else None}
+
+
+def _helps(start: int, base: int, now: int) -> bool:
+    """Whether a start is much earlier than another one."""
+    return start != NO_TIME and (base == NO_TIME or base - start >= HELPS * (base - now))
+
+
+def _help(queue: Queue, job: Job) -> Facts:
+    """What would let it start at once, or much earlier, each tried with the policy itself."""
+    row = queue.planner.rows[job.id]
+    _, as_it_is = queue.try_out([])
+    base = int(as_it_is[row])
+    found: list[Facts] = []
+
+    def told(change: Facts, number: int, messages: list[Any]) -> bool:
+        """Tell of a change if it helps."""
+        at_once, starts = queue.try_out(messages)
+        start = queue.now if number in at_once else int(starts[queue.planner.rows.get(number, len(starts) - 1)])
+        helps = _helps(start, base, queue.now)
+        if helps:
+            found.append(
+                {**change, "now": number in at_once, "start_s": seconds(start), "earlier_s": seconds(base - start)}
+            )
+        return helps
+
+    minutes = job.walltime // MINUTE
+    shorter = _most(1, minutes - 1, lambda n: queue.starts_now(job.id, _walltime(job, n * MINUTE)))
+    if shorter:
+        told({"walltime_s": shorter * 60}, job.id, _walltime(job, shorter * MINUTE))
+    elif minutes > 1:
+        told({"walltime_s": minutes // 2 * 60}, job.id, _walltime(job, minutes // 2 * MINUTE))
+    number = max(queue.planner.rows) + 1
+    for name, amount in job.need.items():
+        grain = max(amount // STEPS, 1) if name == "memory" else 1
+        parts = amount // grain
+
+        def starts(n: int, name: str = name, grain: int = grain) -> bool:
+            return queue.starts_now(number, _smaller(job, number, name, n * grain))
+
+        less = _most(1, parts - 1, starts)
+        if less:
+            told({"resource": name, "amount": less * grain}, number, _smaller(job, number, name, less * grain))
+        elif parts > 1:
+            told(
+                {"resource": name, "amount": parts // 2 * grain},
+                number,
+                _smaller(job, number, name, parts // 2 * grain),
+            )
+    lacking = [lack["resource"] for lack in _lacks(queue, job)]
+    for holder in _holders(queue, lacking)["first"][:SHOWN]:
+        told({"cancel": holder["id"], "label": holder["label"]}, job.id, [["gone", holder["id"], "CANCELLED"]])
+    return {"by_walltimes_s": None if base == NO_TIME else base / 1e6, "would_help": found,
+            "by_history": _by_history(queue, job, base)}  # fmt: skip
+
+
+def _most(low: int, high: int, works: Callable[[int], bool]) -> int:
+    """The greatest number for which something works, if less always works where more does; 0 where none does."""
+    if high < low or not works(low):
+        return 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if works(middle) else (low, middle - 1)
+    return low
+
+
+def _walltime(job: Job, walltime: int) -> list[Any]:
+    return [["change", job.id, {"walltime": walltime}]]
+
+
+def _smaller(job: Job, number: int, name: str, amount: int) -> list[Any]:
+    """Cancelled, and submitted anew with less of something."""
+    facts = feed.told(job.facts())
+    facts["need"] = {**job.need, name: amount}
+    return [["gone", job.id, "CANCELLED"], ["submit", number, facts], ["wait", number]]

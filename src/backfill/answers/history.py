@@ -1,0 +1,290 @@
+"""The jobs of a queue that are over: listed, summed up, and as a workload that `simulate` takes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backfill.model.errors import InputError
+from backfill.model.events import Events
+from backfill.model.platform import Platform
+from backfill.model.units import seconds_text
+from backfill.model.workload import Ragged, Workload
+from backfill.queue.book import Facts, Job, each_job, whole
+from backfill.queue.states import CANCELLED, OVER
+from backfill.queue.store import Store, StoreError
+
+AT_ENDS = ("afterok", "afternotok", "afterany")  # dependencies that an end meets
+TASKS_MAX = 1000  # of an array after which jobs are put; behind a larger one they come when they came
+AGAIN = "waited more than once: it was held, lost or not launched"
+LONGER = "ran longer before they were preempted than in the end; they are simulated with their last run times"
+ALONE = "ended by themselves when they were preempted; they are simulated as if they had not been"
+LATER = "waited for a hold, a begin time or another job first; that time is left out"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which jobs are meant; empty fields say nothing. Times in microseconds of the queue clock."""
+
+    since: int | None = None
+    until: int | None = None
+    users: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+
+    @property
+    def condition(self) -> tuple[str, list[Any]]:
+        """The same for the store."""
+        states = self.states or OVER
+        parts: list[tuple[str, Sequence[Any]]] = [(f"state IN ({', '.join('?' * len(states))})", states)]
+        for name, some in (("user", self.users), ("name", self.names)):
+            parts += [(f"{name} IN ({', '.join('?' * len(some))})", some)] if some else []
+        for sign, t in ((">=", self.since), ("<", self.until)):
+            parts += [(f"end_us {sign} ?", [t])] if t is not None else []
+        return " AND ".join(text for text, _ in parts), [value for _, values in parts for value in values]
+
+
+def opened(folder: Path) -> Store:
+    """The store of a queue's folder, to be read. Raises InputError."""
+    path = folder / "store.db" if folder.is_dir() else folder
+    if not path.is_file():
+        raise InputError(f"{folder}: no queue is recorded there; expected a folder with a store.db")
+    try:
+        return Store(path, readonly=True)
+    except StoreError as error:
+        raise InputError(str(error)) from None
+
+
+def ended(store: Store, wanted: Filter, last: int | None = None) -> tuple[list[Job], int]:
+    """Return the jobs that are over, in the order in which they ended, or the last ones of them; and how many they
+    are."""
+    where, values = wanted.condition
+    some = store.jobs(where, values, -1 if last is None else last, order="end_us, id")
+    return some, len(some) if last is None else store.count(where, values)
+
+
+def row(job: Job) -> Facts:
+    """One job for JSON, times in seconds."""
+    facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user", "project", "state", "reason")}
+    facts |= {f"{name}_s": _seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise", "cpu")}
+    facts |= {"need": job.need, "limit_s": job.walltime / 1e6, "wait_s": _seconds(waited(job)), "why": job.why}
+    facts |= {
+        "exit_code": None if job.signal else job.exit,
+        "signal": job.signal,
+        "maxrss": job.maxrss,
+        "slip": job.slip,
+    }
+    return facts | {"preemptions": job.preemptions}
+
+
+def waited(job: Job) -> int | None:
+    """From submit to start, in microseconds, without the time for which it ran before; None if it never started."""
+    return None if job.start is None else job.start - job.submit - job.ran
+
+
+def used(job: Job) -> float | None:
+    """How much of its walltime a job used; None for one that never started."""
+    return None if job.start is None or job.end is None else min((job.end - job.start) / job.walltime, 1.0)
+
+
+def summed(jobs: Iterable[Job], key: str) -> list[Facts]:
+    """A row for each user or name, in the order of the cpu time that they held."""
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(getattr(job, key), []).append(job)
+    found = []
+    for name, some in groups.items():
+        waits = [wait for job in some if (wait := waited(job)) is not None]
+        shares = [share for job in some if (share := used(job)) is not None]
+        held = sum(job.need["cpus"] * ((job.end or 0) - job.start) for job in some if job.start is not None)
+        states = [job.state for job in some]
+        found.append({
+            key: name,
+            "jobs": len(some),
+            "failed": states.count("FAILED") + states.count("OUT_OF_MEMORY") + states.count("NODE_FAIL"),
+            "timeout": states.count("TIMEOUT"),
+            "cancelled": states.count("CANCELLED") + states.count("DEADLINE"),
+            "median_wait_s": float(np.median(waits)) / 1e6 if waits else None,
+            "p90_wait_s": float(np.quantile(waits, 0.9)) / 1e6 if waits else None,
+            "cpu_h": held / 3.6e9,
+            "limit_used": float(np.median(shares)) if shares else None,
+        })  # fmt: skip
+    return sorted(found, key=lambda each: -each["cpu_h"])
+
+
+def _seconds(micros: int | None) -> float | None:
+    return None if micros is None else micros / 1e6
+
+
+# ---------------------------------------------------------------------- as a workload
+
+
+@dataclass
+class _Life:
+    """A job as its policy saw it: the passes at which it was told of it."""
+
+    facts: Facts
+    job: int
+    told: int = 0
+    eligible: int | None = None
+    start: int | None = None
+    end: int | None = None
+    changes: list[tuple[int, Facts]] = field(default_factory=list)
+    waits: int = 0
+    known: bool = False  # the policy is to be told again that it waits, though nothing happened to it
+    before: int | None = None  # the start of the run that was preempted last, while it goes on
+    longest: int = 0  # that a run was that was preempted
+    alone: bool = False  # it ended by itself when it was preempted
+
+
+@dataclass
+class Recorded:
+    """A history as `simulate` takes it, and what had to be left out."""
+
+    workload: Workload
+    platform: Platform
+    events: Events
+    policies: list[str]  # that decided then, in the order in which they came
+    left_out: dict[str, int]  # why -> how many jobs
+
+
+def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
+    """These jobs as a workload, with the instants at which the policy was told of things.
+
+    A job's submit is the pass at which the policy heard of it, its walltime has the grace behind it, since that is what
+    the policy planned with. So `simulate --overrun extend` starts each when it started, if only submits, ends,
+    dependencies on ends, cancelled or changed jobs and changes of capacity happened. Raises InputError.
+    """
+    from backfill.worlds.live import machine, table  # which load the core
+
+    wanted = set(chosen)
+    lives, capacity, policies = _lives(store, wanted)
+    some = [lives[number] for number in sorted(lives)]
+    if not some or not capacity:
+        raise InputError("no job of the history ever came to the policy; nothing can be simulated")
+    place = {life.job: row for row, life in enumerate(some)}
+    arrays: dict[int, list[int]] = {}
+    for life in some:
+        arrays.setdefault(life.facts["array"], []).append(life.job)
+    begun = min(life.told for life in some)
+    first = [resources for t, resources in capacity if t <= begun][-1:] or [capacity[0][1]]
+    platform = machine(first[0])
+    names = platform.resources
+    left_out: dict[str, int] = {}
+    submit, runtime, after = [], [], []
+    steps: list[Facts] = []
+    for life in some:
+        on = _after(life, place, arrays)
+        late = not on and any(life.facts[name] for name in ("held", "begin", "singleton", "throttle", "after"))
+        if late or life.waits > 1:
+            why = AGAIN if life.waits > 1 else LATER
+            left_out[why] = left_out.get(why, 0) + 1
+        submit.append(life.eligible if late or life.waits > 1 else life.told)
+        after.append(on)
+        walltime = life.facts["walltime"] + life.facts["grace"]
+        runtime.append(walltime if life.start is None else (life.end or 0) - life.start)
+        for why, so in ((LONGER, life.start is not None and life.longest >= runtime[-1]), (ALONE, life.alone)):
+            left_out[why] = left_out.get(why, 0) + so
+        if life.start is None:
+            steps.append({"time": seconds_text(life.end or 0), "event": "cancel", "job": str(life.job)})
+        for t, to in life.changes:
+            steps += _changes(life, t, to)
+    held = first[0]
+    for t, resources in capacity:
+        if t > begun:
+            for name in names:
+                if resources.get(name, 0) != held.get(name, 0):
+                    value = str(resources.get(name, 0))
+                    steps.append({"time": seconds_text(t), "event": "capacity", "resource": name, "value": value})
+            held = resources
+    facts = [(life.job, {**life.facts, "submit": t, "deadline": None}) for life, t in zip(some, submit, strict=True)]
+    log = table(facts, platform)
+    jobs = log.jobs.replace(
+        job=np.array([str(life.job) for life in some]),
+        runtime=np.array(runtime, np.int64),
+        after=Ragged.of(after),
+    )
+    steps.sort(key=lambda step: float(step["time"]))
+    left_out = {why: count for why, count in left_out.items() if count}
+    return Recorded(replace(log.with_jobs(jobs), name="history"), platform, Events.of(steps), policies, left_out)
+
+
+def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple[int, Facts]], list[str]]:
+    """The lives of these jobs, what there was of each resource from when on, and the policies."""
+    lives: dict[int, _Life] = {}
+    capacity: list[tuple[int, Facts]] = []
+    policies: list[str] = []
+    since: list[Any] = []  # what happened since the last pass, to be dated by the next one
+    last = now = 0
+    for event in store.events():
+        life = lives.get(event.job)
+        last = event.t
+        if event.kind == "pass":
+            now = event.data["now"]
+            for step in since:
+                step(event.data["now"])
+            since = []
+        elif event.kind == "submit" and event.job in wanted:
+            lives[event.job] = life = _Life(whole(event.data["job"]), event.job)
+            since.append(_set(life, "told"))
+        elif event.kind in ("capacity", "node"):
+            resources = event.data["resources"]
+            since.append(lambda t, resources=resources: capacity.append((t, resources)))
+        elif event.kind == "epoch":
+            policies += [] if event.data["policy"] in policies[-1:] else [event.data["policy"]]
+            for each in lives.values():
+                each.known = each.waits > 0 and each.start is None
+        elif life is None:
+            continue
+        elif event.kind == "declined":
+            life.known = True
+        elif event.kind == "wait" and life.known:
+            life.known = False
+        elif event.kind == "wait":
+            life.waits += 1
+            since.append(_set(life, "eligible"))
+        elif event.kind in ("start", "due"):
+            life.start = event.data.get("due", event.data["start"])
+        elif event.kind == "preempt":  # the run ends at the pass that decided so, as in a simulation
+            life.longest = max(life.longest, now - (now if life.start is None else life.start))
+            life.before, life.start = life.start, None
+        elif event.kind == "preempted":
+            life.before = None
+        elif event.kind in ("hold", "unstarted", "requeue"):
+            life.start, life.known = None, False
+        elif event.kind == "edit":
+            to = event.data["to"]
+            life.facts |= {name: to[name] for name in ("need", "after", "any_of", "singleton") if name in to}
+            since.append(lambda t, life=life, to=to: life.changes.append((t, to)))
+        elif event.kind == "end":
+            if life.before is not None and event.data["state"] != CANCELLED:
+                life.start, life.alone = life.before, True
+            since.append(_set(life, "end"))
+    for step in since:
+        step(last)
+    return {job: life for job, life in lives.items() if life.eligible is not None}, capacity, policies
+
+
+def _set(life: _Life, name: str) -> Callable[[int], None]:
+    return lambda t: setattr(life, name, t)
+
+
+def _after(life: _Life, place: dict[int, int], arrays: dict[int, list[int]]) -> list[int]:
+    """The rows of the jobs whose ends this one waited for, where nothing else kept it from the queue."""
+    facts = life.facts
+    if facts["any_of"] or facts["singleton"] or facts["throttle"] or facts["held"] or facts["begin"]:
+        return []
+    some = [*each_job(facts["after"], arrays)]
+    if len(some) > TASKS_MAX or not all(kind in AT_ENDS and on in place for kind, on in some):
+        return []
+    return [place[on] for _, on in some]
+
+
+def _changes(life: _Life, t: int, to: Facts) -> Iterable[Facts]:
+    for name, value in to.items():
+        if name not in ("walltime", "priority"):
+            continue
+        text = seconds_text(value + life.facts["grace"]) if name == "walltime" else str(value)
+        yield {"time": seconds_text(t), "event": name, "job": str(life.job), "value": text}

@@ -1,0 +1,95 @@
+"""Questions of people to the planner: when a job starts, why not yet, what fits now, and what another policy would do.
+
+They are answered by copies of the planner (forecast.py), at low priority, so that decisions never wait for an answer.
+"""
+
+import gc
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+
+from backfill.answers.asked import Queue
+from backfill.answers.explain import explain
+from backfill.answers.whatif import estimates, slots, switch, test
+from backfill.model.errors import BackfillError
+from backfill.queue.book import Facts
+from backfill.worlds.live import Planner
+from backfill.worlds.watchdog import WATCHDOG
+
+CPU_MOST_S, MOST_S = 120.0, 300.0  # for an answer: the policy of a user may loop or sleep for ever
+TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # for the trial of another policy
+LEAST = 19  # nice: whatever else wants a cpu goes first
+
+
+def eta(queue: Queue, asked: Facts) -> Facts:
+    """When pending jobs start: at the latest, in half of the futures, in nine of ten."""
+    rows = estimates(queue)
+    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds}
+    told |= {"futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3)}
+    return told | {"arrivals": queue.arrivals is not None, "jobs": rows}
+
+
+ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
+    "eta": eta,
+    "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"]),
+    "test": lambda queue, asked: test(queue, asked["tasks"]),
+    "switch": switch,
+    "explain": lambda queue, asked: explain(queue, asked["id"], asked["reason"]),
+}
+
+
+def aside(planner: Planner | None, asked: Facts) -> int:
+    """Have a question answered by a copy of this process, into the pipe with the name asked["to"]; its number.
+
+    Returns 0 if the system has no room for another process, or nobody reads the pipe any more. The pipe is opened
+    before the fork: who reads it sees its end however early the copy ends.
+    """
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    try:
+        pipe = os.open(asked["to"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(pipe)
+        return 0
+    if pid:
+        os.close(pipe)
+        return pid
+    code = 1
+    try:
+        if asked["question"].get("what") == "switch":
+            WATCHDOG.bound(TRIAL_CPU_S, TRIAL_S)
+        else:
+            WATCHDOG.bound(CPU_MOST_S, MOST_S)
+        gc.disable()  # it lives for one answer, and would look through 100,000 jobs again and again
+        null = os.open(os.devnull, os.O_RDWR)
+        for end in (0, 1):  # the daemon must see the end of the planner, whether its copy lives on or not
+            os.dup2(null, end)
+        os.nice(LEAST)
+        os.set_blocking(pipe, True)
+        with open(pipe, "w", encoding="utf-8") as out:
+            out.write(json.dumps(answer(planner, asked["question"])))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def answer(planner: Planner | None, asked: Facts) -> Facts:
+    """What is told of a question, which may use up the planner."""
+    assert planner is not None
+    begun = time.process_time()
+    try:
+        told = ANSWERS[asked["what"]](Queue(planner, asked), asked)
+    except BackfillError as error:
+        return {"error": {"code": "question", "message": str(error), "field": ""}}
+    told["cpu_s"] = round(time.process_time() - begun, 3)
+    return told

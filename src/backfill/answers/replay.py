@@ -1,0 +1,231 @@
+"""What a queue has recorded, lived again.
+
+Open loop: every pass that is in the log is asked for again; the policy must decide the same. Closed loop: the jobs
+start when the policy says so, run as long as they did, and must start at the very microsecond (closed.py); where
+nothing but submits and ends happened, `simulate` must say the same.
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from backfill.model.errors import InputError
+from backfill.model.schedule import NO_TIME
+from backfill.model.workload import Workload
+from backfill.queue import feed
+from backfill.queue.book import PREEMPT, Event, Facts, each_job, whole
+from backfill.queue.store import Store, StoreError
+from backfill.worlds.live import Planner, load_policy, platform_of, table
+from backfill.worlds.options import Options
+from backfill.worlds.recorded import Away, Closed, Life, lives
+from backfill.worlds.simulated import simulate
+
+SHOWN = 5
+
+
+@dataclass
+class Epoch:
+    """A stretch of a log with one policy: its begin, its passes."""
+
+    facts: Facts
+    events: list[Event]
+    passes: list[feed.Pass] = field(default_factory=list)
+    away: Away = field(default_factory=list)  # spans in which nobody decided, once they are known
+
+
+@dataclass
+class Check:
+    """What came out of a comparison with the log."""
+
+    passes: int = 0
+    starts: int = 0
+    open_loop: list[str] = field(default_factory=list)  # differences
+    closed_jobs: int = 0  # compared in the closed loop
+    simulated_jobs: int = 0  # of these by `simulate`, too
+    closed_loop: list[str] = field(default_factory=list)  # differences
+    left_out: dict[str, int] = field(default_factory=dict)  # why an epoch cannot be simulated -> how many
+
+
+def epochs(folder: Path) -> list[Epoch]:
+    """The epochs of a queue's folder. Raises InputError."""
+    path = folder / "store.db" if folder.is_dir() else folder
+    if not path.is_file():
+        raise InputError(f"{folder}: no queue is recorded there; expected a folder with a store.db")
+    try:
+        store = Store(path, readonly=True)
+        events = [*store.events()]
+        store.close()
+    except (StoreError, ValueError) as error:
+        raise InputError(str(error)) from None
+    found: list[Epoch] = []
+    for event in events:
+        if event.kind == "epoch":
+            found.append(Epoch(event.data, []))
+        elif found:
+            found[-1].events.append(event)
+    for one in found:
+        one.passes, _ = feed.passes(one.events)
+    return found
+
+
+def check(some: list[Epoch]) -> Check:
+    """Live them again, open and closed loop."""
+    result = Check()
+    for number, one in enumerate(some, 1):
+        if not _check_open(one, number, result):
+            continue
+        _check_closed(one, number, result)
+        why = _cannot_simulate(one)
+        if why:
+            result.left_out[why] = result.left_out.get(why, 0) + 1
+        else:
+            _check_simulated(one, number, result)
+    return result
+
+
+def _check_open(one: Epoch, number: int, result: Check) -> bool:
+    """Ask for each pass again, and find out in which spans nobody asked although the policy wanted it. Returns whether
+    all decisions are the same."""
+    planner, wake = Planner(one.facts["policy"], one.facts), None
+    for place, then in enumerate(one.passes):
+        if wake is not None and wake < then.now:
+            one.away.append((wake, then.now))
+        told = planner.decide(then.now, then.messages)
+        done, wake = feed.decisions(told), told["wake"]
+        result.passes += 1
+        result.starts += sum(why != PREEMPT for _, why, *_ in then.decided)
+        if done == then.decided:
+            continue
+        if place + 1 == len(one.passes) and not then.decided:  # it may have had no answer
+            del one.passes[-1]
+            return True
+        what = f"epoch {number}, pass {place + 1} at {then.now}: {then.decided} in the log, {done} now"
+        result.open_loop.append(what)
+        return False
+    return True
+
+
+def _check_closed(one: Epoch, number: int, result: Check) -> None:
+    if not one.passes:
+        return
+    again = Closed(one.facts["policy"], one.facts, one.passes, one.away)
+    again.live(one.passes[-1].now)
+    running = {job: 1 for job, _, start in one.facts["base"] if start is not None}
+    for job, life in again.lives.items():
+        result.closed_jobs += 1
+        starts = life.starts[running.get(job, 0) :]
+        if starts != again.starts[job]:
+            result.closed_loop.append(
+                f"epoch {number}, job {job}: started at {starts}, lived again {again.starts[job]}"
+            )
+
+
+def _cannot_simulate(one: Epoch) -> str:
+    """Why `simulate` does not know all that the policy was told in an epoch; empty if it does."""
+    if one.away:
+        return "a pass came late"
+    if one.facts["base"]:
+        return "jobs were open when it began"
+    preempted: set[int] = set()
+    for event in one.events:
+        if event.kind in (
+            "hold",
+            "release",
+            "edit",
+            "unstarted",
+            "requeue",
+            "declined",
+            "capacity",
+            "node",
+            "withdrawn",
+        ):
+            return f"it has a {event.kind}"
+        if event.kind == "spared" or (event.kind in ("end", "stop") and event.job in preempted):
+            return "a job ended by itself, or was cancelled, when it was preempted"
+        if event.kind in (PREEMPT, "preempted"):
+            (preempted.add if event.kind == PREEMPT else preempted.discard)(event.job)
+    for then in one.passes:
+        for kind, job, *_ in then.messages:
+            if kind in feed.WAITS and ["submit", job] not in [message[:2] for message in then.messages]:
+                return "a job had to wait for something else than the machine"
+    found, _ = lives([], one.passes)
+    if any(life.steps[-1].message is not None and not life.starts and len(life.steps) > 2 for life in found.values()):
+        return "a pending job was cancelled"
+    if any(not life.waits for life in found.values()):
+        return "a job never came to the queue of the policy"
+    if any(not life.ends for life in found.values()):
+        return "some of its jobs are not over"
+    for life in found.values():
+        *before, last = (end - start for start, end in zip(life.starts, life.ends, strict=False))
+        if last <= max(before, default=-1):
+            return "a job ran longer before it was preempted than in the end"
+    return ""
+
+
+def workload(one: Epoch) -> tuple[Workload, dict[int, Life]]:
+    """The jobs of an epoch that ran and are over, with the run times that they had, the last of several.
+
+    A job is killed at its walltime and its grace; one that was recorded beyond that ran a little longer.
+    """
+    known, _ = lives(one.facts["base"], one.passes)
+    found = {
+        job: life for job, life in known.items() if life.waits and life.starts and len(life.ends) == len(life.starts)
+    }
+    facts = [(job, {**life.facts, "submit": life.waits[0]}) for job, life in found.items()]
+    log = table(facts, platform_of(one.facts))
+    runtime = np.array([life.ends[-1] - life.starts[-1] for life in found.values()], np.int64)
+    return replace(log.with_jobs(log.jobs.replace(runtime=runtime)), name="queue"), found
+
+
+def _check_simulated(one: Epoch, number: int, result: Check) -> None:
+    log, found = workload(one)
+    if not len(log):
+        return
+    policy, params = load_policy(one.facts["policy"])
+    platform = platform_of(one.facts)
+    schedule = simulate(log, platform, policy, params, Options(overrun="extend")).schedule
+    for row, (job, life) in enumerate(found.items()):
+        result.simulated_jobs += 1
+        if schedule.runs is None:
+            starts = [int(t) for t in schedule.start[row : row + 1] if t != NO_TIME]
+        else:
+            starts = schedule.runs.start[schedule.runs.job == row].tolist()
+        if starts != life.starts:
+            result.closed_loop.append(f"epoch {number}, job {job}: started at {life.starts}, simulated at {starts}")
+
+
+@dataclass
+class WhatIf:
+    """The waits of jobs as they were, and under another policy, in microseconds, in the order of the jobs."""
+
+    jobs: list[int] = field(default_factory=list)
+    was: list[int] = field(default_factory=list)
+    would_be: list[int] = field(default_factory=list)
+
+
+def what_if(some: list[Epoch], policy: str) -> WhatIf:
+    """Each epoch under another policy, with all that people did: the jobs that waited in it and ran. A wait begins when
+    the job may start, and ends with its last start; jobs that wait for ends of others follow these. Spans without a
+    daemon are not repeated."""
+    load_policy(policy)
+    result = WhatIf()
+    for one in some:
+        jobs = {event.job: (event.t, whole(event.data["job"])) for event in one.events if event.kind == "submit"}
+        submits = {job: t for job, (t, _) in jobs.items()}
+        arrays: dict[int, list[int]] = {}
+        for job, (_, facts) in sorted(jobs.items()):
+            arrays.setdefault(facts["array"], []).append(job)
+        after = {
+            job: [on for _, on in each_job(facts["after"], arrays)]
+            for job, (_, facts) in jobs.items()
+            if not facts["any_of"]
+        }
+        again = Closed(policy, one.facts, one.passes, [], submits, after)
+        again.live()
+        for job, life in again.lives.items():
+            if life.waits and life.starts and again.starts[job] and life.starts[0] >= life.waits[0]:
+                result.jobs.append(job)
+                result.was.append(life.starts[-1] - life.waits[0])
+                result.would_be.append(again.starts[job][-1] - again.waits[job])
+    return result

@@ -1,0 +1,215 @@
+"""What would be: what starts at once, when a job that is not submitted yet would, and what another policy would do."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from backfill.answers.asked import Queue, seconds
+from backfill.core.plan.promises import NO_TIME
+from backfill.queue import feed
+from backfill.queue.book import Facts, Job
+from backfill.queue.nodes import FLOATING
+from backfill.queue.states import PENDING, STARTING
+from backfill.worlds.future import Pool
+from backfill.worlds.live import Planner
+
+SECOND = 1_000_000
+ESTIMATED = 2_000  # pending jobs of which is said when they start
+ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
+GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # up to so many seconds ahead, an estimate is told to so many
+
+
+# ---------------------------------------------------------------------- estimates
+
+
+def estimate(queue: Queue, job: Job, starts: Any) -> Facts:
+    """What is told of one job, from its starts in the futures."""
+    now, pool = queue.now, queue.times.of(job.user, job.name)
+    guaranteed = queue.reserved(job.id) if queue.binds and job.waits else None
+    told = _told(job, pool) | {"guaranteed_s": seconds(guaranteed)}
+    if job.state == STARTING:
+        return told | {name: seconds(job.start) for name in ("guaranteed_s", "median_s", "p90_s")}
+    if job.held or job.never:
+        return told | {"why_not": "held" if job.held else "never"}
+    known = np.sort(starts[starts != NO_TIME])
+    if len(known) < 0.9 * len(starts) or not len(known):
+        return told | {"why_not": "far" if job.waits else "blocked"}
+    median = int(known[(len(known) - 1) // 2])
+    p90 = int(known[min(int(np.ceil(0.9 * len(starts))), len(known)) - 1])
+    p90 = now + round((p90 - now) * queue.widened) if p90 > now else p90
+    median, p90 = snapped(median, now), snapped(p90, now, up=True)
+    if guaranteed is not None:
+        median, p90 = min(median, guaranteed), min(p90, guaranteed)
+    return told | {"median_s": seconds(median), "p90_s": seconds(max(median, p90))}
+
+
+def _told(job: Job, pool: Pool) -> Facts:
+    facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user")}
+    facts |= dict.fromkeys(("guaranteed_s", "median_s", "p90_s"))
+    return facts | {"history": pool.told, "ended_jobs": len(pool.shares), "why_not": ""}
+
+
+def snapped(t: int, now: int, up: bool = False) -> int:
+    """An instant as exactly as it can be foreseen; up: not earlier."""
+    ahead = (t - now) / SECOND
+    grain = next((grain for most, grain in GRAINS if ahead < most), 3600) * SECOND
+    return max((t + (grain - 1 if up else grain // 2)) // grain * grain, now)
+
+
+def estimates(queue: Queue) -> list[Facts]:
+    """Return the estimates of pending jobs; of more than ESTIMATED, those of the first that are not held."""
+    pending, rows = queue.pending(), queue.planner.rows
+    first = sorted(pending, key=lambda job: bool(job.held or job.never))[:ESTIMATED]
+    some = sorted(first, key=lambda job: job.id)
+    starts = queue.futures(some)
+    return [estimate(queue, job, starts[:, rows[job.id]]) for job in some]
+
+
+# ---------------------------------------------------------------------- slots
+
+
+def slots(queue: Queue, need: dict[str, int], grace: int) -> Facts:
+    """The holes of now: for how long a job may have so many cpus if it starts at once, and beside what.
+
+    need: what it is to have besides. Each is tried with the policy itself.
+    """
+    planner, state = queue.planner, queue.planner.state
+    free = dict(zip(planner.platform.resources, state.free.nodes[0].tolist(), strict=True))
+    now = max(queue.now, int(state.now) + 1)
+    ends = _ends(queue, now, grace)
+    number = max(planner.rows, default=0) + 1
+
+    def longest(cpus: int) -> int:
+        """The place in `ends` of the longest that starts; -1 none."""
+
+        def works(place: int) -> bool:
+            facts = {"need": {**need, "cpus": cpus}, "walltime": ends[place], "grace": grace, "priority": 0,
+                     "user": "", "project": "", "deadline": None}  # fmt: skip
+            return queue.starts_now(number, [["submit", number, facts], ["wait", number]])
+
+        if not works(0):
+            return -1
+        low, high = 0, len(ends) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if works(middle) else (low, middle - 1)
+        return low
+
+    found: dict[int, int] = {}  # place in `ends` -> most cpus
+    fits = all(amount <= free.get(name, 0) for name, amount in need.items())
+    if fits and ends and free["cpus"] > 0:
+        for cpus, place in _steps(longest, 1, free["cpus"]):
+            if place >= 0:
+                found[place] = max(found.get(place, 0), cpus)
+    holes = [
+        {"cpus": cpus, "for_s": None if ends[place] == ALWAYS else ends[place] // SECOND,
+         "until": _begins(queue, now + ends[place] + grace)}
+        for place, cpus in sorted(found.items())
+    ]  # fmt: skip
+    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need, "slots": holes}
+    capacity = dict(zip(planner.platform.resources, state.machine.capacity[0].tolist(), strict=True))
+    return told | {"free": {name: max(amount, 0) for name, amount in free.items()}, "capacity": capacity}
+
+
+def _ends(queue: Queue, now: int, grace: int) -> list[int]:
+    """The walltimes at which what is free may change: until a run's limit or a reserved start, and without end."""
+    state, rows = queue.planner.state, queue.planner.rows
+    reserved = state.promises.reserved[[rows[job.id] for job in queue.pending()]].tolist()
+    limits = state.runs.limits[: state.runs.active].tolist()
+    ends = {t - now - grace for t in [*reserved, *limits] if t != NO_TIME and t - now - grace >= SECOND}
+    return [*sorted(ends), ALWAYS]
+
+
+def _steps(value: Any, low: int, high: int) -> Iterable[tuple[int, int]]:
+    """A function that never grows, at the ends of its steps."""
+    known = {low: value(low), high: value(high)}
+    todo = [(low, high)]
+    while todo:
+        first, last = todo.pop()
+        if known[first] != known[last] and last - first > 1:
+            middle = (first + last) // 2
+            known[middle] = value(middle)
+            todo += [(first, middle), (middle, last)]
+    return known.items()
+
+
+def _begins(queue: Queue, t: int) -> str:
+    """The job that has its reserved start then; empty where it is nobody's."""
+    return next((job.label for job in queue.pending() if job.waits and queue.reserved(job.id) == t), "")
+
+
+# ---------------------------------------------------------------------- a job that is not there yet
+
+
+def test(queue: Queue, tasks: list[Facts]) -> Facts:
+    """When the tasks of a submit would start, and whose start it would bring back."""
+    planner = queue.planner
+    before = _plans(queue)
+    planner.make_room(len(tasks))
+    some = [Job(**facts) for facts in tasks]
+    messages: list[Any] = []
+    for place, job in enumerate(some):
+        job.state, job.submit = PENDING, queue.now
+        queue.on_clock(job)
+        job.waits = not (job.held or job.never or job.after or (job.begin or 0) > queue.now)
+        job.waits &= not (job.throttle and place >= job.throttle)
+        job.waits &= not (job.singleton and any((o.user, o.name) == (job.user, job.name) for o in queue.jobs.values()))
+        queue.jobs[job.id] = job
+        messages.append(["submit", job.id, {**feed.told(job.facts()), "submit": queue.now}])
+        messages += [["wait", job.id]] if job.waits else []
+    now = max(queue.now, int(planner.state.now) + 1)
+    at_once = {number for number, *_ in planner.decide(now, messages)["starts"]}
+    queue.take_stock()
+    starts = queue.futures(some)
+    found = [estimate(queue, job, starts[:, planner.rows[job.id]]) for job in some]
+    after = _plans(queue)
+    delayed = [
+        {"id": number, "label": queue.jobs[number].label, "before_s": then / 1e6, "after_s": now_ / 1e6}
+        for number, then in before.items()
+        if (now_ := after.get(number, then)) > then + SECOND
+    ]
+    return {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "binds": queue.binds,
+            "at_once": sum(job.id in at_once for job in some), "jobs": found, "delayed": delayed}  # fmt: skip
+
+
+def _plans(queue: Queue) -> dict[int, int]:
+    """The reserved start of each job in the queue of the policy; where it keeps none, that by walltimes."""
+    some = [job.id for job in queue.pending() if job.waits]
+    if queue.binds:
+        return {number: t for number in some if (t := queue.reserved(number)) is not None}
+    starts, rows = queue.by_walltimes(), queue.planner.rows
+    return {number: int(starts[rows[number]]) for number in some if starts[rows[number]] != NO_TIME}
+
+
+# ---------------------------------------------------------------------- another policy
+
+
+def switch(queue: Queue, asked: Facts) -> Facts:
+    """What another policy would do with those who wait: likely starts, and which promises would fall."""
+    other = Planner(asked["policy"], asked["epoch"])
+    there = {job.id for job in queue.pending()}
+    waiting = [["wait", job.id] for job in queue.pending() if job.waits]
+    other.learn(waiting or [["capacity", {}, FLOATING]])  # it decides once in any case
+    after = Queue(other, asked)
+    old = {row["id"]: row for row in estimates(queue)}
+    new = {row["id"]: row for row in estimates(after)}
+    new |= {job.id: estimate(after, job, None) for job in after.jobs.values() if job.state == STARTING}
+    promises = queue.binds
+    rows: list[Facts] = []
+    for number in sorted(there & new.keys()):
+        job, row = queue.jobs[number], new[number]
+        promised = job.promise if promises and job.waits else None
+        start = row["guaranteed_s"]
+        kept = promised is None or (start is not None and start <= promised / 1e6 + 1)
+        rows.append({"id": number, "label": job.label, "name": job.name, "promise_s": seconds(promised), "kept": kept,
+                     "before": _three(old[number]), "after": _three(row)})  # fmt: skip
+    both = [(row["before"]["median_s"], row["after"]["median_s"]) for row in rows]
+    known = [(a, b) for a, b in both if a is not None and b is not None]
+    return {"schema": 1, "now_s": queue.now / 1e6, "from": queue.planner.policy.name, "to": other.policy.name,
+            "binds": after.binds, "earlier": sum(b < a for a, b in known), "later": sum(b > a for a, b in known),
+            "fall": [row["label"] for row in rows if not row["kept"]], "jobs": rows}  # fmt: skip
+
+
+def _three(row: Facts) -> Facts:
+    return {name: row[name] for name in ("guaranteed_s", "median_s", "p90_s")}

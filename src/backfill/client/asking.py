@@ -1,0 +1,437 @@
+"""The verbs that ask what will come: `eta`, and its kin."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from backfill.client.client import FAILED, STARTING, Problem, ids_of, persistent
+from backfill.client.options import parse
+from backfill.client.printing import start_text, table
+from backfill.queue.words import Unreadable, clock_text, more_text, needs_text, safe, size_text, time_text
+from backfill.system.home import home
+
+Facts = dict[str, Any]
+FIRST = 5  # jobs that went first are told
+CAUSES = {  # why a reservation moved
+    "given": "it was given another one",
+    "renewed": "the policy planned anew",
+    "moved-up": "room appeared when {} ended",
+    "moved": "it made way for another job",
+    "overrun": "a job runs over its limit",
+    "changed": "capacity or walltimes changed",
+}
+PASSED = {  # why a job went first, in the words of `simulate --explain`
+    "elsewhere": "took nothing that it could have used",
+    "in-time": "was to end before its reserved start",
+    "backfill": "was backfilled: it left room for the reserved starts",
+    "head": "was first in the policy's order",
+    "reserved": "had a reserved start of its own",
+    "moved-up": "had a reserved start of its own, which moved up",
+    "fit": "fitted where it did not fit",
+    "gang": "all tasks of its gang could start together",
+    "thread": "its thread's turn had come",
+    "resumed": "was resumed",
+}
+FAR_S = 6 * 3600.0
+FAR = "bounds more than 6 h ahead hold less often: 73 to 96 % did in simulated queues, the fewest where the queue grew"
+SWITCH_S = 3.0  # a policy is replaced by another one whether it answers in this time or not
+PATIENCE_S = 600.0  # an answer may need a policy to be compiled
+HISTORY = {
+    "user and name": "{} ended jobs of the same user and name",
+    "user": "{} ended jobs of the same user",
+    "all": "{} ended jobs of all users",
+    "none": "too few ended jobs: its run time is guessed",
+}
+WHY_NOT = {
+    "held": "held: no estimate before it is released",
+    "never": "it waits for what cannot come",
+    "blocked": "it waits for jobs that are held",
+    "far": "too far ahead, or it waits for capacity that is not there",
+}
+
+
+def question(what: str, patience_s: float = PATIENCE_S, **more: Any) -> Facts:
+    """Return the answer to a question; a planner that is being started is waited for."""
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            return persistent(what, home(), timeout=PATIENCE_S, **more)
+        except Problem as problem:
+            if problem.code != STARTING or time.monotonic() > end:
+                raise
+        time.sleep(0.1)
+
+
+def eta(words: Sequence[str]) -> int:
+    """When pending jobs start."""
+    given, left, _ = parse("eta", words)
+    if given.get("accuracy"):
+        if left:
+            raise Unreadable(f"unexpected {left[0]!r}; --accuracy is about all jobs")
+        return _accuracy(bool(given.get("json")))
+    wanted = None
+    if left or "name" in given:
+        wanted = persistent("find", home(), ids=ids_of(given, left))["ids"]
+    found = question("eta")
+    rows = {row["id"]: row for row in found["jobs"]}
+    if wanted is not None:
+        for number in wanted:
+            if number not in rows:
+                job = persistent("output", home(), ids=[number])["job"]
+                expected = "a pending one" if job["state"] != "PENDING" else "one of the first 2,000 that wait"
+                raise Problem(f"job {job['label']} is {job['state']}; expected {expected}", FAILED)
+        found["jobs"] = [rows[number] for number in wanted]
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    now = round(found["now_s"] * 1e6)
+    lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "FROM"]]
+    for row in found["jobs"]:
+        at = [start_text(row[name], now) for name in ("guaranteed_s", "median_s", "p90_s")]
+        why = WHY_NOT.get(row["why_not"]) or HISTORY[row["history"]].format(row["ended_jobs"])
+        lines.append([row["label"], safe(row["name"])[:20], *at, why])
+    if len(lines) > 1:
+        table(lines, right=(0, 2, 3, 4))
+        print(_method(found))
+        if any(row["p90_s"] is not None and row["p90_s"] > found["now_s"] + FAR_S for row in found["jobs"]):
+            print(FAR)
+    else:
+        print("no job is pending")
+    return 0
+
+
+def explain(words: Sequence[str]) -> int:
+    """Why a job does not run."""
+    given, left, _ = parse("explain", words)
+    if len(left) != 1:
+        raise Unreadable("expected one job")
+    found = question("explain", ids=ids_of(given, left))
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    for line in explained(found):
+        print(safe(line))
+    return 0
+
+
+def explained(found: Facts) -> Iterator[str]:
+    """An explanation, line by line."""
+    name = f"job {found.get('label', found['id'])}"
+    if found["reason"] == "Preempting":
+        some = ", ".join(found["behind"]) or "others"
+        yield f"{name} is started as soon as what it needs is free: the policy has preempted {some}"
+        return
+    if found["reason"] == "Preempted":
+        by = f" for job {found['for']}" if found["for"] else ""
+        yield f"{name} is being ended: the policy preempts it{by}; it runs anew from its beginning"
+        return
+    if found["state"] != "PENDING":
+        state = {"starting": "is being started", "over": "is over"}.get(found["state"])
+        yield f"{name} {state or 'is ' + found['state']}: it waits for nothing"
+        return
+    now = round(found["now_s"] * 1e6)
+
+    def at(seconds: float) -> str:
+        return start_text(seconds, now)
+
+    if "lacks" not in found:
+        yield from _kept_back(found, name, at)
+        return
+    for lack in found["lacks"]:
+        needs, free, there = (_amount(lack["resource"], lack[key]) for key in ("needs", "free", "capacity"))
+        yield f"{name} waits for {lack['resource']}: it needs {needs}, free are {free} of {there}"
+    holders = found["holders"]["first"] if found["lacks"] else []
+    for place, one in enumerate(holders):
+        held = needs_text({"cpus": 0, **one["held"]}).removeprefix("0 cpus, ")
+        front = "  held by " if place == 0 else "          "
+        until = f"until {at(one['latest_end_s'])} at the latest, likely {at(one['likely_s'])}"
+        yield f"{front}{one['label']} {one['name'][:20]}: {held} {until}"
+    if found["holders"]["count"] > len(holders) and holders:
+        yield f"          and {more_text(found['holders']['count'] - len(holders))}"
+    if not found["lacks"]:
+        behind = found["behind"]
+        if behind is None:
+            yield f"{name} would fit now; policy {found['policy']} keeps it behind earlier jobs"
+        else:
+            reserved = f", whose reserved start is {at(behind['reserved_s'])}" if behind["reserved_s"] else ""
+            yield f"{name} would fit now, and waits behind job {behind['label']} {behind['name'][:20]}{reserved}"
+    yield from _preempted(found)
+    yield from _reservation(found, at)
+    yield from _overtaken(found, at)
+    yield from _would_help(found, at)
+    yield from _by_history(found, at)
+
+
+def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
+    """Of a job that the policy does not have in its queue yet."""
+    if found["held"]:
+        hint = f"next: backfill release {found['label']}"
+        why = "it could not be launched three times in a row" if found["held"] == "LaunchFailed" else "it is held"
+        yield f"{name} waits to be released: {why}"
+        yield hint
+        return
+    if found["reason"] == "BeginTime":
+        yield f"{name} waits for its begin time, {at(found['begin_s'])}"
+    elif found["reason"] == "JobArrayTaskLimit":
+        yield f"{name} waits for other tasks of its array: {found['throttle']} may run at once"
+    elif found["reason"] == "Planner":
+        yield f"{name} waits until the policy is started"
+    elif found["after"]:
+        yield f"{name} waits for other jobs"
+    else:
+        yield f"{name} waits: {found['reason']}"
+    for one in found["after"]:
+        if one["tasks"] is None:
+            yield f"  {one['kind']} {one['label']}, which is {one['state']}" + (" and held" if one["held"] else "")
+        else:
+            left = f"of whose tasks {one['tasks']:,} {'has' if one['tasks'] == 1 else 'have'} not ended"
+            yield f"  {one['kind']} {one['label']}, {left}" + (", and some are held" if one["held"] else "")
+
+
+def _reservation(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    if found["reserved_s"] is None:
+        if found["by_walltimes_s"] is not None:
+            told = f"  no start is promised by policy {found['policy']}"
+            yield f"{told}; if all jobs ran until their limits it would start {at(found['by_walltimes_s'])}"
+        return
+    if not found["binds"]:
+        yield f"  planned for {at(found['reserved_s'])}, which policy {found['policy']} does not promise"
+        return
+    first = found["promise_s"]
+    moved = f" (at first {at(first)})" if first is not None and first != found["reserved_s"] else ""
+    yield f"  reserved for {at(found['reserved_s'])}{moved}: it starts then at the latest, unless the machine stops"
+    for before, move in pairwise(found["moves"]):
+        gone = ", ".join(str(number) for number in move["ended"])
+        why = f"made way for job {move['by']}" if move["by"] else CAUSES[move["cause"]].format(gone or "others")
+        yield f"    {at(move['t_s'])}  from {at(before['start_s'])} to {at(move['start_s'])}: {why}"
+
+
+def _preempted(found: Facts) -> Iterator[str]:
+    if found["preemptions"]:
+        times = "once" if found["preemptions"] == 1 else f"{found['preemptions']} times, the last time"
+        by = f" for job {found['preempted_for']}" if found["preempted_for"] else ""
+        yield f"  it was preempted {times}{by}, and runs anew from its beginning"
+
+
+def _overtaken(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    some = found["went_first"]
+    if some:
+        yield f"  {len(some)} job{'s were' if len(some) > 1 else ' was'} submitted later and started first"
+    for one in some[:FIRST]:
+        yield f"    {at(one['start_s'])}  job {one['id']}: {PASSED[one['why']]}"
+
+
+def _by_history(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    """What jobs like it used of their limits."""
+    known = found["by_history"]
+    if known is None:
+        return
+    yield (
+        f"of {known['jobs']} ended jobs of this user and name nine in ten used at most {known['used']:.0%} of their "
+        f"limit, none more than {known['most']:.0%}"
+    )
+    if known["walltime_s"] is None:
+        return
+    when = "would not start much earlier"
+    if known["start_s"] is not None:
+        when = "would start now" if known["now"] else f"would start {at(known['start_s'])} at the limits of all jobs"
+    change = f"edit --time {option_time(known['walltime_s'])} {found['label']}"
+    yield f"  {change:<40} {when}"
+
+
+def _would_help(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    if not found["would_help"]:
+        yield "what would help: less time, fewer cpus and the end of one of these jobs make no difference"
+        return
+    yield "what would help"
+    for change in found["would_help"]:
+        if "walltime_s" in change:
+            what = f"edit --time {option_time(change['walltime_s'])} {found['label']}"
+        elif "resource" in change:
+            what = f"submitted again with {_option(change['resource'], change['amount'])}"
+        else:
+            what = f"cancel {change['label']}"
+        when = "would start now" if change["now"] else f"would start {at(change['start_s'])} at the limits of all jobs"
+        yield f"  {what:<40} {when}"
+
+
+def slots(words: Sequence[str]) -> int:
+    """What fits now, and for how long."""
+    given, left, _ = parse("slots", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}")
+    need = {name: given[name] for name in ("memory", "gpus") if name in given} | given.get("licences", {})
+    found = question("slots", need=need)
+    least = given.get("walltime", 0) / 1e6
+    found["slots"] = [one for one in found["slots"] if one["for_s"] is None or one["for_s"] >= least]
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    beside = needs_text({"cpus": 0, **need}).removeprefix("0 cpus").removeprefix(", ")
+    for one in sorted(found["slots"], key=lambda one: -one["cpus"]):
+        span = "without end" if one["for_s"] is None else f"for {time_text(one['for_s'] * 10**6)}"
+        why = f"  (then job {one['until']} starts)" if one["until"] else ""
+        with_them = f", {beside}" if beside else ""
+        print(f"{one['cpus']} cpu{'' if one['cpus'] == 1 else 's'}{with_them} {span}{why}")
+    if not found["slots"]:
+        span = f" for {time_text(given['walltime'])}" if least else ""
+        print(f"nothing fits now{f' beside {beside}' if beside else ''}{span}; next: backfill submit --test-only")
+    free = [f"{_amount(name, amount)} of {_amount(name, found['capacity'][name])} {name}" for name, amount in
+            found["free"].items() if found["capacity"][name]]  # fmt: skip
+    print(f"free: {', '.join(free)}. policy {found['policy']}")
+    return 0
+
+
+def test(request: Facts, given: Facts) -> int:
+    """When a job would start, of a request to submit it; nothing is stored."""
+    found = question("test", **request)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **found}))
+        return 0
+    now = round(found["now_s"] * 1e6)
+    jobs = found["jobs"]
+    kind = f"array of {len(jobs):,} jobs" if found["array"] else "job"
+    print(f"{kind}: {needs_text(found['need'])}, limit {time_text(found['walltime'])}")
+    if found["at_once"] == len(jobs):
+        print("would start now" if len(jobs) == 1 else "all would start now")
+    elif found["at_once"]:
+        print(f"{found['at_once']:,} would start now, the last one {_when(jobs[-1], now)}")
+    elif len(jobs) > 1:
+        print(f"the first would start {_when(jobs[0], now)}; the last {_when(jobs[-1], now)}")
+    else:
+        print(f"would start {_when(jobs[0], now)}")
+    for one in found["delayed"][:FIRST]:
+        before, after = start_text(one["before_s"], now), start_text(one["after_s"], now)
+        print(f"job {one['label']} would be brought back from {before} to {after}")
+    if len(found["delayed"]) > FIRST:
+        print(f"and {more_text(len(found['delayed']) - FIRST)}")
+    return 0
+
+
+def _when(row: Facts, now: int) -> str:
+    if row["median_s"] is None:
+        return f"at no time that can be told: {WHY_NOT[row['why_not']]}"
+    bound = f"by {start_text(row['guaranteed_s'], now)} (guaranteed), " if row["guaranteed_s"] is not None else ""
+    return f"{bound}likely {start_text(row['median_s'], now)}, 90 % {start_text(row['p90_s'], now)}"
+
+
+def switch(given: Facts) -> int:
+    """Let another policy take over, or tell what that would change."""
+    policy, dry = _from_here(given["policy"]), bool(given.get("dry"))
+    try:
+        found = question("switch", policy=policy, **({} if dry else {"patience_s": SWITCH_S}))
+    except Problem as problem:
+        if problem.kind not in ("starting", "question") or dry:
+            raise
+        if problem.kind == "question" and not given.get("drop"):
+            told = f"{problem}; nothing was changed; --drop-promises lets {policy} take over untried"
+            raise Problem(told, FAILED) from None
+        return _switch_untried(policy, given, problem)
+    fall, stays = found["fall"], not dry and bool(found["fall"]) and not given.get("drop")
+    if given.get("json"):
+        print(json.dumps({**found, "switched": not dry and not stays}))
+    elif dry or stays:
+        _say_switch(found)
+    if stays:
+        some = ", ".join(fall[:FIRST]) + (f" and {len(fall) - FIRST} more" if len(fall) > FIRST else "")
+        told = f"{found['to']} would not keep the starts that were promised to {some}"
+        raise Problem(f"{told}; nothing was changed; --drop-promises lets it take over", FAILED)
+    if not dry:
+        persistent("policy", home(), policy=policy)
+        if not given.get("json"):
+            print(f"policy {found['to']} takes over from {found['from']}, until config.toml names another one")
+    return 0
+
+
+def _switch_untried(policy: str, given: Facts, problem: Problem) -> int:
+    """Let another policy take over that cannot be compared: the planner does not answer, or the trial failed."""
+    told = persistent("policy", home(), policy=policy)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, "to": told["policy"], "switched": True, "compared": False}))
+    else:
+        why = "the planner did not answer" if problem.kind == "starting" else f"the trial failed ({problem})"
+        print(f"policy {told['policy']} takes over, until config.toml names another one; {why}, so")
+        print("nobody knows which promised starts that changes")
+    return 0
+
+
+def _from_here(policy: str) -> str:
+    """A policy whose file is named from the folder that one is in, which the daemon does not know."""
+    path, dot, more = policy.partition(".py")
+    return f"{os.path.abspath(path)}{dot}{more}" if dot and more[:1] in ("", ":") else policy
+
+
+def _say_switch(found: Facts) -> None:
+    now = round(found["now_s"] * 1e6)
+    lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "THEN", "LIKELY", "90 %", ""]]
+    for row in found["jobs"]:
+        old, new = row["before"], row["after"]
+        times = [start_text(each[name], now) for each in (old, new) for name in ("guaranteed_s", "median_s", "p90_s")]
+        lines.append([row["label"], safe(row["name"])[:20], *times, "" if row["kept"] else "promise falls"])
+    if len(lines) > 1:
+        table(lines, right=(0, 2, 3, 4, 5, 6, 7))
+    promises = f"promises that fall: {len(found['fall'])}" if found["fall"] else "every promise is kept"
+    changes = f"jobs that likely start earlier: {found['earlier']}, later: {found['later']}"
+    print(f"{found['to']} in place of {found['from']}: {changes}; {promises}")
+
+
+def _option(resource: str, amount: int) -> str:
+    names = {"cpus": "--cpus-per-task", "memory": "--mem", "gpus": "--gpus"}
+    if resource not in names:
+        return f"--licenses {resource}:{amount}"
+    return f"{names[resource]} {f'{amount >> 20}M' if resource == 'memory' else amount}"
+
+
+def option_time(seconds: float) -> str:
+    """A walltime as `--time` takes it: minutes as H:M:S."""
+    minutes = round(seconds) // 60
+    return f"{minutes // 60}:{minutes % 60:02}:00"
+
+
+def _amount(resource: str, amount: int) -> str:
+    return (size_text(amount) if amount else "0") if resource == "memory" else str(amount)
+
+
+def _method(found: Facts) -> str:
+    jobs = "new jobs as they came of late" if found["arrivals"] else "no new jobs"
+    futures = f"{found['futures']} futures of policy {found['policy']} with {jobs}"
+    promise = "" if found["binds"] else f"; {found['policy']} promises no starts"
+    if found["widened"] > 1:
+        promise += f"; bounds are {found['widened']:.2g} times as far, as {found['held']:.0%} of the last ones held"
+    return f"from {futures}, {time_text(round(found['age_s'] * 1e6))} old{promise}"
+
+
+def _accuracy(as_json: bool) -> int:
+    from backfill.answers.estimates import KINDS, accuracy, kept
+    from backfill.queue.store import Store, StoreError
+
+    path = Path(home()) / "store.db"
+    if not path.exists():
+        raise Problem(f"{path}: no queue is recorded there", FAILED)
+    try:
+        store = Store(path, readonly=True)
+        shown, promises = kept(store.events(kinds=KINDS))
+        store.close()
+    except StoreError as error:
+        raise Problem(str(error), FAILED) from None
+    groups = accuracy(shown)
+    if as_json:
+        print(json.dumps({"schema": 1, "promises": promises, "leads": groups}))
+        return 0
+    slips = ", ".join(f"{count} {safe(cause)}" for cause, count in promises["slips"].items())
+    total = promises["kept"] + sum(promises["slips"].values())
+    print(f"{promises['kept']} of {total} promised starts kept" + (f"; later: {slips}" if slips else ""))
+    if not groups:
+        print("no job that `backfill eta` told of has started yet")
+        return 0
+    lines = [["TOLD BEFORE", "ESTIMATES", "WITHIN 90 %", "MEDIAN ERROR", "EARLY", "LATE"]]
+    for group in groups:
+        shares = [f"{group[name]:.0%}" for name in ("within_90", "early", "late")]
+        error_text = clock_text(round(group["median_error_s"] * 1e6))
+        lines.append([group["lead"], str(group["estimates"]), shares[0], error_text, *shares[1:]])
+    table(lines, right=range(1, 6))
+    return 0

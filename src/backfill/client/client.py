@@ -1,0 +1,735 @@
+"""The verbs of the queue. It answers in tens of milliseconds, so it imports little: no numpy, numba or typer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from contextlib import suppress
+from importlib import import_module
+
+from backfill.client.options import VERBS, help_text, of_script, parse, wants_help
+from backfill.queue.states import OVER as ENDED
+from backfill.queue.words import Unreadable, more_text, needs_text, parse_id, parse_instant, safe, time_text
+from backfill.system.home import LINE, LOCK, SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
+
+FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
+STARTING = 75  # the policy is being started: ask again
+START_S, ANSWER_S = 60.0, 60.0
+LATE_S = 2.0
+BUFFER = 1 << 16  # bytes of an answer that are read in one go
+LINES, PAGE, STORIES, NO_END = (
+    1000,
+    1000,
+    100,
+    100_000,
+)  # rows on a terminal; in one answer; jobs with all about them; all
+CODES = {
+    "usage": USAGE,
+    "size": USAGE,
+    "unknown": FAILED,
+    "impossible": REJECTED,
+    "stopped": UNREACHABLE,
+    "starting": STARTING,
+    "busy": UNREACHABLE,
+}
+
+ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
+SENDS_ENVIRONMENT = ("submit", "test")
+CHANGES = ("cancel", "hold", "release", "edit", "requeue", "suspend", "resume", "signal", "pause", "unpause")
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing
+    import subprocess
+    from collections.abc import Sequence
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+
+class Problem(Exception):
+    """What went wrong, in one line, and the exit code."""
+
+    def __init__(self, message: str, code: int, kind: str = "") -> None:
+        super().__init__(message)
+        self.code, self.kind = code, kind  # kind: what the daemon calls it
+
+
+class Queue:
+    """A connection to the daemon, which is started if there is none."""
+
+    def __init__(self, folder: str, start: bool = True) -> None:
+        self.folder = folder
+        wrong = trouble(folder)
+        if wrong:
+            raise Problem(wrong, UNREACHABLE)
+        self.owner = owner(folder)
+        found = self._connected()
+        if found is None and not start:
+            found = self._connected_late()
+        if found is None and not start:
+            raise Problem("no daemon serves this queue; it starts with the first submit", UNREACHABLE)
+        self._sock = found or self._start()
+        self._file = self._sock.makefile("rb", BUFFER)
+
+    def ask(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> Facts:
+        """The answer to a request. Raises Problem."""
+        answer: Facts = json.loads(self.text(what, timeout, **more))
+        return answer
+
+    def text(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> bytes:
+        """The answer as it comes: JSON in one line. Raises Problem."""
+        if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
+            told = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
+            raise Problem(told, UNREACHABLE)
+        request = _line({"v": 1, "do": what, **more})
+        if len(request) > LINE:
+            size = f"{len(request) / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
+            raise Problem(f"the request, with script and environment, is {size}", USAGE, "size")
+        self._sock.settimeout(timeout)
+        with suppress(BrokenPipeError):  # a daemon that wants to hear no more may have said why
+            self._sock.sendall(request)
+        line = self._file.readline()
+        if not line:
+            raise ConnectionError("the daemon ended")
+        if line.startswith(b'{"error"'):
+            problem = json.loads(line)["error"]
+            raise Problem(problem["message"], CODES.get(problem["code"], FAILED), problem["code"])
+        return line
+
+    def close(self) -> None:
+        """Let go of the daemon."""
+        self._file.close()
+        self._sock.close()
+
+    def _connected(self) -> socket.socket | None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        path = os.path.join(self.folder, SOCKET)
+        try:
+            sock.connect(near(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            sock.close()
+            return None
+        except OSError as error:
+            raise Problem(f"{path}: {error.strerror}", UNREACHABLE) from None
+        there = peer(sock)
+        if there not in (None, self.owner):  # before anything is sent: a submit has the whole environment in it
+            sock.close()
+            told = f"{path} is served by a process of {user_name(there or 0)}; expected one of {user_name(self.owner)}"
+            raise Problem(told, UNREACHABLE)
+        return sock
+
+    def _connected_late(self) -> socket.socket | None:
+        """Connect to a daemon whose socket somebody removed: in a moment it has another one."""
+        end, sock = time.monotonic() + LATE_S, None
+        while sock is None and time.monotonic() < end and self._is_locked():
+            time.sleep(0.02)
+            sock = self._connected()
+        return sock
+
+    def _is_locked(self) -> bool:
+        """Whether the process lives that wrote its number into the lock."""
+        try:
+            with open(os.path.join(self.folder, LOCK), "rb") as file:
+                return os.path.exists(f"/proc/{int(file.read())}")
+        except (OSError, ValueError):
+            return False
+
+    def _start(self) -> socket.socket:
+        """Start the daemon; two that do so at once end up with one."""
+        import subprocess
+
+        if self.owner != os.getuid():
+            told = f"no daemon serves {self.folder}; only {user_name(self.owner)}, who owns the folder, can start it"
+            raise Problem(told, UNREACHABLE)
+
+        said_in = os.path.join(self.folder, "daemon.log")
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            log = os.open(said_in, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise Problem(f"{error.filename}: {error.strerror}", UNREACHABLE) from None
+        begin, size = time.monotonic(), os.fstat(log).st_size
+        from backfill.system.processes import JOB, unmarked
+
+        if os.environ.get(JOB):
+            return self._start_outside(log)
+        # A pipe that this process closes once a daemon answers: one that is late finds that nobody wants it any more.
+        wanted, ours = os.pipe2(os.O_CLOEXEC)
+        made = subprocess.Popen(
+            [sys.executable, "-P", "-m", "backfill.daemon.daemon"],
+            stdin=wanted, stdout=log, stderr=log, start_new_session=True, cwd="/",
+            env={**unmarked(), "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path(), WANTED: "1"},
+        )  # fmt: skip
+        os.close(log)
+        os.close(wanted)
+        try:
+            return self._await(made, begin, said_in, size)
+        finally:
+            os.close(ours)
+
+    def _await(self, made: subprocess.Popen[bytes], begin: float, said_in: str, size: int) -> socket.socket:
+        """Wait until a daemon answers, the one that was made or another one."""
+        while time.monotonic() - begin < START_S:
+            sock = self._connected()
+            if sock is not None:
+                return sock
+            code = made.poll()
+            if code is not None and code < 0:
+                raise ConnectionError("the daemon was killed")
+            if code is not None and code not in (0, 75):
+                with open(said_in, "rb") as file:
+                    said = file.read()[size:].decode(errors="replace").strip().splitlines()
+                ours = [line.removeprefix("backfill: ") for line in said if line.startswith("backfill: ")]
+                why = [f"exit code {code}", *said[-1:], *ours[-1:]][-1]  # others may say more as they end
+                raise Problem(f"the daemon does not start: {why}", UNREACHABLE)
+            time.sleep(0.005)
+        raise Problem(f"the daemon has not answered for {START_S:.0f} s; see {said_in}", UNREACHABLE)
+
+    def _start_outside(self, log: int) -> socket.socket:
+        """Have the keeper of this job start the daemon: one that the job itself started would end with the job."""
+        from backfill.system.processes import JOB, KEEPER
+
+        os.close(log)
+        keeper = os.environ.get(KEEPER) or os.path.join(self.folder, "keeper.sock")
+        end = time.monotonic() + START_S
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+            try:
+                door.connect(near(keeper))
+                door.send(b"serve " + os.fsencode(self.folder))
+            except OSError:
+                told = f"no daemon serves {self.folder}, and a job cannot start one: its keeper is gone"
+                raise Problem(f"{told}; where this is no job, unset {JOB}", UNREACHABLE) from None
+            while time.monotonic() < end:
+                sock = self._connected()
+                if sock is not None:
+                    return sock
+                time.sleep(0.005)
+        raise Problem(f"the daemon does not start; see {os.path.join(self.folder, 'daemon.log')}", UNREACHABLE)
+
+
+def _line(request: Facts) -> bytes:
+    """A request as it is sent. What a terminal that is not UTF-8 made of UTF-8 is made right again."""
+    try:
+        line = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        line.decode()
+    except UnicodeError:
+        line = json.dumps(request).encode()
+    return line + b"\n"
+
+
+def persistent(what: str, folder: str, **more: Any) -> Facts:
+    """An answer, however often the daemon dies meanwhile; only for requests that may be repeated."""
+    return asked(what, folder, **more)[0]
+
+
+def asked(what: str, folder: str, **more: Any) -> tuple[Facts, bool]:
+    """An answer as by `persistent`, and whether the request was sent again: then the first one may have been met."""
+    line, again = _asked(what, folder, **more)
+    return json.loads(line), again
+
+
+def _asked(what: str, folder: str, **more: Any) -> tuple[bytes, bool]:
+    """The same, as the answer comes."""
+    end, again = time.monotonic() + ANSWER_S, False
+    while True:
+        try:
+            queue = Queue(folder)
+            try:
+                return queue.text(what, **more), again
+            finally:
+                queue.close()
+        except (ConnectionError, TimeoutError):
+            again = True
+            if time.monotonic() > end:
+                raise Problem(f"the daemon does not answer{_unknown(what)}", UNREACHABLE) from None
+            time.sleep(0.02)
+        except KeyboardInterrupt:
+            raise Problem(f"interrupted{_unknown(what)}", INTERRUPTED) from None
+
+
+def _unknown(what: str) -> str:
+    """What is to be said of a request that may have been met, or may be later."""
+    if what == "submit":
+        return ": it is unknown whether the job is queued; see: backfill queue"
+    return f": it is unknown whether {what} was done; see: backfill queue" if what in CHANGES else ""
+
+
+# ---------------------------------------------------------------------- verbs
+
+
+def submit(words: Sequence[str]) -> int:
+    """Queue a job."""
+    given, left, behind = parse("submit", words)
+    script, slurm = None, False
+    if "wrap" in given:
+        if left:
+            raise Unreadable("--wrap and a command cannot be combined")
+        argv = ["/bin/sh", "-c", given["wrap"]]
+    elif not left:
+        raise Unreadable("no command; expected backfill submit [OPTIONS] -- COMMAND, or a script")
+    elif behind:
+        argv = left
+    else:
+        argv, script = left, _script(left[0])
+        if script is None:  # a program in this folder, not one of that name elsewhere
+            argv = [_absolute(left[0]), *left[1:]]
+        else:
+            try:
+                in_script, slurm = of_script(script)
+            except Unreadable as error:
+                raise Unreadable(f"{left[0]}: {error}") from None
+            given = _with_script(left[0], in_script, given)
+    request = request_of(given, argv, script)
+    if slurm:
+        from backfill.queue.sbatch import submitted
+
+        request["spec"]["slurm"] = submitted(given, request["spec"]["cwd"])
+    if given.get("test"):
+        from backfill.client.asking import test
+
+        return test(request, given)
+    answer = persistent("submit", home(), **request)
+    number = answer["id"]
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **answer}))
+    elif given.get("parsable"):
+        print(number)
+    elif not given.get("quiet"):
+        _say_submitted(answer, given)
+    if not (given.get("quiet") or given.get("parsable")):
+        from backfill.daemon.neighbours import overlap
+
+        shared = overlap(home())
+        if shared:
+            _note(shared)
+    _note_config(home())
+    return wait([str(number)]) if given.get("wait") else 0
+
+
+def _note_config(folder: str) -> None:
+    """Say what is wrong with settings that were changed since the daemon began, which the next one will read."""
+    with suppress(OSError):
+        changed, begun = (os.stat(os.path.join(folder, name)).st_mtime_ns for name in ("config.toml", LOCK))
+        if changed > begun:
+            from pathlib import Path
+
+            from backfill.daemon.config import Config
+
+            try:
+                Config(Path(folder))
+            except Unreadable as error:
+                _note(f"{error}; the daemon that runs keeps its settings, and the next one will not start")
+
+
+def _with_script(name: str, in_script: Facts, given: Facts) -> Facts:
+    """The options of a script and of the command line, which takes precedence."""
+    if not in_script:
+        return given
+    from backfill.queue.sbatch import settled
+
+    found, ignored = settled(in_script, given)
+    if ignored and not found.get("quiet"):
+        _note(f"{name}: ignored options, which this queue does not have: {', '.join(ignored)}")
+    return found
+
+
+def request_of(given: Facts, argv: list[str], script: str | None = None) -> Facts:
+    """A request to submit, from parsed options."""
+    now = time.time_ns() // 1000
+    need = {"cpus": given.get("cpus", 1) * given.get("tasks", 1)}
+    for name in ("memory", "gpus"):
+        if name in given:
+            need[name] = given[name]
+    if "memory_per_cpu" in given:
+        if "memory" in given:
+            raise Unreadable("--mem and --mem-per-cpu cannot be combined")
+        need["memory"] = given["memory_per_cpu"] * need["cpus"]
+    for name, count in given.get("licences", {}).items():
+        if name in ("cpus", "memory", "gpus"):
+            raise Unreadable(f"--licenses: {name} is not a licence")
+        need[name] = count
+    job: Facts = {"need": need, "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
+    job |= {
+        name: given[name]
+        for name in ("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify")
+        if name in given
+    }
+    for name in ("begin", "deadline"):
+        if name in given:
+            job[name] = parse_instant(given[name], now)
+    if "array" in given:
+        job["array"], job["throttle"] = given["array"]
+    job |= given.get("dependency", {})
+    cwd = _absolute(given.get("cwd", ""))
+    mode = given.get("mode", "append")
+    if mode not in ("append", "truncate"):
+        raise Unreadable(f"--open-mode: {mode!r}; expected append or truncate")
+    spec: Facts = {"argv": argv, "cwd": cwd, "env": environment(given.get("export", "ALL")), "umask": _umask()}
+    spec |= _place() | {
+        name: given[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in given
+    }
+    if mode == "truncate":
+        spec["truncate"] = True
+    if script is not None:
+        spec["script"] = script
+    token = f"{os.getpid():x}-{time.time_ns():x}-{os.urandom(8).hex()}"
+    return {"token": token, "user": user_name(os.getuid()), "job": job, "spec": spec}
+
+
+def _absolute(path: str) -> str:
+    """A path from the root, if need be by way of the folder in which the user is."""
+    try:
+        return os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+    except FileNotFoundError:
+        raise Problem("the folder in which you are was deleted; cd to another one, or use --chdir", FAILED) from None
+
+
+def environment(export: str) -> dict[str, str]:
+    """The environment of a job: ALL, NONE, or names and NAME=VALUE; ALL may be one of these."""
+    found: dict[str, str] = {}
+    parts = [part for part in export.split(",") if part]
+    if "ALL" in parts:
+        found |= os.environ
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if equals:
+            found[name] = value
+        elif part not in ("ALL", "NONE", "NIL") and part in os.environ:
+            found[part] = os.environ[part]
+    if "ALL" not in parts:
+        found.setdefault("PATH", os.environ.get("PATH", os.defpath))
+    # What is not text cannot travel; such values are rare, and of no use to most programs.
+    return {name: value for name, value in found.items() if _is_text(name) and _is_text(value)}
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode("utf-8", "surrogateescape").decode()
+    except UnicodeError:
+        return False
+    return True
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _place() -> Facts:
+    """Return what a process here inherits beside its environment: limits, nice value, and cpus, if not all of them."""
+    import resource
+
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"]  # an old alias
+    found: Facts = {"limits": {name: [*resource.getrlimit(getattr(resource, name))] for name in names}}
+    found["nice"] = os.getpriority(os.PRIO_PROCESS, 0)
+    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
+        found["affinity"] = sorted(os.sched_getaffinity(0))
+    return found
+
+
+def _script(path: str) -> str | None:
+    """The text of a script; None for another kind of file, which is a command."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(2)
+            if begin != b"#!":
+                if not os.access(path, os.X_OK):
+                    raise Unreadable(f"{path} is not a program; expected a script that begins with #!")
+                return None
+            return (begin + file.read()).decode()
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror}; put -- before a command") from None
+    except UnicodeDecodeError:
+        raise Unreadable(f"{path}: a script is expected to be UTF-8 text") from None
+
+
+def _say_submitted(answer: Facts, given: Facts) -> None:
+    what = needs_text(answer["need"])
+    kind = f"array {answer['id']} of {len(given['array'][0]):,} jobs" if answer["array"] else f"job {answer['id']}"
+    state = "held" if answer["held"] else "queued"
+    print(f"{kind} {state}: {what}, limit {time_text(answer['walltime'])}")
+    print(f"next: backfill release {answer['id']}" if answer["held"] else "next: backfill queue")
+
+
+def queue(words: Sequence[str]) -> int:
+    """Show the queue."""
+    given, left, _ = parse("queue", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
+    ended = given.get("ended", 0)
+    over = [state for state in given.get("states", ()) if state in ENDED]
+    if over and not ended:
+        hint = f"expected also --ended N, or backfill history --state {','.join(over)}"
+        raise Unreadable(f"--state: jobs that are {over[0]} have ended; {hint}")
+    chosen: Facts = {name: given[name] for name in ("states", "users", "names") if name in given}
+    if given.get("json"):  # 100,000 jobs, as the daemon has encoded them
+        most = min(given.get("most", NO_END), NO_END)
+        line, _ = _asked("queue", home(), ended=ended, estimates=True, limit=most, **chosen)
+        print(line.decode(), end="")
+        return 0
+    most = given.get("most", LINES)
+    found = persistent("queue", home(), ended=ended, estimates=True, fold=True, limit=min(most, PAGE), **chosen)
+    from backfill.client.printing import print_queue
+
+    print_queue(found, "" if "most" in given else "; backfill queue --lines N shows N")
+    _note_config(home())
+    return 0
+
+
+def show(words: Sequence[str]) -> int:
+    """Show all about jobs."""
+    given, left, _ = parse("show", words)
+    ids = ids_of(given, left)
+    found = persistent("show", home(), ids=ids, **({"limit": PAGE} if given.get("json") else {"limit": STORIES}))
+    if given.get("json"):
+        jobs = found["jobs"]
+        while len(jobs) < found["all"]:
+            page = persistent("show", home(), ids=ids, limit=PAGE, **{"from": len(jobs)})["jobs"]
+            if not page:
+                break
+            jobs += page
+        print(json.dumps({"schema": 1, "jobs": jobs}))
+        return 0
+    from backfill.client.printing import print_job
+
+    for job in found["jobs"]:
+        print_job(job)
+    if found["all"] > len(found["jobs"]):
+        more = more_text(found["all"] - len(found["jobs"]))
+        print(f"and {more}; backfill show ARRAY_INDEX shows one, --json all")
+    return 0
+
+
+def change(verb: str, words: Sequence[str]) -> int:
+    """Cancel, hold, release or edit jobs, and say which; 1 if none was changed."""
+    given, left, _ = parse(verb, words)
+    more: Facts = {}
+    if verb == "edit":
+        more["to"] = _to(given)
+    elif verb == "cancel" and "signal" in given:
+        verb, more = "signal", {"signal": given["signal"]}
+    elif verb == "pause" or (verb == "resume" and not (left or given.get("all") or "name" in given)):
+        if left:
+            raise Unreadable(f"unexpected {left[0]!r}; backfill suspend {left[0]} has one job stand still")
+        return _pause(verb, bool(given.get("json")))
+    found, again = asked(verb, home(), ids=ids_of(given, left), **more)
+    from backfill.client.printing import changed_text, unchanged_text
+
+    others = unchanged_text(found)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **found}))
+    elif found["ids"]:
+        print(changed_text(verb, found))
+    if not found["ids"] and not again:
+        raise Problem(f"nothing to {verb}: {others or 'no job is open'}", FAILED)
+    if others:
+        _note(f"{'not changed' if found['ids'] else 'the daemon ended meanwhile'}: {others}")
+    return 0
+
+
+def _to(given: Facts) -> Facts:
+    """What `edit` changes, as a request has it."""
+    to: Facts = {name: given[name] for name in ("walltime", "priority") if name in given}
+    if "new_name" in given:
+        to["name"] = given["new_name"]
+    need = {name: given[name] for name in ("cpus", "memory", "gpus") if name in given} | given.get("licences", {})
+    if need:
+        to["need"] = need
+    now = time.time_ns() // 1000
+    for name in ("begin", "deadline"):
+        if name in given:
+            to[name] = 0 if given[name] in ("none", "now") else parse_instant(given[name], now)
+    to |= given.get("dependency", {})
+    return to
+
+
+def _pause(verb: str, as_json: bool) -> int:
+    """Have the queue start nothing any more, or start jobs again; 1 if that was so before."""
+    found, again = asked("pause" if verb == "pause" else "unpause", home())
+    if as_json:
+        print(json.dumps({"schema": 1, "paused": verb == "pause", **found}))
+    elif found["changed"]:
+        print("paused: what runs goes on, nothing starts; next: backfill resume" if verb == "pause" else "resumed")
+    if not found["changed"] and not again:
+        raise Problem("the queue is paused already" if verb == "pause" else "the queue is not paused", FAILED)
+    return 0
+
+
+def wait(words: Sequence[str]) -> int:
+    """Wait until jobs are over; the code of the job, of several the largest."""
+    given, left, _ = parse("wait", words)
+    ids, end = ids_of(given, left), None
+    if "timeout" in given:
+        end = time.monotonic() + given["timeout"] / 1e6
+    while True:
+        try:
+            left_s = None if end is None else max(end - time.monotonic(), 0.001)
+            found = Queue(home()).ask("wait", left_s, ids=ids)
+            break
+        except TimeoutError:
+            raise Problem("the jobs have not ended yet", FAILED) from None
+        except ConnectionError:  # the daemon ended; the next one knows as much
+            time.sleep(0.05)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **found}))
+    return max((job["code"] for job in found["jobs"]), default=0)
+
+
+def log(words: Sequence[str]) -> int:
+    """Print the output of a job."""
+    given, left, _ = parse("log", words)
+    if len(left) != 1:
+        raise Unreadable("expected one job")
+    folder, ids, err = home(), ids_of(given, left), bool(given.get("err"))
+    found = persistent("output", folder, ids=ids, err=err)
+    path, ids = found["path"], [found["job"]["id"]]
+    place, waits, told = 0, "", ""
+    while True:
+        over = not given.get("follow")
+        if not over:
+            job = persistent("output", folder, ids=ids, err=err)["job"]
+            over = job["end_s"] is not None
+            waits, before = _waits_for(job), waits
+            if waits and waits == before != told:  # not of a job that starts in a moment
+                from backfill.client.printing import waiting_text
+
+                _note(waiting_text(job))
+                told = waits
+        try:
+            with open(path, "rb") as file:
+                file.seek(place)
+                while some := file.read(1 << 16):
+                    place += len(some)
+                    sys.stdout.buffer.write(some)
+            sys.stdout.buffer.flush()
+        except FileNotFoundError:
+            if over:
+                raise Problem(f"{path}: there is no output yet", FAILED) from None
+        except OSError as error:
+            raise Problem(f"{path}: {error.strerror}", FAILED) from None
+        if over:
+            return 0
+        time.sleep(0.2)
+
+
+def _waits_for(job: Facts) -> str:
+    """What tells whether a pending job waits for something else than before; empty for another job."""
+    if job["state"] != "PENDING":
+        return ""
+    named = job["dependency"] if "[" not in job["dependency"] else ""  # of an array a task less is no news
+    return f"{job['reason']} {named}"
+
+
+def serve(words: Sequence[str]) -> int:
+    """Run the daemon, or stop it."""
+    given, left, _ = parse("serve", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}")
+    if "policy" in given:
+        from backfill.client.asking import switch
+
+        return switch(given)
+    if given.get("dry") or given.get("drop"):
+        raise Unreadable("--dry-run and --drop-promises belong to --policy")
+    if given.get("stop"):
+        stop(home())
+        return 0
+    if given.get("install") or given.get("uninstall"):
+        from backfill.client.boot import install, uninstall
+
+        print("\n".join((install if given.get("install") else uninstall)(home())))
+        return 0
+    if "backup" in given:
+        from backfill.daemon.backups import back_up
+
+        told = back_up(home(), given["backup"])
+        if told:
+            raise Problem(told, FAILED)
+        return 0
+    if "restore" in given:
+        from backfill.client.restoring import restore
+
+        return restore(given["restore"])
+    if "pool" in given or "platform" in given:
+        from backfill.daemon.config import begin_with
+
+        begin_with(home(), {name: given[name] for name in ("pool", "platform") if name in given})
+    if given.get("detach"):
+        Queue(home()).ask("ping")
+        return 0
+    from backfill.system.processes import JOB, unmarked
+
+    if JOB in os.environ:  # nobody may take this daemon for a process of an attempt of its own queue
+        env = {**unmarked(), "BACKFILL_HOME": home(), "PYTHONPATH": python_path()}
+        os.execve(sys.executable, [sys.executable, "-P", "-m", "backfill.daemon.daemon"], env)
+    from backfill.daemon.daemon import main as work
+
+    return work()
+
+
+def stop(folder: str) -> None:
+    """Stop the daemon and wait until it is gone; running jobs go on. Raises Problem if there is none."""
+    pid = Queue(folder, start=False).ask("stop")["pid"]
+    end = time.monotonic() + START_S
+    while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
+        time.sleep(0.02)
+
+
+def ids_of(given: Facts, left: Sequence[str]) -> list[Any]:
+    """The jobs that a command line names, as a request has them."""
+    ids: list[Any] = [parse_id(part) for word in left for part in word.split(",")]
+    if given.get("all"):
+        ids.append("all")
+    if "name" in given:
+        ids.append({"name": given["name"]})
+    if not ids:
+        raise Unreadable("no job; expected its number")
+    return ids
+
+
+def main(words: Sequence[str]) -> int:
+    """One command line, its first word a verb of VERBS; returns its exit code."""
+    verb, *rest = words
+    if wants_help(verb, rest):
+        print(help_text(verb), end="")
+        return 0
+    if sys.platform != "linux":  # the keeper adopts orphans and looks into /proc
+        what = f"the live queue needs Linux; this system is {sys.platform}. All verbs that simulate run here"
+        return _complain(what, UNREACHABLE)
+    run = {"submit": submit, "queue": queue, "show": show, "wait": wait, "log": log, "serve": serve}
+    try:
+        if verb in run:
+            return run[verb](rest)
+        if verb in ELSEWHERE:
+            module = import_module(f"backfill.client.{ELSEWHERE[verb]}")
+            return int(getattr(module, verb)(rest))
+        return change(verb, rest)
+    except Unreadable as error:
+        return _complain(str(error), USAGE)
+    except Problem as error:
+        return _complain(str(error), error.code)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return FAILED
+    except OSError as error:
+        what = f"{error.filename or 'the current folder'}: {error.strerror}" if error.strerror else str(error)
+        return _complain(what, FAILED)
+
+
+def _complain(what: str, code: int) -> int:
+    _note(what)
+    return code
+
+
+def _note(what: str) -> None:
+    sys.stdout.flush()
+    print(f"backfill: {safe(what)}", file=sys.stderr)
+
+
+__all__ = ["VERBS", "Queue", "main"]

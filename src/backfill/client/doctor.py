@@ -1,0 +1,461 @@
+"""What this machine offers to the queue, and what is wrong, check by check. It starts nothing and changes nothing."""
+
+import contextlib
+import json
+import os
+import platform
+import resource
+import shutil
+import socket
+import sqlite3
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from backfill.client.boot import survives
+from backfill.client.client import FAILED, Problem, Queue
+from backfill.client.options import parse
+from backfill.daemon.config import Config
+from backfill.daemon.neighbours import daemons, is_of, overlap, queues
+from backfill.model.errors import BackfillError
+from backfill.pools.local import attempts, groups
+from backfill.queue.book import Facts, Job
+from backfill.queue.deep import check_deep
+from backfill.queue.states import HOLDING, PENDING, STARTING
+from backfill.queue.store import SCHEMA, Store, StoreError
+from backfill.queue.words import Unreadable, numbers_text, safe, size_text, time_text
+from backfill.system import processes
+from backfill.system.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
+
+OK, WARN, FAIL = "ok", "warn", "FAIL"
+LITTLE = 512 << 20  # bytes of disk
+WAL_MAX = 64 << 20
+FILES = 512  # descriptors of a process
+STEP_S = 2.0  # between the queue clock and the wall clock
+SYNCS = 5
+SLOW_MS = 1000.0  # of a pass
+SHOWN = 5  # jobs that are named
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found, and what to do about it."""
+
+    verdict: str  # OK, WARN or FAIL
+    check: str
+    told: str
+    hint: str = ""
+
+
+class Machine:
+    """What the checks look at."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.daemon: Facts | None = None  # what it says; None where there is none
+        self.silent = ""  # why it says nothing, though it is there
+        with contextlib.suppress(Problem):
+            asked = Queue(str(folder), start=False)
+            try:
+                self.daemon = {**asked.ask("ping", 5.0), "queue": asked.ask("queue", 5.0, limit=0)}
+            except (OSError, ValueError, Problem) as error:
+                self.silent = str(error) or type(error).__name__
+
+    @cached_property
+    def running(self) -> list[Job]:
+        """The running jobs that the store has; none where it cannot be read, which is a finding of its own."""
+        try:
+            opened = Store(self.folder / "store.db", readonly=True)
+            try:
+                return opened.jobs(f"end_us IS NULL AND state IN ({', '.join('?' * len(HOLDING))})", HOLDING)
+            finally:
+                opened.close()
+        except StoreError:
+            return []
+
+    @property
+    def policy(self) -> str:
+        """The policy that decides, or would; empty where nobody can say."""
+        if self.daemon is not None:
+            return str(self.daemon["queue"]["policy"])
+        try:
+            return Config(self.folder).policy
+        except Unreadable:
+            return ""
+
+
+def versions(machine: Machine) -> Iterator[Finding]:
+    """The programs."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = [f"python {platform.python_version()}", f"sqlite {sqlite3.sqlite_version}"]
+    for name in ("backfill", "numba", "numpy"):
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    yield Finding(OK, "versions", ", ".join([*found, f"{platform.system()} {platform.release()}"]))
+    if sys.platform != "linux":
+        told = "processes are watched by files alone: a job whose supervisor is killed ends as NODE_FAIL"
+        yield Finding(WARN, "system", told, "use Linux where that matters")
+
+
+def folder(machine: Machine) -> Iterator[Finding]:
+    """Where the queue lies."""
+    there = machine.folder
+    if not there.exists():
+        yield Finding(OK, "folder", f"{there} is not there yet", "it is made at the first submit")
+        return
+    kind = network_type(os.path.realpath(there))
+    if kind:
+        yield Finding(FAIL, "folder", f"{there} is on {kind}, a network file system, whose locks are not safe",
+                      "BACKFILL_HOME names a folder on this machine")  # fmt: skip
+    mode, wrong = there.stat().st_mode & 0o777, trouble(str(there))
+    if wrong:
+        yield Finding(FAIL, "folder", wrong)
+    elif mode & 0o077:
+        yield Finding(WARN, "folder", f"others may look into {there} (mode {mode:o})", f"chmod 700 {there}")
+    free = shutil.disk_usage(there).free
+    if free < LITTLE:
+        yield Finding(FAIL if free < LITTLE // 16 else WARN, "disk", f"{size_text(free)} are free",
+                      "make room: without it no job is accepted or started")  # fmt: skip
+    if not kind and free >= LITTLE:
+        yield Finding(OK, "folder", f"{there}, {size_text(free)} free, a sync takes {_sync_ms(there)}")
+
+
+def _sync_ms(there: Path) -> str:
+    """How long the disk takes to keep a few bytes, which every submit waits for."""
+    path = there / f".doctor-{os.getpid()}"
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        return f"an error: {error.strerror}"
+    try:
+        begun = time.perf_counter()
+        for _ in range(SYNCS):
+            os.write(file, b"x" * 512)
+            getattr(os, "fdatasync", os.fsync)(file)
+        return f"{(time.perf_counter() - begun) / SYNCS * 1e3:.2g} ms"
+    finally:
+        os.close(file)
+        path.unlink()
+
+
+def store(machine: Machine) -> Iterator[Finding]:
+    """The log of events."""
+    path = machine.folder / "store.db"
+    if not path.exists():
+        return
+    try:
+        opened = Store(path, readonly=True)
+        states = opened.counts()
+        opened.close()
+    except (StoreError, sqlite3.Error) as error:
+        yield Finding(FAIL, "store", str(error), "a copy may be beside it: store-v*.bak")
+        return
+    wal = Path(f"{path}-wal")
+    size = wal.stat().st_size if wal.exists() else 0
+    told = f"schema {len(SCHEMA)}, {size_text(path.stat().st_size)}, write-ahead log {size_text(size)}"
+    pending = states.pop(PENDING, 0)
+    told += f", {pending} jobs pending, {sum(states.values())} running"
+    if size > WAL_MAX:
+        yield Finding(WARN, "store", told, "something reads the store for very long; end it")
+    else:
+        yield Finding(OK, "store", told)
+
+
+def record(machine: Machine) -> Iterator[Finding]:
+    """The whole log, read again: what it says of each job at each instant, and whether the tables are its fold."""
+    if not (machine.folder / "store.db").exists():
+        yield Finding(OK, "record", "nothing is recorded yet")
+        return
+    begun = time.perf_counter()
+    try:
+        wrong = check_deep(machine.folder)
+    except StoreError as error:
+        wrong = [str(error)]
+    for line in wrong:
+        yield Finding(FAIL, "record", line)
+    if wrong:
+        return
+    took = time_text(round((time.perf_counter() - begun) * 1e6))
+    promise = "its file is whole, its tables are what the log says, no job ran twice or beyond what there is"
+    yield Finding(OK, "record", f"{promise} ({took})")
+
+
+def settings(machine: Machine) -> Iterator[Finding]:
+    """config.toml, and what the machine has."""
+    if not machine.folder.exists():
+        return
+    try:
+        config = Config(machine.folder)
+    except Unreadable as error:
+        yield Finding(FAIL, "settings", str(error), "the daemon will not start with that")
+        return
+    have = config.resources
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    licences = [f"{count} {name}" for name, count in have.items() if name not in ("cpus", "memory", "gpus")]
+    told = f"{have['cpus']} cpus, {size_text(have['memory'])} memory, {have['gpus']} gpus"
+    told = ", ".join([told, *licences]) + f"; policy {Path(config.policy).name}"
+    if have["cpus"] > there:
+        yield Finding(WARN, "settings", f"{told}; this process may use {there} cpus alone: jobs are not bound to cpus",
+                      "lower cpus in config.toml")  # fmt: skip
+    else:
+        yield Finding(OK, "settings", told)
+
+
+def daemon(machine: Machine) -> Iterator[Finding]:
+    """Who serves the queue."""
+    there, lock, sock = machine.folder, machine.folder / "lock", machine.folder / SOCKET
+    pid = 0
+    with contextlib.suppress(OSError, ValueError):
+        pid = int(lock.read_text())
+    alive = bool(pid) and bool(processes.begun(pid)) and _locked(lock)
+    if machine.daemon is not None:
+        queue, planner = machine.daemon["queue"], machine.daemon["planner"]
+        yield Finding(OK, "daemon", f"process {machine.daemon['pid']}")
+        yield from _planner(queue, planner)
+        yield from _licences(queue)
+        off = abs(queue["now_s"] - time.time())
+        told = f"the clock of the queue and the wall clock are {off:.0f} s apart"
+        if off > STEP_S:
+            yield Finding(WARN, "clock", told, "the wall clock was set; backfill serve --stop takes the new one over")
+        else:
+            yield Finding(OK, "clock", "the clock of the queue and the wall clock agree")
+    elif machine.silent or alive:
+        told = f"process {pid} holds the queue and does not answer"
+        yield Finding(FAIL, "daemon", f"{told} ({machine.silent or 'no socket'})", f"see {there / 'daemon.log'}")
+    elif there.exists():
+        yield Finding(OK, "daemon", "not running", "it starts with the next verb that needs it")
+        if sock.exists():
+            yield Finding(WARN, "socket", f"{sock} is left over from a daemon that was killed",
+                          "the next daemon replaces it")  # fmt: skip
+    several = daemons(str(there))
+    if several[1:]:
+        told = f"processes {', '.join(map(str, several))} serve this queue: the lock of all but one was removed"
+        yield Finding(FAIL, "daemon", told, f"end all but the one that {lock} names; jobs go on")
+    left = [*there.glob("answer.*")] if machine.daemon is None else []
+    if left:
+        yield Finding(WARN, "pipes", f"{len(left)} pipes of questions are left over", f"rm {there / 'answer.*'}")
+
+
+def _locked(lock: Path) -> bool:
+    """Whether somebody holds a lock."""
+    import fcntl
+
+    try:
+        file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
+    """Who decides."""
+    policy, passes = Path(queue["policy"]).name, planner["passes"]
+    each = [f"process {pid}, {size_text(_resident(pid))}" for pid in planner["pids"].values()]
+    told = ", ".join([policy, *(["not compiled"] if planner["kind"] == "plain" else ["compiled"]), *each])
+    if passes["count"]:
+        took = f"{passes['median_ms']:.2g} ms in the middle, {passes['worst_ms']:.2g} ms at most"
+        told += f"; the last {passes['count']} pass{'es' if passes['count'] > 1 else ''} took {took}"
+    if queue["policy"] != queue["asked_policy"]:
+        yield Finding(FAIL, "planner", f"{policy} decides in place of {Path(queue['asked_policy']).name}, which failed",
+                      "see daemon.log; backfill serve --policy NAME tries again")  # fmt: skip
+    elif planner["failures"]:
+        yield Finding(FAIL, "planner", f"{policy}: {planner['failures'][0]}", "it is started again; see daemon.log")
+    elif not planner["ready"]:
+        yield Finding(WARN, "planner", f"{policy} is being started", "jobs start in a moment")
+    elif planner["kind"] == "plain":
+        yield Finding(WARN, "planner", told, "it is slower until the compiler is done; nothing to do")
+    elif passes["count"] and passes["worst_ms"] > SLOW_MS:
+        yield Finding(WARN, "planner", told, "nothing starts during a pass; a policy that plans less is faster")
+    else:
+        yield Finding(OK, "planner", told)
+
+
+def _resident(pid: int) -> int:
+    """Memory of a process, in bytes; 0 where it is not known."""
+    words = _words(Path(f"/proc/{pid}/statm"))
+    return int(words[1]) * resource.getpagesize() if len(words) > 1 else 0
+
+
+def _licences(queue: Facts) -> Iterator[Finding]:
+    for name, told in queue["licences"].items():
+        if told["stale"]:
+            yield Finding(FAIL, "licences", f"{name}: {told['problem']}; what it said last is in force",
+                          f"try the command sync of [licence.{name}] in config.toml")  # fmt: skip
+        else:
+            yield Finding(OK, "licences", f"{name}: {told['copies']} copies, {told['others']} used by others")
+
+
+def watch(machine: Machine) -> Iterator[Finding]:
+    """The keeper, which starts jobs, and the supervisors, which end them."""
+    if not machine.folder.exists():
+        return
+    pid, running = _keeper(machine.folder), machine.running
+    alone = [job.label for job in running if job.state != STARTING and not _watched(machine.folder, job)]
+    watched = f"{len(running) - len(alone)} of {len(running)} running jobs have a supervisor"
+    if alone:
+        told = f"{watched}; without one: {', '.join(alone[:SHOWN])}"
+        yield Finding(WARN, "keeper", told, "they are ended at their limits; without a keeper, how they end is unknown")
+    elif pid:
+        yield Finding(OK, "keeper", f"process {pid}; {watched}")
+    elif running:
+        yield Finding(WARN, "keeper", f"not running; {watched}", "it starts with the next job; until then nobody sees "
+                      "how a job ends whose supervisor is killed")  # fmt: skip
+    else:
+        yield Finding(OK, "keeper", "not running", "it starts with the next job")
+
+
+def _keeper(folder: Path) -> int:
+    """The process that answers at the keeper's door; 0 if none does."""
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        door.connect(near(str(folder / "keeper.sock")))
+        return peer_facts(door)[0]
+    except (OSError, AttributeError):
+        return 0
+    finally:
+        door.close()
+
+
+def _watched(folder: Path, job: Job) -> bool:
+    """Return whether the supervisor of a running job lives."""
+    if job.processes:
+        return processes.lives(job.processes, "supervisor")
+    return _locked(folder / "run" / attempts.name(job.id, job.attempt) / "lock")
+
+
+def compiled(machine: Machine) -> Iterator[Finding]:
+    """Where compiled policies are kept, and whether that of the queue is."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        from backfill.compiler import jit
+        from backfill.loading import is_kept
+    if jit.PLAIN:
+        yield Finding(WARN, "compiler", "NUMBA_DISABLE_JIT is set: policies run as plain Python", "unset it")
+        return
+    if jit.FOLDER is None:
+        (told,) = [str(one.message) for one in said if one.category is RuntimeWarning][:1] or ["it cannot be kept"]
+        what, _, hint = told.partition("; ")
+        yield Finding(FAIL, "compiler", what, hint)
+        return
+    size = sum(path.stat().st_size for path in jit.FOLDER.rglob("*") if path.is_file())
+    told = f"{jit.FOLDER}, {size_text(size)}" if size else f"{jit.FOLDER}, empty"
+    policy = machine.policy
+    if not policy:
+        yield Finding(OK, "compiler", told)
+        return
+    try:
+        kept = is_kept(policy)
+    except BackfillError as error:
+        yield Finding(FAIL, "compiler", str(error), "backfill policies lists what there is")
+        return
+    if kept:
+        yield Finding(OK, "compiler", f"{told}; {Path(policy).name} is compiled")
+    else:
+        yield Finding(WARN, "compiler", f"{told}; {Path(policy).name} is not compiled yet",
+                      "it takes about a minute, once; jobs are scheduled meanwhile")  # fmt: skip
+
+
+def memory(machine: Machine) -> Iterator[Finding]:
+    """How memory limits are enforced, and what could do it better."""
+    found = groups.place()
+    polled = "limits are enforced by looking once a second, which is too late for a job that takes all memory at once"
+    if found is None:
+        yield Finding(WARN, "memory", f"{polled}; this process may make no control group of version 2",
+                      "serve --install runs the queue in a systemd unit of yours, where it may")  # fmt: skip
+    elif not found[1]:
+        told = f"{polled}; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
+        yield Finding(WARN, "memory", told)
+    else:
+        yield Finding(OK, "memory", f"limits are enforced by the kernel: each job has a control group in {found[0]}")
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def gpus(machine: Machine) -> Iterator[Finding]:
+    """Graphics processors."""
+    cards = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
+    others = [path.name for path in Path("/dev").glob("kfd")]
+    if others and not cards:
+        yield Finding(WARN, "gpus", "there seem to be AMD gpus, which are not counted", "set gpus in config.toml")
+    else:
+        yield Finding(OK, "gpus", ", ".join(cards) or "none was found")
+
+
+def limits(machine: Machine) -> Iterator[Finding]:
+    """How much the system lets a user have."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= files < FILES:
+        yield Finding(
+            WARN, "limits", f"a process may open {files} files", f"ulimit -n {FILES} before the daemon starts"
+        )
+    if sys.platform == "linux" and not hasattr(os, "pidfd_open"):
+        yield Finding(
+            WARN, "limits", "processes cannot be watched by pidfd", "a newer kernel or Python sees ends at once"
+        )
+    if not hasattr(socket, "SO_PEERCRED"):
+        yield Finding(WARN, "limits", "who connects cannot be told from the socket", "its folder keeps others out")
+
+
+def shared(machine: Machine) -> Iterator[Finding]:
+    """Other queues on this machine."""
+    try:
+        cpus = Config(machine.folder).cpu_ids
+    except Unreadable:
+        return
+    others = [one for one in queues() if not is_of(one, str(machine.folder))]
+    wrong = overlap(str(machine.folder), cpus)
+    if wrong:
+        told, _, hint = wrong.partition("; ")
+        more = ", and the memory by memory = SIZE" if hint.startswith("cpus = ") else ""
+        yield Finding(WARN, "shared", told, hint + more)
+    elif others:
+        told = ", ".join(f"{user_name(one.uid)} has cpus {numbers_text(one.cpus)}" for one in others)
+        yield Finding(OK, "shared", f"other queues run here: {told}; yours has {numbers_text(cpus)}")
+    else:
+        yield Finding(OK, "shared", "no other queue runs on this machine")
+
+
+def reboot(machine: Machine) -> Iterator[Finding]:
+    """Whether the queue comes back by itself."""
+    good, told, hint = survives(str(machine.folder))
+    yield Finding(OK if good else WARN, "reboot", told, hint)
+
+
+CHECKS: Sequence[Callable[[Machine], Iterator[Finding]]] = (
+    versions, folder, store, settings, daemon, watch, compiled, memory, gpus, limits, shared, reboot,
+)  # fmt: skip
+
+
+def doctor(words: Sequence[str]) -> int:
+    """All checks; 1 where one of them failed."""
+    given, left, _ = parse("doctor", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}")
+    machine = Machine(Path(home()))
+    checks = [*CHECKS, *([record] if given.get("deep") else [])]
+    found = [finding for check in checks for finding in check(machine)]
+    failed = any(finding.verdict == FAIL for finding in found)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in found], "ok": not failed}))
+        return FAILED if failed else 0
+    for finding in found:
+        print(f"{finding.verdict:<5} {finding.check:<9} {safe(finding.told)}")
+        if finding.hint:
+            print(f"      {'':<9} {safe(finding.hint)}")
+    return FAILED if failed else 0

@@ -1,0 +1,83 @@
+"""`serve --restore`: the queue goes on from a copy of its store, and says what it found of the time since."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from backfill.client.client import FAILED, UNREACHABLE, Problem, persistent, stop
+from backfill.daemon.backups import restore as put_back
+from backfill.queue.store import BACKUP, Store, StoreError, examine
+from backfill.system.home import home, trouble
+
+SHOWN = 10  # jobs that are named
+
+
+def restore(file: str) -> int:
+    """Stop the daemon, put the copy in place, start a daemon on it, and print what it found.
+
+    Where the copy cannot be used, all is as before: a daemon that was stopped for it is started again.
+    """
+    folder = home()
+    wrong = trouble(folder)
+    if wrong:
+        raise Problem(wrong, UNREACHABLE)
+    try:
+        examine(Path(file).absolute())
+        served = _stopped(folder)
+        try:
+            kept = put_back(folder, file)
+        except BaseException:
+            if served:
+                with suppress(Problem):  # what went wrong before that is told
+                    persistent("ping", folder)
+            raise
+    except StoreError as error:
+        raise Problem(str(error), FAILED) from None
+    persistent("ping", folder)
+    counts, named, last = _found(Path(folder) / "store.db")
+    print(f"restored {file}" + (f"; the store that it replaces is kept as {kept}" if kept else ""))
+    if counts["found"]:
+        print(f"  {_jobs(counts, named, 'found')} had begun since the copy was made, and will not run again")
+    else:
+        print("  no job of the copy had begun since it was made")
+    if counts["closed"]:
+        print(f"  {_jobs(counts, named, 'closed')} ended without having begun, and will not run")
+    if counts["lost"]:
+        print(f"  {_jobs(counts, named, 'lost')} ran but are not in the copy: they were submitted after it was made")
+    print(f"  new jobs get numbers from {last + 1:,} on")
+    print("next: backfill queue --ended 20")
+    return 0
+
+
+def _stopped(folder: str) -> bool:
+    """Stop the daemon; return whether there was one."""
+    try:
+        stop(folder)
+    except Problem:
+        return False
+    return True
+
+
+def _found(path: Path) -> tuple[dict[str, int], dict[str, list[Any]], int]:
+    """What the daemons found that worked on the copy so far: how many jobs of each kind, some of them, and the last
+    job number."""
+    kinds = ("found", "closed", "lost")
+    counts, named = dict.fromkeys(kinds, 0), dict[str, list[Any]]()
+    store = Store(path, readonly=True)
+    try:
+        for event in store.latest(10_000):
+            if event.kind == BACKUP:  # what stands before it was found when an earlier copy was restored
+                counts, named = dict.fromkeys(kinds, 0), {}
+            elif event.kind == "restored":  # again, if the first daemon was killed before it could tell the witness
+                for kind, number in event.data.get("counts", {}).items():
+                    if number > counts.get(kind, number):
+                        counts[kind], named[kind] = number, event.data[kind]
+        return counts, named, store.last_job()
+    finally:
+        store.close()
+
+
+def _jobs(counts: dict[str, int], named: dict[str, list[Any]], kind: str) -> str:
+    """Return "2 jobs (7, 8)"."""
+    count = "1 job" if counts[kind] == 1 else f"{counts[kind]:,} jobs"
+    return f"{count} ({', '.join(map(str, named[kind][:SHOWN]))}{', ...' if counts[kind] > SHOWN else ''})"

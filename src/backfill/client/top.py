@@ -1,0 +1,134 @@
+"""The queue, drawn again and again. Without a terminal it is drawn once."""
+
+import json
+import select
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from backfill.client.client import Problem, persistent
+from backfill.client.options import parse
+from backfill.client.printing import age_text, start_text, starts_shown
+from backfill.queue.words import Unreadable, clock_text, needs_text, safe, size_text
+from backfill.system.home import home
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Facts = dict[str, Any]
+EVERY_US = 2_000_000
+WIDTH = 24  # of a bar
+SHOWN = 500  # jobs that are asked for
+WIDE, SPARED = 110, ("USER", "NEEDS")  # columns of a screen, and what is left out on a narrower one
+HEAD, FOOT = 3, 2  # lines that are no jobs, beside one for each resource
+RIGHT = ("JOB", "ELAPSED", "LEFT", "GUARANTEED", "LIKELY", "90 %")
+STYLES = {"RUNNING": "green", "STARTING": "green", "ENDING": "yellow"}
+
+
+def top(words: Sequence[str]) -> int:
+    """Watch the queue until q or Ctrl-C."""
+    given, left, _ = parse("top", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}")
+    if given.get("json"):
+        print(json.dumps(_asked()))
+        return 0
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDE)
+    if given.get("once") or not console.is_terminal:
+        console.print(frame(_asked(), 10**6, console.width))
+        return 0
+    from rich.live import Live
+
+    every = given.get("every", EVERY_US) / 1e6
+    with suppress(KeyboardInterrupt), _keys(), Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            try:
+                shown = frame(_asked(), shutil.get_terminal_size().lines, console.width)
+            except Problem as problem:  # the daemon is away for a while
+                shown = str(problem)
+            live.update(shown, refresh=True)
+            if _key(every) in ("q", "\x04"):
+                break
+    return 0
+
+
+def _asked() -> Facts:
+    return persistent("queue", home(), estimates=True, limit=SHOWN)
+
+
+@contextmanager
+def _keys() -> Iterator[None]:
+    """Keys are heard one by one, and are not shown."""
+    import termios
+    import tty
+
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _key(patience: float) -> str:
+    """The next key; empty if there is none by then."""
+    if not sys.stdin.isatty():
+        time.sleep(patience)
+        return ""
+    ready, _, _ = select.select([sys.stdin], [], [], patience)
+    return sys.stdin.read(1) or "q" if ready else ""
+
+
+def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
+    """One picture of the queue, at most so many lines high. On a narrow screen users and needs are left out."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    now = round(found["now_s"] * 1e6)
+    jobs = found["jobs"]
+    bars = [_bar(name, found["held"].get(name, 0), there) for name, there in found["capacity"].items() if there]
+    room = max(lines - len(bars) - HEAD - FOOT, 1)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    ahead = starts_shown(found)
+    heads = ("JOB", "NAME", "USER", "STATE", "NEEDS", "ELAPSED", "LEFT", *ahead.values(), "WHY")
+    shown = [place for place, head in enumerate(heads) if columns >= WIDE or head not in SPARED]
+    for head in (heads[place] for place in shown):
+        table.add_column(head, justify="right" if head in RIGHT else "left", no_wrap=True)
+    for job in jobs[:room]:
+        elapsed = left = "-"
+        if job["start_s"] is not None:
+            ran = now - round(job["start_s"] * 1e6)
+            elapsed, left = clock_text(ran), clock_text(round(job["limit_s"] * 1e6) - ran)
+        who = [job["label"], safe(job["name"])[:20], safe(job["user"])[:12], job["state"], needs_text(job["need"])]
+        starts = [start_text(job.get(name), now) for name in ahead]
+        cells = [*who, elapsed, left, *starts, job["reason"]]
+        table.add_row(*(cells[place] for place in shown), style=STYLES.get(job["state"], ""))
+    pending = found["states"].get("PENDING", 0)
+    running = sum(found["states"].values()) - pending
+    hidden = max(len(jobs) - room, 0) + found["more"]
+    more = f", {hidden:,} more" if hidden else ""
+    paused = ", paused" if found.get("paused") else ""
+    policy = safe(found["policy"]) + paused + ("" if found["planner"] == "ready" else ", which is starting")
+    clock = time.strftime("%H:%M:%S", time.localtime(found["now_s"]))
+    last = Text(
+        f"{running} running, {pending} pending{more}. policy {policy}{age_text(found)}. {clock}",
+        style="bold",
+    )
+    return Group(*(Text(bar) for bar in bars), Text(""), *([table] if jobs else []), last)
+
+
+def _bar(name: str, held: int, there: int) -> str:
+    full = round(WIDTH * min(held / there, 1.0))
+    told = f"{size_text(held) if held else 0}/{size_text(there)}" if name == "memory" else f"{held}/{there}"
+    return f"{safe(name)[:12]:<12} {'#' * full}{'.' * (WIDTH - full)} {told}"

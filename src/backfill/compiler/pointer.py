@@ -1,0 +1,205 @@
+"""A record inside compiled code is a bare pointer to its fields: nothing there counts references.
+
+numba counts a reference whenever a structref is handed to a function or one of its arrays is read: an atomic increment
+and decrement each time, more than half of the time of the simulator and of its compilation. So the structref stays
+with Python, which owns it; kernels get a pointer to its payload, and read an array field as a view that owns nothing.
+What makes this safe: the Python object outlives every call it is passed to, and no kernel keeps a view of a field
+across an assignment to that field.
+
+Such a view is a Column: an array that takes no negative index, so that an item is one address away. LLVM is told that
+an item never lies in a record, nor one field in another (TBAA); otherwise each write would make it read every field
+again.
+"""
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import models, register_default
+from numba.core.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_builtin,
+    lower_cast,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    unbox,
+)
+from numba.core.typing.templates import AttributeTemplate
+from numba.np import arrayobj
+
+from backfill.compiler import jit
+
+
+class Column(types.Array):
+    """An array field of a record, as kernels read it."""
+
+    def __init__(self, kind: types.Array) -> None:
+        super().__init__(kind.dtype, kind.ndim, kind.layout, name=f"column({kind.dtype}, {kind.ndim}d)")
+
+
+register_default(Column)(models.ArrayModel)
+
+
+def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
+    """The numba type, importable from `module`, of a pointer to the payload of `owner`, a StructRef."""
+
+    class Pointer(types.Type):
+        record = name
+        fields = owner.field_dict
+        payload = owner.get_data_type()
+
+        def __init__(self) -> None:
+            super().__init__(name)
+
+    Pointer.__name__ = Pointer.__qualname__ = name + "Type"
+    Pointer.__module__ = module["__name__"]
+    module[Pointer.__name__] = Pointer
+    register_default(Pointer)(models.OpaqueModel)
+
+    @unbox(Pointer)
+    def from_python(typ: Any, obj: Any, c: Any) -> Any:
+        held = c.pyapi.object_getattr_string(obj, "_meminfo")
+        kind = types.MemInfoPointer(types.voidptr)
+        meminfo = c.unbox(kind, held).value
+        data = c.context.nrt.meminfo_data(c.builder, meminfo)
+        c.context.nrt.decref(c.builder, kind, meminfo)  # unboxing counted one; the Python object keeps its own
+        c.pyapi.decref(held)
+        return NativeValue(c.builder.bitcast(data, cgutils.voidptr_t))
+
+    @infer_getattr
+    class Attributes(AttributeTemplate):
+        key = Pointer
+
+        def generic_resolve(self, typ: Any, attr: str) -> Any:
+            kind = Pointer.fields.get(attr)
+            return Column(kind) if isinstance(kind, types.Array) else kind
+
+    @lower_getattr_generic(Pointer)
+    def read(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
+        return read_field(context, builder, Pointer, value, attr)
+
+    @lower_setattr_generic(Pointer)
+    def write(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
+        kind, place = Pointer.fields[attr], _place(context, builder, Pointer, args[0], attr)
+        value = context.cast(builder, args[1], sig.args[1], kind)
+        old = _load(builder, place, f"{name}.{attr}")
+        context.nrt.incref(builder, kind, value)
+        _store(builder, value, place, f"{name}.{attr}")
+        context.nrt.decref(builder, kind, old)
+
+    return Pointer()
+
+
+def read_field(context: Any, builder: Any, pointer: Any, value: Any, attr: str) -> Any:
+    """The field of a record behind a pointer; an array as a view that owns nothing."""
+    kind, place = pointer.fields[attr], _place(context, builder, pointer, value, attr)
+    tag = f"{pointer.record}.{attr}"
+    if not isinstance(kind, types.Array):
+        return _load(builder, place, tag)
+    model = context.data_model_manager[kind]
+
+    def part(name: str, *axis: int) -> Any:
+        return _load(builder, cgutils.gep_inbounds(builder, place, 0, model.get_field_position(name), *axis), tag)
+
+    array = array_of(context, builder, kind)
+    size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    shape = [part("shape", axis) for axis in range(kind.ndim)]
+    strides = [context.get_constant(types.intp, size)]
+    for length in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    array.data, array.nitems = part("data"), part("nitems")
+    array.itemsize = context.get_constant(types.intp, size)
+    array.shape, array.strides = cgutils.pack_array(builder, shape), cgutils.pack_array(builder, strides)
+    return array._getvalue()
+
+
+def array_of(context: Any, builder: Any, kind: Any, value: Any = None) -> Any:
+    """The parts of an array that owns nothing, from another one where it is given."""
+    array = context.make_array(kind)(context, builder, value=value)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return array
+
+
+def _place(context: Any, builder: Any, pointer: Any, value: Any, attr: str) -> Any:
+    """The address of a field."""
+    data = builder.bitcast(value, context.data_model_manager[pointer.payload].get_value_type().as_pointer())
+    proxy = cgutils.create_struct_proxy(pointer.payload)(context, builder, ref=data)
+    return proxy._get_ptr_by_name(attr)
+
+
+def _load(builder: Any, place: Any, tag: str) -> Any:
+    value = builder.load(place)
+    value.set_metadata("tbaa", _apart(builder.module, tag))
+    return value
+
+
+def _store(builder: Any, value: Any, place: Any, tag: str) -> None:
+    builder.store(value, place).set_metadata("tbaa", _apart(builder.module, tag))
+
+
+def _apart(module: Any, name: str) -> Any:
+    """What says of an access that it touches nothing of another name."""
+    root = module.add_metadata([ir.MetaDataString(module, "backfill")])
+    zero = ir.Constant(ir.IntType(64), 0)
+    kind = module.add_metadata([ir.MetaDataString(module, name), root, zero])
+    return module.add_metadata([kind, kind, zero])
+
+
+ITEM = "item"
+
+
+@lower_builtin(operator.getitem, Column, types.Integer)
+def _get_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    if sig.args[0].ndim > 1:
+        return arrayobj.getitem_arraynd_intp(context, builder, sig, args)
+    return _load(builder, _address(context, builder, sig.args[0], args[0], sig.args[1:2], args[1:2]), ITEM)
+
+
+@lower_builtin(operator.getitem, Column, types.BaseTuple)
+def _get_item_at(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    if not _is_item(sig.args[0], sig.args[1]):
+        return arrayobj.getitem_array_tuple(context, builder, sig, args)
+    index = cgutils.unpack_tuple(builder, args[1], len(sig.args[1]))
+    return _load(builder, _address(context, builder, sig.args[0], args[0], sig.args[1], index), ITEM)
+
+
+@lower_builtin(operator.setitem, Column, types.Any, types.Any)
+def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    column, kind, given = sig.args
+    if not _is_item(column, kind):
+        return arrayobj.setitem_array(context, builder, sig, args)
+    several = isinstance(kind, types.BaseTuple)
+    index = cgutils.unpack_tuple(builder, args[1], len(kind)) if several else [args[1]]
+    place = _address(context, builder, column, args[0], kind if several else [kind], index)
+    _store(builder, context.cast(builder, args[2], given, column.dtype), place, ITEM)
+    return context.get_dummy_value()
+
+
+def _is_item(column: Column, kind: Any) -> bool:
+    """Whether an index of this type is that of one item."""
+    kinds = tuple(kind) if isinstance(kind, types.BaseTuple) else (kind,)
+    return len(kinds) == column.ndim and all(isinstance(each, types.Integer) for each in kinds)
+
+
+def _address(context: Any, builder: Any, kind: Column, value: Any, kinds: Any, index: Any) -> Any:
+    """Where an item of a column lies."""
+    array = context.make_array(kind)(context, builder, value=value)
+    shape = cgutils.unpack_tuple(builder, array.shape, kind.ndim)
+    at = context.get_constant(types.intp, 0)
+    for axis in range(kind.ndim):
+        number = context.cast(builder, index[axis], kinds[axis], types.intp)
+        if jit.CHECKED:  # one below 0 is a very large one
+            with cgutils.if_unlikely(builder, builder.icmp_unsigned(">=", number, shape[axis])):
+                context.call_conv.return_user_exc(builder, IndexError, ("the core reads or writes beyond a column",))
+        at = builder.add(builder.mul(at, shape[axis]), number) if axis else number
+    return builder.gep(array.data, [at], inbounds=True)
+
+
+@lower_cast(types.Array, Column)
+@lower_cast(Column, types.Array)
+def _as_it_is(context: Any, builder: Any, kind: Any, other: Any, value: Any) -> Any:
+    return value

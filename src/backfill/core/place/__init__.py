@@ -1,0 +1,1 @@
+"""Where a job sits: shapes of jobs, nodes that can hold them, gangs, and which nodes are chosen."""

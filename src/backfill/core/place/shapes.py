@@ -1,0 +1,326 @@
+"""Shapes: what jobs ask of nodes in the same way, and how much of each shape the free nodes can take.
+
+A shape is what one task asks for (the whole job where it must sit on one node) and where it may sit. Jobs of a log have
+few. How many tasks of a shape fit is kept for each node, counted anew only on nodes that changed since it was last
+asked, so "does this job fit" is one comparison. Which shape a job has: see kinds.py. Where they are not exact, a shape
+says no too seldom, and whoever places a job asks exactly.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import int8, int64
+
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import record, zeros
+from backfill.core.place.gangs import may_run_on
+from backfill.core.place.placement import UNBOUNDED, holds, licences_free, tasks_that_fit, times
+from backfill.core.place.seating import POWER, seat_by_rule
+from backfill.model.platform import Platform
+
+BLOCK = 16  # nodes whose tasks are summed
+MANY = np.int64(2**40)  # tasks of which any number fits; no job has more
+
+SHAPES = [
+    ("count", int64),
+    ("exact", int64),  # 1: the jobs of a shape ask for the same, licences included
+    ("single", int8[::1]),  # (s,): 1: a node takes one unit of a job at most; a unit may be a whole job
+    ("together", int8[::1]),  # (s,): 1: all units sit on one site
+    ("unit", int64[:, ::1]),  # (s, k)
+    ("anywhere", int8[::1]),  # (s,): 1: any node may be asked for it
+    ("first", int64[::1]),  # (s,): the first job of it
+    ("below", int8[:, ::1]),  # (s, s): 1: where units of the second fit, as many of the first do
+    ("order", int64[::1]),  # (s,): all of them, none before one that is below it
+    ("counted", int64[::1]),  # (s,): scratch
+    # what the free nodes can take, as of `seen`
+    ("units", int64[:, ::1]),  # (s, m)
+    ("sums", int64[:, ::1]),  # (s, blocks): over the nodes of a block
+    ("by_site", int64[:, ::1]),  # (s, sites): over those of a site
+    ("all", int64[::1]),  # (s,): the most that one job may have: over all nodes, or on one site
+    ("seen", int64[::1]),  # (s,): how many changes are in it
+    ("changes", int64),  # of nodes so far
+    ("node", int64[::1]),  # the last ones, as a ring
+    ("noted", int64[::1]),  # (m,): where in it a node is for the last time
+    ("grew", int64[::1]),  # (m,): the same for changes by which more was free
+    ("read", int64),  # changes up to which some shape has counted
+    # what they can take beside the reservation
+    ("bound", int64[:, ::1]),  # (m, k): what there is of it on a node, as of its last change
+    ("bounds", int64[::1]),  # the nodes on which that is bounded
+    ("bounded", int64),  # so many
+    ("spare", int64[:, ::1]),  # (s, m): units
+    ("spare_by_site", int64[:, ::1]),  # (s, sites)
+    ("beside", int64[::1]),  # (s,): as `all`
+]
+Shapes, ShapesT = record("Shapes", SHAPES, globals())
+
+
+def new_shapes(platform: Platform, shapes: int) -> Any:
+    """Room for so many shapes, of which none is known yet."""
+    nodes, ring = len(platform.nodes), 16
+    while ring < nodes:
+        ring *= 2
+    return Shapes(
+        count=0,
+        exact=1,
+        single=np.zeros(shapes, np.int8),
+        together=np.zeros(shapes, np.int8),
+        unit=zeros(shapes, len(platform.resources)),
+        anywhere=np.zeros(shapes, np.int8),
+        first=zeros(shapes),
+        below=np.zeros((shapes, shapes), np.int8),
+        counted=zeros(shapes),
+        order=np.arange(shapes),
+        units=zeros(shapes, nodes),
+        sums=zeros(shapes, -(-nodes // BLOCK)),
+        by_site=zeros(shapes, len(platform.sites)),
+        all=zeros(shapes),
+        seen=np.full(shapes, -1),
+        changes=0,
+        node=zeros(ring),
+        noted=np.full(nodes, -1),
+        grew=np.full(nodes, -1),
+        read=0,
+        bound=np.full_like(platform.capacity, UNBOUNDED),
+        bounds=zeros(nodes),
+        bounded=0,
+        spare=zeros(shapes, nodes),
+        spare_by_site=zeros(shapes, len(platform.sites)),
+        beside=zeros(shapes),
+    )
+
+
+@kernel(inline=True)
+def units_of(state, job):
+    """How many units a job asks for: its tasks, or one where they all sit on one node."""
+    return np.int64(1) if state.jobs.alone[job] else state.jobs.tasks[job]
+
+
+@kernel()
+def note_node(state, node, grown):
+    """What is free on a node has changed, or what may be taken beside the reservation. grown: more may be free."""
+    shapes = state.free.shapes
+    if shapes.noted[node] < shapes.read:
+        shapes.node[shapes.changes & (len(shapes.node) - 1)] = node
+        shapes.noted[node] = shapes.changes
+        shapes.changes += 1
+    if grown:
+        shapes.grew[node] = shapes.noted[node]
+
+
+@kernel(inline=True)
+def _count(unit, single, room, node):
+    """How many units of a shape, one of which asks for `unit` (k,), fit in this room of a node."""
+    units = MANY
+    for k in range(len(unit)):
+        if unit[k] > 0:
+            if room[node, k] < unit[k]:
+                return np.int64(0)
+            units = min(units, times(room[node, k], unit[k]))
+    return min(units, 1) if single else units
+
+
+@kernel()
+def _may_sit_there(state, s, node):
+    """Whether jobs of a shape may sit on a node."""
+    shapes, machine, jobs = state.free.shapes, state.machine, state.jobs
+    job = shapes.first[s]
+    if shapes.exact:
+        return may_run_on(state, job, node)
+    return machine.allowed[jobs.bound[job], node] != 0  # the others may ask for other licences
+
+
+@apart()
+def _catch_up(state, s):
+    """Count the units of a shape anew on the nodes that have changed, or on all."""
+    shapes, site, room, bound = state.free.shapes, state.machine.site, state.free.nodes, state.free.shapes.bound
+    ring, noted, grew, unit = shapes.node, shapes.noted, shapes.grew, shapes.unit[s]
+    units, spare, sums = shapes.units[s], shapes.spare[s], shapes.sums[s]
+    by_site, spare_by_site = shapes.by_site[s], shapes.spare_by_site[s]
+    seen, single, anywhere = shapes.seen[s], shapes.single[s] != 0, shapes.anywhere[s] != 0
+    missed, mask = shapes.changes - seen, len(ring) - 1
+    anew = seen < 0 or missed >= len(ring)
+    free, beside = shapes.all[s], shapes.beside[s]
+    for i in range(len(site) if anew else missed):
+        node = i
+        if not anew:
+            node = ring[(seen + i) & mask]
+            if noted[node] != seen + i:
+                continue  # it comes once more
+            if units[node] == 0 and grew[node] < seen:
+                continue  # there is still nothing
+        here = _count(unit, single, room, node) if anywhere or _may_sit_there(state, s, node) else np.int64(0)
+        more = here - units[node]
+        if more != 0:
+            units[node] = here
+            sums[node // BLOCK] += more
+            by_site[site[node]] += more
+            free += more
+        if here > 0 and bound[node, 0] < UNBOUNDED:
+            here = min(here, _count(unit, single, bound, node))
+        if here != spare[node]:
+            beside += here - spare[node]
+            spare_by_site[site[node]] += here - spare[node]
+            spare[node] = here
+    if shapes.together[s]:
+        free = beside = np.int64(0)
+        for i in range(len(by_site)):
+            free, beside = max(free, by_site[i]), max(beside, spare_by_site[i])
+    shapes.all[s], shapes.beside[s] = free, beside
+    shapes.seen[s] = shapes.read = shapes.changes
+
+
+@kernel(inline=True)
+def units_free(state, s):
+    """The most units of a shape that one job may have now."""
+    shapes = state.free.shapes
+    if shapes.seen[s] != shapes.changes:
+        _catch_up(state, s)
+    if shapes.exact and not _licences_of_shape(state, s, False):
+        return np.int64(0)
+    return shapes.all[s]
+
+
+@kernel(inline=True)
+def units_beside(state, s):
+    """The most units of a shape that one job may have now beside the reservation."""
+    shapes = state.free.shapes
+    free = units_free(state, s)
+    if state.shadow.job < 0 or free == 0:
+        return free
+    if shapes.exact and not _licences_of_shape(state, s, True):
+        return np.int64(0)
+    return shapes.beside[s]
+
+
+@apart()
+def heed_reservation(state):
+    """What may be taken beside the reservation has changed: note the nodes on which it is not what it was last."""
+    shapes, shadow = state.free.shapes, state.shadow
+    for i in range(shapes.bounded):
+        if i >= shadow.count or shapes.bounds[i] != shadow.pairs[i, 0]:
+            heed_node(state, shapes.bounds[i])
+    shapes.bounded = shadow.count
+    for i in range(shadow.count):
+        shapes.bounds[i] = shadow.pairs[i, 0]
+        heed_node(state, shapes.bounds[i])
+
+
+@kernel()
+def heed_node(state, node):
+    """The same on one node."""
+    shapes, extra = state.free.shapes, state.shadow.extra
+    differs = False
+    for k in range(extra.shape[1]):
+        differs |= shapes.bound[node, k] != extra[node, k]
+    if differs:
+        for k in range(extra.shape[1]):
+            shapes.bound[node, k] = extra[node, k]
+        note_node(state, node, False)
+
+
+@kernel()
+def _licences_of_shape(state, s, beside):
+    """Whether the licences that the jobs of a shape ask for are free."""
+    job = state.free.shapes.first[s]
+    return _free_items(state, state.jobs.licence_first[job], state.jobs.limit_first[job], beside)
+
+
+@kernel()
+def licences_are_free(state, job, beside):
+    """Whether the licences of a job are free, and its limits allow it; beside the reservation, if that is asked."""
+    return _free_items(state, state.jobs.licence_first[job], state.jobs.licence_first[job + 1], beside)
+
+
+@kernel()
+def limits_allow(state, job, beside):
+    """Whether the limits that count a job allow it to run; beside the reservation, if that is asked."""
+    return _free_items(state, state.jobs.limit_first[job], state.jobs.licence_first[job + 1], beside)
+
+
+@kernel()
+def _free_items(state, first, last, beside):
+    jobs = state.jobs
+    if beside and not licences_free(state.shadow.licences, jobs.licence, jobs.licence_count, first, last):
+        return False
+    return licences_free(state.free.licences, jobs.licence, jobs.licence_count, first, last)
+
+
+@apart()
+def may_sit(state, job, long):
+    """Whether a job may find a place now: it does where shapes are exact. long: it must be beside the reservation."""
+    s, units = state.jobs.shape[job], units_of(state, job)
+    if units_free(state, s) < units or (long and units_beside(state, s) < units):
+        return False
+    if state.free.shapes.exact:
+        return limits_allow(state, job, long)
+    return licences_are_free(state, job, long)
+
+
+@apart()
+def sit(state, job, beside):
+    """Whether a job fits in what is free, beside the reservation if asked; where, is left in `placed`.
+
+    Slow twin: tests/reference/placement.py.
+    """
+    shapes, machine, placed = state.free.shapes, state.machine, state.placed
+    s, units = np.int64(state.jobs.shape[job]), units_of(state, job)
+    placed.count, placed.job = 0, job
+    if not may_sit(state, job, beside):
+        return False
+    if state.jobs.place[job] != POWER:
+        return seat_by_rule(state, job, _room_beside(state) if beside else state.free.nodes)
+    if not shapes.together[s]:
+        left = state.jobs.tasks[job]
+        for block in range(shapes.sums.shape[1]):
+            if shapes.sums[s, block] > 0:
+                for node in range(block * BLOCK, min((block + 1) * BLOCK, machine.nodes)):
+                    left -= _take_node(state, job, s, node, left, beside)
+                if left == 0:
+                    return True
+        placed.count = 0
+        return False
+    for place in range(len(machine.sites)):
+        site = machine.sites[place]
+        left = state.jobs.tasks[job]
+        if (shapes.spare_by_site[s, site] if beside else shapes.by_site[s, site]) >= units:
+            for i in range(machine.site_first[site], machine.site_first[site + 1]):
+                left -= _take_node(state, job, s, machine.site_node[i], left, beside)
+            if left == 0:
+                return True
+            placed.count = 0
+    return False
+
+
+@kernel()
+def _room_beside(state):
+    """What is free of each node (m, k), beside the reservation."""
+    room = np.empty_like(state.free.nodes)
+    for node in range(state.machine.nodes):
+        for k in range(state.machine.resources):
+            room[node, k] = min(state.free.nodes[node, k], state.shadow.extra[node, k])
+    return room
+
+
+@kernel()
+def _take_node(state, job, s, node, left, beside):
+    """Put as many of the tasks that are left on a node as fit there. Returns how many."""
+    shapes, jobs, placed = state.free.shapes, state.jobs, state.placed
+    here = min(shapes.units[s, node], left)
+    if here == 0:
+        return here
+    if jobs.alone[job]:
+        here = left
+    if not shapes.exact:
+        if not may_run_on(state, job, node):
+            return np.int64(0)
+        if not holds(state.free.nodes, node, jobs.demand, job, left if jobs.alone[job] else np.int64(1)):
+            return np.int64(0)
+        if not jobs.alone[job]:
+            here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, min(left, jobs.most[job]))
+    if beside and state.shadow.extra[node, 0] < UNBOUNDED:
+        here = tasks_that_fit(state.shadow.extra, node, jobs.demand, job, here)
+    if here == 0 or (jobs.alone[job] and here < left):
+        return np.int64(0)
+    placed.pairs[placed.count, 0], placed.pairs[placed.count, 1] = node, here
+    placed.count += 1
+    return here

@@ -1,0 +1,398 @@
+"""The plan: what nodes and licences will hold, and who has a place in it.
+
+A plan has a lane per node, one per licence, and one of all nodes together.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import int8, int32, int64
+
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import SMALL, column, doubled_rows, record, zeros
+from backfill.compiler.wall import verb
+from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, NONE, fail
+from backfill.core.place.seating import POWER, seat_by_rule
+from backfill.core.plan.grown import GrownT, new_grown
+from backfill.core.plan.profile import (
+    FUTURE,
+    GIVE,
+    PAST,
+    TAKE,
+    ProfileT,
+    book,
+    clear,
+    earliest,
+    earliest_of_many,
+    least_over,
+    new_profile,
+    trim,
+)
+from backfill.core.plan.rooms import BUCKETS, FEW, FINEST, forget_rooms, join_level, open_place
+from backfill.core.plan.search import ONLY, earliest_as_before, earliest_of_gang, earliest_on_one_node, span
+from backfill.core.queue.walk import is_waiting
+from backfill.core.runs import is_suspended
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints
+
+LEVELS = 16  # at most
+
+PLAN = [
+    ("nodes", ProfileT),  # availability of nodes, kept by the policies that plan
+    ("licences", ProfileT),
+    ("total", ProfileT),  # of all nodes together, which bounds what a job may find; unused on a pool
+    # where windows are announced (planned.py)
+    ("live", int64),  # 1: it holds what runs and what is announced, and each start is booked as it is made
+    ("fits", int64),  # address of `fits`
+    ("hold_place", int64),  # of `hold_place`
+    ("book_start", int64),  # of `book_start`
+    # where jobs have a place in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
+    ("first", int64[::1]),  # (n,)
+    ("many", int32[::1]),  # (n,)
+    ("pairs", int64[:, ::1]),
+    ("pairs_used", int64),
+    # where availability grew, for two rounds
+    ("grown", GrownT),  # among nodes; what follows is for a pool
+    ("rooms_until", int64[::1]),  # (2,): no room appeared beyond
+    ("rooms_kept", int64),
+    ("rooms", int64[:, :, ::1]),  # (2, levels, buckets): for how long a level is free up to an instant of a bucket
+    ("rooms_need", int64[::1]),  # (levels,): the need that makes a level, of the first resource
+    ("rooms_since", int64[::1]),  # (levels,): scratch
+    ("rooms_level", int8[::1]),  # (n,): level of a job that has a place in the plan
+    ("rooms_low", int64),  # no such job waits at a lower level,
+    ("rooms_high", int64),  # nor at a higher one
+    ("rooms_origin", int64),  # where bucket 0 begins
+    ("rooms_shift", int64),  # a bucket is 2**rooms_shift microseconds long
+    ("rooms_last", int64),  # number of the last bucket, which has no end
+]
+Plan, PlanT = record("Plan", PLAN, globals())
+
+
+def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: int, need: Ints) -> Any:
+    """All of a platform is free for ever. There is room for so many jobs and shapes.
+
+    simple: whether it is a pool. copies: of licences and accounts, shape (l, 1). need: of whole jobs, of the first
+    resource, to choose levels by.
+    """
+    levels = _levels(need) if simple else zeros(1)
+    return Plan(
+        nodes=new_profile(column(platform.capacity)),
+        licences=new_profile(copies),
+        total=new_profile(column(platform.capacity.sum(axis=0, keepdims=True))),
+        live=0,
+        fits=0,
+        hold_place=0,
+        book_start=0,
+        first=zeros(1 if simple else jobs),
+        many=np.zeros(1 if simple else jobs, np.int32),
+        pairs=zeros(SMALL, 2),
+        pairs_used=0,
+        grown=new_grown(1 if simple else len(platform.nodes), shapes),
+        rooms_until=np.full(2, PAST),
+        rooms_kept=1,
+        rooms=zeros(2, len(levels), BUCKETS),
+        rooms_need=levels,
+        rooms_since=zeros(len(levels)),
+        rooms_level=np.zeros(jobs, np.int8),
+        rooms_low=0,
+        rooms_high=len(levels) - 1,
+        rooms_origin=int(FUTURE),
+        rooms_shift=FINEST,
+        rooms_last=FEW - 1,
+    )
+
+
+def _levels(need: Ints) -> Ints:
+    """The needs of most jobs and the least of all, ascending, at most LEVELS."""
+    if not len(need):
+        return np.zeros(1, np.int64)
+    values, counts = np.unique(need[:: max(len(need) // 4096, 1)], return_counts=True)
+    often = values[np.argsort(-counts, kind="stable")[: LEVELS - 1]]
+    found: Ints = np.unique(np.append(often, need.min()))
+    return found
+
+
+@kernel()
+def book_job(state, job, begin, end, sign):
+    """Book (sign 1) or give back (-1) what a waiting job holds in the plan, on [begin, end)."""
+    if state.machine.pool:
+        book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
+        return
+    _book_pairs(state, job, state.plan.pairs, state.plan.first[job], np.int64(state.plan.many[job]), begin, end, sign)
+
+
+@kernel()
+def book_run(state, run, begin, end, sign):
+    """Book (sign 1) or give back (-1) what a run holds, on [begin, end)."""
+    job = np.int64(state.runs.job[run])
+    if state.machine.pool:
+        book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
+        return
+    _book_pairs(state, job, state.runs.held, state.runs.first[run], np.int64(state.runs.many[run]), begin, end, sign)
+
+
+@kernel()
+def _book_pairs(state, job, pairs, first, many, begin, end, sign):
+    book(state.plan.total, ONLY, begin, end, state.jobs.need, job, sign)
+    for pair in range(first, first + many):
+        book(state.plan.nodes, pairs[pair, 0], begin, end, state.jobs.demand, job, sign * pairs[pair, 1])
+    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        book(state.plan.licences, state.jobs.licence[item], begin, end, state.jobs.licence_count, item, sign)
+
+
+@kernel()
+def keep_place(state, job):
+    """Write what was placed to the job's own list of (node, tasks) in the plan."""
+    plan, placed = state.plan, state.placed
+    if plan.many[job] < placed.count:
+        while plan.pairs_used + placed.count > len(plan.pairs):
+            plan.pairs = doubled_rows(plan.pairs)
+        plan.first[job] = plan.pairs_used
+        plan.pairs_used += placed.count
+    plan.many[job] = placed.count
+    for pair in range(placed.count):
+        plan.pairs[plan.first[job] + pair, 0] = placed.pairs[pair, 0]
+        plan.pairs[plan.first[job] + pair, 1] = placed.pairs[pair, 1]
+
+
+@verb()
+def earliest_start(state, job, begin):
+    """The first instant from `begin` at which the whole plan has room for a job; where, is left in `placed`."""
+    if not is_waiting(state, job, BY_EARLIEST_START):
+        return FUTURE
+    if begin < state.now:
+        fail(state, IN_THE_PAST, job, NONE, begin, state.now)
+        return FUTURE
+    if begin >= FUTURE:
+        return FUTURE
+    t = earliest_by_power(state, job, begin)
+    if t == state.now and state.jobs.place[job] != POWER and not state.machine.pool and not is_suspended(state, job):
+        _place_from_now(state, job)
+    state.placed.may = job if t == state.now else NONE
+    return t
+
+
+@kernel()
+def _place_from_now(state, job):
+    """Place a job that has room in the plan from now on by its rule."""
+    room, end = state.scratch.room, state.now + span(state, job)
+    for node in range(state.machine.nodes):
+        least_over(state.plan.nodes, node, state.now, end, room, node)
+    seat_by_rule(state, job, room)
+
+
+@kernel()
+def earliest_by_power(state, job, begin):
+    """Like `earliest_start`, on the most powerful nodes that have room then."""
+    if state.machine.pool:
+        return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, span(state, job))
+    if is_suspended(state, job):
+        return earliest_as_before(state, job, begin)
+    if state.jobs.alone[job]:
+        return earliest_on_one_node(state, job, begin)
+    return earliest_of_gang(state, job, begin)
+
+
+@verb()
+def settle(state, job, begin):
+    """Book a job at its earliest start from `begin`; returns that start, FUTURE where it has none."""
+    if not is_waiting(state, job, BY_SETTLE):
+        return FUTURE
+    t = earliest_start(state, job, begin)
+    if t == FUTURE:
+        return t
+    if not state.machine.pool:
+        keep_place(state, job)
+    book_job(state, job, t, t + span(state, job), TAKE)
+    if state.machine.pool and state.plan.rooms_kept:
+        join_level(state, job)
+    return t
+
+
+@verb()
+def fits_now(state, job):
+    """Whether the plan has room for a job from now on."""
+    if not is_waiting(state, job, BY_FITS_NOW):
+        return False
+    if not state.machine.pool:
+        return earliest_start(state, job, state.now) == state.now
+    now, length = state.now, span(state, job)
+    fits = earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, now, now + 1, FUTURE, length) == now
+    state.placed.may = job if fits else NONE
+    return fits
+
+
+@verb()
+def forget_past(state):
+    """The plan before now will not be read again."""
+    trim(state.plan.nodes, state.now)
+    if not state.machine.pool:
+        trim(state.plan.licences, state.now)
+        trim(state.plan.total, state.now)
+
+
+@verb()
+def give_back(state):
+    """What jobs that ended now had booked beyond now is free again; at least this instant, if they were overdue."""
+    runs = state.runs
+    for i in range(state.batch.ends):
+        run = state.batch.ended[i]
+        end = runs.limit[run]
+        book_run(state, run, state.now, end, GIVE)
+        open_place(state, runs.held, runs.first, runs.many, run, state.now, max(end, state.now + 1))
+
+
+@verb()
+def book_overdue(state, sign):
+    """Book the running jobs at or beyond their limit for this instant, as nobody knows when they end; or give it back.
+
+    Those of walltime 0 that start in this pass are among them when it ends. Returns how many they are.
+    """
+    overdue = 0
+    while overdue < state.runs.active and state.runs.limits[overdue] <= state.now:
+        book_run(state, state.runs.by_limit[overdue], state.now, state.now + 1, sign)
+        overdue += 1
+    return overdue
+
+
+@verb()
+def lift(state, job):
+    """Take the reservation of a job out of the plan."""
+    book_job(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job), GIVE)
+    plan, begin = state.plan, state.promises.reserved[job]
+    open_place(state, plan.pairs, plan.first, plan.many, job, begin, begin + span(state, job))
+
+
+@verb()
+def book_reserved(state, job):
+    """Put the reservation of a job back into the plan."""
+    book_job(state, job, state.promises.reserved[job], state.promises.reserved[job] + span(state, job), TAKE)
+
+
+@verb()
+def fits_where_held(state, job, t):
+    """Whether the plan has room for a job at t on the nodes that its reservation names."""
+    end = t + span(state, job)
+    if state.machine.pool:
+        least_over(state.plan.nodes, ONLY, t, end, state.scratch.room, ONLY)
+        for k in range(state.machine.resources):
+            if 0 < state.jobs.need[job, k] > state.scratch.room[0, k]:
+                return False
+        return True
+    for pair in range(state.plan.first[job], state.plan.first[job] + state.plan.many[job]):
+        node = state.plan.pairs[pair, 0]
+        least_over(state.plan.nodes, node, t, end, state.scratch.room, node)
+        for k in range(state.machine.resources):
+            if 0 < state.plan.pairs[pair, 1] * state.jobs.demand[job, k] > state.scratch.room[node, k]:
+                return False
+    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        least_over(state.plan.licences, state.jobs.licence[item], t, end, state.scratch.least, ONLY)
+        if state.scratch.least[0, 0] < state.jobs.licence_count[item, 0]:
+            return False
+    return True
+
+
+@verb()
+def place_where_held(state, job):
+    """Place a job on the nodes that its reservation names, for `start`."""
+    if state.promises.reserved[job] == state.now:
+        state.placed.may = job
+    if state.machine.pool:
+        return
+    if state.jobs.place[job] != POWER and not is_suspended(state, job) and state.promises.reserved[job] == state.now:
+        lift(state, job)
+        _place_from_now(state, job)
+        keep_place(state, job)
+        book_reserved(state, job)
+        return
+    state.placed.count, state.placed.job = state.plan.many[job], job
+    for pair in range(state.placed.count):
+        state.placed.pairs[pair, 0] = state.plan.pairs[state.plan.first[job] + pair, 0]
+        state.placed.pairs[pair, 1] = state.plan.pairs[state.plan.first[job] + pair, 1]
+
+
+@verb()
+def rebuild(state):
+    """Make the plan anew from what runs and what is announced."""
+    book_running(state)
+    book_overdue(state, TAKE)
+
+
+@verb()
+def book_running(state):
+    """Like `rebuild`, without the runs that are overdue."""
+    state.plan.live = 0
+    forget_rooms(state)
+    clear(state.plan.nodes, state.machine.base)
+    clear(state.plan.licences, state.machine.base_copies)
+    _clear_total(state)
+    for i in range(state.runs.active):
+        book_run(state, state.runs.by_limit[i], state.now, state.runs.limits[i], TAKE)
+    if state.machine.windows > 0:
+        _book_windows(state)
+
+
+@kernel()
+def _clear_total(state):
+    total = np.zeros((1, state.machine.resources), np.int64)
+    for node in range(state.machine.nodes):
+        for k in range(state.machine.resources):
+            total[0, k] += state.machine.base[node, k]
+    clear(state.plan.total, total)
+
+
+@apart()
+def _book_windows(state):
+    """Take out of the plan what announced windows take, lane by lane: less than nothing is nothing."""
+    machine = state.machine
+    by_lane = np.argsort(machine.window[: machine.windows, 0], kind="mergesort")
+    first = 0
+    while first < machine.windows:
+        last = first
+        while last < machine.windows and machine.window[by_lane[last], 0] == machine.window[by_lane[first], 0]:
+            last += 1
+        _book_lane(state, machine.window[by_lane[first:last]])
+        first = last
+
+
+@kernel()
+def _book_lane(state, window):
+    """window: those of one lane, a node or, counted down from -1, a licence."""
+    machine = state.machine
+    instants = np.empty(2 * len(window), np.int64)
+    for i in range(len(window)):
+        instants[2 * i], instants[2 * i + 1] = max(window[i, 3], state.now), max(window[i, 4], state.now)
+    instants.sort()
+    lane, columns = window[0, 0], machine.resources if window[0, 0] >= 0 else 1
+    gone = np.empty((1, columns), np.int64)
+    for i in range(len(instants) - 1):
+        begin, until = instants[i], instants[i + 1]
+        if begin == until:
+            continue
+        for k in range(columns):
+            base = machine.base[lane, k] if lane >= 0 else machine.base_copies[-1 - lane, 0]
+            less = np.int64(0)
+            for row in range(len(window)):
+                if window[row, 3] <= begin < window[row, 4]:
+                    if window[row, 1] < 0:
+                        less = base
+                    elif window[row, 1] == k:
+                        less += window[row, 2]
+            gone[0, k] = min(less, base)
+        if lane >= 0:
+            book(state.plan.nodes, lane, begin, until, gone, ONLY, TAKE)
+            book(state.plan.total, ONLY, begin, until, gone, ONLY, TAKE)
+        else:
+            book(state.plan.licences, -1 - lane, begin, until, gone, ONLY, TAKE)
+
+
+@verb()
+def swap_plans(state):
+    """Work with the other plan from here on. There are two where the policy may preempt; `start` books in this one."""
+    state.plan, state.other = state.other, state.plan
+
+
+@verb()
+def book_until_limit(state, run, sign):
+    """Book (sign 1) or give back (-1) what a run holds from now until its limit, one microsecond where that is over."""
+    book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), sign)

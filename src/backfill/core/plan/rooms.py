@@ -1,0 +1,198 @@
+"""Where the plan of a pool grew, so that a job which has its place is tried again only where it can gain.
+
+A waiting job can start earlier than promised only through room that appeared since its last turn, and mostly none did
+that would do. So rooms are kept as a table: `rooms[RECENT, level, b]` says for how long, at most, the need of a level
+is free up to an instant of bucket b of the future, in a place where room appeared since the last round began;
+`rooms[FRESH]` the same since this round began. Levels are the most frequent needs of the workload. Bookings do not
+lower the table, searches in vain do.
+
+A job whose walltime is longer than what its level shows up to its start cannot end before that start. It can then only
+slide, and whether it can is seen at the instant before its start: no search is needed.
+
+Where few wait on a pool, a search costs less than the table, so there is none. Among nodes see grown.py.
+"""
+
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.wall import verb
+from backfill.core.plan.grown import FRESH, RECENT, next_round, note_grown
+from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_after, entry_before, find
+from backfill.core.plan.search import ONLY
+from backfill.core.queue.walk import following, rewind
+
+BUCKETS, FEW = 64, 8  # of time: at most, and at least
+SHORT = 128  # a queue for which rooms are not kept
+FINEST = 20  # the shortest bucket is 2**FINEST microseconds
+
+
+@kernel()
+def open_pool(state, begin, end):
+    """Write down that what was held on [begin, end) of a pool is free, for those who wait since an earlier pass."""
+    if state.queue.waiting == state.batch.arrivals:
+        return
+    begin, end = max(begin, state.now), min(end, FUTURE)
+    state.plan.rooms_until[RECENT] = max(state.plan.rooms_until[RECENT], end)
+    state.plan.rooms_until[FRESH] = max(state.plan.rooms_until[FRESH], end)
+    if state.plan.rooms_kept:
+        _measure_room(state, begin, end)
+
+
+@kernel()
+def open_place(state, pairs, first, many, row, begin, end):
+    """The same of a pool, or of the nodes in `many[row]` pairs from `first[row]` on, which a pool does not have."""
+    if state.machine.pool:
+        open_pool(state, begin, end)
+        return
+    for pair in range(first[row], first[row] + many[row]):
+        note_grown(state.plan.grown, pairs[pair, 0], max(begin, state.now), min(end, FUTURE))
+
+
+@apart()
+def _measure_room(state, begin, end):
+    """Write down, level by level, the times on which a pool is free for its need and that touch [begin, end)."""
+    plan, need, since = state.plan.nodes, state.plan.rooms_need, state.plan.rooms_since
+    d, e = find(plan, ONLY, begin)
+    level = _look_back(state, d, e)
+    while True:
+        d, e = entry_after(plan, ONLY, d, e)
+        t = FUTURE if e == NONE else plan.time[e]
+        free = NONE if e == NONE else available(plan, ONLY, d, e, ONLY)
+        while level >= state.plan.rooms_low and need[level] > free:
+            _mark(state, level, since[level], t)
+            level -= 1
+        if t < end:
+            while level < state.plan.rooms_high and need[level + 1] <= free:
+                level += 1
+                since[level] = t
+        elif level < state.plan.rooms_low:
+            return
+
+
+@kernel()
+def _look_back(state, d, e):
+    """Find since when, up to an entry, a pool is free for each level. Returns the highest for which it is."""
+    plan, need, since = state.plan.nodes, state.plan.rooms_need, state.plan.rooms_since
+    free = available(plan, ONLY, d, e, ONLY)
+    highest = state.plan.rooms_low - 1
+    while highest < state.plan.rooms_high and need[highest + 1] <= free:
+        highest += 1
+    level = highest
+    while level >= state.plan.rooms_low:
+        t = max(plan.time[e], state.now)
+        if t > state.now:
+            d, e = entry_before(plan, ONLY, d, e)
+            free = available(plan, ONLY, d, e, ONLY)
+        while level >= state.plan.rooms_low and (t == state.now or need[level] > free):
+            since[level] = t
+            level -= 1
+    return highest
+
+
+@kernel()
+def _mark(state, level, begin, end):
+    """Write down that a level is free on [begin, end)."""
+    rooms = state.plan.rooms
+    last = bucket(state, end)
+    for b in range(bucket(state, begin), last + 1):
+        length = (end if b == last else min(end, border(state, b + 1))) - begin
+        if end == FUTURE and b == last:
+            length = FUTURE  # there it has no end
+        rooms[RECENT, level, b] = max(rooms[RECENT, level, b], length)
+        rooms[FRESH, level, b] = max(rooms[FRESH, level, b], length)
+
+
+@kernel(inline=True)
+def bucket(state, t):
+    """The bucket of an instant; the last one has no end."""
+    return min((t - state.plan.rooms_origin) >> state.plan.rooms_shift, state.plan.rooms_last)
+
+
+@kernel(inline=True)
+def border(state, b):
+    """Where bucket b begins."""
+    return state.plan.rooms_origin + (b << state.plan.rooms_shift)
+
+
+@kernel()
+def forget_rooms(state):
+    """Nothing is known of where room appeared."""
+    state.plan.rooms_kept, state.plan.rooms_until[FRESH] = 0, FUTURE
+    state.plan.grown.unknown[FRESH], state.plan.grown.first[FRESH] = 1, state.now
+
+
+@verb()
+def begin_round(state):
+    """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""
+    state.plan.rooms_until[RECENT], state.plan.rooms_until[FRESH] = state.plan.rooms_until[FRESH], PAST
+    if not state.machine.pool:
+        next_round(state.plan.grown)
+        return
+    if state.queue.waiting < SHORT:
+        state.plan.rooms_kept = 0
+        return
+    if not state.plan.rooms_kept:
+        state.plan.rooms_kept = 1
+        state.plan.rooms[FRESH] = FUTURE  # nothing is known
+        rewind(state, 0)
+        for _ in range(state.queue.waiting):
+            join_level(state, following(state, 0))
+    latest = _survey(state)
+    last = min(max(state.queue.waiting // 4, FEW), BUCKETS) - 1
+    used = (latest - state.plan.rooms_origin) >> state.plan.rooms_shift
+    if last != state.plan.rooms_last or used > last or used < last // 8:
+        _fit_buckets(state, last, latest)
+    rooms = state.plan.rooms
+    for level in range(len(state.plan.rooms_need)):
+        for b in range(last + 1):
+            rooms[RECENT, level, b] = rooms[FRESH, level, b]
+            rooms[FRESH, level, b] = 0
+
+
+@kernel()
+def _survey(state):
+    """Note the least and the greatest level at which a job waits. Returns the latest reserved start."""
+    latest, low, high = state.now, len(state.plan.rooms_need) - 1, 0
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        latest = max(latest, state.promises.reserved[job])
+        low = min(low, state.plan.rooms_level[job])
+        high = max(high, state.plan.rooms_level[job])
+        job = following(state, 0)
+    state.plan.rooms_low, state.plan.rooms_high = low, high
+    return latest
+
+
+@apart()
+def _fit_buckets(state, last, latest):
+    """Part the time from now to the latest start into buckets anew, half as many as there are, and move the marks."""
+    rooms = state.plan.rooms
+    shift = FINEST
+    while (latest - state.now) >> shift > last // 2:
+        shift += 1
+    for level in range(len(state.plan.rooms_need)):
+        for b in range(BUCKETS):
+            rooms[RECENT, level, b] = rooms[FRESH, level, b]
+            rooms[FRESH, level, b] = 0
+        for b in range(last + 1):
+            first = bucket(state, _later(state, b, shift))
+            end = state.plan.rooms_last if b == last else bucket(state, _later(state, b + 1, shift))
+            for i in range(first, end + 1):
+                rooms[FRESH, level, b] = max(rooms[FRESH, level, b], rooms[RECENT, level, i])
+    state.plan.rooms_origin, state.plan.rooms_shift, state.plan.rooms_last = state.now, shift, last
+
+
+@kernel(inline=True)
+def _later(state, b, shift):
+    """The instant b * 2^shift from now, or FUTURE before it."""
+    return FUTURE if b > (FUTURE - state.now) >> shift else state.now + (b << shift)
+
+
+@kernel()
+def join_level(state, job):
+    """Let rooms be measured for the level of a job: the highest whose need is not above its own."""
+    level = len(state.plan.rooms_need) - 1
+    while level > 0 and state.plan.rooms_need[level] > state.jobs.need[job, 0]:
+        level -= 1
+    state.plan.rooms_level[job] = level
+    state.plan.rooms_low = min(state.plan.rooms_low, level)
+    state.plan.rooms_high = max(state.plan.rooms_high, level)

@@ -1,0 +1,223 @@
+"""When a job can start in a plan, among nodes and licences: the first instant from which all of it stays free."""
+
+import numpy as np
+from numba import int64
+
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import SMALL, doubled, record, zeros
+from backfill.core.place.gangs import first_enough, group_of, may_run_on, seat
+from backfill.core.place.placement import tasks_that_fit
+from backfill.core.plan.profile import FUTURE, TAKE, earliest, tasks_over
+from backfill.core.queue.heaps import pop_end, push_end
+from backfill.core.runs import place_as_before
+
+ONLY = np.int64(0)  # the one lane of a pool, and of all nodes together
+
+SEARCH = [
+    ("tasks", int64[::1]),  # (m,): how many tasks of a gang a node takes over a whole window
+    ("release", int64[::1]),  # (m,): until then no window that begins later lets it take more
+    ("sums", int64[::1]),  # (sites,): of the tasks on a site; all in the first where they may sit anywhere
+    # heap of releases: when, which node; void where that is not the node's release any more
+    ("time", int64[::1]),
+    ("node", int64[::1]),
+    ("waiting", int64),
+    ("out", int64[::1]),  # (m,): nodes that were released since they were asked
+    ("released", int64),  # so many
+]
+Search, SearchT = record("Search", SEARCH, globals())
+
+
+def new_search(nodes: int, sites: int) -> object:
+    """Room for one search."""
+    return Search(
+        tasks=zeros(nodes),
+        release=zeros(nodes),
+        sums=zeros(sites),
+        time=zeros(SMALL),
+        node=zeros(SMALL),
+        waiting=0,
+        out=zeros(nodes),
+        released=0,
+    )
+
+
+@kernel()
+def span(state, job):
+    """How long a job is booked: its walltime, and one microsecond where that is 0, so that its promise can be kept.
+
+    For ever where it would dangle: nobody knows when it will make progress.
+    """
+    if state.runs.dangles and not state.runs.ready[job]:
+        return FUTURE - state.now
+    return max(state.jobs.walltime[job], 1)
+
+
+@kernel()
+def first_among_all(state, job, begin, before):
+    """The first instant of [begin, before) at which all nodes together have room for the job; at most FUTURE.
+
+    It is a bound for what the nodes one by one allow. With windows it is `begin`: a window takes what a run that goes
+    on into it holds, and so the sum has that amount taken twice.
+    """
+    if state.machine.windows > 0:
+        return begin
+    return earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, before, before, span(state, job))
+
+
+@apart()
+def earliest_on_one_node(state, job, begin):
+    """The least over nodes, in order of power, of the first instant at which node and licences agree."""
+    best = FUTURE
+    first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
+    length = span(state, job)
+    begin = first_among_all(state, job, begin, FUTURE)
+    for node in range(state.machine.nodes):
+        if not may_run_on(state, job, node):
+            continue
+        t, agreed = begin, False
+        while not agreed and t < best:
+            agreed = True
+            t = earliest(state.plan.nodes, node, state.jobs.demand, job, state.jobs.tasks[job], t, best, FUTURE, length)
+            for item in range(first, last):
+                lane = state.jobs.licence[item]
+                later = earliest(
+                    state.plan.licences, lane, state.jobs.licence_count, item, TAKE, t, best, FUTURE, length
+                )
+                if later > t:
+                    t, agreed = later, False
+        if agreed and t < best:
+            best = t
+            state.placed.pairs[0, 0], state.placed.pairs[0, 1] = node, state.jobs.tasks[job]
+            state.placed.count, state.placed.job = 1, job
+    return best
+
+
+@apart()
+def earliest_of_gang(state, job, begin):
+    """The first instant from which enough tasks of a gang stay, node by node, for as long as it may run.
+
+    A node takes more tasks only once the last stretch on which it takes so few has left the window. So time goes from
+    one such release to the next, and only the node that is released is asked again. What the others were found to take
+    is then a bound, which is held to the plan where it is enough.
+    """
+    search = state.search
+    t = _earliest_of_all(state, job, begin)
+    if t == FUTURE:
+        return FUTURE
+    search.waiting = 0
+    for i in range(len(search.sums)):
+        search.sums[i] = 0
+    for node in range(state.machine.nodes):
+        search.tasks[node] = 0
+        _ask_node(state, job, node, t)
+    while True:
+        group = first_enough(state, job, search.sums)
+        if group >= 0:
+            for node in range(state.machine.nodes):
+                if search.tasks[node] > 0:
+                    _ask_node(state, job, node, t)
+            group = first_enough(state, job, search.sums)
+        if group >= 0:
+            seat(state, job, search.tasks, group)
+            return t
+        t = _earliest_of_all(state, job, _release_enough(state, job))
+        if t == FUTURE:
+            return FUTURE
+        while search.waiting > 0 and search.time[0] <= t:
+            _release_first(state)
+        for i in range(search.released):
+            _ask_node(state, job, search.out[i], t)
+
+
+@kernel()
+def _release_first(state):
+    """Take the first release from the heap. Returns its node; -1 where it was void."""
+    search = state.search
+    node, release = search.node[0], search.time[0]
+    search.waiting = pop_end(search.time, search.node, search.waiting)
+    if search.release[node] != release:
+        return int64(-1)
+    search.release[node] = FUTURE
+    search.out[search.released] = node
+    search.released += 1
+    return node
+
+
+@kernel()
+def _release_enough(state, job):
+    """Release nodes until they could take all tasks that lack. Returns when that is; FUTURE where they never can."""
+    search, jobs, machine = state.search, state.jobs, state.machine
+    most = int64(0)
+    for i in range(len(search.sums)):
+        most = max(most, search.sums[i])
+    lacking, t = jobs.tasks[job] - most, FUTURE
+    search.released = 0
+    while lacking > 0:
+        if search.waiting == 0:
+            return FUTURE
+        t = search.time[0]
+        node = _release_first(state)
+        if node >= 0:
+            could = tasks_that_fit(machine.base, node, jobs.demand, job, jobs.most[job])
+            lacking -= max(could - search.tasks[node], 0)
+    return t
+
+
+@kernel()
+def _earliest_of_all(state, job, begin):
+    """The first instant from which a gang finds what it needs on all nodes together, and its licences."""
+    jobs, length, t = state.jobs, span(state, job), begin
+    found = False
+    while not found and t < FUTURE:
+        later = first_among_all(state, job, t, FUTURE)
+        for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+            if later < FUTURE:
+                lane = jobs.licence[item]
+                later = earliest(
+                    state.plan.licences, lane, jobs.licence_count, item, TAKE, later, FUTURE, FUTURE, length
+                )
+        found = later == t
+        t = later
+    return t
+
+
+@kernel()
+def _ask_node(state, job, node, t):
+    """Find out how many tasks a node takes from t on, and when it is released from what lets it take no more."""
+    search, jobs = state.search, state.jobs
+    tasks, release = int64(0), FUTURE
+    if may_run_on(state, job, node):
+        tasks, release = tasks_over(state.plan.nodes, node, t, t + span(state, job), jobs.demand, job, jobs.most[job])
+        if tasks == jobs.most[job]:
+            release = FUTURE
+    search.sums[group_of(state, job, node)] += tasks - search.tasks[node]
+    search.tasks[node], search.release[node] = tasks, release
+    if release < FUTURE:
+        if search.waiting == len(search.time):
+            search.time, search.node = doubled(search.time), doubled(search.node)
+        search.waiting = push_end(search.time, search.node, search.waiting, release, node)
+
+
+@apart()
+def earliest_as_before(state, job, begin):
+    """The first instant from which what a suspended job held stays free for as long as it may run."""
+    place_as_before(state, job)
+    first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
+    plan, jobs, placed, length = state.plan, state.jobs, state.placed, span(state, job)
+    t, agreed = begin, 0
+    while agreed < placed.count + last - first and t < FUTURE:
+        agreed = 0
+        for lane in range(placed.count + last - first):
+            if lane < placed.count:
+                node, tasks = placed.pairs[lane, 0], placed.pairs[lane, 1]
+                later = earliest(plan.nodes, node, jobs.demand, job, tasks, t, FUTURE, FUTURE, length)
+            else:
+                item = first + lane - placed.count
+                later = earliest(
+                    plan.licences, jobs.licence[item], jobs.licence_count, item, TAKE, t, FUTURE, FUTURE, length
+                )
+            agreed += later == t
+            t = later
+            if t == FUTURE:
+                break
+    return t

@@ -1,0 +1,229 @@
+"""The shadow time of a job and what others may take beside it: the one reservation of EASY.
+
+Source: Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; generalised to nodes and licences.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import int64
+
+from backfill.compiler.far import call
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import record, zeros
+from backfill.compiler.wall import verb
+from backfill.core.errors import BY_PLACE_BESIDE, BY_SHADOW_TIME, NONE, NOT_STARTED, fail
+from backfill.core.place.placement import UNBOUNDED
+from backfill.core.place.shapes import heed_node, heed_reservation, sit
+from backfill.core.plan.later import count_later, find_lack, fits_later, keep_later, move_back, move_on, place_later
+from backfill.core.plan.profile import FUTURE
+from backfill.core.queue.walk import is_waiting, keep_turn
+from backfill.core.runs import RUNNING, is_suspended
+from backfill.core.verbs import fits_as_before, place, was_preempted
+
+SHADOW = [
+    # what a job may take that does not end by the shadow time; no bound where the reservation is not
+    ("extra", int64[:, ::1]),  # (m, k)
+    ("licences", int64[::1]),  # (l,)
+    ("job", int64),  # whose reservation that is, of this instant; -1 nobody's
+    ("pairs", int64[:, ::1]),  # (m, 2): pairs (node, tasks) of the reservation
+    ("count", int64),  # of them
+    ("until", int64),  # no reservation is made before this instant
+    ("booked", int64),  # beside windows: the job whose reservation is booked in the plan of this pass; -1 nobody's
+    ("begin", int64),  # where
+]
+Shadow, ShadowT = record("Shadow", SHADOW, globals())
+
+
+def new_shadow(nodes: int, resources: int, licences: int) -> Any:
+    """Nobody has a reservation."""
+    return Shadow(
+        extra=np.full((nodes, resources), UNBOUNDED),
+        licences=np.full(licences, UNBOUNDED),
+        job=-1,
+        pairs=zeros(nodes, 2),
+        count=0,
+        until=0,
+        booked=-1,
+        begin=0,
+    )
+
+
+@verb()
+def shadow_time(state, job):
+    """The earliest time at which a job is sure to fit, counting on the limits of the running jobs alone.
+
+    What is left beside the job at that time goes to shadow.extra and shadow.licences: on the nodes and of the
+    licences that it takes; the others have no bound.
+    """
+    return shadow_from(state, job, state.now)
+
+
+@verb()
+def shadow_from(state, job, begin):
+    """Like `shadow_time`, and no earlier than `begin`: the more ends until then, the less others are in its way.
+
+    Where a window is in the way of a job that starts at `begin` it is the shadow time.
+    """
+    if not is_waiting(state, job, BY_SHADOW_TIME):
+        return FUTURE
+    state.shadow.until = begin
+    if state.machine.windows > 0:
+        t = _book_planned(state, job)
+    elif state.machine.pool:
+        t = _on_pool(state, job)
+    else:
+        t = _on_nodes(state, job)
+    if t < FUTURE:
+        keep_turn(state, job)
+    return t
+
+
+@kernel()
+def _book_planned(state, job):
+    """Where windows are announced the reservation is booked in the plan, and nothing else bounds what may start."""
+    forget_reservation(state)
+    return call(state.plan.hold_place, state, job)
+
+
+@kernel()
+def _on_pool(state, job):
+    runs, extra, need, resources = state.runs, state.shadow.extra, state.jobs.need, state.machine.resources
+    state.shadow.job = job
+    for k in range(resources):
+        extra[0, k] = state.free.nodes[0, k]
+    i = 0
+    while i < runs.active:
+        t = max(runs.limits[i], state.now)
+        # Ties count: every job that ends at the shadow time adds to the extra.
+        while i < runs.active and max(runs.limits[i], state.now) == t:
+            for k in range(resources):
+                extra[0, k] += runs.amounts[k, i]
+            i += 1
+        fits = True
+        for k in range(resources):
+            fits = fits and max(extra[0, k], 0) >= need[job, k]
+        if fits:
+            while i < runs.active and runs.limits[i] <= state.shadow.until:
+                for k in range(resources):
+                    extra[0, k] += runs.amounts[k, i]
+                i += 1
+            for k in range(resources):
+                extra[0, k] -= need[job, k]
+            return max(t, state.shadow.until)
+    forget_reservation(state)
+    return FUTURE
+
+
+@apart()
+def _on_nodes(state, job):
+    forget_reservation(state)
+    keep_later(state)
+    later = state.later
+    if later.job != job:
+        count_later(state, job)
+    if later.count == 0:
+        move_on(state)
+    if later.count == 0:
+        return FUTURE
+    if is_suspended(state, job):
+        later.lacks = 0
+    if _fits_then(state, job):
+        while later.lacks <= 0 and move_back(state):
+            if not _fits_then(state, job):
+                find_lack(state, job)
+                move_on(state)
+                break
+    else:
+        while not _fits_then(state, job):
+            find_lack(state, job)
+            if not move_on(state):
+                return FUTURE
+    while later.count < state.runs.active and state.runs.limits[later.count] <= state.shadow.until:
+        later.lacks = 0
+        move_on(state)
+    if not is_suspended(state, job):
+        place_later(state, job)
+    _remember(state, job)
+    return max(later.until, state.shadow.until)
+
+
+@kernel()
+def _fits_then(state, job):
+    if is_suspended(state, job):
+        return fits_as_before(state, job, state.later.nodes, state.later.licences)
+    return fits_later(state, job)
+
+
+@kernel()
+def _remember(state, job):
+    """What is left beside a job at the shadow time, on its nodes and of its licences, is the extra."""
+    state.shadow.job, state.shadow.count = job, state.placed.count
+    for pair in range(state.placed.count):
+        node, tasks = state.placed.pairs[pair, 0], state.placed.pairs[pair, 1]
+        state.shadow.pairs[pair, 0], state.shadow.pairs[pair, 1] = node, tasks
+        for k in range(state.machine.resources):
+            state.shadow.extra[node, k] = state.later.nodes[node, k] - tasks * state.jobs.demand[job, k]
+    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        licence = state.jobs.licence[item]
+        state.shadow.licences[licence] = state.later.licences[licence] - state.jobs.licence_count[item, 0]
+    heed_reservation(state)
+
+
+@kernel()
+def forget_reservation(state):
+    """There is no reservation now, so nothing bounds the extra."""
+    job = state.shadow.job
+    if job < 0:
+        return
+    if state.machine.pool:
+        for k in range(state.machine.resources):
+            state.shadow.extra[0, k] = UNBOUNDED
+    for pair in range(state.shadow.count):
+        for k in range(state.machine.resources):
+            state.shadow.extra[state.shadow.pairs[pair, 0], k] = UNBOUNDED
+    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        state.shadow.licences[state.jobs.licence[item]] = UNBOUNDED
+    state.shadow.job, state.shadow.count = NONE, 0
+
+
+@verb()
+def place_beside(state, job, span):
+    """Like `place`, without touching what is reserved: a job that outlasts `span` must fit in the extra as well."""
+    if not is_waiting(state, job, BY_PLACE_BESIDE):
+        return False
+    if state.machine.windows > 0 or state.machine.pool or state.jobs.walltime[job] <= span or state.shadow.job < 0:
+        return place(state, job)
+    if state.batch.preemptions > 0 and was_preempted(state, job):
+        return False
+    if is_suspended(state, job):
+        shadow = state.shadow
+        return fits_as_before(state, job, state.free.nodes, state.free.licences) and fits_as_before(
+            state, job, shadow.extra, shadow.licences
+        )
+    return sit(state, job, True)
+
+
+@verb()
+def use_extra(state, job):
+    """A job that was started in this pass and outlasts the shadow time uses up part of the extra."""
+    run = np.int64(state.runs.last[job]) if 0 <= job < state.jobs.count else NONE
+    if run == NONE or state.runs.how[run] != RUNNING or state.runs.start[run] != state.now:
+        fail(state, NOT_STARTED, job, NONE, NONE, NONE)
+        return
+    if state.machine.windows > 0 or state.shadow.job < 0:
+        return
+    if state.machine.pool:
+        for k in range(state.machine.resources):
+            state.shadow.extra[0, k] -= state.jobs.need[job, k]
+        return
+    shadow = state.shadow
+    for pair in range(state.runs.first[run], state.runs.first[run] + state.runs.many[run]):
+        node, tasks = state.runs.held[pair, 0], state.runs.held[pair, 1]
+        if shadow.extra[node, 0] < UNBOUNDED:
+            for k in range(state.machine.resources):
+                shadow.extra[node, k] -= tasks * state.jobs.demand[job, k]
+            heed_node(state, node)
+    for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+        if shadow.licences[state.jobs.licence[item]] < UNBOUNDED:
+            shadow.licences[state.jobs.licence[item]] -= state.jobs.licence_count[item, 0]

@@ -1,0 +1,1 @@
+"""The waiting jobs: their orders, their places, and the walk over them."""

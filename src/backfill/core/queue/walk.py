@@ -1,0 +1,331 @@
+"""The waiting jobs, and the one walk over them that every policy uses.
+
+A walk stands behind the last job that it gave, wherever that is now. A dynamic order is sorted before each pass and is
+always one dense stretch (places.py); a deep queue in static orders lies in blocks (deep.py).
+Slow twin: tests/reference/queue.py.
+"""
+
+import numpy as np
+
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import doubled
+from backfill.compiler.wall import verb
+from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
+from backfill.core.place.shapes import limits_allow
+from backfill.core.queue.deep import insert_deep, lay_out, next_deep, remove_deep, search, set_limits_of_shapes
+from backfill.core.queue.order import rank_changes
+from backfill.core.queue.places import (
+    BLOCK,
+    DEEP,
+    END,
+    SHALLOW,
+    first_that_may,
+    insert,
+    key_of,
+    remove,
+    score_now,
+    write_place,
+)
+from backfill.core.trace import LOOKS
+
+
+@kernel(inline=True)
+def enqueue(state, job):
+    """Let a job that has become eligible wait; `take_in` finds its places before the next pass."""
+    q = state.queue
+    if q.fresh_count == len(q.fresh):
+        q.fresh = doubled(q.fresh)
+    q.fresh[q.fresh_count] = job
+    q.fresh_count += 1
+    q.waiting += 1
+    q.waits[job] = 1
+
+
+@kernel()
+def dequeue(state, job):
+    """Take a job out of every order: it starts, or leaves."""
+    q = state.queue
+    q.waiting -= 1
+    q.waits[job] = 0
+    for i in range(q.fresh_count):
+        if q.fresh[i] == job:
+            q.fresh_count -= 1
+            q.fresh[i] = q.fresh[q.fresh_count]
+            return
+    for slot in range(q.slots):
+        if q.deep:
+            remove_deep(state, slot, job)
+        else:
+            remove(state, slot, job)
+
+
+@kernel()
+def reorder(state, job):
+    """Move a waiting job to where its walltime, need and priority of now belong, in every order."""
+    dequeue(state, job)
+    enqueue(state, job)
+    take_in(state)
+
+
+@kernel()
+def take_in(state):
+    """Put the jobs that have become eligible into every order, and lay the queue out as its length asks for.
+
+    The loop does this before each pass. All that is rare and long is here, so that no policy compiles it.
+    """
+    q = state.queue
+    if q.deep and (q.waiting < SHALLOW or 16 * q.waiting < q.places):
+        lay_out(state, 2 * q.waiting, q.waiting >= SHALLOW)
+    if q.fresh_count == 0:
+        return
+    if q.deep or (q.indexed and q.waiting >= DEEP):
+        if not q.deep or 2 * q.waiting > q.places:
+            lay_out(state, 2 * q.waiting, True)
+    else:
+        for slot in range(q.slots):
+            if q.back[slot] + q.fresh_count > (slot + 1) * q.places:
+                lay_out(state, 2 * q.waiting, False)
+    for i in range(q.fresh_count):
+        job = q.fresh[i]
+        for slot in range(q.slots):
+            if q.deep:
+                insert_deep(state, slot, job, key_of(state, slot, job))
+            else:
+                insert(state, slot, job, key_of(state, slot, job))
+    q.fresh_count = 0
+
+
+@kernel(inline=True)
+def _set_limits(state, slot, span):
+    """What a candidate may need at most: of what is free, and if it does not end in time."""
+    q = state.queue
+    if q.deep:
+        q.most[0, 0] = span
+    if not state.machine.pool:
+        if q.deep:
+            set_limits_of_shapes(state, slot, span)
+        return
+    for k in range(state.machine.resources):
+        q.limits[0, k] = max(state.free.nodes[0, k], 0)
+        q.limits[1, k] = max(min(state.free.nodes[0, k], state.shadow.extra[0, k]), 0)
+        if q.deep:
+            q.most[1, k], q.most[2, k] = q.limits[0, k], q.limits[1, k]
+
+
+@kernel(inline=True)
+def _is_order(state, slot):
+    """Whether a number is that of an order of the policy; any other is a misuse."""
+    if slot < 0 or slot >= state.queue.slots:
+        fail(state, NO_ORDER, NONE, NONE, slot, state.queue.slots)
+        return False
+    return True
+
+
+@kernel(inline=True)
+def is_waiting(state, job, by):
+    """Whether a number is that of a waiting job; any other is a misuse. by: the verb that asks, see errors.py."""
+    if job < 0 or job >= state.jobs.count or state.queue.waits[job] == 0:
+        fail(state, NOT_WAITING, job, by, NONE, NONE)
+        return False
+    return True
+
+
+@verb(inline=True)
+def rewind(state, slot):
+    """Begin a walk at the first job of an order."""
+    if not _is_order(state, slot):
+        return
+    q = state.queue
+    q.cursor[slot] = q.front[slot]
+    q.passed_key[slot], q.passed_job[slot] = -np.inf, NONE
+
+
+@kernel(inline=True)
+def _give(state, slot, place):
+    """The walk gives the job at a place, -1 for none, and stands behind it."""
+    q = state.queue
+    if place < 0:
+        q.cursor[slot] = (slot + 1) * q.places if q.deep else q.back[slot]
+        q.passed_key[slot], q.passed_job[slot] = np.inf, END
+        return NONE
+    q.cursor[slot] = place + 1
+    q.passed_key[slot], q.passed_job[slot] = q.key[place], q.line[place]
+    return q.line[place]
+
+
+@verb(inline=True)
+def following(state, slot):
+    """The next waiting job of the walk; -1 at the end."""
+    if not _is_order(state, slot):
+        return NONE
+    q = state.queue
+    if q.deep:
+        return _give(state, slot, next_deep(state, slot))
+    return _give(state, slot, q.cursor[slot] if q.cursor[slot] < q.back[slot] else NONE)
+
+
+@verb(inline=True)
+def candidate(state, slot, span):
+    """The next waiting job of the walk that may start now; -1 at the end.
+
+    It fits in what is free, and its walltime is at most `span` or it fits in the extra as well. On one node without
+    licences that is enough; elsewhere it may be in vain, and `place` decides.
+    """
+    if not _is_order(state, slot):
+        return NONE
+    q = state.queue
+    _set_limits(state, slot, span)
+    if q.deep:
+        return _give(state, slot, search(state, slot, span))
+    cursor, back = q.cursor[slot], q.back[slot]
+    place = first_that_may(state, cursor, back, span)
+    found = place < back
+    state.trace.counters[LOOKS] += place - cursor + found
+    return _give(state, slot, place if found else NONE)
+
+
+@kernel(inline=True)
+def is_held_back(state, job):
+    """Whether a limit on what runs keeps a job from starting now."""
+    return len(state.machine.copies) > state.machine.licences and not limits_allow(state, job, False)
+
+
+@apart()
+def _first_let_go(state):
+    """`head` where there are limits."""
+    q = state.queue
+    holder = holder_of_turn(state)
+    for stretch in range(q.places // BLOCK if q.deep else 1):
+        first = stretch * BLOCK if q.deep else q.front[0]
+        for place in range(first, first + q.count[stretch] if q.deep else q.back[0]):
+            job = q.line[place]
+            state.trace.counters[LOOKS] += 1
+            if job == holder or ((holder == NONE or q.aside[job] != holder) and not is_held_back(state, job)):
+                return job
+    return NONE
+
+
+@kernel()
+def holder_of_turn(state):
+    """The waiting job that keeps its turn, as the last reservation was made for it; -1 where there is none."""
+    holder = state.queue.holder
+    return holder if holder >= 0 and state.queue.waits[holder] else NONE
+
+
+@verb(inline=True)
+def keep_turn(state, job):
+    """A job got a reservation: those before it that a limit holds back do not go ahead of it until it starts.
+
+    Otherwise it would lose to each of them what it was promised, as soon as the limit lets that one go.
+    """
+    if len(state.machine.copies) > state.machine.licences:
+        _let_step_aside(state, job)
+
+
+@apart()
+def _let_step_aside(state, job):
+    q = state.queue
+    q.holder = job
+    for stretch in range(q.places // BLOCK if q.deep else 1):
+        first = stretch * BLOCK if q.deep else q.front[0]
+        for place in range(first, first + q.count[stretch] if q.deep else q.back[0]):
+            if q.line[place] == job:
+                return
+            if is_held_back(state, q.line[place]):
+                q.aside[q.line[place]] = job
+
+
+@verb(inline=True)
+def head(state):
+    """The first waiting job in the policy's order, -1 where there is none.
+
+    One that a limit holds back is passed over, and does not go ahead of a job that got a reservation meanwhile.
+    """
+    q = state.queue
+    if q.waiting == 0:
+        return NONE
+    if len(state.machine.copies) > state.machine.licences:
+        return _first_let_go(state)
+    if q.deep:
+        while q.count[q.front[0] // BLOCK] == 0:
+            q.front[0] += BLOCK
+    return q.line[q.front[0]]
+
+
+@verb(inline=True)
+def is_first(state, job):
+    """Whether no job waits before this one in the policy's order but those that `head` passes over."""
+    return is_waiting(state, job, BY_IS_FIRST) and head(state) == job
+
+
+@kernel()
+def arrange(state):
+    """Sort the queue in every order that changes with time."""
+    q = state.queue
+    for slot in range(q.slots):
+        if rank_changes(q.order[slot]):
+            front = q.front[slot]
+            keys = np.empty(q.back[slot] - front)
+            for i in range(len(keys)):
+                job = q.line[front + i]
+                since = state.jobs.submit[job] - state.jobs.origin
+                keys[i] = score_now(state, q.order[slot], job, since)
+            _mend(state, slot, keys)
+
+
+@verb(within=True)
+def arrange_by(state, slot, keys):
+    """Put the waiting jobs in ascending order of keys[job]; equal ones by submit, then file order.
+
+    For policies that declare `sorts`. Cost: what it takes to mend the order of the last pass, at most a sort.
+    """
+    if not _is_order(state, slot):
+        return
+    if len(keys) < state.jobs.count:
+        fail(state, NO_KEYS, NONE, NONE, len(keys), state.jobs.count)
+        return
+    q = state.queue
+    front = q.front[slot]
+    of_places = np.empty(q.back[slot] - front)
+    for i in range(len(of_places)):
+        of_places[i] = keys[q.line[front + i]]
+    _mend(state, slot, of_places)
+
+
+@kernel()
+def _mend(state, slot, keys):
+    """Put the queue of a slot in ascending order of keys, which are in step with it; equal ones by submit.
+
+    From one pass to the next it hardly changes, so each job is moved to its place; where that is far for many, all are
+    sorted.
+    """
+    q = state.queue
+    front, n = q.front[slot], len(keys)
+    moves, most = 0, 8 * n
+    low, high = n, n - 1
+    for i in range(1, n):
+        job, key = q.line[front + i], keys[i]
+        place = i
+        while place > 0 and moves <= most:
+            other, beside = q.line[front + place - 1], keys[place - 1]
+            if beside < key or (beside == key and other < job):
+                break
+            q.line[front + place], keys[place] = other, beside
+            place -= 1
+            moves += 1
+        q.line[front + place], keys[place] = job, key
+        if place < i:
+            low, high = min(low, place), i
+        if moves > most:
+            break
+    if moves > most:
+        low, high, of_jobs = 0, n - 1, np.empty(n)
+        jobs = np.sort(q.line[front : front + n])
+        for i in range(n):
+            rank = np.searchsorted(jobs, q.line[front + i])
+            of_jobs[rank] = keys[i]
+        by = np.argsort(of_jobs, kind="mergesort")
+        for i in range(n):
+            q.line[front + i] = jobs[by[i]]
+    for i in range(front + low, front + high + 1):
+        write_place(state, i, q.line[i], key_of(state, slot, q.line[i]))

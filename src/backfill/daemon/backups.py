@@ -1,0 +1,125 @@
+"""Copies of the store, taken while it is in use: one a day by the daemon, and any on request."""
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from backfill.pools.local.recovery import merge
+from backfill.queue.store import NEXT, Store, StoreError, put_in_place, reason
+from backfill.system.home import alone
+from backfill.system.log import note
+from backfill.system.processes import sync
+
+FIRST_S, LOOK_S, DAY_S = 60.0, 3600.0, 86_400.0
+KEPT = 7
+HALF = "store.db.tmp"  # a copy that is being restored, until nothing more can go wrong
+
+
+def back_up(home: str, file: str) -> str:
+    """Copy the store of a queue to a file. Returns what went wrong; empty if nothing did."""
+    if not os.path.exists(os.path.join(home, "store.db")):
+        return f"{home}: there is no queue"
+    try:
+        store = Store(Path(home) / "store.db", readonly=True)
+        try:
+            store.backup(Path(file).absolute())
+        finally:
+            store.close()
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def restore(home: str, file: str) -> str:
+    """Put a backup in the place of the store of a queue that no daemon serves. Returns the name under which the old
+    store is kept; empty if there was none. The next daemon enters what happened since the backup. Raises StoreError.
+
+    Killed before the copy has its last name, it has changed nothing; killed later, it is finished by the next daemon.
+    """
+    folder, backup = Path(home), Path(file).absolute()
+    store, half = folder / "store.db", folder / HALF
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = alone(folder)
+    except OSError as error:
+        raise StoreError(f"{folder}: {reason(error)}") from error
+    if lock < 0:
+        raise StoreError(f"process {(folder / 'lock').read_text().strip()} serves {folder}; stop it first")
+    try:
+        put_in_place(store)  # what an earlier restore has left
+        copy = Store(backup, readonly=True)
+        try:
+            copy.backup(half)
+            _merge(folder, store, copy)
+        finally:
+            copy.close()
+        os.rename(half, folder / NEXT)
+        sync(str(folder))
+        return put_in_place(store)
+    except OSError as error:
+        with suppress(OSError):
+            half.unlink()
+        raise StoreError(f"{error.filename or store}: {reason(error)}") from error
+    finally:
+        os.close(lock)
+
+
+def finish_restore(folder: Path) -> None:
+    """Finish what a killed process has begun to restore. Raises StoreError if the store is missing and an earlier
+    restore has left others, which nobody may pass over in silence; OSError."""
+    store = folder / "store.db"
+    kept = put_in_place(store)
+    if kept:
+        note(f"a restore that was interrupted is finished; the store that it replaces is kept as {kept}")
+    if store.exists():
+        for left in folder.glob("store.db*.tmp"):  # of copies that were never finished
+            with suppress(OSError):
+                left.unlink()
+        return
+    others = sorted(folder.glob("store-replaced-*.db"))
+    if not (others or (folder / HALF).exists()):
+        return
+    told = f"restore one of your backups, or {others[-1]}" if others else "restore one of your backups"
+    raise StoreError(f"{store} is missing, and a restore has been at work here; {told}: backfill serve --restore FILE")
+
+
+def _merge(folder: Path, path: Path, copy: Store) -> None:
+    """Save what the store that is replaced knows of attempts, ends and numbers; one that is damaged knows nothing."""
+    if not path.exists():
+        return
+    try:
+        old = Store(path, readonly=True)
+        try:
+            merge(folder, old, copy)
+        finally:
+            old.close()
+    except (StoreError, ValueError) as error:
+        note(f"{error}; what the witness has of the time since the copy was made must do")
+
+
+async def keep_backups(home: Path) -> None:
+    """Once a day, a copy in the folder `backups`; the last ones are kept. In a thread, so that nobody waits for it."""
+    await asyncio.sleep(FIRST_S)
+    while True:
+        try:
+            told = await asyncio.to_thread(back_up_if_due, home, time.time())
+        except OSError as error:
+            told = f"{error.filename}: {error.strerror}"
+        if told:
+            note(f"backup: {told}")
+        await asyncio.sleep(LOOK_S)
+
+
+def back_up_if_due(home: Path, now: float) -> str:
+    """A copy, if the last one is a day old. Returns what went wrong; empty if nothing did."""
+    folder = home / "backups"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    known = sorted(folder.glob("store-*.db"))
+    if known and 0 <= now - known[-1].stat().st_mtime < DAY_S:
+        return ""
+    told = back_up(str(home), str(folder / f"store-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}.db"))
+    for old in [] if told else known[: max(len(known) + 1 - KEPT, 0)]:
+        old.unlink(missing_ok=True)
+    return told

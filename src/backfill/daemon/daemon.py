@@ -1,0 +1,724 @@
+"""The daemon: sockets, clock and processes around the engine. One for each queue, and the only writer of its store."""
+
+import asyncio
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from backfill.daemon.backups import finish_restore, keep_backups
+from backfill.daemon.clock import QueueClock
+from backfill.daemon.config import Config, kept, program
+from backfill.daemon.connection import ASKING, Answer, Connection, places
+from backfill.daemon.door import Door
+from backfill.daemon.foreseen import Foreseen
+from backfill.daemon.licences import Licence, keep_asking
+from backfill.daemon.link import PlannerLink
+from backfill.daemon.neighbours import announce
+from backfill.daemon.notices import Notices
+from backfill.daemon.shown import brief, on_calendar, queue_rows, row, story
+from backfill.pools.base import Pool
+from backfill.pools.local import attempts
+from backfill.pools.local.pool import LocalPool, files
+from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number, over_line, recover
+from backfill.queue import commands, feed, schema
+from backfill.queue.book import PREEMPT, Facts, Job, Task
+from backfill.queue.commands import Busy
+from backfill.queue.engine import Clock, Engine
+from backfill.queue.nodes import FLOATING, MACHINE
+from backfill.queue.schema import Refused
+from backfill.queue.states import HOLDING, PENDING
+from backfill.queue.store import Store, StoreError, StoreLost, encode, move_writes
+from backfill.queue.words import Unreadable
+from backfill.system.home import LOCK, WANTED, alone, home, network_type, owner, trouble
+from backfill.system.log import note
+
+ANY = 2**62  # copies of a licence of which nobody has said yet how many there are
+STOP_S = 0.05
+SWEEP_S, TELL_S, QUIET_S = 0.5, 5.0, 30.0
+PROTOCOL = 1
+RUNNING_ALREADY = 75
+STEP_S = 0.01  # for which an answer is worked at in one go
+MOVED = 1000  # events, after which they are moved from the log of writes into the store
+MANY = 2000  # events, after which the garbage collector is told
+SHOWN = 200  # jobs of which all is told in one answer
+WAITED_FOR_MAX = 1_000_000  # jobs, by all clients together
+FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this point is reached for the N-th time
+
+
+Steps = Generator[None, None, Facts | None]
+
+
+class Waiters:
+    """The clients that wait for jobs: how many there are, and for how many jobs, those of each counted."""
+
+    def __init__(self) -> None:
+        self.clients = self.jobs = 0
+
+
+class Waiting:
+    """A client that waits for jobs; it is answered when all of them are over.
+
+    forget: is called with this object when it has its answer, or has gone.
+    """
+
+    def __init__(self, reply: Answer, left: set[int], all_: Waiters, forget: Callable[["Waiting"], None]) -> None:
+        self.left, self._reply, self._over = left, reply, list[Facts]()
+        self._all, self._forget, self._there = all_, forget, True
+        all_.clients += 1
+        all_.jobs += len(left)
+        reply.unwanted = self.leave
+
+    def leave(self) -> None:
+        """It waits no more."""
+        if self._there:
+            self._there = False
+            self._all.clients -= 1
+            self._all.jobs -= len(self.left)
+            self._forget(self)
+
+    def __call__(self, told: Facts) -> None:
+        """Be told how one of the jobs ended, or why nobody will know."""
+        if "error" in told:
+            self._reply(told)
+        elif self._there and told["id"] in self.left:
+            self._over.append(told)
+            self.left.discard(told["id"])
+            self._all.jobs -= 1
+        if not self.left:
+            self._reply({"jobs": sorted(self._over, key=lambda one: int(one["id"]))})
+        if self._reply.told is not None:
+            self.leave()
+
+
+class Daemon:
+    """One queue at work."""
+
+    def __init__(self, folder: Path, config: Config, link: PlannerLink, lock: int) -> None:
+        self.folder, self.config, self.link = folder, config, link
+        finish_restore(folder)
+        self.store = Store(folder / "store.db")
+        self.witness = WitnessWriter(folder, self.store)
+        self.notices = Notices(str(folder))
+        self.pool, self.clock = self._pool()
+        if self.store.seq and (before := self.store.clock().get("pool", "local")) != self.pool.name:
+            told = f"pool is {self.pool.name}, and the jobs of this queue are those of pool {before}"
+            raise Unreadable(f"{config.file}: {told}; expected a new queue for that, by another BACKFILL_HOME")
+        self.engine = Engine(
+            self.store,
+            self.clock,
+            self.pool,
+            self.link,
+            self.config.defaults,
+            self._fault,
+            encode,
+            self.witness.number,
+            notify=self.notices.start,
+        )
+        self.link.engine, self.link.told = self.engine, self.poke
+        self.door = Door(folder, lock, lambda: Connection(self), self.pool.hear)
+        self._poked = self._goes_on = self._reads = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._reached = 0
+        self._still = 0  # the events that were there when the garbage collector was told
+        self.connections: set[Connection] = set()
+        self.idle: dict[Connection, None] = {}
+        self.ready: set[Connection] = set()
+        self._waiters = Waiters()
+        self._foreseen = Foreseen(self.engine, lambda reply: self._question({"what": "eta"}, reply))
+        self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
+        self._stopped = asyncio.Event()
+
+    async def work(self) -> None:
+        """Serve until told to stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopped.set)
+        self.door.take_hints()
+        behind = is_behind(self.store, self.folder)
+        if behind:
+            self.engine.book.last_job = max(self.engine.book.last_job, last_number(self.folder))
+        self.engine.open(self._capacity(), self.config.policy, program())
+        _keep_still()
+        if isinstance(self.pool, LocalPool):
+            self._kept += recover(self.engine, self.store, self.pool, self.folder, behind)
+        self._flush()
+        self.witness.tell_all()  # a store that is put in place later, and is as old as this, is noticed
+        await self.door.open()
+        with suppress(OSError):  # without it other queues do not see this one
+            known, hang_up = announce(str(self.folder), self.config.cpu_ids)
+            loop.add_reader(known, hang_up)
+        workers = [loop.create_task(self._sweep()), loop.create_task(keep_backups(self.folder))]
+        workers.append(loop.create_task(self._move_writes()))
+        for licence in self.config.synced:
+            workers.append(loop.create_task(self._sync(licence)))
+        for worker in workers:
+            worker.add_done_callback(_ended)
+        await self._stopped.wait()
+        self.engine.stop()
+        self.door.close()
+        self._flush()
+        for client in [*self.connections]:
+            client.close()
+        await asyncio.sleep(STOP_S)  # answers are on their way
+        for worker in workers:
+            worker.cancel()
+        self.door.remove()
+        self._flush()
+        self.notices.close()
+        self.pool.close()
+        self.link.close()
+        try:
+            self.witness.tell_all()
+        except OSError as error:
+            note(f"{error.filename}: {error.strerror}")
+        self.store.checkpoint()
+        self.store.close()
+
+    def _pool(self) -> tuple[Pool, Clock]:
+        """Who starts jobs here, and by which clock."""
+        last, earlier, config = self.store.last_t(), self.store.clock(), self.config
+        if config.pool:
+            from backfill.pools.fake import FakePool, VirtualClock  # which few queues need
+
+            clock = VirtualClock(last, config.pool["speed"])
+            return FakePool(clock, config.pool, config.stated, self._spec_of, self._has_news), clock
+        fault = {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
+        return LocalPool(self.folder, self._has_news, config.pinned, fault, self._witness_anew), QueueClock(
+            last, earlier
+        )
+
+    def _spec_of(self, job: Job) -> Facts:
+        return self.store.spec(job.spec)
+
+    def _witness_anew(self) -> list[str]:
+        return self.witness.anew(self.engine.book.last_job)
+
+    def _capacity(self) -> Facts:
+        """What jobs may have; of a licence that is asked about, what was said last, until it is asked again."""
+        told, engine = self.config.capacity, self.engine
+        amounts = told["nodes"][FLOATING] if "nodes" in told else told["resources"]
+        for one in self.config.synced:
+            amounts[one.name] = engine.book.capacity.get(one.name, one.ours)
+            engine.most[one.name] = one.copies - one.margin if one.copies else ANY
+        return told
+
+    def poke(self) -> None:
+        """Something came in: write it down once all that came with it is here."""
+        if not self._poked:
+            self._poked = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    # ------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        self._poked = False
+        try:
+            self.engine.flush()
+        except StoreLost as error:
+            _lose(error)
+        if self.store.seq_written - self._still >= MANY:
+            self._still = self.store.seq_written
+            _keep_still()
+        while self.engine.notes:
+            note(self.engine.notes.pop(0))
+        ready, self.ready = self.ready, set()
+        for client in ready:
+            client.send()
+        if self.engine.busy and not self._goes_on:
+            self._goes_on = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+        self._set_timer()
+
+    def _go_on(self) -> None:
+        """Meet a large request slice by slice, and answer others between two of them."""
+        self._goes_on = False
+        try:
+            self.engine.go_on()
+        except StoreLost as error:
+            _lose(error)
+        self._flush()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = min((t for t in (self.engine.next_timer(), self.pool.news_at()) if t is not None), default=None)
+        if due is not None:
+            delay = max((due - self.clock.now()) / 1e6 / self.clock.speed, 0)
+            self._timer = asyncio.get_running_loop().call_later(min(delay, 60), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._read()
+        self.engine.tick()
+        self._flush()
+
+    def _fault(self, point: str) -> None:
+        """Die here if a test wants that, once."""
+        name, _, count = FAULTS.partition(":")
+        if point == name and not (self.folder / "died").exists():
+            self._reached += 1
+            if self._reached == int(count or 1):
+                (self.folder / "died").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _read(self, jobs: Iterable[Job] = ()) -> None:
+        """Learn what is true by now of attempts and nodes."""
+        seen = self.pool.read(jobs)
+        self.engine.saw(seen)
+        for one in seen.attempts:
+            if one.verdict.kind in ("ended", "unknown", "unstarted"):
+                self._kept.append((one.job, one.attempt))
+        self.poke()
+
+    def _has_news(self) -> None:
+        """The pool has something to tell: read it once all that came with it is here."""
+        if not self._reads:
+            self._reads = True
+            asyncio.get_running_loop().call_soon(self._read_news)
+
+    def _read_news(self) -> None:
+        self._reads = False
+        try:
+            self._read()
+        except StoreLost as error:
+            _lose(error)
+
+    def _is_open(self, job: int, attempt: int) -> bool:
+        known = self.engine.book.jobs.get(job)
+        return known is not None and known.attempt == attempt and known.state in HOLDING
+
+    async def _sweep(self) -> None:
+        quiet, looks = 0.0, 0
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            if not self.folder.exists():  # somebody removed the queue
+                self._stopped.set()
+                return
+            try:
+                if not await self.door.keep():
+                    raise StoreLost("another daemon serves this queue, since the lock of this one was removed")
+                if self.store.removed():
+                    self._write_store_anew()
+            except StoreLost as error:
+                with suppress(StoreError, OSError):  # the witness may know more than what is there now
+                    self.witness.tell_all()
+                self.store.checkpoint()  # SQLite would apply the log of writes to the other file
+                _lose(error)
+            except OSError as error:  # no descriptor is free, for instance: look again
+                note(f"{error.filename}: {error.strerror}")
+            try:
+                book = self.engine.book
+                self._read([book.jobs[number] for number in sorted(book.holding)])
+                self.notices.look()
+                if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
+                    self._tick()
+                quiet, looks = quiet + SWEEP_S, looks + 1
+                if looks * SWEEP_S >= TELL_S and self.witness.tell():
+                    looks = 0
+                if self._kept and quiet >= QUIET_S:
+                    quiet = 0.0
+                    self._forget()
+            except StoreLost as error:
+                _lose(error)
+            except OSError as error:  # a full disk, for instance: look again
+                note(f"{error.filename}: {error.strerror}")
+
+    async def _move_writes(self) -> None:
+        """Move what was committed into the store itself, now and then: in a commit, everybody would wait for it."""
+        moved = self.store.seq_written
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            if self.store.seq_written - moved >= MOVED and self.store.path.exists():
+                moved = self.store.seq_written
+                try:
+                    await asyncio.to_thread(move_writes, self.store.path)
+                except StoreError as error:  # a full disk, for instance: the next time
+                    note(str(error))
+
+    def _write_store_anew(self) -> NoReturn:
+        """Save what only this process still has after somebody removed the store, for the next daemon to go on with."""
+        note(f"{self.store.path} was removed; it is written anew")
+        try:
+            self.store.write_anew()
+        except (StoreError, OSError) as error:
+            note(str(error))
+        os._exit(1)
+
+    async def _sync(self, licence: Licence) -> None:
+        """Follow what the server of a licence says."""
+
+        def held() -> int:
+            return self.engine.book.held.get(licence.name, 0)
+
+        def told() -> None:
+            if licence.failures:
+                note(f"licence {licence.name}: {licence.problem}")
+                return
+            self.engine.most[licence.name] = licence.copies - licence.margin
+            book = self.engine.book
+            place = FLOATING if book.platform else MACHINE
+            self.engine.set_capacity(place, {**book.nodes.there[place], licence.name: licence.ours})
+            self.poke()
+
+        await keep_asking(licence, held, told, asyncio.sleep)
+
+    def _forget(self) -> None:
+        """Remove run folders of ended attempts; not before their ends are in the store itself."""
+        over, self._kept = [key for key in self._kept if not self._is_open(*key)], []
+        if not self.store.checkpoint():
+            self._kept = over
+            return
+        if over:  # what began outlives its folder: a backup that is restored later does not know it
+            self.witness.tell(*(over_line(self.store, *key) for key in over), durable=True)
+        for key in over:
+            attempts.forget(self.folder, *key)
+
+    # ------------------------------------------------------------------ clients
+
+    def hear(self, line: bytes, reply: Answer) -> None:
+        """Take a request. What only asks is answered at once, the rest when it is on the disk."""
+        try:
+            message = json.loads(line)
+            if not isinstance(message, dict):
+                raise ValueError
+        except (ValueError, RecursionError):
+            reply(Refused("a request is one JSON object in a line", "protocol").answer())
+            return
+        if message.get("v", PROTOCOL) != PROTOCOL:
+            told = f"the daemon speaks protocol {PROTOCOL}; restart it: backfill serve --stop"
+            reply(Refused(told, "protocol").answer())
+            return
+        try:
+            if schema.check(message).changes:
+                self.engine.meet(message, reply)
+            else:
+                self._flush()  # what is shown is on the disk
+                self._look(message, reply)
+        except Refused as error:
+            reply(error.answer())
+        except StoreLost as error:
+            _lose(error)
+
+    def _look(self, message: Facts, reply: Answer) -> None:
+        """Answer what changes nothing, at once or step by step."""
+        self._step(getattr(self, f"_look_{message['do']}")(message, reply), message, reply)
+
+    def _step(self, steps: Steps, message: Facts, reply: Answer) -> None:
+        """Work at an answer for a moment; if it is not ready by then, go on when others have been served."""
+        end = time.perf_counter() + STEP_S
+        try:
+            while time.perf_counter() < end:
+                next(steps)
+        except StopIteration as over:
+            told = over.value
+        except Busy:
+            self.engine.defer(lambda: self._look(message, reply))
+            return
+        except Refused as error:
+            told = error.answer()
+        except StoreLost as error:
+            _lose(error)
+        except Exception as error:  # a mistake of ours: this client is told, the others do not notice
+            note(traceback.format_exc())
+            told = Refused(f"{message['do']}: {error!r:.200}; see daemon.log", "internal").answer()
+        else:
+            asyncio.get_running_loop().call_soon(self._step, steps, message, reply)
+            return
+        if told is not None:
+            reply(told)
+            self.poke()  # answers leave after that
+
+    # Each yields when it may be interrupted, and returns its answer; None if it replies later.
+
+    def _look_ping(self, message: Facts, reply: Answer) -> Steps:
+        link, engine = self.link, self.engine
+        planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
+        planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
+        yield
+        found = {"pid": os.getpid(), "planner": planner, "waiters": self._waiters.clients}
+        return found | {"pool": self.pool.name, "now_s": self.clock.now() / 1e6}
+
+    def _look_queue(self, message: Facts, reply: Answer) -> Steps:
+        # A policy that is not compiled yet is too slow for what nobody asked for.
+        refresh = bool(message.get("estimates")) and self.link.kind == "compiled"
+        starts, estimates = self._foreseen.glance(refresh)
+        rows = yield from queue_rows(self.engine, self.store, self.clock.now(), message, starts)
+        rows["estimates"] = estimates
+        rows["licences"] = {
+            one.name: {"copies": one.copies, "others": one.others, "stale": one.failures > 0, "problem": one.problem}
+            for one in self.config.synced
+        }
+        return rows
+
+    def _look_show(self, message: Facts, reply: Answer) -> Steps:
+        """Return all about some jobs, from a place on; of many the first ones."""
+        some, first, jobs = self._chosen(message), message.get("from", 0), []
+        for one in some[first : first + message.get("limit", SHOWN)]:
+            job = self.engine.job(one.id)
+            if job is not None:
+                jobs.append(story(self.engine, self.store, job, self.clock.now()))
+            yield
+        return {"jobs": jobs, "all": len(some)}
+
+    def _look_eta(self, message: Facts, reply: Answer) -> Steps:
+        """Estimate the starts of all pending jobs."""
+        self._foreseen.eta(lambda told: reply(self._dated(told)))
+        yield
+        return None
+
+    def _look_explain(self, message: Facts, reply: Answer) -> Steps:
+        """Tell why a job does not run."""
+        job = self._one(message)
+        yield
+        told = row(self.engine, job, self.clock.now())
+        if job.state != PENDING or job.due is not None:
+            facts = {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
+            book = self.engine.book
+            behind = self.engine.behind(job, job.due_nodes) if job.due is not None else []
+            return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
+                            "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
+        asked = {"what": "explain", "id": job.id, "reason": told["reason"]}
+        self._question(asked, lambda told: reply(self._dated(told)), reply)
+        return None
+
+    def _look_slots(self, message: Facts, reply: Answer) -> Steps:
+        """Tell what fits now, and for how long."""
+        need = message.get("need", {})
+        commands.check_need(need, self.engine.context())
+        yield
+        self._question(
+            {"what": "slots", "need": need, "grace": self.config.defaults["grace"]},
+            lambda told: reply(self._dated(told)),
+            reply,
+        )
+        return None
+
+    def _look_test(self, message: Facts, reply: Answer) -> Steps:
+        """Tell when a job would start; nothing of it is stored."""
+        slices = commands.submit(message, replace(self.engine.context(), keep=lambda spec: 0))
+        events = []
+        while True:
+            try:
+                events += next(slices)
+            except StopIteration as end:
+                done = end.value
+                break
+            yield
+        tasks = [event.data["job"] for event in [*events, *done.events] if event.job]
+        if not tasks:
+            raise Refused("the job is queued already", "usage", "token")
+
+        def over(told: Facts) -> None:
+            reply(told if "error" in told else {**done.answer, **self._dated(told)})
+
+        self._question({"what": "test", "tasks": tasks}, over, reply)
+        return None
+
+    def _look_switch(self, message: Facts, reply: Answer) -> Steps:
+        """Tell what another policy would do with those who wait."""
+        book, policy = self.engine.book, self._policy(message)
+        base = []
+        for number in sorted(book.jobs):
+            if number in book.jobs:
+                base.append(feed.basis(book.jobs[number]))
+            yield
+        epoch = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
+        asked = {"what": "switch", "policy": policy, "epoch": epoch}
+        self._question(asked, lambda told: reply(self._dated(told)), reply)
+        return None
+
+    def _look_policy(self, message: Facts, reply: Answer) -> Steps:
+        """Let another policy take over, until config.toml names another one."""
+        policy = self._policy(message)
+        yield
+        self.engine.take_over(policy, program())
+        self.poke()
+        return {"policy": policy}
+
+    def _policy(self, message: Facts) -> str:
+        try:
+            return kept(self.folder, str(message.get("policy")))
+        except Unreadable as error:
+            raise Refused(str(error), "usage", "policy") from None
+
+    def _dated(self, told: Facts) -> Facts:
+        """An answer of the planner's copy as clients get it."""
+        dated: Facts = on_calendar(told, self.engine.book.skew)
+        return dated
+
+    def _question(self, what: Facts, reply: Callable[[Facts], None], asker: Answer | None = None) -> None:
+        """Ask the planner's copy; when the asker goes, it ends. What was asked for by several is answered anyway."""
+        asked = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
+
+        def answered(told: Facts) -> None:
+            reply(told)
+            self.poke()  # answers leave after that
+
+        unwanted = self.link.question(self.folder, asked, answered)
+        if asker is not None:
+            asker.unwanted = unwanted
+
+    def _look_find(self, message: Facts, reply: Answer) -> Steps:
+        yield
+        return {"ids": [job.id for job in self._chosen(message)]}
+
+    def _look_output(self, message: Facts, reply: Answer) -> Steps:
+        """Tell where the output of a job is, and whether more will come: asked several times a second."""
+        job = self._one(message)
+        yield
+        found = files(self.folder, job, self.store.spec(job.spec))
+        path = (message.get("err") and found["error"]) or found["output"]
+        return {"path": path, "job": brief(self.engine, job, self.clock.now())}
+
+    def _look_wait(self, message: Facts, reply: Answer) -> Steps:
+        """Answer when all of the jobs are over."""
+        try:
+            left = {job.id for job in self._chosen(message)}
+        except Refused:
+            if not all(self._has_ended(one) for one in message["ids"]):
+                raise
+            left = set()
+        if not left:
+            return {"jobs": []}
+        others = self._waiters
+        if others.clients >= places() - ASKING:
+            raise Refused(f"{others.clients:,} clients wait for jobs, as many as may; wait again later", "busy")
+        if len(left) + others.jobs > WAITED_FOR_MAX:
+            told = f"others wait for {others.jobs:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
+            raise Refused(f"{told}; wait for fewer jobs at once", "full", "ids")
+        waiting = Waiting(reply, left, others, lambda one: self.engine.wait_no_more(one.left, one))
+        for number in sorted(left):
+            if reply.gone:
+                break
+            self.engine.wait(number, waiting)
+            yield
+        return None
+
+    def _has_ended(self, one: Any) -> bool:
+        """Whether jobs are meant by a name that some had which are over by now."""
+        return isinstance(one, dict) and bool(self.store.jobs("name = ?", (one["name"],), 1))
+
+    def _look_stop(self, message: Facts, reply: Answer) -> Steps:
+        asyncio.get_running_loop().call_later(STOP_S, self._stopped.set)
+        yield
+        return {"pid": os.getpid()}
+
+    def _chosen(self, message: Facts) -> list[Job | Task]:
+        return commands.chosen(message, self.engine.context())
+
+    def _one(self, message: Facts) -> Job:
+        """Return the one job that a request is about."""
+        found = self._chosen(message)
+        job = self.engine.job(found[0].id) if len(found) == 1 else None
+        if job is None:
+            raise Refused("expected one job; of an array one task, ARRAY_INDEX", field="ids")
+        return job
+
+
+def _keep_still() -> None:
+    """Have the garbage collector never look again at what is there now: with 100,000 jobs it takes 0.3 s to do so."""
+    gc.collect()
+    gc.freeze()
+
+
+def _lose(error: StoreLost) -> NoReturn:
+    """Only a new process can find out what is on the disk."""
+    note(f"{error}; the daemon ends")
+    os._exit(1)
+
+
+def _ended(worker: asyncio.Task[None]) -> None:
+    """A worker that fails ends the daemon: the next one begins with what is on the disk."""
+    if not worker.cancelled() and worker.exception() is not None:
+        note("".join(traceback.format_exception(worker.exception())))
+        os._exit(1)
+
+
+def _wanted() -> bool:
+    """Return whether the client that started this daemon still waits for one.
+
+    If another daemon came first and was stopped since, this one would come back unasked.
+    """
+    if os.environ.pop(WANTED, "") == "":
+        return True
+    over, _, _ = select.select([0], [], [], 0)  # nothing is ever written: it can only end
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return not over
+
+
+def _shed_limits() -> None:
+    """Shed what this process has from whoever started it: jobs get what their submitters have."""
+    for name in dir(resource):
+        if name.startswith("RLIMIT_") and name != "RLIMIT_STACK":  # that is the size of the stack of each thread
+            which = getattr(resource, name)
+            hard = resource.getrlimit(which)[1]
+            for most in (resource.RLIM_INFINITY, hard):
+                try:
+                    resource.setrlimit(which, (most, most))
+                    break
+                except (ValueError, OSError):  # without a privilege, up to the hard limit
+                    continue
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
+def main() -> int:
+    """Serve the queue of $BACKFILL_HOME."""
+    folder = Path(home())
+    os.umask(0o077)
+    _shed_limits()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wrong = trouble(str(folder))
+        if not wrong and owner(str(folder)) != os.getuid():
+            wrong = f"{folder} belongs to another user, who alone can start its daemon"
+        if wrong:
+            print(f"backfill: {wrong}", file=sys.stderr)
+            return 1
+        kind = network_type(os.path.realpath(folder))
+        if kind:
+            told = f"is on a network file system ({kind}), whose locks are not to be trusted"
+            print(f"backfill: {folder} {told}; expected a folder on this machine, by BACKFILL_HOME", file=sys.stderr)
+            return 1
+        lock = alone(folder)
+        if lock < 0:
+            pid = (folder / LOCK).read_text().strip()
+            print(f"backfill: process {pid} serves {folder} already", file=sys.stderr)
+            return RUNNING_ALREADY
+        if not _wanted():
+            return 0
+
+        async def run() -> None:
+            config = Config(folder)
+            log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            link = PlannerLink(log, folder / "planner.kept")
+            await link.warm(config.policy)
+            await Daemon(folder, config, link, lock).work()
+
+        asyncio.run(run())
+    except (StoreError, Unreadable) as error:
+        print(f"backfill: {error}", file=sys.stderr, flush=True)
+        return 1
+    except OSError as error:
+        print(f"backfill: {error.filename or folder}: {error.strerror}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

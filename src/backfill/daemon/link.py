@@ -1,0 +1,481 @@
+"""The daemon's side of a planner: processes that run the policy, compiled, and in plain Python until that is done.
+
+Both decide the same, since both are the same source. A queue that was just installed has nothing compiled yet; it need
+not wait for that.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from backfill.queue import feed
+from backfill.queue.book import Facts
+from backfill.queue.store import encode
+from backfill.system.home import python_path
+from backfill.system.processes import begun, send, state
+
+LINE = 1 << 28  # the longest answer
+SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
+# After one failure of a policy the next one is due after half of these two, so that another policy decides within 30 s.
+SILENT_S = 10.0  # a planner that says nothing for so long and sleeps will not answer
+FILE_CPU_S = 6.0  # a policy of a user's file that needs more to be loaded, or for one decision, loops
+TABLE_CPU_S = 60.0  # one of ours does not, but is slow where there are many jobs and it is not compiled yet
+STARVED_S = 120.0  # a planner that waits for a cpu is given so long
+LOAD_S = 1800.0  # for the compiler
+RETRY_S = 30.0
+QUESTION_S = 600.0
+TURN_S = 5.0  # a question waits so long for a planner that is deciding
+OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # signals that are not the policy's doing
+SLICE, TOLD = 500, 1 << 15  # messages that are encoded, and bytes that a planner is told, in one go
+PASSES = 200  # of which it is known how long they took
+QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
+TRIALS = 4  # of other policies at a time, which wait for no question: a queue whose policy fails must get another one
+ONLY_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+class _Starting(Exception):
+    """No planner is there yet."""
+
+
+class _Killed(Exception):
+    """Somebody else ended the planner: that says nothing of its policy."""
+
+
+class PlannerLink:
+    """See engine.Link. The engine is set before the first `begin`; `told` is called after each call of it."""
+
+    engine: Any
+    told: Any
+
+    def __init__(self, log: int, file: Path = Path(os.devnull)) -> None:
+        """log: a descriptor. file: where planners put themselves aside."""
+        self.log, self.file = log, file
+        self.kind = ""  # of the planner that is asked
+        self.policy = ""
+        self._made: dict[str, Process] = {}
+        self._coming: set[str] = set()  # whose process is being started
+        self._loaded: set[str] = set()
+        self._returned: set[str] = set()  # policies that were replaced while they were compiled, and got another try
+        self._slow = False  # the compiled one has to compile first
+        self._todo: dict[str, Any] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failures = 0  # in a row
+        self._blamed = False  # the policy is at fault for the last one, and has decided nothing since
+        self._busy: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()  # of what is said to the planner: one line each way at a time
+        self._questions, self._trials = asyncio.Semaphore(QUESTIONS), asyncio.Semaphore(TRIALS)
+        self._asked = 0
+        self._spans: deque[float] = deque(maxlen=PASSES)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes."""
+        return {kind: made.pid for kind, made in self._made.items() if made.returncode is None}
+
+    @property
+    def passes(self) -> Facts:
+        """How long the last passes took, from the question to the answer, in milliseconds."""
+        spans = sorted(self._spans)
+        if not spans:
+            return {"count": 0}
+        return {"count": len(spans), "median_ms": spans[len(spans) // 2] * 1e3, "worst_ms": spans[-1] * 1e3}
+
+    async def warm(self, policy: str) -> None:
+        """Start the planner that will probably be needed, while the store is read."""
+        self.policy, kind = policy, "plain" if ONLY_PLAIN else "compiled"
+        try:  # to its end: a start that is cancelled half-way would keep the loop from closing
+            made = self._made[kind] = await self._start(kind)
+        except OSError:
+            return  # `begin` tries again
+        self._spawn(self._await(kind, made))
+
+    def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
+        """See engine.Link. The file that a planner wrote begins with a line that says what it is; see rewind.py."""
+        with suppress(OSError, ValueError, KeyError), self.file.open("rb") as found:
+            header = json.loads(found.readline(1000))
+            if (header["epoch_seq"], header["program"]) == (epoch_seq, program):
+                return int(header["seq"]), int(header["now"])
+        return 0, 0
+
+    def begin(self, epoch: Facts, history: list[feed.Pass], since: int) -> None:
+        """Let a planner be made that knows this."""
+        if epoch["policy"] != self.policy:
+            replaced, compiling = self.policy, self._compiling(epoch)
+            self.close()
+            self.policy, self._blamed = epoch["policy"], False
+            if compiling is not None:
+                self._returned.add(replaced)
+                self._spawn(self._return(replaced, compiling))
+        told = [[one.now, one.messages] for one in history[bool(since) :]]
+        self._todo = {"do": "begin", "epoch": epoch, "history": told}
+        self._todo |= {"since": since, "file": str(self.file), "epoch_seq": self.engine.book.epoch_seq}
+        if self._busy is not None:
+            self._busy.cancel()
+            self._drop(self.kind)
+        first = "plain" if ONLY_PLAIN else "compiled"
+        self._bring(first)
+        if self._slow:
+            self._bring("plain")
+        self._go_on()
+
+    def _compiling(self, epoch: Facts) -> Process | None:
+        """Take the process that still compiles the policy in whose place another one begins, since it was too slow, or
+        looped, in plain Python; None if there is none, or the policy has returned before."""
+        took_its_place = epoch["asked"] == self.policy and self.kind == "plain" and self.policy not in self._returned
+        return self._made.pop("compiled", None) if took_its_place and "compiled" not in self._loaded else None
+
+    async def _return(self, policy: str, made: Process) -> None:
+        """Have a policy decide again as soon as it is compiled, if nobody wants another one by then."""
+        told: Facts = {}
+        try:
+            with suppress(TimeoutError, OSError, ValueError, _Killed):
+                told = await self._read(made)
+        finally:
+            self._end(made)
+        epoch = self.engine.book.epoch
+        if told.get("loaded") and epoch["asked"] == policy and epoch["policy"] != policy:
+            self.engine.notes.append(f"policy {policy} is compiled, and decides again")
+            self.engine.take_over(policy, epoch["program"])
+            self.told()
+
+    def ask(self, now: int, messages: list[feed.Message]) -> None:
+        """Ask the planner for its decisions."""
+        self._send({"do": "ask", "now": now, "messages": messages, "seq": self.engine.pass_seq})
+
+    def question(self, folder: Path, what: Facts, reply: Callable[[Facts], None]) -> Callable[[], object]:
+        """Have a copy of the planner answer a question of a client; decisions do not wait for that.
+
+        Returns a function that ends the question: nobody wants the answer any more.
+        """
+        places, gone = self._trials if what["what"] == "switch" else self._questions, asyncio.Event()
+
+        async def work() -> None:
+            problem = {"code": "starting", "message": "the policy is being started; ask again", "field": ""}
+            told: Facts = {"error": problem}
+            try:
+                if places is self._trials and places.locked():
+                    raise OSError("other policies are being tried; ask again")
+                async with places:
+                    if not gone.is_set():
+                        told = await self._question(folder, what, gone)
+            except _Starting:
+                pass
+            except (TimeoutError, OSError, ValueError, _Killed) as error:
+                why = str(error) or "the planner took too long; see daemon.log"
+                problem |= {"code": "question", "message": f"there is no answer: {why}"}
+            finally:
+                reply(told)
+
+        self._spawn(work())
+        return gone.set
+
+    async def _question(self, folder: Path, what: Facts, gone: asyncio.Event) -> Facts:
+        """It answers into a pipe with a name, which ends with it, however it ends."""
+        self._asked += 1
+        path = folder / f"answer.{self._asked}"
+        path.unlink(missing_ok=True)
+        os.mkfifo(path, 0o600)
+        try:
+            end = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+            reader = asyncio.StreamReader(limit=LINE)
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
+            try:
+                try:
+                    await asyncio.wait_for(self._take_turn(), TURN_S)
+                except TimeoutError:  # it is deciding, for longer than policies should
+                    raise _Starting from None
+                try:
+                    made = self._made.get(self.kind)
+                    if made is None or made.stdin is None or not self.engine.ready:
+                        raise _Starting
+                    said, self.engine.said = self.engine.said, []
+                    try:
+                        await _tell(made.stdin, {"do": "question", "to": str(path), "question": what, "messages": said})
+                        told = await self._read(made)
+                    except (TimeoutError, OSError, ValueError):
+                        # What it says later must not be taken for another answer, nor may it miss what it was to learn.
+                        self._drop(self.kind)
+                        raise
+                    if not told["asked"]:
+                        raise OSError("the system has no room for another process")
+                finally:
+                    self._turn.release()
+                text = await self._answered(told["asked"], reader, gone)
+            finally:
+                transport.close()
+        finally:
+            path.unlink(missing_ok=True)
+        if not text:
+            raise OSError("its process was ended, as a policy that loops is; see daemon.log")
+        found: Facts = json.loads(text)
+        return found
+
+    async def _take_turn(self) -> None:
+        """Wait for a turn before which the planner has been told all that the engine has asked it."""
+        await self._turn.acquire()
+        while self._busy is not None and self.engine.ready:
+            self._turn.release()
+            await asyncio.sleep(0)
+            await self._turn.acquire()
+
+    async def _answered(self, copy: int, reader: asyncio.StreamReader, gone: asyncio.Event) -> bytes:
+        """Return what a copy of the planner answers; it is ended if it takes too long, or nobody waits any more."""
+        since = begun(copy)
+        reading, leaving = asyncio.ensure_future(reader.read()), asyncio.ensure_future(gone.wait())
+        try:
+            await asyncio.wait((reading, leaving), timeout=QUESTION_S, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+            if since and begun(copy) == since:
+                send(copy, signal.SIGKILL)
+            raise TimeoutError
+        finally:
+            reading.cancel()
+            leaving.cancel()
+
+    def close(self) -> None:
+        """End all planners."""
+        for task in [*self._tasks]:
+            task.cancel()
+        self._coming.clear()
+        self._slow = False
+        for kind in [*self._made]:
+            self._drop(kind)
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _bring(self, kind: str) -> None:
+        """Let there be a planner of this kind, if there is none yet."""
+        if kind not in self._made and kind not in self._coming:
+            self._coming.add(kind)
+            self._spawn(self._load(kind))
+
+    async def _load(self, kind: str) -> None:
+        """Start a planner."""
+        try:
+            made = self._made[kind] = await self._start(kind)
+        except OSError as error:
+            self._none_comes(f"{type(error).__name__} {error}")
+            return
+        finally:
+            self._coming.discard(kind)
+        await self._await(kind, made)
+
+    async def _await(self, kind: str, made: Process) -> None:
+        """Wait until the policy of a planner is compiled; meanwhile another one may take its place."""
+        later = asyncio.get_running_loop().call_later
+        spare = later(SLOW_S, self._load_plain) if kind == "compiled" else None
+
+        compiles = False
+
+        def hear(sign: Facts) -> None:
+            """A policy that only takes its time to be loaded would do so in plain Python too."""
+            nonlocal spare, compiles
+            if spare is not None and not compiles:
+                spare.cancel()
+                compiles = sign.get("compiles", False)
+                spare = later(SLOW_S, self._load_plain) if compiles else spare
+
+        try:
+            told = await self._read(made, hear)
+        except _Killed as error:
+            told = {"killed": str(error)}
+        except (TimeoutError, OSError, ValueError) as error:
+            told = {"error": str(error) or "it does not answer"}
+        if spare is not None:
+            spare.cancel()
+        if self._made.get(kind) is not made:
+            return
+        if "error" in told or "killed" in told:
+            self._drop(kind)
+            self._none_comes(told.get("error") or told["killed"], blame="error" in told)
+            return
+        self._loaded.add(kind)
+        self._slow = self._slow and kind == "plain"
+        if self._todo is not None:
+            self._go_on()
+        elif kind == "compiled" and self.kind == "plain":
+            self.engine.remake()
+            self.told()
+
+    def _none_comes(self, why: str, blame: bool = True) -> None:
+        """Tell the engine that a planner could not be loaded, if no other one is on its way."""
+        if not self._made and self._todo is not None:
+            self._failed(why, blame)
+
+    def _load_plain(self) -> None:
+        if "compiled" not in self._loaded:
+            self._slow = True
+            self._bring("plain")
+
+    async def _start(self, kind: str) -> Process:
+        env = {**os.environ, "PYTHONPATH": python_path(), **({"NUMBA_DISABLE_JIT": "1"} if kind == "plain" else {})}
+        command = [sys.executable, "-P", "-m", "backfill.daemon.planning", self.policy, str(self._cpu_s)]
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=self.log or DEVNULL, env=env, limit=LINE, start_new_session=True,
+            cwd="/",
+        )  # fmt: skip
+
+    def _go_on(self) -> None:
+        """Have the planner made by the best process that is there."""
+        best = next((kind for kind in ("compiled", "plain") if kind in self._loaded), None)
+        if best is None or self._todo is None:
+            return
+        self.kind = best
+        if best == "compiled":
+            self._drop("plain")
+        todo, self._todo = self._todo, None
+        self._send(todo)
+
+    def _send(self, what: dict[str, Any]) -> None:
+        self._busy = self._spawn(self._ask(what))
+
+    async def _ask(self, what: dict[str, Any]) -> None:
+        begin = time.monotonic()
+        made = self._made.get(self.kind)
+        try:
+            if made is None or made.stdin is None:
+                raise OSError("it is gone")
+            async with self._turn:
+                await _tell(made.stdin, {**what, "cpu_s": self._cpu_s})
+                told = await self._read(made)
+        except (_Killed, BrokenPipeError, ConnectionResetError) as error:
+            told = {"killed": str(error) or "it is gone"}
+        except (TimeoutError, OSError, ValueError) as error:
+            told = {"error": str(error) or "it does not answer"}
+        self._busy = None
+        if "error" in told or "killed" in told:
+            self._drop(self.kind)
+            self._failed(told.get("error") or told["killed"], blame="error" in told)
+            return
+        self._failures = 0
+        if what["do"] == "begin":
+            self.engine.begun(told)
+        else:
+            self._blamed = False
+            self._spans.append(time.monotonic() - begin)
+            self.engine.decided(told)
+        self.told()
+
+    @property
+    def _cpu_s(self) -> float:
+        """CPU time that the policy may take to be loaded, or for one decision."""
+        return self._left(FILE_CPU_S) if ".py" in self.policy else TABLE_CPU_S
+
+    def _left(self, span: float) -> float:
+        """Return what a policy may take of a span: after a failure of its own half of it."""
+        return span / 2 if self._blamed else span
+
+    async def _read(self, made: Process, hear: Callable[[Facts], None] = lambda sign: None) -> dict[str, Any]:
+        """Return what a planner answers; signs of life before that, which `hear` is told, extend its time.
+
+        Raises TimeoutError if it is silent for too long, _Killed if somebody else ended it, OSError if it ended by
+        itself.
+        """
+        assert made.stdout is not None
+        compiles = False
+        while True:
+            line = await self._line(made, made.stdout, LOAD_S if compiles else self._left(SILENT_S))
+            if not line:
+                raise await _end_of(made)
+            found: dict[str, Any] = json.loads(line)
+            if not found.keys() & {"progress", "compiles"}:
+                return found
+            compiles = found.get("compiles", False)
+            hear(found)
+
+    async def _line(self, made: Process, stream: asyncio.StreamReader, patience: float) -> bytes:
+        """Return the next line. One that sleeps is waited for less long than one that works or waits for a cpu."""
+        begin, read = time.monotonic(), asyncio.ensure_future(stream.readline())
+        try:
+            while True:
+                done, _ = await asyncio.wait([read], timeout=min(patience, 1.0))
+                if done:
+                    return read.result()
+                silent = time.monotonic() - begin
+                if silent > patience and (silent > max(patience, STARVED_S) or not _works(made.pid)):
+                    raise TimeoutError(f"it did not answer for {silent:.0f} s")
+        finally:
+            if not read.done():
+                read.cancel()
+
+    def _failed(self, why: str, blame: bool = True) -> None:
+        """Tell the engine, later and later if it goes on. blame: the policy is at fault."""
+        self._failures += 1
+        self._blamed |= blame
+        delay = min(0.05 * 2**self._failures, RETRY_S)
+        asyncio.get_running_loop().call_later(delay, lambda: (self.engine.failed(why, blame), self.told()))
+
+    def _drop(self, kind: str) -> None:
+        self._loaded.discard(kind)
+        made = self._made.pop(kind, None)
+        if made is not None:
+            self._end(made)
+
+    def _end(self, made: Process) -> None:
+        if made.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(made.pid, signal.SIGKILL)  # its copies too; it leads a session of its own
+            self._spawn(_reaped(made))
+
+
+async def _tell(to: asyncio.StreamWriter, what: Facts) -> None:
+    """Tell a planner something, a part at a time."""
+    size = 0
+    for part in chain(_parts(what), "\n"):
+        to.write(part.encode())
+        size += len(part)
+        if size > TOLD:
+            size = 0
+            await to.drain()
+            await asyncio.sleep(0)  # a pipe that has room does not let others have their turn
+    await to.drain()
+
+
+def _parts(what: Any) -> Iterator[str]:
+    """Yield JSON in parts that are not long, but for lists in short lists."""
+    if isinstance(what, dict):
+        for place, (name, value) in enumerate(what.items()):
+            yield f"{',' if place else '{'}{encode(name)}:"
+            yield from _parts(value)
+        yield "}" if what else "{}"
+    elif isinstance(what, list) and len(what) > SLICE:
+        for first in range(0, len(what), SLICE):
+            yield f"{',' if first else '['}{encode(what[first : first + SLICE])[1:-1]}"
+        yield "]"
+    else:
+        yield encode(what)
+
+
+async def _reaped(made: Process) -> None:
+    await made.wait()
+
+
+async def _end_of(made: Process) -> Exception:
+    """Return what to raise for a planner that has ended."""
+    code = await made.wait()
+    if -code in OUTSIDE:
+        return _Killed(f"it was killed by signal {-code}")
+    if -code == signal.SIGPROF:
+        return OSError("the policy was not loaded, or did not decide, within its cpu time: it loops")
+    return OSError(f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}")
+
+
+def _works(pid: int) -> bool:
+    """Return whether a process computes, would if it had a cpu, or waits for a disk."""
+    return state(pid) in (b"R", b"D")

@@ -1,0 +1,79 @@
+"""The process of a planner: it is told what happens, and answers what its policy decides, a line each way.
+
+It says when it compiles, also before it has loaded anything else, so that the daemon knows what it waits for.
+"""
+
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from backfill.model.errors import BackfillError
+from backfill.worlds.watchdog import WATCHDOG
+
+KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.5"))  # processor time until the planner is put on the disk again,
+KEPT_SHARE = 20  # and as many times what that took last
+
+
+def serve(text: str, cpu_s: float) -> None:
+    """Answer requests on standard input until it ends. What a policy prints goes to standard error.
+
+    cpu_s: see Watchdog; a request may have another one.
+    """
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(told: dict[str, Any]) -> None:
+        out.write(json.dumps(told) + "\n")
+        out.flush()
+
+    WATCHDOG.told = lambda compiles: say({"compiles": compiles})
+    from backfill.worlds.aside import load, save
+    from backfill.worlds.live import answer, load_policy  # which may compile the core
+
+    planner, WATCHDOG.cpu_s = None, cpu_s
+    try:
+        say({"progress": True})  # what comes next is the policy's doing
+        policy, _ = load_policy(text)
+        if policy.compiled:
+            _ = policy.entry
+        say({"loaded": True})
+        for line in sys.stdin:
+            asked = json.loads(line)
+            if asked["do"] == "question":
+                from backfill.answers.questions import aside  # which few queues ever need
+
+                if planner is not None:
+                    planner.learn(asked["messages"])
+                say({"asked": aside(planner, asked)})
+                continue
+            WATCHDOG.cpu_s = asked["cpu_s"]
+            if asked["do"] == "begin":
+                planner, header = None, {"epoch_seq": asked["epoch_seq"], "program": asked["epoch"].get("program", "")}
+                file, due = Path(asked["file"]), time.process_time() + KEPT_S
+                if asked["since"]:
+                    try:
+                        planner = load(file, asked["epoch"])
+                    except Exception as error:  # whatever somebody has made of it: the log has it all
+                        file.unlink(missing_ok=True)
+                        say({"killed": f"{file.name} cannot be read: {error!r:.200}"})
+                        continue
+            planner, told = answer(planner, asked, lambda: say({"progress": True}))
+            say(told)
+            if asked["do"] == "ask" and (begun := time.process_time()) > due:
+                with suppress(OSError):  # a full disk: the log has it all
+                    save(planner, file, {**header, "seq": asked["seq"], "now": asked["now"]})
+                saved = time.process_time()
+                due = saved + max(KEPT_S, KEPT_SHARE * (saved - begun))
+    except BackfillError as error:
+        say({"error": str(error)})
+    except (Exception, SystemExit) as error:
+        say({"error": repr(error)})
+        raise
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], float(sys.argv[2]))

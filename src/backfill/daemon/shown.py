@@ -1,0 +1,266 @@
+"""What clients are shown of the queue, as plain data. Instants are those of the calendar as it is set now."""
+
+import os
+from collections import Counter
+from collections.abc import Generator, Mapping
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from backfill.pools.local.pool import files
+from backfill.queue.book import PREEMPT, Facts, Job
+from backfill.queue.engine import Engine
+from backfill.queue.states import PENDING
+from backfill.queue.store import Store, encode
+from backfill.queue.words import WHOLE, folded_labels, numbers_text
+
+PART = 50  # jobs that are looked at in one step
+MOST = 1000  # rows of an answer, if the client does not say
+BY_HAND = ("JobHeldUser", "LaunchFailed")  # reasons that a user has to do something about
+
+# what is an instant in the answers to questions; all else that ends with _s is a span
+INSTANTS = {
+    *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
+    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s"),
+}
+SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
+EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
+
+
+def row(engine: Engine, job: Job, now: int) -> Facts:
+    """One job, times in seconds."""
+    at = partial(_seconds, skew=engine.book.skew)
+    facts: Facts = {
+        "id": job.id,
+        "label": job.label,
+        "name": job.name,
+        "user": job.user,
+        "state": job.state,
+        "reason": job.reason or _why(engine, job, now),
+        "need": job.need,
+        "limit_s": job.walltime / 1e6,
+        "submit_s": at(job.submit),
+        "start_s": at(job.start),
+        "end_s": at(job.end),
+        "guaranteed_s": None,
+        "array": job.array or None,
+        "index": job.index,
+        "throttle": job.throttle,
+        "exit_code": None if job.signal else job.exit,
+        "signal": job.signal,
+    }
+    if job.state == PENDING:
+        plan = engine.plan.get(job.id)
+        facts["guaranteed_s"] = at(plan if engine.binds else None)
+        facts["planned_s"] = at(plan)
+    return facts
+
+
+def brief(engine: Engine, job: Job, now: int) -> Facts:
+    """Return what changes of a job while one follows its output."""
+    return {**row(engine, job, now), "dependency": dependency_text(engine, job), "begin_s": _seconds(job.begin)}
+
+
+class Rows:
+    """The rows of a long answer as JSON, encoded part by part."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.count = 0
+
+    def add(self, rows: list[Facts]) -> None:
+        """Append some."""
+        if rows:
+            self.parts.append((("," if self.count else "") + encode(rows)[1:-1]).encode())
+            self.count += len(rows)
+
+
+def queue_rows(
+    engine: Engine, store: Store, now: int, asked: Facts, starts: Mapping[int, tuple[float, float]]
+) -> Generator[None, None, Facts]:
+    """Return open jobs, those that ended last, and the state of the machine. starts: see Foreseen.
+
+    Of many jobs the first ones, and how many `more` there are; the answer to a request with `after` the last `id`
+    goes on behind them. With `fold` the pending tasks of an array that ask for the same are one row, with `tasks`.
+    A long answer is made in steps: each row is as its job is when it is its turn. `jobs` are Rows.
+    """
+    book = engine.book
+    jobs: list[Job] = []
+    if "after" not in asked:
+        jobs = store.ended(asked.get("ended", 0)) if asked.get("ended") else []
+        jobs += (book.jobs[number] for number in sorted(book.holding))
+    yield
+    pending = sorted(job.id for job in book.jobs.values() if job.state == PENDING and job.id > asked.get("after", 0))
+    yield
+    wanted = [(name, frozenset(some)) for name, some in zip(("state", "user", "name"), (
+        asked.get("states"), asked.get("users"), asked.get("names")), strict=True) if some is not None]  # fmt: skip
+    rows, some, fold = Rows(), list[Facts](), asked.get("fold")
+    groups: dict[tuple[Any, ...], Facts] = {}
+    limit, more = asked.get("limit", MOST), 0
+    for place, job in enumerate(chain(jobs, (book.jobs.get(number) for number in pending))):
+        if place % PART == 0:
+            if not fold:  # a row of tasks that are folded may change until the last one
+                rows.add(some)
+                some = []
+            yield
+        if job is None or (wanted and any(getattr(job, name) not in those for name, those in wanted)):
+            continue
+        key = _alike(job) if fold and job.state == PENDING and job.index is not None else None
+        if key is not None and key in groups:
+            _fold(groups[key], row(engine, job, now) | _estimate(starts.get(job.id), book.skew))
+            continue
+        if rows.count + len(some) >= limit:
+            more += 1
+            continue
+        found = row(engine, job, now) | _estimate(starts.get(job.id), book.skew)
+        if key is not None:
+            groups[key] = found | {"tasks": [job.index], "reasons": {found["reason"]: None}}
+            found = groups[key]
+        some.append(found)
+    for first in range(0, len(some), PART):
+        rows.add([_unfolded(found) for found in some[first : first + PART]])
+        yield
+    states = Counter(job.state for job in book.jobs.values())
+    return {
+        "schema": 1,
+        "now_s": _seconds(now, engine.book.skew),
+        "more": more,
+        "states": states,
+        "paused": book.paused,
+        "capacity": book.capacity,
+        "held": {name: amount for name, amount in book.held.items() if amount},
+        "policy": book.epoch.get("policy", ""),
+        "asked_policy": book.epoch.get("asked", ""),
+        "planner": "ready" if engine.ready or engine.changing else "starting",
+        "jobs": rows,
+    }
+
+
+def parts(answer: Facts) -> list[bytes]:
+    """Return an answer as it is sent, a line, in parts of which none is very long if its rows are Rows."""
+    rows = answer.get("jobs")
+    if not isinstance(rows, Rows):
+        return [encode(answer).encode() + b"\n"]
+    head = encode({name: value for name, value in answer.items() if name != "jobs"})[:-1]
+    return [f'{head},"jobs":['.encode(), *rows.parts, b"]}\n"]
+
+
+def _alike(job: Job) -> tuple[Any, ...]:
+    """What pending tasks of an array have in common that are shown as one."""
+    return job.array, job.walltime, job.held in BY_HAND, *sorted(job.need.items())
+
+
+def _fold(first: Facts, found: Facts) -> None:
+    """Have another task shown in the row of the first one: with the first start of them, and all their reasons."""
+    first["tasks"].append(found["index"])
+    first["reasons"][found["reason"]] = None
+    for name in ("guaranteed_s", "median_s", "p90_s"):
+        first[name] = min((one for one in (first[name], found[name]) if one is not None), default=None)
+
+
+def _unfolded(found: Facts) -> Facts:
+    """A row as it is sent: with the label of all its tasks, and their number."""
+    tasks = found.pop("tasks", None)
+    if tasks is None:
+        return found
+    reasons = found.pop("reasons")
+    if len(tasks) > 1:
+        throttle = f"%{found['throttle']}" if found["throttle"] else ""
+        found["label"] = f"{found['array']}_[{numbers_text(tasks)}{throttle}]"
+        found["reason"] = ",".join(reasons)
+    return found | {"tasks": len(tasks)}
+
+
+def _estimate(known: tuple[float, float] | None, skew: int) -> Facts:
+    """The likely start and its bound, where they are known."""
+    likely, bound = (None, None) if known is None else (t + skew / 1e6 for t in known)
+    return {"median_s": likely, "p90_s": bound}
+
+
+def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
+    """A job with all that happened to it."""
+    spec, skew = store.spec(job.spec), engine.book.skew
+    return {
+        **row(engine, job, now),
+        **{name: getattr(job, name) for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
+        **{name: getattr(job, name) for name in ("preemptions", "preempted_for", "requeue", "restarts", "any_of")},
+        **{name: getattr(job, name) for name in ("retry", "retries", "suspended", "notify")},
+        "dependency": dependency_text(engine, job),
+        "promise_s": _seconds(job.promise, skew),
+        "begin_s": _seconds(job.begin),  # these two are instants of the calendar
+        "deadline_s": _seconds(job.deadline),
+        "grace_s": _seconds(job.grace),
+        "cpu_s": _seconds(job.cpu),
+        "cpu_ids": job.cpu_ids,
+        "gpu_ids": job.gpu_ids,
+        "argv": spec["argv"],
+        "cwd": spec.get("cwd"),
+        **files(store.path.parent, job, spec),
+        "node": os.uname().nodename,
+        "events": [
+            [_seconds(event.t, skew), event.kind, _event_data(event.data, skew)] for event in store.events(0, job.id)
+        ],
+    }
+
+
+def dependency_text(engine: Engine, job: Job) -> str:
+    """What a job still waits for, as `--dependency` takes it: afterok:12_[3-7],afterany:9; empty for nothing."""
+    kinds: dict[str, list[tuple[int, int, int | None]]] = {}
+    for kind, number in job.after:
+        other = engine.book.jobs.get(number)
+        if kind.endswith(WHOLE):
+            kinds.setdefault(kind.removesuffix(WHOLE), []).append((number, 0, None))
+        elif other is not None:
+            kinds.setdefault(kind, []).append((number, other.array, other.index))
+    parts = [":".join([kind, *folded_labels(some)]) for kind, some in kinds.items()]
+    return ("?" if job.any_of else ",").join([*parts, *(["singleton"] if job.singleton else [])])
+
+
+def on_calendar(answer: Any, skew: int) -> Any:
+    """An answer in instants of the queue clock, with those of the calendar in their place."""
+    if isinstance(answer, dict):
+        return {
+            name: (value if value is None else value + skew / 1e6) if name in INSTANTS else on_calendar(value, skew)
+            for name, value in answer.items()
+        }
+    return [on_calendar(one, skew) for one in answer] if isinstance(answer, list) else answer
+
+
+def _event_data(data: Facts, skew: int) -> Facts:
+    """The data of an event without the job itself, its times in seconds: instants of the calendar, and spans."""
+    found: Facts = {}
+    for name, value in data.items():
+        if name in ("told", "leaves"):  # what the planner is to know
+            continue
+        if name == "processes":
+            found |= {who: value.get(who) for who in ("pid", "supervisor")}
+            found |= {"memory_by": value["memory_by"]} if "memory_by" in value else {}
+        elif isinstance(value, dict) and name != "job":
+            found[name] = _event_data(value, skew)
+        elif name in SPANS or name in EVENT_INSTANTS:
+            shift = skew if name in ("start", "due", "ended") else 0
+            found[f"{name}_s"] = _seconds(value, shift)
+        elif name != "job":
+            found[name] = value
+    return found
+
+
+def _why(engine: Engine, job: Job, now: int) -> str:
+    """Why a pending job does not run, or one that runs is being ended."""
+    if job.due is not None and job.state == PENDING:
+        return "Preempting"
+    if job.state != PENDING:
+        return "Preempted" if job.cause == PREEMPT else "Suspended" if job.suspended else ""
+    blocked = engine.book.blocked(job, now)
+    if blocked:
+        return blocked
+    if engine.book.paused:
+        return "Paused"
+    if not (engine.ready or engine.changing):
+        return "Planner"
+    return "Priority" if engine.book.might_fit(job) else "Resources"
+
+
+def _seconds(micros: int | None, skew: int = 0) -> float | None:
+    """Seconds, of an instant of the queue clock as the calendar has it."""
+    return None if micros is None else (micros + skew) / 1e6

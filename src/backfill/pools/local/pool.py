@@ -1,0 +1,371 @@
+"""The pool that is this machine: it hands attempts to the keeper and watches what becomes of them."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from backfill.pools.base import Decision, Seen, Sighting, Verdict
+from backfill.pools.local import attempts, groups, keeper, witness
+from backfill.queue.book import PREEMPT, Facts, Job
+from backfill.queue.states import ENDING, STARTING
+from backfill.queue.variables import of_job
+from backfill.system import processes
+from backfill.system.home import near
+from backfill.system.log import note
+
+ROUNDS = 20  # of looking for processes that were forked meanwhile
+START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
+
+
+class LocalPool:
+    """Attempts on this machine; see pools.base.Pool. news: is called when there is something to read; pinned: jobs run
+    on the cpus that they were given."""
+
+    name = "local"
+    does = frozenset({"signal", "suspend"})
+
+    def __init__(
+        self,
+        home: Path,
+        news: Callable[[], None],
+        pinned: bool,
+        faults: dict[str, str],
+        first_lines: Callable[[], list[str]] = list,
+    ) -> None:
+        self.home, self.news, self.pinned, self.faults = home, news, pinned, faults
+        self._seen: list[Sighting] = []
+        self._first_lines = first_lines
+        (home / "log").mkdir(mode=0o700, exist_ok=True)
+        self._door: socket.socket | None = None
+        self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
+        self._launched: dict[tuple[int, int], float] = {}
+        self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
+        self._known: dict[tuple[int, int], Facts] = {}  # processes of attempts that were seen running
+        self._unproven: set[tuple[int, int]] = set()  # launched before the witness was lost
+        self._witness = witness.identity(str(home))
+
+    def know(self, key: tuple[int, int], processes: Facts) -> None:
+        """Learn of the processes of an attempt that was seen running."""
+        self._known[key] = processes
+
+    def open(self, jobs: Iterable[Job]) -> None:
+        """Learn of the attempts that an earlier daemon launched."""
+        for job in jobs:
+            key = (job.id, job.attempt)
+            if job.processes:
+                self.know(key, job.processes)
+            if not self._witness:
+                self._unproven.add(key)
+        if not self._witness:
+            self._write_witness_anew()
+
+    def start(self, some: Sequence[Decision]) -> None:
+        """Hand attempts to the keeper. Where that fails, `read` finds out."""
+        for one in some:
+            try:
+                self._launch(one.job, one.spec)
+            except Exception as error:  # a mistake of ours with this job must not keep others from starting
+                told = str(error) if isinstance(error, OSError) else traceback.format_exc()
+                note(f"launch of job {one.job.label}: {told}")
+                self._launched.pop((one.job.id, one.job.attempt))
+
+    def _launch(self, job: Job, spec: dict[str, Any]) -> None:
+        key = (job.id, job.attempt)
+        self._launched[key] = time.monotonic()
+        told = attempt_spec(self.home, job, spec)
+        told["affinity"] = job.cpu_ids if self.pinned else spec.get("affinity", [])
+        attempts.prepare(self.home, *key, told)
+        self._send(attempts.name(*key).encode())
+
+    def stop(self, some: Sequence[Job]) -> None:
+        """Ask attempts to end, now and whenever they are looked at."""
+        for job in some:
+            self._stop(job)
+
+    def _stop(self, job: Job) -> None:
+        run = self._run(job.id, job.attempt)
+        attempts.ask_to_stop(run, job.cause, job.cause == PREEMPT)
+        known = self._known.get((job.id, job.attempt)) or processes.read_json(str(run / "proc.json"))
+        if known and processes.lives(known, "supervisor"):
+            processes.send(known["supervisor"], signal.SIGUSR1)
+
+    def signal(self, job: Job, number: int) -> None:
+        """Send a signal to every process of an attempt."""
+        for pid in self._processes(job):
+            processes.send(pid, number)
+
+    def freeze(self, job: Job) -> None:
+        """Have every process of an attempt stand still or go on, as the job has it; again is harmless."""
+        done: set[int] = set()
+        for _ in range(ROUNDS):  # one that does not stand still yet may make others
+            some = {*self._processes(job)} - done
+            if not some:
+                return
+            for pid in some:
+                processes.send(pid, signal.SIGSTOP if job.suspended else signal.SIGCONT)
+            done |= some
+
+    def _processes(self, job: Job) -> list[int]:
+        """Return the processes of an attempt, those that have left its session as well."""
+        key = (job.id, job.attempt)
+        known = self._known.get(key) or processes.read_json(str(self._run(*key) / "proc.json"))
+        some = {*processes.belonging(processes.marks(str(self.home), attempts.name(*key)))}
+        if known and processes.lives(known, "supervisor"):
+            some.update(processes.descendants(known["supervisor"]))
+        if known and known.get("group"):
+            some.update(groups.members(known["group"]))
+        return sorted(some)
+
+    def read(self, jobs: Iterable[Job]) -> Seen:
+        """See Pool. Of these jobs those are looked at that nobody tells us about: just launched, orphaned, or left from
+        an earlier daemon."""
+        self._sweep(jobs)
+        seen, self._seen = self._seen, []
+        return Seen(seen)
+
+    def news_at(self) -> int | None:
+        """Nobody knows."""
+        return None
+
+    def _sweep(self, jobs: Iterable[Job]) -> None:
+        self._look_at_witness()
+        for job in jobs:
+            if job.suspended:  # the daemon may have been killed before it did so
+                self.freeze(job)
+            key = (job.id, job.attempt)
+            since = self._launched.get(key)
+            if key in self._watched or (since is not None and time.monotonic() - since < START_S):
+                continue
+            self.look(*key)
+            if job.state == ENDING:
+                self._stop(job)
+            self._guard(job)
+
+    def hear(self, text: str) -> None:
+        """Look at an attempt of which its supervisor says that something has changed."""
+        found = attempts.numbers(text)
+        if found is not None:
+            with suppress(OSError):  # the sweep looks again
+                self.look(*found)
+
+    def look(self, job: int, attempt: int) -> None:
+        """Find out what became of an attempt."""
+        key = (job, attempt)
+        verdict = self._settle(key)
+        if verdict.kind in ("alive", "orphan") and verdict.record:
+            self._known[key] = verdict.record
+        if verdict.kind == "alive" and verdict.record:
+            self._watch(key, verdict.record)
+        elif verdict.kind != "alive":
+            self._unwatch(key)
+            if verdict.kind != "orphan":
+                if not self._end_rest(key, verdict):
+                    return  # the sweep looks again
+                self._launched.pop(key, None)
+                self._kill_at.pop(key, None)
+                self._known.pop(key, None)
+                self._unproven.discard(key)
+        self._seen.append(Sighting(job, attempt, verdict))
+        self.news()
+
+    def _settle(self, key: tuple[int, int]) -> Verdict:
+        self._look_at_witness()
+        return attempts.settle(self._run(*key), self._known.get(key), key in self._unproven)
+
+    def _look_at_witness(self) -> None:
+        """Take every attempt for one that may have begun, if the witness that could deny it is gone."""
+        found = witness.identity(str(self.home))
+        if found == self._witness:
+            return
+        note(f"{self.home / witness.FILE} was removed; it is made anew")
+        self._unproven.update(self._launched)
+        self._write_witness_anew()
+
+    def _write_witness_anew(self) -> None:
+        """Write down what the log and this process know of the numbers and attempts of a witness that is lost."""
+        began = [witness.line("began", attempts.name(*key), record) for key, record in self._known.items()]
+        witness.write(str(self.home), *self._first_lines(), *began)
+        self._witness = witness.identity(str(self.home))
+
+    def _end_rest(self, key: tuple[int, int], verdict: Verdict) -> bool:
+        """End what is left of an attempt that is over and had no supervisor; return whether nothing is left of it."""
+        if verdict.kind == "unstarted" or verdict.record.get("by") == "supervisor":
+            return True
+        spec = processes.read_json(str(self._run(*key) / "spec.json")) or {}
+        if spec.get("keep_descendants"):
+            return True
+        known = self._known.get(key) or verdict.record
+        if known.get("group"):
+            groups.end(known["group"])
+        return processes.end_attempt(str(self.home), attempts.name(*key))
+
+    def _guard(self, job: Job) -> None:
+        """An orphan has no supervisor that ends it at its limit or on request: the daemon does, by the same clock."""
+        key = (job.id, job.attempt)
+        run = self._run(*key)
+        if key in self._watched or job.state == STARTING:
+            return
+        verdict = self._settle(key)
+        if verdict.kind != "orphan":
+            return
+        late = time.monotonic() > verdict.record["since"] + job.walltime / 1e6
+        if not late and job.state != ENDING:
+            return
+        attempts.ask_to_stop(run, "limit" if late and not job.cause else job.cause, job.cause == PREEMPT)
+        if not attempts.may_end(run, verdict.record["pid"]) and not late:
+            return
+        first = key not in self._kill_at
+        kill_at = self._kill_at.setdefault(key, time.monotonic() + job.grace / 1e6)
+        number = signal.SIGKILL if time.monotonic() >= kill_at else signal.SIGTERM
+        if first or number == signal.SIGKILL:
+            processes.send_group(verdict.record["pid"], number)
+            processes.send(verdict.record["pid"], signal.SIGCONT)
+
+    def close(self) -> None:
+        """Let go of everything; jobs go on."""
+        for key in [*self._watched]:
+            self._unwatch(key)
+        if self._door is not None:
+            self._door.close()
+
+    def _run(self, job: int, attempt: int) -> Path:
+        return self.home / "run" / attempts.name(job, attempt)
+
+    def _watch(self, key: tuple[int, int], known: dict[str, Any]) -> None:
+        if key in self._watched or not hasattr(os, "pidfd_open"):
+            return
+        try:
+            fd = os.pidfd_open(known["supervisor"])
+        except OSError:
+            return
+        if not processes.lives(known, "supervisor"):
+            os.close(fd)
+            return
+        self._watched[key] = fd
+        asyncio.get_running_loop().add_reader(fd, self._gone, key)
+
+    def _gone(self, key: tuple[int, int]) -> None:
+        self._unwatch(key)
+        with suppress(OSError):  # the sweep looks again
+            self.look(*key)
+
+    def _unwatch(self, key: tuple[int, int]) -> None:
+        fd = self._watched.pop(key, None)
+        if fd is not None:
+            asyncio.get_running_loop().remove_reader(fd)
+            os.close(fd)
+
+    def _send(self, what: bytes) -> None:
+        for again in (True, False):
+            if self._door is None:
+                self._door = self._open_door()
+            try:
+                self._door.send(what)
+                return
+            except OSError:
+                self._door.close()
+                self._door = None
+                if not again:
+                    raise
+
+    def _open_door(self) -> socket.socket:
+        """A connection to the keeper, which is started if there is none."""
+        found = self._connected()
+        if found is not None:
+            return found
+        log = os.open(self.home / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", keeper.__file__, str(self.home)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+                env={**os.environ, **self.faults},
+            )  # fmt: skip
+        finally:
+            os.close(log)
+        end = time.monotonic() + START_S
+        while time.monotonic() < end:
+            found = self._connected()
+            if found is not None:
+                return found
+            time.sleep(0.005)
+        raise OSError("the keeper does not start; see daemon.log")
+
+    def _connected(self) -> socket.socket | None:
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            door.connect(near(str(self.home / "keeper.sock")))
+        except OSError:
+            door.close()
+            return None
+        door.settimeout(START_S)
+        return door
+
+
+def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
+    """What a supervisor has to know. The whole job is in it: the folder is a second witness beside the store."""
+    argv = list(spec["argv"])
+    if spec.get("script"):  # apart from the run folder: scripts remove the folder that they find themselves in
+        script = home / "script" / attempts.name(job.id, job.attempt) / script_name(argv[0])
+        script.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        script.write_text(spec["script"], encoding="utf-8")
+        script.chmod(0o700)
+        argv = [str(script), *argv[1:]]
+    cwd = spec.get("cwd", "/")
+    return {
+        "version": 1,
+        "job": job.facts(),
+        "spec": spec,
+        "argv": argv,
+        "env": of_job(str(home), job, spec),
+        "cwd": cwd,
+        "umask": spec.get("umask", 0o077),
+        "limits": spec.get("limits", {}),
+        "nice": spec.get("nice"),
+        **files(home, job, spec),
+        "truncate": spec.get("truncate", False),
+        "memory": job.need.get("memory", 0),
+        "walltime_s": job.walltime / 1e6,
+        "grace_s": job.grace / 1e6,
+        "warn": spec.get("warn"),
+        "keep_descendants": spec.get("keep_descendants", False),
+    }
+
+
+def script_name(word: str) -> str:
+    """Return the file name under which the script of a job runs: the one that it was submitted with."""
+    name = os.path.basename(word)[:64]
+    return name if name not in ("", ".", "..") else "script"
+
+
+def files(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, str | None]:
+    """The files of a job's input, output and errors; None for no input, and for errors that go with the output."""
+    cwd = spec.get("cwd", "/")
+    named_in = {name: spec.get(name) for name in ("input", "output", "error")}
+    found = {name: os.path.join(cwd, named(pattern, job)) if pattern else None for name, pattern in named_in.items()}
+    return {**found, "output": found["output"] or str(home / "log" / f"{job.id}.out")}
+
+
+def named(pattern: str, job: Job) -> str:
+    """A file name with the values of Slurm's %j, %5j and so on in it."""
+    index = "" if job.index is None else str(job.index)
+    node = os.uname().nodename.partition(".")[0]
+    values = {
+        "j": str(job.id), "J": str(job.id), "A": str(job.array or job.id), "a": index, "b": index[-1:],
+        "x": job.name.replace("/", "_"), "u": job.user, "N": node, "n": "0", "t": "0", "s": "batch", "%": "%",
+    }  # fmt: skip
+
+    def value(match: re.Match[str]) -> str:
+        found = values.get(match[2], match[0])
+        return found.zfill(int(match[1])) if match[1] and found.isdecimal() else found
+
+    return re.sub(r"%(\d{0,2})([A-Za-z%])", value, pattern)

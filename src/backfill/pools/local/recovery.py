@@ -1,0 +1,246 @@
+"""What a daemon does when it begins: it brings the log up to date with what happened while none was there.
+
+The run folders tell of attempts that ended or go on. If the log is older than the witness, because a backup was
+restored or the end of the log was lost, the witness tells which attempts began since then, and which jobs ended while
+they waited; none of them runs again, and no job number comes back.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+
+from backfill.pools.local import attempts, witness
+from backfill.pools.local.pool import LocalPool
+from backfill.queue.book import Event, Facts, Job
+from backfill.queue.engine import Engine
+from backfill.queue.states import CANCELLED, DEADLINE, ENDING, HOLDING
+from backfill.queue.store import BACKUP, Store, encode
+from backfill.queue.words import runs
+from backfill.system import processes
+from backfill.system.processes import read_json
+
+AHEAD = 1000  # job numbers that the witness covers at a time
+LATEST = 50  # attempts of the witness that the log must know
+LISTED = 1000  # jobs that the log names one by one
+ENDS = 2000  # of which the witness is told at once
+
+
+class WitnessWriter:
+    """What a daemon tells the witness: job numbers ahead of the jobs that get them, how far the log goes, and which
+    jobs have ended while they waited."""
+
+    def __init__(self, home: Path, store: Store) -> None:
+        self._home, self._store, self._most = str(home), store, 0
+        known = (int(name) for kind, name, _ in witness.read_since_log(self._home) if kind == "log")
+        self._seq = min(next(known, 0), store.seq)  # the last event that the witness has been told of
+
+    def number(self, last: int) -> None:
+        """Write down that numbers up to this one are used. Raises OSError."""
+        if last > self._most:
+            witness.write(self._home, f"numbers {last + AHEAD}")
+            self._most = last + AHEAD
+
+    def anew(self, last: int) -> list[str]:
+        """Return the first lines of a witness that takes the place of a lost one: the rest is told with the next news.
+        last: the last job number."""
+        self._seq, self._most = 0, last + AHEAD
+        return [f"numbers {self._most}"]
+
+    def tell(self, *lines: str, durable: bool = False) -> bool:
+        """Write lines, and what the log has got since the last time; return whether that was all. Raises OSError."""
+        seq = self._store.seq
+        ends = [*islice(self._store.events(self._seq, kinds=("end",)), ENDS)]
+        told = len(ends) < ENDS
+        seq = seq if told else ends[-1].seq
+        if lines or seq > self._seq:
+            waited = [_end(event.job, event.data, event.t) for event in ends if _had_waited(event)]
+            last = encode({"last_job": self._store.last_job()})
+            witness.write(self._home, *lines, *_closed(waited), f"log {seq} {last}", durable=durable)
+            self._seq = seq
+        return told
+
+    def tell_all(self) -> None:
+        """Tell the witness all that the log has, and have it on the disk. Raises OSError."""
+        while not self.tell():
+            pass
+        witness.write(self._home, f"numbers {self._store.last_job()}")
+
+
+def _had_waited(event: Event) -> bool:
+    """Whether an end may be that of a job that waited: nobody has seen how an attempt ended."""
+    return event.data["state"] in (CANCELLED, DEADLINE) and "exit" not in event.data
+
+
+def _end(number: int, facts: Facts, t: int) -> tuple[int, Facts]:
+    """The end of a job, as the witness has it."""
+    return number, {"state": facts["state"], "reason": facts.get("reason", ""), "ended": facts.get("ended", t)}
+
+
+def _closed(ends: Iterable[tuple[int, Facts]]) -> list[str]:
+    """Return what the witness is told of jobs that ended while they waited; those of one second together."""
+    groups: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for number, end in sorted(ends, key=itemgetter(0)):
+        key = (end["state"], end["reason"], end["ended"] // 1_000_000)
+        groups.setdefault(key, []).append((number, end["ended"]))
+    lines = []
+    for (state, reason, _), some in groups.items():
+        ranges = [[*one] for one in runs(number for number, _ in some)]
+        ended = max(t for _, t in some)
+        lines.append(witness.line("closed", state, {"jobs": ranges, "reason": reason, "ended": ended}))
+    return lines
+
+
+def merge(home: Path, old: Store, copy: Store) -> None:
+    """Tell the witness what a store that is about to be replaced by a copy knows, and the copy does not."""
+    known = {name for kind, name, _ in witness.read(str(home)) if kind == "began"}
+    there = {job.id: job for job in copy.jobs()}
+    lines, waited = [f"numbers {old.last_job()}"], []
+    for job in old.jobs():
+        other = there.get(job.id)
+        if other is not None and other.end is not None:
+            continue
+        if job.attempt > (other.attempt if other else 0) and attempts.name(job.id, job.attempt) not in known:
+            lines.append(witness.line("began", attempts.name(job.id, job.attempt), job.processes))
+        if job.end is not None and job.start is None:
+            waited.append(_end(job.id, job.facts(), job.end))
+        elif job.end is not None:
+            lines.append(_over(job))
+    witness.write(str(home), *lines, *_closed(waited))
+
+
+def is_behind(store: Store, home: Path) -> bool:
+    """Return whether the log lacks something that has happened."""
+    if store.last_kind() == BACKUP:
+        return True
+    if not store.seq and last_number(home) > AHEAD:  # jobs have had numbers, and nothing is known of them
+        return True
+    began: list[str] = []  # since the log went as far as the witness has it
+    for kind, name, record in witness.read_since_log(str(home)):
+        if kind == "log" and (store.seq < int(name) or store.last_job() < record["last_job"]):
+            return True
+        if kind == "began":
+            began.append(name)
+    return any(_lacks(store, *pair) for name in began[-LATEST:] if (pair := attempts.numbers(name)))
+
+
+def _lacks(store: Store, number: int, attempt: int) -> bool:
+    job = store.job(number)
+    return job is None or job.attempt < attempt
+
+
+def last_number(home: Path) -> int:
+    """Return the last number that a job may have got, as the witness has it; 0 if it has none."""
+    last = 0
+    for kind, name, record in witness.read(str(home)):
+        if kind == "numbers":
+            last = max(last, int(name))
+        elif kind == "log":
+            last = max(last, record["last_job"])
+        elif kind in ("began", "over"):
+            last = max(last, (attempts.numbers(name) or (0, 0))[0])
+    return last
+
+
+def recover(engine: Engine, store: Store, pool: LocalPool, home: Path, behind: bool) -> list[tuple[int, int]]:
+    """Bring the log up to date. Returns the attempts whose run folders are not needed any more."""
+    pool.open([job for job in engine.book.jobs.values() if job.state in HOLDING])
+    over, first = [], engine.book.last_job
+    adopted = []
+    for number, attempt in attempts.folders(home):
+        known = engine.book.jobs.get(number) or store.job(number)
+        if known is None or known.attempt < attempt:
+            spec = read_json(str(home / "run" / attempts.name(number, attempt) / "spec.json"))
+            if spec:
+                engine.adopt(spec["job"], spec["spec"])
+                adopted.append(number)
+        elif known.end is not None or known.attempt > attempt:
+            over.append((number, attempt))
+    if behind:
+        _catch_up(engine, store, pool, home, adopted, first)
+    for job in [*engine.book.jobs.values()]:
+        if job.state in HOLDING:
+            pool.look(job.id, job.attempt)
+            engine.saw(pool.read(()))
+        if job.state == ENDING:  # an earlier daemon may have died before it asked for that
+            pool.stop([job])
+    return over
+
+
+def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted: list[int], first: int) -> None:
+    """Enter the attempts and ends that the witness knows and the log does not."""
+    began: dict[int, tuple[int, Facts]] = {}  # the last attempt of each job
+    ends: dict[tuple[int, int], Facts] = {}
+    waited: dict[int, Facts] = {}  # ends of jobs that waited
+    for kind, name, record in witness.read(str(home)):
+        key = attempts.numbers(name)
+        if kind == "began" and key is not None and key[1] >= began.get(key[0], (0, {}))[0]:
+            began[key[0]] = (key[1], record)
+        elif kind == "over" and key is not None:
+            ends[key] = record
+            if record.get("state") and key[1] > began.get(key[0], (0, {}))[0]:  # its first line is lost
+                began[key[0]] = (key[1], {})
+        elif kind == "closed":
+            end = {"state": name, "reason": record["reason"], "ended": record["ended"]}
+            numbers = (number for first, last in record["jobs"] for number in range(first, last + 1))
+            waited.update((number, end) for number in numbers if number in engine.book.jobs)
+    lost = []
+    for number, (attempt, record) in sorted(began.items()):
+        job = engine.book.jobs.get(number) or store.job(number)
+        if job is None:
+            lost.append(number)
+        elif job.end is None and job.attempt < attempt:
+            start = engine.clock.instant(record) or ends.get((number, attempt), {}).get("ended")
+            facts = {
+                **job.facts(),
+                "attempt": attempt,
+                "start": start or engine.clock.now(),
+                "held": "",
+                "after": [],
+                "processes": record,
+            }
+            engine.adopt(facts, store.spec(job.spec))
+            adopted.append(number)
+    for name in processes.attempts_with_processes(str(home)):  # of jobs of which nobody can say what they hold
+        number, _ = attempts.numbers(name) or (0, 0)
+        if number not in engine.book.jobs and store.job(number) is None:
+            engine.notes.append(f"job {number} is not in the copy, nor in its run folder; what was left of it is ended")
+            processes.end_attempt(str(home), name)
+    ended, closed = [], []
+    for job in [*engine.book.jobs.values()]:
+        key = (job.id, job.attempt)
+        if job.state in HOLDING and ends.get(key, {}).get("state"):
+            engine.ended_before(*key, ends[key])
+            ended.append(job.id)
+        elif job.id in waited:
+            engine.ended_before(*key, waited[job.id])
+            closed.append(job.id)
+        elif job.state in HOLDING and job.id in began and began[job.id][0] == job.attempt:
+            pool.know(key, began[job.id][1])
+    found = {"found": sorted({*adopted}), "ended": ended, "closed": closed, "lost": lost}
+    engine.restored(
+        {
+            "first": first + 1,
+            **{name: some[:LISTED] for name, some in found.items()},
+            "counts": {name: len(some) for name, some in found.items()},
+        }
+    )
+    engine.notes.append(
+        "the log was older than what has happened since: jobs that had begun: "
+        f"{len(found['found'])}, that had ended while they waited: {len(closed)}, that are not in it at all: "
+        f"{len(lost)}; new jobs get numbers from {engine.book.last_job + 1} on"
+    )
+
+
+def over_line(store: Store, number: int, attempt: int) -> str:
+    """Return what the witness is told of an attempt that is over."""
+    job = store.job(number)
+    if job is not None and job.attempt == attempt and job.end is not None and job.start is not None:
+        return _over(job)
+    return witness.line("over", attempts.name(number, attempt), {})
+
+
+def _over(job: Job) -> str:
+    """Return the line about the last attempt of a job that is over."""
+    facts = {"state": job.state, "reason": job.reason, "exit": job.exit, "signal": job.signal, "ended": job.end}
+    return witness.line("over", attempts.name(job.id, job.attempt), facts)

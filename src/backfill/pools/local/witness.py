@@ -1,0 +1,211 @@
+"""The witness: an append-only file beside the store that outlives run folders, backups and the log's own tail.
+
+A job may remove its run folder, and a restored backup knows nothing of what began after it was taken. So a supervisor
+writes a line here, on the disk, before it releases its job: an attempt without a line has not run, and one with a line
+is never started again. Lines:
+
+numbers N              job numbers up to N may have been given to jobs
+log N {"last_job": M}  the log had N events, and had given job numbers up to M
+began J.K {processes}  attempt K of job J was about to be released
+over J.K {end}         how it ended, written before its run folder is removed
+closed STATE {end}     jobs that ended while they waited: first and last number of each range of them, and when
+
+Every process appends without waiting for others: a line is one write. Whoever appends `began`, and whoever decides that
+an attempt never will, also holds the lock of the file. A job may hold that lock for as long as it likes, so the daemon
+never waits for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing
+    from collections.abc import Callable, Iterable, Iterator
+
+    from backfill.system.processes import Record
+
+FILE = "witness"
+LATELY = 1 << 20  # bytes in which the lines of attempts that were launched lately are found
+CHUNK = 1 << 20  # bytes that are searched in one go
+
+
+class Locked:
+    """The file, locked against whoever else decides about attempts. Raises OSError; BlockingIOError if another process
+    holds the lock and `wait` is False."""
+
+    def __init__(self, home: str, wait: bool = True) -> None:
+        self._home, self._how = home, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
+
+    def __enter__(self) -> Locked:
+        while True:
+            self._fd = _open(self._home)
+            try:
+                fcntl.flock(self._fd, self._how)
+            except OSError:
+                os.close(self._fd)
+                raise
+            if os.fstat(self._fd).st_nlink:
+                return self
+            os.close(self._fd)  # it was removed before the lock was ours
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def append(self, line: str) -> None:
+        """Append a line and wait until it is on the disk; others may take the lock meanwhile."""
+        _append(self._fd, [line])
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        _sync(self._fd)
+
+    def began(self, name: str) -> Record | None:
+        """Return the processes of an attempt, None if it has no line."""
+        return _began(self._fd, name)
+
+
+def _open(home: str) -> int:
+    return os.open(os.path.join(home, FILE), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _append(fd: int, lines: Iterable[str]) -> None:
+    """Append lines by one write. What a full disk leaves of them is no line: see `_parsed`."""
+    text = "".join(f"{line}\n" for line in lines).encode()
+    size = os.fstat(fd).st_size
+    if size and os.pread(fd, 1, size - 1) != b"\n":  # a line that a power cut or a full disk has torn
+        text = b"\n" + text
+    if os.write(fd, text) != len(text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), FILE)
+
+
+def _sync(fd: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(fd)
+
+
+def _places(fd: int, start: str, within: int = 0) -> Iterator[int]:
+    """Yield where lines begin that start with a text, the last one first. within: bytes at the end that are searched;
+    0 for all."""
+    wanted = b"\n" + start.encode()
+    at = os.fstat(fd).st_size
+    least = max(at - within, 0) if within else 0
+    while at > least:
+        first = max(at - CHUNK, least)
+        text = os.pread(fd, at - first + len(wanted) - 1, first)  # a line that begins in this part may go on behind it
+        place = text.rfind(wanted)
+        while place >= 0:
+            yield first + place + 1
+            place = text.rfind(wanted, 0, place + len(wanted) - 1)
+        at = first
+    if not least and os.pread(fd, len(wanted) - 1, 0) == wanted[1:]:
+        yield 0
+
+
+def _line_at(fd: int, place: int) -> bytes:
+    found = b""
+    while part := os.pread(fd, 4096, place + len(found)):
+        found += part
+        if b"\n" in part:
+            return found.partition(b"\n")[0]
+    return b""  # it is being written
+
+
+def _began(fd: int, name: str, within: int = 0) -> Record | None:
+    for place in _places(fd, f"began {name} ", within):
+        found = _parsed(_line_at(fd, place))
+        if found is not None:
+            return found[2]
+    return None
+
+
+def line(kind: str, name: str, record: Record) -> str:
+    """Return a line about an attempt."""
+    return f"{kind} {name} {json.dumps(record, separators=(',', ':'))}"
+
+
+def release(home: str, name: str, processes: Record, unrevoked: Callable[[], bool]) -> bool:
+    """Write down that an attempt begins, unless it was revoked; it may be released once this returned True."""
+    with Locked(home) as file:
+        if not unrevoked():
+            return False
+        file.append(line("began", name, processes))
+    return True
+
+
+def began(home: str, name: str, within: int = 0) -> Record | None:
+    """Return the processes of an attempt, None if it has no line yet. within: bytes at the end of the file that are
+    searched; 0 for all."""
+    try:
+        fd = os.open(os.path.join(home, FILE), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _began(fd, name, within)
+    finally:
+        os.close(fd)
+
+
+def write(home: str, *lines: str, durable: bool = True) -> None:
+    """Append lines. durable: they are on the disk when this returns; otherwise they outlive every process, but not a
+    power cut. Raises OSError."""
+    while True:
+        fd = _open(home)
+        try:
+            _append(fd, lines)
+            if durable:
+                _sync(fd)
+            if os.fstat(fd).st_nlink:
+                return
+        finally:  # otherwise it was removed meanwhile
+            os.close(fd)
+
+
+def read(home: str, since: int = 0) -> Iterator[tuple[str, str, Record]]:
+    """Yield the lines from a byte on: kind, name or number, and the record of an attempt. Torn lines are left out."""
+    try:
+        with open(os.path.join(home, FILE), "rb") as file:
+            if since:
+                file.seek(since - 1)
+                file.readline()
+            for line in file:
+                found = _parsed(line[:-1]) if line.endswith(b"\n") else None
+                if found is not None:
+                    yield found
+    except FileNotFoundError:
+        return
+
+
+def read_since_log(home: str) -> Iterator[tuple[str, str, Record]]:
+    """Yield the last `log` line and those behind it; all lines if there is none."""
+    try:
+        fd = os.open(os.path.join(home, FILE), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return iter(())
+    try:
+        return read(home, next((place for place in _places(fd, "log ") if _parsed(_line_at(fd, place))), 0))
+    finally:
+        os.close(fd)
+
+
+def identity(home: str) -> int:
+    """Return the inode number of the file, which tells whether it was replaced; 0 if it is not there."""
+    try:
+        return os.stat(os.path.join(home, FILE)).st_ino
+    except OSError:
+        return 0
+
+
+def _parsed(text: bytes) -> tuple[str, str, Record] | None:
+    """Return the parts of a line; None for one that was torn, which all but numbers show by the end of their record."""
+    kind, _, rest = text.decode(errors="replace").partition(" ")
+    name, _, record = rest.partition(" ")
+    if kind == "numbers" and name.isdecimal():
+        return kind, name, {}
+    if kind not in ("log", "began", "over", "closed"):
+        return None
+    try:
+        found = json.loads(record)
+    except ValueError:
+        return None
+    return (kind, name, found) if isinstance(found, dict) else None

@@ -1,0 +1,69 @@
+"""A planner that is put aside: in memory, to look into many futures from one present, and on the disk.
+
+One that is made anew from what is on the disk, and told what came since, decides as the one that lived. So a queue
+through which a million jobs have gone is there again as soon as a new one. The file is the planner's own: whatever is
+wrong with it, the history since the epoch is in the log.
+"""
+
+import copy
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+from backfill.core.entry import Room
+from backfill.core.numbers import Remembers
+from backfill.core.snapshot import Snapshot, values_of
+from backfill.worlds.live import Planner
+
+
+class Present:
+    """A planner as it is now: its State, and what it keeps in Python of what it was told."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._lived = {"state": planner.state, "view": planner.view, "room": planner.room}
+        self._entry = copy.copy(planner.entry)
+        self._state = Snapshot(planner.state)
+        self._values = _copies(vars(planner))
+
+    def restore(self, told: bool = True) -> None:
+        """Bring the planner back to what it was.
+
+        told: whether it was told something; else only other jobs entered its State, or a larger one.
+        """
+        self._state.restore()
+        vars(self._planner).update(self._lived, entry=copy.copy(self._entry))
+        if told:
+            vars(self._planner).update(_copies(self._values))
+
+
+def save(planner: Planner, file: Path, header: dict[str, Any]) -> None:
+    """Put a planner on the disk. header: says of which epoch it is; see link.py."""
+    new = file.with_suffix(".new")
+    with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        out.write(json.dumps(header).encode() + b"\n")
+        pickle.dump((_remembered(vars(planner)), values_of(planner.state)), out, pickle.HIGHEST_PROTOCOL)
+    os.replace(new, file)
+
+
+def load(file: Path, epoch: dict[str, Any]) -> Planner:
+    """The planner on the disk."""
+    with file.open("rb") as kept_:
+        kept_.readline()
+        values, state = pickle.load(kept_)
+    planner = Planner(epoch["policy"], epoch)
+    planner.go_on(values, state)
+    return planner
+
+
+def _remembered(values: dict[str, Any]) -> dict[str, Any]:
+    """What a planner keeps in Python of what it was told."""
+    return {
+        name: value for name, value in values.items() if isinstance(value, dict | list | bool | int | Room | Remembers)
+    }
+
+
+def _copies(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: copy.copy(value) for name, value in _remembered(values).items()}

@@ -1,0 +1,380 @@
+"""What may come: the real policy, run on from the State of the live queue, with run times drawn from its history.
+
+A run into the future changes the State on which it runs: it is for copies of the planner (questions.py) that are set
+back afterwards (rewind.py).
+"""
+
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from backfill.compiler.record import SMALL, column, zeros
+from backfill.core.errors import OK, Misused, raise_misuse
+from backfill.core.loop import advance, count_pass
+from backfill.core.plan.promises import NO_TIME
+from backfill.core.random import FIRST, GOLDEN, SECOND
+from backfill.core.runs import RUNNING
+from backfill.core.world import close_instant, open_instant
+from backfill.model.platform import Platform
+from backfill.model.workload import Floats, Ints, Jobs, Ragged
+from backfill.queue.book import Job, each_job
+from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
+from backfill.worlds.live import Planner
+from backfill.worlds.virtual import new_world
+
+ENOUGH = 5  # ended jobs, so that they stand for others
+LEARNED = 2_000  # ended jobs that are looked at
+PASSES = 128  # between two looks at the time, at first
+QUICK_S = 0.02  # passes that take less cpu time are followed by twice as many
+LONGEST_S = 10.0  # of cpu time for a look into the future
+LAST = 20  # tasks, after which a job comes that waits for a whole array: they start in their order
+DAY = 86_400_000_000
+FORTNIGHT = 14 * DAY
+LEAST = 3_600_000_000  # a span that says how jobs come: a queue that begins with a burst is not one of bursts alone
+COMERS, MOST = 20, 1_000  # jobs that say how jobs come, and that come in one future
+SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
+SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
+
+Share = Callable[[float, float], float]
+
+
+# ---------------------------------------------------------------------- run times
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What is known of the shares of their walltimes that such jobs used."""
+
+    shares: tuple[float, ...]  # ascending; empty where nothing is known
+    told: str  # whose they are
+    key: tuple[str, ...] = ()
+    shape: float = SHAPE
+
+    def draw(self, chance: Floats, past: Floats) -> Floats:
+        """The shares at these chances (from 0 to 1) of jobs of which each has used more than `past`."""
+        if not self.shares:
+            floor = past**self.shape
+            return (floor + chance * (1 - floor)) ** (1 / self.shape)
+        shares = np.array(self.shares)
+        begin = np.where(past > 0, np.searchsorted(shares, past, side="right"), 0)
+        left = len(shares) - begin
+        known = shares[np.minimum(begin + np.minimum((chance * left).astype(np.int64), left - 1), len(shares) - 1)]
+        outlived = past + chance * np.maximum(1 - past, 0)  # more than all that is known
+        return np.where(left > 0, known, outlived)
+
+    def again(self, random: np.random.Generator) -> "Pool":
+        """What could as well be known of them: a bootstrap of the shares. It is wide where few are known."""
+        if not self.shares:
+            return replace(self, shape=SHAPE * float(np.exp(SPREAD * random.standard_normal())))
+        return replace(self, shares=tuple(np.sort(random.choice(self.shares, len(self.shares))).tolist()))
+
+
+class RunTimes:
+    """Shares of walltimes that ended jobs used: of the same user and name, else of the user, else of all."""
+
+    def __init__(self, over: Iterable[Job]) -> None:
+        found: dict[tuple[str, ...], list[float]] = {}
+        self._longest: dict[tuple[str, str], int] = {}
+        for job in over:
+            if job.start is None or job.end is None or job.state not in (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY):
+                continue
+            share = min((job.end - job.start) / job.walltime, (job.walltime + job.grace) / job.walltime)
+            own = job.user, job.name
+            self._longest[own] = max(self._longest.get(own, 0), job.end - job.start)
+            for key in ((job.user, job.name), (job.user,), ("",)):
+                found.setdefault(key, []).append(share)
+        self._pools = {key: tuple(sorted(shares)) for key, shares in found.items() if len(shares) >= ENOUGH}
+
+    def of(self, user: str, name: str) -> Pool:
+        """What is known of jobs of this user and name."""
+        for key, told in (((user, name), "user and name"), ((user,), "user"), (("",), "all")):
+            if key in self._pools:
+                return Pool(self._pools[key], told, key)
+        return Pool((), "none")
+
+    def longest(self, user: str, name: str) -> int:
+        """The longest run of a job of this user and name, in microseconds."""
+        return self._longest.get((user, name), 0)
+
+
+# ---------------------------------------------------------------------- jobs to come
+
+
+@dataclass(frozen=True)
+class Coming:
+    """Jobs that come in one future, by their submits, and how long they run."""
+
+    jobs: Jobs
+    machine: Platform  # with the accounts of limits that count them
+    runtime: Ints
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The jobs of late, which may come again. since: their submits, in microseconds since the span began."""
+
+    span: int
+    since: Ints
+    jobs: Jobs  # as the planner counts them
+    machine: Platform
+    runtime: Ints  # what a job took; 0 where it is not known
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], now: int, planner: Planner) -> "Arrivals | None":
+        """From jobs in the order of their submits; None where they are too few to say how jobs come."""
+        begin = max(now - FORTNIGHT, jobs[0].submit if jobs else now)
+        if now - begin > 2 * DAY:
+            begin = now - (now - begin) // DAY * DAY  # whole days: what came at night comes at night
+        some = [job for job in jobs if job.submit >= begin]
+        if len(some) < COMERS or now - begin < LEAST:
+            return None
+        ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
+        facts = [(job.id, {**job.facts(), "project": "", "deadline": None}) for job in some]
+        those, machine, _ = planner.translated(facts)
+        return cls(now - begin, those.submit - begin, those, machine, np.array(ran))
+
+    @property
+    def many(self) -> int:
+        """How many they are."""
+        return len(self.since)
+
+    def coming(self, random: np.random.Generator, now: int, horizon: int) -> Coming:
+        """They come again and again, from another instant of the span on, until the horizon or there are MOST."""
+        days = self.span // DAY
+        shift = int(random.integers(days)) * DAY if days >= 2 else int(random.integers(self.span))
+        order = np.argsort((self.since - shift) % self.span, kind="stable")
+        rounds = min(horizon // self.span + 1, MOST // self.many + 1)
+        since = ((self.since - shift) % self.span)[order]
+        at = (now + 1 + since[None, :] + self.span * np.arange(rounds)[:, None]).reshape(-1)
+        at = at[at <= now + horizon][:MOST]
+        some = np.tile(order, rounds)[: len(at)]
+        jobs = self.jobs.take(some).replace(submit=at)
+        guessed = np.maximum((jobs.walltime * random.random(len(some)) ** (1 / SHAPE)).astype(np.int64), 1)
+        return Coming(jobs, self.machine, np.where(self.runtime[some] > 0, self.runtime[some], guessed))
+
+
+# ---------------------------------------------------------------------- one future
+
+
+@dataclass
+class Links:
+    """What keeps jobs that the policy does not have in its queue yet: rows of the State."""
+
+    before: dict[int, int] = field(default_factory=dict)  # row -> how many things have to happen
+    follow: list[tuple[int, int]] = field(default_factory=list)  # (row, the row that follows it)
+    times: list[tuple[int, int]] = field(default_factory=list)  # (instant, row)
+    stuck: set[int] = field(default_factory=set)  # rows that are not let go: held, or behind one that is
+
+    def need(self, row: int, on: int) -> None:
+        """One row waits for the end of another."""
+        self.before[row] = self.before.get(row, 0) + 1
+        self.follow.append((on, row))
+
+    @cached_property
+    def pairs(self) -> Ints:
+        """Rows and the rows that follow them, in the order of the former; shape (follow, 2)."""
+        pairs = np.array(self.follow, np.int64).reshape(-1, 2)
+        return pairs[np.argsort(pairs[:, 0], kind="stable")]
+
+    @cached_property
+    def let_go(self) -> Ints:
+        """Rows that the policy gets in its queue later."""
+        return np.array([*(row for _, row in self.follow), *(row for _, row in self.times)], np.int64)
+
+    def followers(self, rows: int) -> Ragged:
+        """The rows that follow each row."""
+        return Ragged(np.searchsorted(self.pairs[:, 0], np.arange(rows + 1)), self.pairs[:, 1].copy())
+
+
+def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
+    """What pending jobs wait for besides the machine. Jobs that are held, or wait for what cannot come, are not let go.
+
+    A task that its array keeps back follows the task that many places before it; a job that waits for one of several
+    follows the first of them.
+    """
+    found = Links()
+    tasks: dict[int, list[int]] = {}
+    mates: dict[tuple[str, str], int] = {}
+    arrays: dict[int, list[int]] = {}
+    for number, job in sorted(jobs.items()):
+        if job.array:
+            arrays.setdefault(job.array, []).append(number)
+
+    @cache
+    def rows_of(kind: str, on: int) -> list[int]:
+        return [rows[other] for _, other in each_job([[kind, on]], arrays, LAST) if other in rows]
+
+    for number, job in sorted(jobs.items()):
+        row, mate = rows[number], mates.get((job.user, job.name))
+        mates[job.user, job.name] = number
+        if job.throttle:
+            tasks.setdefault(job.array, []).append(number)
+        if job.state != PENDING or job.waits:
+            continue
+        if not (job.held or job.never):
+            on = [other for one in (job.after[:1] if job.any_of else job.after) for other in rows_of(*one)]
+            if job.singleton and mate is not None:
+                on.append(rows[mate])
+            if job.throttle and len(tasks[job.array]) > job.throttle:
+                on.append(rows[tasks[job.array][-1 - job.throttle]])
+        if job.held or job.never or not found.stuck.isdisjoint(on):
+            found.before[row] = 1
+            found.stuck.add(row)
+            continue
+        for other in on:
+            found.need(row, other)
+        if job.begin is not None and job.begin > now:
+            found.before[row] = found.before.get(row, 0) + 1
+            found.times.append((job.begin, row))
+    return found
+
+
+def live_on(
+    planner: Planner,
+    runtime: Ints,
+    linked: Links,
+    now: int,
+    longest_s: float = LONGEST_S,
+    coming: Coming | None = None,
+    wanted: Ints | None = None,
+) -> Ints:
+    """Let the queue live until all jobs have run, each of row i for runtime[i] in all, or so much cpu time is used.
+
+    coming: other jobs that come meanwhile; then until those that are there have started. The planner has room for them.
+    wanted: the rows whose starts matter; the future ends when all of them have started.
+
+    Returns the first starts by row, shape (jobs,); NO_TIME for those that run or are over now, never start, or start so
+    late that the time was used before.
+    """
+    end = time.process_time() + longest_s
+    if coming is not None:
+        planner.enter(coming.jobs, coming.machine)  # for which a larger State may take the place of this one
+        runtime = np.concatenate((runtime, coming.runtime))
+    state, policy, platform = planner.state, planner.policy, planner.platform
+    count, own = int(state.runs.count), planner.jobs
+    n = own + (0 if coming is None else len(coming.jobs))
+    ends_early = coming is not None or wanted is not None
+    if ends_early:
+        waiting = state.queue.waits[:own] != 0
+        waiting[linked.let_go] = True
+        watched = np.flatnonzero(waiting) if wanted is None else wanted[waiting[wanted]]
+    state.journal.kept = 0
+    going = np.flatnonzero(state.runs.how[:count] == RUNNING)
+    due = np.full(max(count, 1), NO_TIME)
+    due[going] = np.maximum(state.runs.start[going] + runtime[state.runs.job[going]], now + 1)
+    order = going[np.lexsort((going, due[going]))]
+    rooms = max(len(order), SMALL)
+    before = zeros(n)
+    for row, many in linked.before.items():
+        before[row] = many
+    followers = linked.followers(n)
+    times = sorted(linked.times)
+    world = new_world(
+        n,
+        platform,
+        policy,
+        submit=state.jobs.submit,
+        runtime=column(runtime),
+        kill=state.jobs.walltime[:n].copy(),
+        need=state.jobs.need if state.machine.pool else zeros(0, 1),
+        tasks=state.jobs.tasks,
+        demand=state.jobs.demand,
+        licence_first=state.jobs.licence_first,
+        licence=state.jobs.licence,
+        copies=state.jobs.licence_count.reshape(-1),
+        linked=int(bool(linked.before) and not policy.dangles),
+        before=before,
+        think=zeros(n),
+        thought_time=_padded([t for t, _ in times]),
+        thought_job=_padded([row for _, row in times]),
+        thoughts=len(times),
+        after_first=followers.first,
+        after_item=followers.items,
+        eligible=zeros(n),
+        due=due,
+        cut=np.zeros(len(due), np.int8),
+        kept=zeros(len(due) if policy.preempts else 1),
+        end_time=_padded(due[order], rooms),
+        end_run=_padded(order, rooms),
+        ends=len(order),
+        book=state.free.nodes.copy(),
+        book_licences=state.free.licences.copy(),
+    )
+    with suppress(Misused):  # it is told below
+        if policy.compiled:
+            passes, begun = PASSES, time.process_time()
+            while advance(planner.arrange, policy.entry, state, world, passes) == passes and begun < end:
+                if ends_early and (state.runs.last[watched] >= count).all():
+                    break
+                last, begun = begun, time.process_time()
+                passes *= 2 if begun - last < QUICK_S else 1
+        else:
+            while time.process_time() < end and open_instant(state, world):
+                planner.arrange(state)
+                policy.decide(planner.view)
+                close_instant(state, world)
+                count_pass(state)
+    if state.trace.error[0] != OK:
+        raise_misuse(policy.name, state, np.array(planner.ids), platform)
+    runs, starts = state.runs, np.full(n, NO_TIME)
+    since = np.arange(count, runs.count)[::-1]  # the first run of a job is written last, and stays
+    starts[runs.job[since]] = runs.start[since]
+    starts[runs.job[going]] = NO_TIME
+    found: Ints = starts[:own]
+    return found
+
+
+def _padded(values: Any, room: int = SMALL) -> Ints:
+    """An array with room for more."""
+    found: Ints = zeros(max(len(values), room))
+    found[: len(values)] = values
+    return found
+
+
+def drawn(
+    planner: Planner, jobs: Mapping[int, Job], pool_of: Callable[[Job], Pool], stuck: set[int], samples: int, now: int
+) -> Ints:
+    """Run times of all rows in each of some futures, shape (samples, rows); jobs in `stuck` rows keep their walltime.
+
+    A job's chances are spread evenly over the futures, and depend on its number alone: what is asked twice, or of
+    another queue, is not answered with other luck. What is known of run times is itself uncertain, for all jobs of
+    a group in the same way: each future has a bootstrap of it.
+    """
+    walltimes: Ints = planner.state.jobs.walltime[: planner.jobs]
+    found: Ints = np.repeat(walltimes[None, :], samples, axis=0)
+    groups: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs.values():
+        if planner.rows[job.id] not in stuck:
+            groups.setdefault((job.user, job.name), []).append(job)
+    again: dict[tuple[str, ...], list[Pool]] = {}
+    for some in groups.values():
+        pool = pool_of(some[0])
+        if pool.key not in again:
+            random = np.random.default_rng([zlib.crc32("\0".join(pool.key).encode()), samples])
+            again[pool.key] = [pool.again(random) for _ in range(samples)]
+        row = np.array([planner.rows[job.id] for job in some])
+        walltime = np.array([job.walltime for job in some])
+        past = np.array([0.0 if job.start is None else max((now - job.start) / job.walltime, 0.0) for job in some])
+        chances = _chances(np.array([job.id for job in some]), samples)
+        for future, known in enumerate(again[pool.key]):
+            share = known.draw(chances[future], past)
+            found[future, row] = np.clip(share * walltime, 1, walltimes[row]).astype(np.int64)
+    return found
+
+
+def _chances(number: Ints, samples: int) -> Floats:
+    """Chances of jobs in each of some futures, shape (samples, jobs): a job has one in each of so many equal parts of
+    the interval from 0 to 1, in an order of its own."""
+    words = np.arange(1, 2 * samples + 1, dtype=np.uint64)[:, None] * np.uint64(GOLDEN)
+    words = words + (number.astype(np.uint64) << np.uint64(20))[None, :]
+    for shift, factor in ((30, FIRST), (27, SECOND), (31, 1)):  # splitmix64, as core/random.py
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    part = np.argsort(words[:samples], axis=0)
+    found: Floats = (part + (words[samples:] >> np.uint64(11)) * 2.0**-53) / samples
+    return found

@@ -1,0 +1,578 @@
+"""A planner: the policy, on a State that the events of the queue bring about.
+
+It simulates nothing: it does each transition as the message says, and asks the very policy that `simulate` runs. All
+that it knows follows from the messages since the epoch, so one that is made anew decides as the one before it did.
+
+A job is told as facts: `need` per task, but for floating licences, which are for the whole job; `tasks`, `spread`,
+`constraint`, `site`, `partition`, `qos` and the rest as in a workload. What that means on the platform is worked out by
+the code that a simulation uses. The machine of one node, of which a licence is a resource, is such a platform.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from backfill.compiler.record import zeros
+from backfill.compiler.view import View
+from backfill.core.compact import Kept
+from backfill.core.entry import Entry, Room
+from backfill.core.errors import OK, Misused, raise_misuse
+from backfill.core.journal import (
+    ASK,
+    BEGIN,
+    CAPACITY,
+    CHANGE,
+    COPIES,
+    DECIDE,
+    DROP,
+    END,
+    LEAVE,
+    NUMBERS,
+    ON,
+    PREEMPT,
+    PROMISED,
+    PUT,
+    RELEASE,
+    RESERVE,
+    START,
+    SUBMIT,
+    TICK,
+    VACATE,
+    WITHDRAW,
+)
+from backfill.core.loop import decide_once, take_in
+from backfill.core.plan.promises import NO_TIME
+from backfill.core.policy import Policy
+from backfill.core.runs import REQUEUE, RUNNING
+from backfill.core.setup import new_state
+from backfill.core.snapshot import fill, move_into
+from backfill.core.transitions import PRIORITY, WALLTIME, do_again
+from backfill.loading import load
+from backfill.model.errors import PolicyError, UsageError
+from backfill.model.platform import Platform
+from backfill.model.promises import CAUSES
+from backfill.model.schedule import REASONS, STATES
+from backfill.model.units import NEVER
+from backfill.model.workload import SPREAD, Counted, Jobs, Labels, Workload
+from backfill.queue import feed
+from backfill.queue.book import Facts
+from backfill.queue.feed import Message
+from backfill.queue.nodes import FLOATING, MACHINE
+from backfill.worlds.adapt import as_run
+from backfill.worlds.admission import check_kind, check_processors
+from backfill.worlds.rules import WholeNodes
+from backfill.worlds.simulated import sorter
+from backfill.worlds.watchdog import WATCHDOG
+
+ROOM = 256  # jobs for which the first State has room
+FEW = 8  # the same of shapes of jobs, and of accounts of limits
+PROGRESS_S = 0.5  # between two signs of life while a history is replayed
+MOVES = 20  # of a job's promised start that are remembered
+RESOURCES = ("cpus", "memory", "gpus")
+HOW = ("requeue", "checkpoint", "suspend")  # a job may be preempted, by the numbers of core/runs.py
+LOCAL = HOW[:1]  # on a machine of one node
+ANEW = "the queue runs a preempted job anew from its beginning"
+
+Decisions = dict[str, Any]
+
+
+def platform_of(epoch: Facts) -> Platform:
+    """The platform of an epoch: that of the file which the queue was given, else one node with its resources."""
+    if epoch.get("platform"):
+        from backfill.model.platform_file import parse_platform  # pydantic is for those who have a file
+
+        return parse_platform("the platform of the queue", epoch["platform"])
+    return machine(epoch["resources"])
+
+
+def machine(resources: dict[str, int]) -> Platform:
+    """One node with these resources, cpus first; what is none of RESOURCES is a licence."""
+    names = ("cpus", *(name for name in resources if name != "cpus"))
+    return Platform(
+        nodes=(MACHINE,),
+        resources=names,
+        capacity=np.array([[resources[name] for name in names]], np.int64),
+        speed=np.ones(1),
+        site=np.zeros(1, np.int64),
+        name="machine",
+        node_licences=tuple(name for name in names if name not in RESOURCES),
+    )
+
+
+class Planner:
+    """A policy and its State since an epoch began."""
+
+    def __init__(
+        self, text: str, epoch: dict[str, Any], platform: Platform | None = None, preempts: Sequence[str] = LOCAL
+    ) -> None:
+        """platform: by default a machine of one node. preempts: how jobs can be preempted there, some of HOW."""
+        self.platform = platform or platform_of(epoch)
+        self.policy, params = load_policy(text, self.platform, preempts)
+        self._preempts = preempts
+        self._values = self.policy.values(params)
+        self.entry = Entry(self.platform, self.policy, self.platform.is_pool and not self.platform.limits)
+        self.nodes = {name: place for place, name in enumerate(self.platform.nodes)}
+        self._row = zeros(NUMBERS)  # the transition that is done
+        self.late = 0  # passes that came later than the policy had asked for
+        self.arrange = sorter() if self.policy.sorted_for_it else take_in
+        self.jobs = 0  # rows of the State that are used
+        self.ids: list[int] = []
+        self.rows: dict[int, int] = {}
+        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
+        self._grace: dict[int, int] = {}
+        self.last: list[list[Any]] = []  # what it decided last
+        self._over: list[int] = []  # rows of jobs that are over
+        self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
+        self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
+        self._known = feed.begun(epoch)
+        self._began = False  # it has decided once
+        self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
+        self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
+        self._use(self._new_state())
+
+    def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
+        """What the policy decides at an instant at which this has happened."""
+        said = [*self._known, *messages]
+        self._known = []
+        if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
+            self._forget()
+        self._enter([message[1:] for message in said if message[0] == "submit"], now)
+        done, self._began = self._decide(now, said), True
+        self.last = feed.decisions(done)
+        return done
+
+    def learn(self, messages: list[Message]) -> None:
+        """What has happened before the next pass, as far as it is known: `decide` is told the rest alone."""
+        submits = 0 if self._known else sum(1 for _ in takewhile(lambda message: message[0] == "submit", messages))
+        some = [message[1:] for message in messages[:submits]]
+        self._enter(some, max(int(self.state.now), 0))
+        self._hear_submits(some)
+        self._known += messages[submits:]
+
+    @property
+    def knows_more(self) -> bool:
+        """Whether it has learned of something since the last pass."""
+        return bool(self._known or self._undated)
+
+    def make_room(self, more: int) -> None:
+        """Have room for so many more jobs."""
+        self._grow(replace(self.entry.room, rows=self.jobs + more))
+
+    def go_on(self, values: dict[str, Any], state: list[Any]) -> None:
+        """Be what another planner of this policy and platform was: what it kept in Python, and its State."""
+        vars(self).update(values)
+        new = self._new_state()
+        fill(new, state)
+        self._use(new)
+
+    def enter(self, jobs: Jobs, machine: Platform) -> None:
+        """Let these jobs have the next rows. They are as `translated` returned them."""
+        some = self.entry.take(jobs, machine, jobs.walltime)
+        self._grow(self.entry.room)
+        self.entry.write(self.state, some)
+
+    def translated(self, some: Sequence[tuple[int, Facts]]) -> tuple[Jobs, Platform, WholeNodes]:
+        """The jobs with these numbers and facts as a run on the platform counts them; see worlds/adapt.py."""
+        jobs, machine, whole, _ = as_run(table(some, self.platform), self.platform, self.policy.place)
+        return jobs, machine, whole
+
+    # ------------------------------------------------------------------
+
+    def _use(self, state: Any) -> None:
+        self.state, self.view = state, View(state, self.policy.layout)
+
+    def _new_state(self) -> Any:
+        """Return a State that knows no job."""
+        sizes = 1 << np.arange(int(self.platform.capacity[0, 0]).bit_length())
+        recorded = self.policy.booked
+        return new_state(
+            self.platform, self.policy, self._values, self.room, sizes=sizes, recorded=recorded, journal=True
+        )
+
+    def _grow(self, needed: Room) -> None:
+        """Have room for what jobs need: let a larger State, if it takes one, be what this one is."""
+        if not self.room.holds(needed):
+            self.room = self.room.doubled_for(needed)
+            bigger = self._new_state()
+            move_into(self.state, bigger, self.policy)
+            self._use(bigger)
+
+    def _forget(self) -> None:
+        """Use the rows of jobs that are over again."""
+        kept = Kept.of(self.state, self.policy, np.array(self._over, np.int64))
+        self.entry.forget(kept)
+        rows = kept.jobs.tolist()
+        self.room = replace(self.room, rows=max(ROOM, 2 * len(rows)))
+        smaller = self._new_state()
+        move_into(self.state, smaller, self.policy, kept)
+        self._use(smaller)
+        over = {*self._over}
+        place = {row: i for i, row in enumerate(rows)}
+        self.ids = [self.ids[row] for row in rows]
+        self.rows = {job: place[row] for job, row in self.rows.items() if row in place and row not in over}
+        self._whole = {place[row]: whole for row, whole in self._whole.items() if row in place}
+        self._raised = {place[row]: more for row, more in self._raised.items() if row in place}
+        self._grace = {job: grace for job, grace in self._grace.items() if job in self.rows}
+        self._undated = [place[row] for row in self._undated]
+        self.jobs, self._over = len(rows), []  # what stays of those, stays for good
+
+    def _enter(self, told: Sequence[Message], now: int) -> None:
+        """Write down what the policy may know of jobs that are about to be submitted."""
+        if not told:
+            return
+        some = [(job, {**feed.FACTS, "submit": now, **facts}) for job, facts in told]
+        jobs, machine, whole = self.translated(some)
+        per_node, tasks = whole.per_node, whole.tasks
+        self._whole.update(
+            (self.jobs + i, (int(per_node[i]), int(tasks[i]))) for i in np.flatnonzero(per_node).tolist()
+        )
+        if machine.partitions or machine.qos:
+            added = zip(jobs.priority.tolist(), some, strict=True)
+            self._raised.update((self.jobs + i, to - one[1]["priority"]) for i, (to, one) in enumerate(added))
+        self.enter(jobs, machine)
+
+    def _decide(self, now: int, messages: list[Message]) -> Decisions:
+        state = self.state
+        batch = state.batch
+        late = batch.timed > 0 and batch.timers[0] < now
+        self._do(TICK, now)
+        if late:  # what was reserved since then has passed: a change of the world, which no policy could foresee
+            batch.changes = batch.changes + 1
+            self.late += 1
+        self._date_submits()
+        for kind, some in groupby(messages, itemgetter(0)):
+            if kind == "submit":
+                self._hear_submits([message[1:] for message in some])
+                self._date_submits()
+            else:
+                for message in some:
+                    self._hear(*message)
+        self._do(DECIDE)
+        self.arrange(state)
+        with WATCHDOG.policy(), suppress(Misused):  # it is told below
+            if self.policy.compiled:
+                decide_once(self.policy.entry, state)
+            else:
+                self.policy.decide(self.view)
+        if state.trace.error[0] != OK:
+            raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
+        return self._read(now, [message[1] for message in messages if message[0] == "gone"])
+
+    def _do(self, code: Any, *numbers: int) -> None:
+        row = self._row
+        row[0] = code
+        for place, number in enumerate(numbers, 1):
+            row[place] = number
+        do_again(self.state, row)
+
+    def _hear(self, kind: str, *about: Any) -> None:
+        getattr(self, f"_hear_{kind}")(*about)
+
+    def _hear_submits(self, some: Sequence[Message]) -> None:
+        """Jobs come one after the other, whose rows are written already."""
+        first, need = self.jobs, self.state.jobs.need
+        for job, facts in some:
+            if job in self.rows:  # it needs something else than before
+                self._over.append(self.rows[job])
+            self.rows[job], self._grace[job] = self.jobs, facts.get("grace", 0)
+            if "submit" not in facts:
+                self._undated.append(self.jobs)
+            self.ids.append(job)
+            self._do(SUBMIT, self.jobs)
+            self.jobs += 1
+        rows = np.arange(first, self.jobs)
+        for row in rows[np.unique(need[rows] > 0, axis=0, return_index=True)[1]].tolist():  # each mix of resources once
+            self._do(ASK, row)
+
+    def _date_submits(self) -> None:
+        """A job is submitted at the instant of the pass that follows."""
+        if self._undated:
+            now, rows, projects = int(self.state.now), np.array(self._undated), self.state.projects
+            own = projects.of[rows]
+            self.state.jobs.submit[rows] = now
+            if not self._began and rows[0] == 0:
+                self.state.jobs.origin = now
+            projects.submit[own[projects.first[own] == rows]] = now
+            self._undated = []
+
+    def _hear_wait(self, job: int) -> None:
+        row = self.rows[job]
+        if not self.state.queue.waits[row] and self._run_of(row) is None:
+            self._do(RELEASE, row)
+
+    def _hear_promised(self, job: int, start: int, nodes: Sequence[Sequence[Any]]) -> None:
+        """A job waits that holds a start which another State promised; see nodes.Placement. A policy that keeps none
+        is told that it waits."""
+        row, now = self.rows[job], int(self.state.now)
+        known = not self.state.queue.waits[row] and self._run_of(row) is None
+        placed = self.state.machine.pool or (nodes and all(name in self.nodes for name, *_ in nodes))
+        if not (known and self.policy.keeps and start > now and placed):
+            self._hear_wait(job)
+            return
+        self._put(row, nodes)
+        self._do(PROMISED, row, start)
+
+    def _put(self, row: int, nodes: Sequence[Sequence[Any]]) -> None:
+        """Say where the job of a row is; on a pool there is nothing to say."""
+        if not self.state.machine.pool:
+            for pair, (name, tasks, *_) in enumerate(nodes):
+                self._do(PUT, row, pair, self.nodes[name], 1 if row in self._whole else tasks)
+
+    def _hear_began(self, job: int, since: int, why: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
+        """A job runs that the policy did not start in this State. nodes: its placement; see nodes.Placement.
+
+        On nodes that the platform does not have any more it holds nothing that the policy could give to others.
+        """
+        row, known = self.rows[job], [one for one in nodes if one[0] in self.nodes]
+        if not known and not self.state.machine.pool:
+            return
+        self._put(row, known)
+        self._do(BEGIN, row, since, REASONS.index(why) if why in REASONS else 0)
+
+    def _hear_gone(self, job: int, how: str) -> None:
+        row = self.rows.get(job)
+        if row is None:
+            return
+        if self.state.queue.waits[row]:
+            self._do(LEAVE, row)
+            return
+        run = self._run_of(row)
+        if run is not None:
+            self._do(VACATE, run)
+            self._do(END, run, STATES.index(how))
+        else:
+            self._do(DROP, row)
+
+    def _hear_over(self, job: int) -> None:
+        if (row := self.rows.get(job)) is not None:
+            self._over.append(row)
+
+    def _hear_change(self, job: int, to: dict[str, int]) -> None:
+        row = self.rows[job]
+        if "walltime" in to:
+            self._change(row, WALLTIME, to["walltime"] + self._grace[job], 0.0)
+        if "priority" in to:
+            self._change(row, PRIORITY, 0, to["priority"] + self._raised.get(row, 0.0))
+
+    def _change(self, row: int, what: Any, walltime: int, priority: float) -> None:
+        numbers = zeros(NUMBERS)
+        numbers[:4] = CHANGE, row, what, walltime
+        numbers.view(np.float64)[4] = priority
+        do_again(self.state, numbers)
+
+    def _hear_capacity(self, resources: dict[str, int], node: str = MACHINE) -> None:
+        if node == FLOATING:
+            for name, copies in resources.items():
+                self._do(COPIES, self.platform.licences.index(name), copies, copies)
+            return
+        place = self.nodes[node]
+        for k, name in enumerate(self.platform.resources):
+            amount = resources.get(name, 0)
+            if amount != self.state.machine.capacity[place, k]:
+                self._do(CAPACITY, place, k, amount, amount)
+
+    def _run_of(self, row: int) -> int | None:
+        """The run of a job, if it runs."""
+        runs = self.state.runs
+        run = int(runs.last[row])
+        return run if run >= 0 and runs.how[run] == RUNNING else None
+
+    def _read(self, now: int, gone: list[int]) -> Decisions:
+        """What was written down of the pass."""
+        state = self.state
+        starts: list[list[Any]] = []
+        preempts: list[list[Any]] = []
+        plan: dict[int, int | None] = {}
+        for code, job, a, b, c, _ in state.journal.row[: state.journal.rows].tolist():
+            if code == PREEMPT:
+                if HOW[a] not in self._preempts:
+                    who = f"policy {self.policy.name} preempts job {self.ids[job]}"
+                    raise PolicyError(f"{who} and keeps its progress; {ANEW}")
+                preempts.append([self.ids[job], 0, *([] if a == REQUEUE else [HOW[a]])])
+            elif code == ON:
+                self._add_node(starts[-1][2], self.rows[starts[-1][0]], job, a)
+            elif code == START:
+                starts.append([self.ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
+                for one in preempts[::-1]:  # those that left so that it has room
+                    if one[1]:
+                        break
+                    one[1] = self.ids[job]
+                plan[self.ids[job]] = None
+                self.moves.pop(self.ids[job], None)
+            elif code == RESERVE:
+                plan[self.ids[job]] = a
+                if self.policy.keeps:
+                    self._note_move(self.ids[job], Move(now, a, CAUSES[b], self.ids[c] if c >= 0 else 0, gone[:3]))
+            elif code == PROMISED:
+                plan.setdefault(self.ids[job], a)
+            elif code in (WITHDRAW, LEAVE):
+                plan[self.ids[job]] = None
+        state.journal.rows = 0
+        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan)}
+        told["wake"] = self.wake
+        return told | {"anew": not self.policy.keeps}
+
+    @property
+    def wake(self) -> int | None:
+        """When the policy wants to be asked again."""
+        return int(self.state.batch.timers[0]) if self.state.batch.timed > 0 else None
+
+    def _add_node(self, nodes: list[list[Any]], row: int, node: int, tasks: int) -> None:
+        """Append a node to the placement of a job; see nodes.Placement."""
+        name, whole = self.platform.nodes[node], self._whole.get(row)
+        if whole is None:
+            nodes.append([name, tasks])
+        else:
+            nodes.append([name, min(whole[0], whole[1] - whole[0] * len(nodes)), True])
+
+    def _placed(self, plan: dict[int, int | None]) -> list[list[Any]]:
+        """Reserved starts, with their placements if there are several nodes."""
+        if self.state.machine.pool or not (self.policy.keeps and self.policy.binds):
+            return [[*each] for each in plan.items()]
+        found, held = [], self.state.plan
+        for job, t in plan.items():
+            nodes: list[list[Any]] = []
+            row = self.rows.get(job, -1)
+            if t is not None and row >= 0:
+                first = int(held.first[row])
+                for node, tasks in held.pairs[first : first + int(held.many[row])].tolist():
+                    self._add_node(nodes, row, node, tasks)
+            found.append([job, t, nodes])
+        return found
+
+    def placed(self) -> list[list[Any]]:
+        """The starts that the policy keeps for jobs that wait, with their placements if there are several nodes."""
+        return self._placed({**self.reserved()})
+
+    def reserved(self) -> dict[int, int]:
+        """The starts that the policy keeps for jobs that wait."""
+        state = self.state
+        some = np.flatnonzero((state.queue.waits != 0) & (state.promises.reserved != NO_TIME))
+        starts = state.promises.reserved[some].tolist()
+        return {self.ids[row]: t for row, t in zip(some.tolist(), starts, strict=True)} if self.policy.keeps else {}
+
+    def _note_move(self, job: int, move: "Move") -> None:
+        """Remember that a job has another start in the plan than before."""
+        known = self.moves.get(job, [])
+        if not known or known[-1].start != move.start:
+            self.moves[job] = [*known[:1], *known[1:][-MOVES:], move]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A start that the policy reserved for a job."""
+
+    t: int
+    start: int
+    cause: str  # of model.promises.CAUSES
+    by: int  # the job for which it made way; 0 none
+    gone: list[int]  # the first jobs that ended at that instant
+
+
+def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:
+    """Jobs with these numbers and facts as a workload whose run times nobody knows yet."""
+
+    def column(name: str) -> list[Any]:
+        return [facts[name] for _, facts in some]
+
+    def labels(name: str) -> Labels:
+        return Labels.of(column(name))
+
+    n, needs = len(some), column("need")
+    submit = np.array(column("submit"), np.int64)
+    walltime = np.array(column("walltime"), np.int64) + np.array(column("grace"), np.int64)
+    demand = [[need.get(name, 0) for name in platform.resources] for need in needs]
+    asked = [
+        (row, licence, need[name])
+        for row, need in enumerate(needs)
+        for licence, name in enumerate(platform.licences)
+        if need.get(name)
+    ]
+    job, item, count = np.array(asked, np.int64).reshape(-1, 3).T
+    deadline = np.array([NEVER if due is None else due for due in column("deadline")], np.int64)
+    return Workload(
+        Jobs(
+            job=np.array([number for number, _ in some]),
+            submit=submit,
+            runtime=np.zeros(n, np.int64),
+            walltime=walltime,
+            tasks=np.array(column("tasks"), np.int64),
+            demand=np.array(demand, np.int64).reshape(n, -1),
+            spread=np.array([SPREAD.index(spread) for spread in column("spread")], np.int8),
+            licences=Counted.of_items(n, job, item, count),
+            deadline=np.maximum(deadline, submit),
+            priority=np.array(column("priority"), np.float64),
+            user=labels("user"),
+            group=labels("group"),
+            project=labels("project"),
+            partition=labels("partition"),
+            qos=labels("qos"),
+            site=labels("site"),
+            constraint=labels("constraint"),
+        ),
+        resources=platform.resources,
+        licences=platform.licences,
+    )
+
+
+def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[str] = LOCAL) -> tuple[Policy, Any]:
+    """A policy that the queue can use on a platform, by default on a machine of one node, where jobs can be preempted
+    so.
+
+    Raises UsageError, and PolicyError for a mistake in a file.
+    """
+    with WATCHDOG.policy():
+        policy, params = load(text)
+    if policy.preempts:
+        _check_preempts(policy, params, preempts)
+    platform = platform or machine({"cpus": 2})
+    check_kind(policy, platform, platform.is_pool and not platform.limits)
+    check_processors(policy, platform, platform.capacity)
+    return policy, params
+
+
+def _check_preempts(policy: Policy, params: Any, can: Sequence[str]) -> None:
+    """A job that makes way on one machine is ended; nobody can keep what it has done, or the memory that it has."""
+    how = policy.in_full(params).get("how")
+    if not {*(HOW if how is None else [how])} <= {*can}:
+        other = f"{policy.name}:how=requeue" if how else "a policy with how=requeue, such as preemptive"
+        what = f"by {how}" if how else "and keeps their progress"
+        raise UsageError(f"policy {policy.name} preempts jobs {what}; {ANEW}; expected {other}")
+
+
+def answer(
+    planner: Planner | None, asked: dict[str, Any], progress: Callable[[], None] = lambda: None
+) -> tuple[Planner, Decisions]:
+    """Answer a request of the daemon.
+
+    planner: who is asked; for a history, the one that it continues, or None. progress: is called now and then while a
+    long history is replayed.
+    """
+    if asked["do"] == "ask":
+        assert planner is not None
+        return planner, planner.decide(asked["now"], asked["messages"])
+    passes: list[Any] = [] if planner is None else [planner.last]
+    if planner is None:
+        planner = Planner(asked["epoch"]["policy"], asked["epoch"])
+    plan: dict[int, list[Any]] = {}
+    wake = planner.wake
+    spoke = time.monotonic()
+    for now, messages in asked["history"]:
+        if time.monotonic() - spoke > PROGRESS_S:
+            progress()
+            spoke = time.monotonic()
+        done = planner.decide(now, messages)
+        changed = {each[0]: each for each in done["plan"]}
+        plan = changed if done["anew"] else plan | changed
+        passes.append(feed.decisions(done))
+        wake = done["wake"]
+    policy = planner.policy
+    binds = policy.binds and policy.keeps
+    told = planner.placed() if policy.keeps else [*plan.values()]
+    return planner, {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": binds}

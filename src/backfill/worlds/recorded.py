@@ -1,0 +1,262 @@
+"""The closed loop: an epoch lived again on a virtual clock, by the policy of the log or by another one.
+
+What people and the machine did is taken from the log, at the instants at which the policy was told of it: submits,
+holds, cancels of pending jobs, edits, capacity, and the spans in which nobody could decide. What follows from decisions
+is not: a run ends when its length has passed since the start that the policy gives it here, the policy preempts, and it
+is asked when it wants to be asked. So the same policy must give the same starts, to the microsecond.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from backfill.queue.book import PREEMPT, Facts
+from backfill.queue.feed import FACTS, WAITS, Message, Pass
+from backfill.queue.states import CANCELLED
+from backfill.worlds.live import Planner
+
+Away = list[tuple[int, int]]  # spans [from, to) in which nobody decided, in order
+
+
+@dataclass
+class Step:
+    """What happened next to a job: the policy was told something, preempted it (PREEMPT) or started it (no message)."""
+
+    t: int
+    place: int  # among all that happened
+    message: Message | None
+
+
+@dataclass
+class Life:
+    """A job of an epoch, as the policy knew it."""
+
+    facts: Facts
+    steps: list[Step] = field(default_factory=list)
+    waits: list[int] = field(default_factory=list)  # when it joined the queue
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)  # when the policy preempted each run, or was told of its end
+
+    @property
+    def preempted(self) -> bool:
+        """Whether the policy preempted it last, and has not started it again."""
+        did = [step.message for step in self.steps if step.message is None or step.message[0] == PREEMPT]
+        return bool(did) and did[-1] is not None
+
+    def start_from(self, at: int, whole: bool = False) -> int | None:
+        """The step of the next start, from this one on. whole: of a run that was not preempted."""
+        for place in range(at, len(self.steps)):
+            if self.steps[place].message is None and not (whole and self.cut(place)):
+                return place
+        return None
+
+    def cut(self, start: int) -> int | None:
+        """The step at which a run was preempted; None where it was not."""
+        for place in range(start + 1, len(self.steps)):
+            message = self.steps[place].message
+            if message is None or message[0] == "gone":
+                return None
+            if message[0] == PREEMPT:
+                return place
+        return None
+
+
+def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, Life], list[Step]]:
+    """The jobs of an epoch, and what the policy was told of the machine."""
+    found = {job: Life({**FACTS, **facts}, starts=[] if start is None else [start]) for job, facts, start in base}
+    machine: list[Step] = []
+    place = 0
+    for then in passes:
+        for message in then.messages:
+            place += 1
+            step = Step(then.now, place, message)
+            kind = message[0]
+            if kind == "capacity":
+                machine.append(step)
+                continue
+            if kind == "over":
+                continue
+            if kind == "submit":
+                found[message[1]] = Life({**FACTS, **message[2]})
+            life = found[message[1]]
+            life.steps.append(step)
+            if kind in WAITS:
+                life.waits.append(then.now)
+            elif kind == "gone" and len(life.ends) < len(life.starts):
+                life.ends.append(then.now)
+            elif kind == "gone" and message[2] != CANCELLED and life.preempted:  # it had ended before it was told to
+                life.ends[-1] = then.now
+        for job, why, *_ in then.decided:
+            place += 1
+            life = found[job]
+            if why == PREEMPT:
+                life.steps.append(Step(then.now, place, [PREEMPT, job]))
+                life.ends += [then.now] * (len(life.ends) < len(life.starts))
+                continue
+            life.starts.append(then.now)
+            life.steps.append(Step(then.now, place, None))
+    return found, machine
+
+
+class Closed:
+    """One epoch again. A run that the log does not have lasts as long as it may.
+
+    For another policy, which is asked at other instants:
+    submits: when each job was submitted; the policy of the log may have been told later, before its next decision.
+    after: the jobs whose ends a job waits for; it joins the queue as long after the last of them as in the log.
+    """
+
+    def __init__(
+        self,
+        policy: str,
+        facts: Facts,
+        passes: list[Pass],
+        away: Away,
+        submits: Mapping[int, int] | None = None,
+        after: Mapping[int, list[int]] | None = None,
+    ) -> None:
+        self.lives, machine = lives(facts["base"], passes)
+        for job, t in (submits or {}).items():
+            if job in self.lives:
+                self.lives[job].steps[0].t = t
+        self.starts: dict[int, list[int]] = {job: [] for job in self.lives}
+        self.waits: dict[int, int] = {}  # when each joined the queue first
+        self._ends: dict[int, int] = {}
+        self._follows = {job: on for job, on in (after or {}).items() if all(self._ended(one) for one in on)}
+        self._followers: dict[int, list[int]] = {}
+        for job, on in self._follows.items():
+            for one in on:
+                self._followers.setdefault(one, []).append(job)
+        self._planner, self._now = Planner(policy, facts), 0
+        self._away = away
+        self._due: list[tuple[int, int, int, int]] = []  # instant, place, job (0: the machine), step
+        self._machine = machine
+        self._at = dict.fromkeys(self.lives, 0)  # the next step of each job
+        self._late = dict.fromkeys(self.lives, 0)  # how much later than in the log its last run began
+        self._run: dict[int, int | None] = {}  # the step of the log at which the run of each began; None: it has none
+        self._when: dict[int, int] = {}  # when the next step of each happens
+        for number, step in enumerate(machine):
+            heapq.heappush(self._due, (step.t, step.place, 0, number))
+        for job in self.lives:
+            self._go_on(job)
+
+    def live(self, until: int | None = None) -> None:
+        """Live it, to an instant or to the end of all jobs."""
+        wake: int | None = None
+        last = -1
+        while self._is_due() or (wake is not None and self._planner.state.queue.waiting > 0):
+            t = min([*(self._due[0][:1] if self._due else ()), *(() if wake is None else (wake,))])
+            now = max(next((end for begin, end in self._away if begin <= t < end), t), last + 1)
+            if until is not None and now > until:
+                return
+            wake, last = self._decide(now), now
+
+    def _is_due(self) -> bool:
+        """Whether something is to happen; what will not, since a run was preempted, is dropped."""
+        while self._due and self._is_void(*self._due[0]):
+            heapq.heappop(self._due)
+        return bool(self._due)
+
+    def _is_void(self, t: int, place: int, job: int, number: int) -> bool:
+        return job > 0 and (number != self._at[job] or t != self._when.get(job))
+
+    def _ended(self, job: int) -> int:
+        """When a job was over in the log; 0 where it was not."""
+        ends = self.lives[job].ends if job in self.lives else []
+        return ends[-1] if ends else 0
+
+    def _next(self, job: int) -> Step | None:
+        steps, at = self.lives[job].steps, self._at[job]
+        return steps[at] if at < len(steps) else None
+
+    def _go_on(self, job: int) -> None:
+        """What is next for a job happens at an instant, or is its start, of which the policy decides."""
+        step = self._next(job)
+        if step is None or step.message is None:
+            return
+        t = step.t + self._late[job]
+        on = self._follows.get(job) if step.message[0] in WAITS else None
+        if on:
+            if not self._ends.keys() >= {*on}:
+                return  # until the last of them ends
+            t = max(max(self._ends[one] for one in on) + max(step.t - max(map(self._ended, on)), 0), self._now)
+            del self._follows[job]
+        self._when[job] = t
+        heapq.heappush(self._due, (t, step.place, job, self._at[job]))
+
+    def _decide(self, now: int) -> int | None:
+        """All that is due by now happens, and the policy decides. Returns when it wants to be asked again."""
+        self._now = now
+        told: list[tuple[int, Message]] = []
+        while self._due and self._due[0][0] <= now:
+            t, place, job, number = heapq.heappop(self._due)
+            if not job:
+                told.append((place, self._machine[number].message or []))
+            elif not self._is_void(t, place, job, number):
+                message = self.lives[job].steps[number].message or []
+                told.append((place, message))
+                self._at[job] += 1
+                self._go_on(job)
+                if message[0] in WAITS:
+                    self.waits.setdefault(job, now)
+                elif message[0] == "gone":
+                    self._ends[job] = now
+                    for other in self._followers.get(job, ()):
+                        if other in self._follows:
+                            self._go_on(other)
+        done = self._planner.decide(now, [message for _, message in sorted(told, key=lambda one: one[0])])
+        for job, _ in done["preempts"]:
+            self._preempt(job, now)
+        for job, _ in done["starts"]:
+            self._start(job, now)
+        wake: int | None = done["wake"]
+        return wake
+
+    def _start(self, job: int, now: int) -> None:
+        self.starts[job].append(now)
+        life, at = self.lives[job], self._at[job]
+        start = life.start_from(at)
+        if start is not None:  # what was done to it in the log before it started there is not done
+            self._when.pop(job, None)
+            self._run[job] = start
+            self._at[job], self._late[job] = _end_of(life, start, now)
+        elif at == len(life.steps):  # it never started in the log
+            end = now + life.facts["walltime"]
+            life.steps.append(Step(end, 1 << 62, ["gone", job, "COMPLETED"]))
+            self._run[job], self._late[job] = None, 0
+        else:
+            return  # it was cancelled in the log, and is so here
+        self._go_on(job)
+
+    def _preempt(self, job: int, now: int) -> None:
+        """The policy preempts a job: its next run is the next one of the log, or this one again if it went on there."""
+        if job not in self._run:
+            return
+        life, run = self.lives[job], self._run.pop(job)
+        self._when.pop(job, None)
+        if run is None:
+            life.steps.pop()
+            return
+        cut = life.cut(run)
+        if cut is None:
+            self._at[job] = run
+            return
+        self._at[job], self._late[job] = cut + 1, now - life.steps[cut].t
+        self._go_on(job)
+
+
+def _end_of(life: Life, start: int, now: int) -> tuple[int, int]:
+    """The step that is next where a run begins now, and how much later than in the log that is.
+
+    One that was preempted in the log would have lasted as long as the last one, but no less than it did.
+    """
+    cut, begun = life.cut(start), life.steps[start].t
+    if cut is None:
+        return start + 1, now - begun
+    whole = life.start_from(cut, whole=True)
+    at = (cut if whole is None else whole) + 1
+    late = now - (begun if whole is None else life.steps[whole].t)
+    if at < len(life.steps):
+        late = max(late, now + life.steps[cut].t - begun + 1 - life.steps[at].t)
+    return at, late
