@@ -1,8 +1,10 @@
 """A cluster that is not there: what it says of jobs and nodes follows from what it is told, and from the seed."""
 
+from pathlib import Path
+
 import pytest
 
-from backfill.pools.base import Decision
+from backfill.pools.base import Decision, Given
 from backfill.pools.fake import DAY, DOWN, FakePool
 from backfill.queue.book import Job
 
@@ -23,7 +25,7 @@ class Clock:
 
 def pool_of(clock, runtime=None, **settings):
     spec = {} if runtime is None else {"runtime": runtime}
-    return FakePool(clock, STILL | settings, NODES, lambda job: spec, lambda: None)
+    return FakePool(Given(Path("/"), NODES, clock.now, lambda job: spec, lambda: None), STILL | settings)
 
 
 def job_on(node, clock, number=1, walltime=600, **facts):

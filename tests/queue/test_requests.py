@@ -85,7 +85,9 @@ def requests(draw):
 
 
 class Idle:
-    """A planner and a launcher that do nothing, and a clock that stands still."""
+    """A planner and a pool that do nothing, and a clock that stands still."""
+
+    name = "idle"
 
     def __init__(self):
         self.facts = {}

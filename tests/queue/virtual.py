@@ -20,6 +20,8 @@ class Virtual:
     dies: how many seconds an attempt takes to end when it is preempted. platform: its nodes, in place of one machine.
     """
 
+    name = "virtual"
+
     def __init__(self, folder, policy="easy", dies=0, platform=None, **resources):
         self.t = BEGIN
         self.facts = {}  # of a clock that no later daemon carries on

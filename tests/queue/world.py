@@ -207,6 +207,8 @@ def parts(nodes, need, placement):
 class Launcher:
     """The daemon's hand on the machine; dies with it."""
 
+    name = "machine"
+
     def __init__(self, machine):
         self.machine = machine
 

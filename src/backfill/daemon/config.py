@@ -21,7 +21,7 @@ from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_me
 if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
     from backfill.model.platform import Platform
 
-POLICY, PLATFORM = "conservative", "platform.toml"
+POLICY, PLATFORM, LOCAL = "conservative", "platform.toml", "local"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
 KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool")
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
@@ -51,10 +51,12 @@ class Config:
             "walltime": self._read(told, "default_time", parse_time, WALLTIME),
             "grace": self._read(told, "grace", parse_time, GRACE),
         }
-        self.pool = self._fake(told["pool"]) if told.get("pool", "local") != "local" else {}
+        self.pool, self.fake = str(told.get("pool", LOCAL)), {}
+        if self.pool != LOCAL and ".py" not in self.pool:
+            self.pool, self.fake = "fake", self._fake(self.pool)
         self.platform, self.nodes = self._platform(home, told) if "platform" in told else ("", {})
         cpus, gpus = _cpus(), _gpus()
-        if self.platform and not self.pool:  # a node of which this machine is the whole
+        if self.platform and self.pool == LOCAL:  # a node of which this machine is the whole
             told |= {name: next(iter(self.nodes.values())).get(name, 0) for name in OWN}
         if isinstance(told.get("cpus"), str):  # their numbers
             cpus = self._some_of(cpus, told["cpus"])
@@ -102,7 +104,7 @@ class Config:
     @property
     def capacity(self) -> dict[str, Any]:
         """What jobs may have."""
-        ids = ([], []) if self.pool else (self.cpu_ids, self.gpu_ids)
+        ids = ([], []) if self.pool != LOCAL else (self.cpu_ids, self.gpu_ids)
         found: dict[str, Any] = {"resources": self.resources, "cpu_ids": ids[0], "gpu_ids": ids[1]}
         return found | ({"platform": self.platform, "nodes": self.nodes} if self.platform else {})
 
@@ -117,7 +119,7 @@ class Config:
             raise Unreadable(f"{self.file}: {own[0]} is set, and the platform says it; expected one of the two")
         file = home / str(told["platform"])
         platform = _platform(file)
-        if len(platform.nodes) > 1 and not self.pool:
+        if len(platform.nodes) > 1 and self.pool == LOCAL:
             many = f"{file} has {len(platform.nodes)} nodes, and this machine is one"
             raise Unreadable(f'{self.file}: {many}; expected pool = "fake:1" for jobs that only take their time')
         facts = platform_facts(platform)
@@ -126,7 +128,8 @@ class Config:
     def _fake(self, text: Any) -> dict[str, float]:
         """The settings of a fake pool: fake:SPEED, or fake:NAME=VALUE,..."""
         kind, _, rest = str(text).partition(":")
-        expected = f"expected local, fake:SPEED, or fake: with {', '.join(FAKE)} as NAME=VALUE,..."
+        names = ", ".join(FAKE)
+        expected = f"expected local, fake:SPEED, fake: with {names} as NAME=VALUE,..., or FILE.py:NAME"
         found = dict(FAKE)
         for part in rest.split(",") if rest else ():
             name, _, value = part.partition("=") if "=" in part else ("speed", "=", part)

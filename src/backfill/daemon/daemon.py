@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from backfill.daemon.backups import finish_restore, keep_backups
 from backfill.daemon.clock import QueueClock
-from backfill.daemon.config import Config, kept, program
+from backfill.daemon.config import LOCAL, Config, kept, program
 from backfill.daemon.connection import ASKING, Answer, Connection, places
 from backfill.daemon.door import Door
 from backfill.daemon.foreseen import Foreseen
@@ -27,7 +27,7 @@ from backfill.daemon.link import PlannerLink
 from backfill.daemon.neighbours import announce
 from backfill.daemon.notices import Notices
 from backfill.daemon.shown import brief, on_calendar, queue_rows, row, story
-from backfill.pools.base import Pool
+from backfill.pools.base import Given, Pool
 from backfill.pools.local import attempts
 from backfill.pools.local.pool import LocalPool, files
 from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number, over_line, recover
@@ -188,15 +188,21 @@ class Daemon:
     def _pool(self) -> tuple[Pool, Clock]:
         """Who starts jobs here, and by which clock."""
         last, earlier, config = self.store.last_t(), self.store.clock(), self.config
-        if config.pool:
+        if config.fake:
             from backfill.pools.fake import FakePool, VirtualClock  # which few queues need
 
-            clock = VirtualClock(last, config.pool["speed"])
-            return FakePool(clock, config.pool, config.stated, self._spec_of, self._has_news), clock
+            virtual = VirtualClock(last, config.fake["speed"])
+            return FakePool(self._given(virtual), config.fake), virtual
+        clock = QueueClock(last, earlier)
+        if config.pool != LOCAL:
+            from backfill.pools.own import load_pool
+
+            return load_pool(self.folder, config.pool)(self._given(clock)), clock
         fault = {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
-        return LocalPool(self.folder, self._has_news, config.pinned, fault, self._witness_anew), QueueClock(
-            last, earlier
-        )
+        return LocalPool(self.folder, self._has_news, config.pinned, fault, self._witness_anew), clock
+
+    def _given(self, clock: Clock) -> Given:
+        return Given(self.folder, self.config.stated, clock.now, self._spec_of, self._has_news)
 
     def _spec_of(self, job: Job) -> Facts:
         return self.store.spec(job.spec)

@@ -6,8 +6,9 @@ pool has nothing to remember for the queue, and a daemon that is killed at any p
 snapshot.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from backfill.queue.book import Facts, Job
@@ -77,6 +78,18 @@ class Seen:
     attempts: Sequence[Sighting] = ()
     nodes: Sequence[NodeSeen] = ()
     foreign: Sequence[Foreign] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a pool may use of its queue: its folder; what each node has, see nodes.Nodes; what its clock says, in
+    microseconds; the spec of a job; and whom to call when there is something to read, from the thread of the daemon."""
+
+    home: Path
+    nodes: Mapping[str, Amounts]
+    now: Callable[[], int]
+    spec_of: Callable[[Job], Facts]
+    news: Callable[[], None]
 
 
 class Pool(Protocol):

@@ -6,12 +6,12 @@ comes back finds the same cluster.
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
-from backfill.pools.base import Decision, Foreign, NodeSeen, Seen, Sighting, Verdict
-from backfill.queue.book import Facts, Job
-from backfill.queue.nodes import Amounts, Nodes
+from backfill.pools.base import Decision, Foreign, Given, NodeSeen, Seen, Sighting, Verdict
+from backfill.queue.book import Job
+from backfill.queue.nodes import Nodes
 
 SECOND = 1_000_000
 DAY, FAR = 86_400 * SECOND, 2**62
@@ -35,8 +35,8 @@ class VirtualClock:
 
     @property
     def facts(self) -> dict[str, object]:
-        """Nothing but whose clock it is: the last instant of the log is enough."""
-        return {"pool": "fake"}
+        """Nothing: the last instant of the log is enough."""
+        return {}
 
     def now(self) -> int:
         """Now, in microseconds."""
@@ -63,27 +63,14 @@ class FakePool:
     name = "fake"
     does: frozenset[str] = frozenset()
 
-    def __init__(
-        self,
-        clock: VirtualClock,
-        settings: Mapping[str, float],
-        stated: Mapping[str, Amounts],
-        spec_of: Callable[[Job], Facts],
-        news: Callable[[], None],
-    ) -> None:
-        """settings: those of config.FAKE. stated: see Nodes. news: is called when there is something to read."""
-        self._clock, self._settings, self._nodes, self._spec_of, self._news = (
-            clock,
-            settings,
-            Nodes(stated),
-            spec_of,
-            news,
-        )
+    def __init__(self, given: Given, settings: Mapping[str, float]) -> None:
+        """settings: those of config.FAKE."""
+        self._given, self._settings, self._nodes = given, settings, Nodes(given.nodes)
         self._runs: dict[Key, Job] = {}
         self._held: dict[Key, list[tuple[str, str, int]]] = {}
         self._ends: list[tuple[int, Key]] = []  # a heap; some are over already
         self._seen: list[Sighting] = []
-        now = clock.now()
+        now = given.now()
         self._changes = [(self._state_of(name, now)[1], name) for name in self._nodes.names]  # a heap
         self._down = {name for name in self._nodes.names if self._state_of(name, now)[0]}
         heapify(self._changes)
@@ -92,7 +79,7 @@ class FakePool:
 
     def read(self, jobs: Iterable[Job]) -> Seen:
         """See Pool."""
-        now = self._clock.now()
+        now = self._given.now()
         for job in jobs:
             if (job.id, job.attempt) not in self._runs:
                 self._begin(job)
@@ -117,7 +104,7 @@ class FakePool:
     def stop(self, some: Sequence[Job]) -> None:
         """End attempts at once."""
         for job in some:
-            ended = {"status": 15, "cause": job.cause, "at": self._clock.now()}
+            ended = {"status": 15, "cause": job.cause, "at": self._given.now()}
             self._end((job.id, job.attempt), Verdict("ended", ended))
 
     def signal(self, job: Job, number: int) -> None:
@@ -148,17 +135,17 @@ class FakePool:
         self._nodes.take(self._held[key])
         heappush(self._ends, ((job.start or 0) + min(self._runtime(job), job.walltime), key))
         self._seen.append(Sighting(*key, Verdict("alive", {"pool": self.name})))
-        self._news()
+        self._given.news()
 
     def _end(self, key: Key, verdict: Verdict) -> None:
         if self._runs.pop(key, None) is not None:
             self._nodes.take(self._held.pop(key), -1)
         self._seen.append(Sighting(*key, verdict))
-        self._news()
+        self._given.news()
 
     def _runtime(self, job: Job) -> int:
         """For how long a job runs if it is not killed."""
-        given = self._spec_of(job).get("runtime")
+        given = self._given.spec_of(job).get("runtime")
         share = random.Random(f"{self._settings['seed']:g} {job.id}").uniform(SHORTEST, 1)
         return int(job.walltime * share if given is None else given)
 

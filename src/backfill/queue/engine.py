@@ -148,7 +148,13 @@ class Engine:
     def open(self, capacity: Facts, policy: str, program: str) -> None:
         """Begin to work: what the machine has, the policy of the configuration, and what identifies its code."""
         self._opened = (capacity, policy, program)
-        facts = {"trouble": "daemon-down", **self.clock.facts, "skew": self._skew(), "last_job": self.book.last_job}
+        facts = {
+            "pool": self.pool.name,
+            "trouble": "daemon-down",
+            **self.clock.facts,
+            "skew": self._skew(),
+            "last_job": self.book.last_job,
+        }
         self._happen(Event("up", 0, facts))
         book = self.book
         if self._differs(capacity):
