@@ -23,8 +23,11 @@ planner    the policy, fed by the events
 rewind     a planner that is set back, to look into many futures
 forecast   run times that may be, and the future with them
 asked      what a question is asked of: a copy of the planner, and the open jobs
+kinds      the nodes of a platform by kind
+situation  the nodes that a job may use, what it lacks there, and who holds that
 explain    why a job waits, and what would help
-whatif     estimates, slots, a job that is not there yet, another policy
+slots      what fits now, and for how long
+whatif     estimates, a job that is not there yet, another policy
 questions  a copy of the planner answers
 planning   the process of a planner
 estimates  what people were told, and whether it came so

@@ -303,8 +303,12 @@ def live_on(
         end_time=_padded(due[order], rooms),
         end_run=_padded(order, rooms),
         ends=len(order),
-        book=state.free.nodes.copy(),
-        book_licences=state.free.licences.copy(),
+        # The book is held against starts alone: an end must not find less than nothing where a node was shut.
+        book=np.maximum(state.free.nodes, 0),
+        book_licences=np.maximum(state.free.licences, 0),
+        # Walltimes and known run times are those of the nodes on which jobs ran, whatever their speed.
+        speed=np.ones(len(platform.nodes)),
+        coallocation=np.ones(1),
     )
     with suppress(Misused):  # it is told below
         if policy.compiled:

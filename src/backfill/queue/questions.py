@@ -16,8 +16,9 @@ from backfill.queue.asked import Queue
 from backfill.queue.book import Facts
 from backfill.queue.explain import explain
 from backfill.queue.planner import Planner
+from backfill.queue.slots import slots
 from backfill.queue.watchdog import WATCHDOG
-from backfill.queue.whatif import estimates, slots, switch, test
+from backfill.queue.whatif import estimates, switch, test
 
 CPU_MOST_S, MOST_S = 120.0, 300.0  # for an answer: the policy of a user may loop or sleep for ever
 TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # for the trial of another policy
@@ -34,7 +35,7 @@ def eta(queue: Queue, asked: Facts) -> Facts:
 
 ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
     "eta": eta,
-    "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"]),
+    "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"], asked.get("user", "")),
     "test": lambda queue, asked: test(queue, asked["tasks"]),
     "switch": switch,
     "explain": lambda queue, asked: explain(queue, asked["id"], asked["reason"]),
@@ -88,7 +89,7 @@ def answer(planner: Planner | None, asked: Facts) -> Facts:
     assert planner is not None
     begun = time.process_time()
     try:
-        told = ANSWERS[asked["what"]](Queue(planner, asked), asked)
+        told = ANSWERS[asked["what"]](Queue.read(planner, asked), asked)
     except BackfillError as error:
         return {"error": {"code": "question", "message": str(error), "field": ""}}
     told["cpu_s"] = round(time.process_time() - begun, 3)

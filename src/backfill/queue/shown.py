@@ -21,7 +21,7 @@ BY_HAND = ("JobHeldUser", "LaunchFailed")  # reasons that a user has to do somet
 # what is an instant in the answers to questions; all else that ends with _s is a span
 INSTANTS = {
     *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
-    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s"),
+    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s"),
 }
 SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
