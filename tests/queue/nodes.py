@@ -61,10 +61,23 @@ class Nodes:
         for number, by, *_ in done["preempts"]:
             assert by != number
             self.jobs[number].state, self.jobs[number].start = PENDING, None
-        for number, why, *nodes in done["starts"]:
+        for number, why, nodes in done["starts"]:
             job = self.jobs[number]
             job.state, job.start, job.why, job.waits = RUNS, self.now, why, False
-            self.nodes = nodes
+            job.nodes = nodes
+        return done
+
+    def drain(self):
+        """Let it live until nothing more starts. Returns the start of each job that waited."""
+        starts, wake = {}, None
+        while True:
+            ends = [job.start + self.runtime[job.id] for job in self.jobs.values() if job.state == RUNS]
+            if not self.waiting() or (not ends and wake is None):
+                return starts
+            self.now = min([*ends, *([] if wake is None or wake <= self.now else [wake])])
+            waiting = self.waiting()
+            wake = self.decide(self.ends())["wake"]
+            starts |= {job.id: job.start for job in waiting if job.state == RUNS}
 
     def again(self):
         """Another planner that has lived through the same."""

@@ -109,9 +109,10 @@ class Queue:
         return self.planner.policy.binds and self.planner.policy.keeps
 
     def reserved(self, number: int) -> int | None:
-        """The start that the policy has in mind for a job."""
+        """The start that the policy has in mind for a job; none that has passed, as policies that reserve anew in each
+        pass leave behind."""
         t = int(self.planner.state.promises.reserved[self.planner.rows[number]])
-        return None if t == NO_TIME else t
+        return None if t == NO_TIME or (t < self.now and not self.planner.policy.keeps) else t
 
     def try_out(self, messages: list[Any]) -> tuple[set[int], Ints]:
         """Who starts at once if this happened now, and when each row starts then if jobs run until their walltimes."""

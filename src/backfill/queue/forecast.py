@@ -24,8 +24,9 @@ from backfill.core.world import close_instant, open_instant
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs, Ragged
 from backfill.queue.book import Job, each_job
-from backfill.queue.planner import Planner
+from backfill.queue.planner import Planner, table
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
+from backfill.worlds.adapt import as_run
 from backfill.worlds.virtual import new_world
 
 ENOUGH = 5  # ended jobs, so that they stand for others
@@ -127,17 +128,22 @@ class Arrivals:
 
     @classmethod
     def of(cls, jobs: Sequence[Job], now: int, planner: Planner) -> "Arrivals | None":
-        """From jobs in the order of their submits; None where they are too few to say how jobs come."""
+        """From jobs in the order of their submits; None where they are too few to say how jobs come. Those that the
+        platform would not take any more do not come again."""
         begin = max(now - FORTNIGHT, jobs[0].submit if jobs else now)
         if now - begin > 2 * DAY:
             begin = now - (now - begin) // DAY * DAY  # whole days: what came at night comes at night
         some = [job for job in jobs if job.submit >= begin]
         if len(some) < COMERS or now - begin < LEAST:
             return None
-        ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
         facts = [(job.id, {**job.facts(), "project": "", "deadline": None}) for job in some]
-        those, machine, _ = planner.translated(facts)
-        return cls(now - begin, those.submit - begin, those, machine, np.array(ran))
+        those, machine, _, causes = as_run(table(facts, planner.platform), planner.platform, planner.policy.place)
+        taken = np.flatnonzero(causes == "")
+        if len(taken) < COMERS:
+            return None
+        ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
+        those = those.take(taken)
+        return cls(now - begin, those.submit - begin, those, machine, np.array(ran)[taken])
 
     @property
     def many(self) -> int:
