@@ -8,7 +8,7 @@ import numpy as np
 from backfill.loading import load
 from backfill.model.schedule import REJECTED
 from backfill.queue.asked import Queue
-from backfill.queue.book import Job
+from backfill.queue.book import Event, Job
 from backfill.queue.feed import FACTS
 from backfill.queue.planner import Planner, table
 from backfill.queue.rewind import Present
@@ -28,6 +28,7 @@ class Nodes:
         self.epoch = {"policy": policy, "platform": text, "resources": {}, "base": [], "now": 0}
         self.chance = random.Random(f"{policy} {seed}")
         self.planner, self.jobs, self.passes, self.now = Planner(policy, self.epoch), {}, [], 1_000 * SECOND
+        self.log, self.wake = [], None
         self.platform, self.runtime, self.shut, self.twin = self.planner.platform, {}, shut, None
         some = jobs_for_nodes(seed, count) if some is None else some
         for row in possible(some, self.planner):
@@ -37,7 +38,7 @@ class Nodes:
     def step(self, number, runtime, facts):
         """One more job, and whatever happens meanwhile."""
         job = Job(number, **facts, name="job", state=PENDING, waits=True)
-        self.now += self.chance.choice([1, 1, 10, 40]) * SECOND
+        self.until(self.now + self.chance.choice([1, 1, 10, 40]) * SECOND)
         messages = self.ends()
         if self.chance.random() < self.shut:
             node = self.chance.randrange(len(self.platform.nodes))
@@ -57,7 +58,9 @@ class Nodes:
     def decide(self, messages):
         messages = json.loads(json.dumps(messages))
         self.passes.append((self.now, messages))
+        self.log += [*map(event_of, messages), Event("pass", data={"now": self.now}, t=self.now)]
         done = self.planner.decide(self.now, messages)
+        self.wake = done["wake"]
         for number, by, *_ in done["preempts"]:
             assert by != number
             self.jobs[number].state, self.jobs[number].start = PENDING, None
@@ -65,19 +68,28 @@ class Nodes:
             job = self.jobs[number]
             job.state, job.start, job.why, job.waits = RUNS, self.now, why, False
             job.nodes = nodes
-        return done
+            self.log.append(Event("start", number, {"start": self.now, "why": why, "nodes": nodes}, t=self.now))
 
-    def drain(self):
-        """Let it live until nothing more starts. Returns the start of each job that waited."""
-        starts, wake = {}, None
-        while True:
-            ends = [job.start + self.runtime[job.id] for job in self.jobs.values() if job.state == RUNS]
-            if not self.waiting() or (not ends and wake is None):
-                return starts
-            self.now = min([*ends, *([] if wake is None or wake <= self.now else [wake])])
-            waiting = self.waiting()
-            wake = self.decide(self.ends())["wake"]
+    def drain(self, to_the_end=False):
+        """Let it live until nothing more starts, or ends. Returns the start of each job that waited."""
+        starts = {}
+        while (self.jobs if to_the_end else self.waiting()) and (due := self.due()) is not None:
+            waiting, self.now = self.waiting(), due
+            self.decide(self.ends())
             starts |= {job.id: job.start for job in waiting if job.state == RUNS}
+        return starts
+
+    def due(self):
+        """When something happens next by itself."""
+        ends = [job.start + self.runtime[job.id] for job in self.jobs.values() if job.state == RUNS]
+        return min([*ends, *([self.wake] if self.wake is not None and self.wake > self.now else [])], default=None)
+
+    def until(self, t):
+        """Let it live until shortly before an instant, which is now then."""
+        while (due := self.due()) is not None and due < t:
+            self.now = due
+            self.decide(self.ends())
+        self.now = t
 
     def again(self):
         """Another planner that has lived through the same."""
@@ -103,8 +115,22 @@ class Nodes:
         return [job for job in self.jobs.values() if job.state == PENDING]
 
 
+def event_of(message):
+    """The event of the log of which a planner is told so."""
+    kind, about, *more = message
+    if kind == "submit":
+        return Event("submit", about, {"job": {"id": about, "name": "job", **more[0]}})
+    if kind == "capacity":
+        return Event("node", 0, {"resources": about, "node": more[0]})
+    if kind == "gone":
+        return Event("end", about, {"state": more[0]})
+    return Event({"wait": "wait", "over": "seen"}[kind], about)
+
+
 def possible(jobs, planner):
     """The places of the jobs that the empty cluster can run."""
+    if not jobs:
+        return []
     workload = table([(number, {**FACTS, "submit": t, **facts}) for number, t, _, facts in jobs], planner.platform)
     schedule = simulate(workload, planner.platform, *load("fcfs")).schedule
     return np.flatnonzero(schedule.state != REJECTED).tolist()
