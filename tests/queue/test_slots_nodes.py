@@ -5,8 +5,9 @@ from itertools import product
 import pytest
 
 from backfill.queue.asking import offered
-from backfill.queue.kinds import choices, names_text
+from backfill.queue.kinds import choices
 from backfill.queue.slots import ALWAYS, slots
+from backfill.queue.words import names_text
 from tests.queue.nodes import Nodes, submit
 from tests.queue.test_planner import SECOND
 

@@ -1,19 +1,16 @@
 """The nodes of a platform by kind: those that are equal in all but their names, so that people read of a few kinds
 instead of a thousand nodes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
-from backfill.queue.words import numbers_text
 
 NAMED = 32  # nodes of a kind that a constraint names one by one
-FEW = 4  # names that are written down without shortening
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,16 +72,3 @@ def _constraint(platform: Platform, inside: NDArray[np.bool_], nodes: Ints) -> s
                 terms = fewer if selects(fewer) else terms
             return "&".join(terms)
     return "|".join(platform.nodes[node] for node in nodes) if len(nodes) <= NAMED else None
-
-
-def names_text(names: Iterable[str]) -> str:
-    """`n[1-6], g2`: names of nodes, those that differ by a number at the end together."""
-    texts = []
-    for base, some in groupby(names, lambda name: name.rstrip("0123456789")):
-        numbers = [name[len(base) :] for name in some]
-        plain = [int(number) for number in numbers if number and str(int(number)) == number]
-        if len(numbers) > 1 and len(plain) == len(numbers):
-            texts.append(f"{base}[{numbers_text(plain)}]")
-        else:
-            texts += [base + number for number in (numbers if len(numbers) <= FEW else [*numbers[:FEW], "..."])]
-    return ", ".join(texts)

@@ -8,8 +8,9 @@ import numpy as np
 from backfill.core.promises import NO_TIME
 from backfill.queue.asked import Queue
 from backfill.queue.book import Facts, Job
-from backfill.queue.kinds import Kind, choices, names_text
+from backfill.queue.kinds import Kind, choices
 from backfill.queue.situation import asked
+from backfill.queue.words import names_text
 
 SECOND = 1_000_000
 ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
