@@ -15,19 +15,17 @@ from typing import Any
 import numpy as np
 
 from backfill.core.errors import OK, Misused, raise_misuse
-from backfill.core.loop import advance, count_pass
 from backfill.core.promises import NO_TIME
 from backfill.core.random import FIRST, GOLDEN, SECOND
 from backfill.core.record import SMALL, column, zeros
 from backfill.core.runs import RUNNING
-from backfill.core.world import close_instant, open_instant
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs, Ragged
 from backfill.queue.book import Job, each_job
 from backfill.queue.planner import Planner, table
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
 from backfill.worlds.adapt import as_run
-from backfill.worlds.virtual import new_world
+from backfill.worlds.virtual import new_world, pass_time
 
 ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at
@@ -317,19 +315,12 @@ def live_on(
         coallocation=np.ones(1),
     )
     with suppress(Misused):  # it is told below
-        if policy.compiled:
-            passes, begun = PASSES, time.process_time()
-            while advance(planner.arrange, policy.entry, state, world, passes) == passes and begun < end:
-                if ends_early and (state.runs.last[watched] >= count).all():
-                    break
-                last, begun = begun, time.process_time()
-                passes *= 2 if begun - last < QUICK_S else 1
-        else:
-            while time.process_time() < end and open_instant(state, world):
-                planner.arrange(state)
-                policy.decide(planner.view)
-                close_instant(state, world)
-                count_pass(state)
+        passes, begun = PASSES if policy.compiled else 1, time.process_time()
+        while pass_time(policy, planner.arrange, state, world, passes) == passes and begun < end:
+            if ends_early and (state.runs.last[watched] >= count).all():
+                break
+            last, begun = begun, time.process_time()
+            passes *= 2 if begun - last < QUICK_S else 1
     if state.trace.error[0] != OK:
         raise_misuse(policy.name, state, np.array(planner.ids), platform)
     runs, starts = state.runs, np.full(n, NO_TIME)
