@@ -107,7 +107,7 @@ class Nodes:
         if self.twin is None:
             self.twin = self.again()
             self.present = Present(self.twin)
-        done = self.twin.decide(self.now + SECOND, json.loads(json.dumps(messages)))
+        self.done = done = self.twin.decide(self.now + SECOND, json.loads(json.dumps(messages)))
         self.present.restore()
         return {number: nodes for number, _, *nodes in done["starts"]}
 

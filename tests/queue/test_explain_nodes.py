@@ -142,3 +142,28 @@ def test_an_explanation_is_told_in_full(answers):
         if found["nodes"]["may_use"] < 12:
             assert any(f"it may run on {found['nodes']['may_use']} of 12 nodes" in line for line in lines)
     assert kinds == {"resource", "scattered", "licence", "limit"}
+
+
+def test_without_the_job_behind_which_it_waits_a_job_would_start(answers):
+    some = 0
+    for queue, job, found in answers:
+        if found["behind"] is not None:
+            assert job.id in queue.starts([["gone", found["behind"]["id"], "CANCELLED"]])
+            some += 1
+    assert some
+
+
+def test_a_job_that_went_first_elsewhere_took_nothing_that_this_one_could_have_used(answers):
+    whys = {True: 0, False: 0}
+    for queue, job, found in answers:
+        inside = queue.platform.nodes_of(job.partition or "all")
+        inside &= queue.platform.allows(job.constraint) if job.constraint else True
+        for one in found["went_first"]:
+            if (other := queue.jobs.get(one["id"])) is None or not one["runs"]:
+                continue
+            there = any(inside[queue.platform.nodes.index(node)] for node, *_ in other.nodes)
+            licence = bool(job.need.get("matlab") and other.need.get("matlab")) or job.user == other.user
+            licence |= job.qos == other.qos == "urgent"
+            assert (one["why"] == "elsewhere") == (not there and not licence), (job, other)
+            whys[one["why"] == "elsewhere"] += 1
+    assert min(whys.values()) > 3

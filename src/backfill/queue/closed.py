@@ -150,6 +150,7 @@ class Closed:
             for one in on:
                 self._followers.setdefault(one, []).append(job)
         self._planner, self._now = Planner(policy, facts), 0
+        self._other = policy != facts["policy"]  # which keeps no starts that the policy of the log has promised
         platform = self._planner.platform
         self._speed = dict(zip(platform.nodes, platform.speed.tolist(), strict=True))
         self._away = away
@@ -218,7 +219,7 @@ class Closed:
                 told.append((place, self._machine[number].message or []))
             elif not self._is_void(t, place, job, number):
                 message = self.lives[job].steps[number].message or []
-                told.append((place, message))
+                told.append((place, ["wait", job] if self._other and message[0] == "promised" else message))
                 self._at[job] += 1
                 self._go_on(job)
                 if message[0] in JOINS:
