@@ -51,7 +51,7 @@ ARROWS: dict[str, set[str]] = {
     "papers": {"executors", "api", "spec", "report", *BELOW},
     "client": {"daemon", "answers", "pools", "queue", "system", "model", "compiler", "loading"},
     "daemon": {"answers", "worlds", "pools", "queue", "system", "packaged", "policies", "model"},
-    "answers": {"worlds", "queue", "system", "loading", "core", "model"},
+    "answers": {"worlds", "analysis", "queue", "system", "loading", "core", "model"},
     "pools": {"queue", "system"},
     "queue": {"pools", "system", "model"},
     "system": set(),

@@ -48,7 +48,7 @@ def again(folder, out, policy):
 
     store = opened(folder)
     jobs, _ = ended(store, Filter())
-    found = recorded(store, [job.id for job in jobs])
+    found = recorded(store.events(), [job.id for job in jobs])
     write(found.workload, out / "week.csv")
     (out / "week.toml").write_text(found.platform.to_toml())
     events: Events | None = None

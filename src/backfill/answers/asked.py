@@ -1,13 +1,13 @@
 """What a question is asked of: a copy of the planner, which is set back after each try, and the jobs that are open."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from backfill.answers.estimates import KINDS, kept, widening
+from backfill.answers.estimates import KINDS, Shown, kept, widening
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
@@ -26,30 +26,58 @@ SAMPLES, FEWEST = 64, 8  # futures; so many in any case
 
 
 class Queue:
-    """What a question is asked of: a planner that may be used up, the open jobs, and what is known of others."""
+    """What a question is asked of: a planner that may be used up, the open jobs, and what is known of others.
 
-    def __init__(self, planner: Planner, asked: Facts) -> None:
-        self.planner, self.now, self._begun = planner, asked["now"], time.process_time()
-        store = Store(Path(asked["folder"]) / "store.db", readonly=True)
-        self.jobs = {job.id: job for job in store.jobs("end_us IS NULL")}
-        self.skew = asked["skew"]  # what the calendar is ahead of the queue clock
+    lately: ended jobs, in the order of their submits. shown: estimates of late, and what came. skew: what the calendar
+    is ahead of the queue clock. over: finds a job that is over.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        jobs: Iterable[Job],
+        now: int,
+        lately: Sequence[Job] = (),
+        shown: Sequence[Shown] = (),
+        skew: int = 0,
+        over: Callable[[int], Job | None] = lambda number: None,
+    ) -> None:
+        self.planner, self.now, self.skew, self.over = planner, now, skew, over
+        self._begun = time.process_time()
+        self.times = RunTimes(lately)
+        self.widened, self.held = widening(shown)  # the bounds, as those of late held so often
+        if planner.knows_more:
+            planner.decide(self.next_pass, [])
+        self.jobs = {job.id: job for job in jobs if job.id in planner.rows}
         for job in self.jobs.values():
             self.on_clock(job)
-        lately = store.jobs(limit=LEARNED)
-        self.times = RunTimes(lately)
-        self.widened, self.held = widening(
-            kept(store.latest(EVENTS, KINDS))[0]
-        )  # the bounds, as those of late held so often
-        self.store = store
-        if planner.knows_more:
-            planner.decide(max(self.now, int(planner.state.now) + 1), [])
-        self.jobs = {number: job for number, job in self.jobs.items() if number in planner.rows}
-        self.arrivals = Arrivals.of(lately, self.now, planner)
+        self.arrivals = Arrivals.of(lately, now, planner)
         planner.make_room(
             1 + (0 if self.arrivals is None else MOST)
         )  # for a job that is asked about, and those to come
         self.looked = 0  # futures
         self.take_stock()
+
+    @classmethod
+    def read(cls, planner: Planner, asked: Facts) -> "Queue":
+        """The queue whose folder a question names."""
+        begun = time.process_time()
+        store = Store(Path(asked["folder"]) / "store.db", readonly=True)
+        jobs, lately = store.jobs("end_us IS NULL"), store.jobs(limit=LEARNED)
+        shown, _ = kept(store.latest(EVENTS, KINDS))
+        found = cls(planner, jobs, asked["now"], lately, shown, asked["skew"], store.job)
+        found._begun = begun
+        return found
+
+    @property
+    def next_pass(self) -> int:
+        """When the planner may decide next."""
+        return max(self.now, int(self.planner.state.now) + 1)
+
+    @property
+    def used_s(self) -> float:
+        """The cpu time that the answer has taken so far."""
+        return time.process_time() - self._begun
 
     def on_clock(self, job: Job) -> None:
         """Have the begin time of a job, which is the calendar's, by the queue clock, as all else here."""
@@ -81,15 +109,15 @@ class Queue:
         return self.planner.policy.binds and self.planner.policy.keeps
 
     def reserved(self, number: int) -> int | None:
-        """The start that the policy has in mind for a job."""
+        """The start that the policy has in mind for a job; none that has passed, as policies that reserve anew in each
+        pass leave behind."""
         t = int(self.planner.state.promises.reserved[self.planner.rows[number]])
-        return None if t == NO_TIME else t
+        return None if t == NO_TIME or (t < self.now and not self.planner.policy.keeps) else t
 
     def try_out(self, messages: list[Any]) -> tuple[set[int], Ints]:
         """Who starts at once if this happened now, and when each row starts then if jobs run until their walltimes."""
         planner = self.planner
-        now = max(self.now, int(planner.state.now) + 1)
-        starts = {number for number, *_ in planner.decide(now, messages)["starts"]}
+        starts = {number for number, *_ in planner.decide(self.next_pass, messages)["starts"]}
         walltime = planner.state.jobs.walltime[: planner.jobs].copy()
         later = live_on(planner, walltime, self.links, self.now)
         self.present.restore()
@@ -97,8 +125,7 @@ class Queue:
 
     def starts_now(self, number: int, messages: list[Any]) -> bool:
         """Whether a job starts at once if this happened now."""
-        now = max(self.now, int(self.planner.state.now) + 1)
-        starts = self.planner.decide(now, messages)["starts"]
+        starts = self.planner.decide(self.next_pass, messages)["starts"]
         self.present.restore()
         return any(started == number for started, *_ in starts)
 
@@ -118,7 +145,7 @@ class Queue:
         horizon = max(int(known.max(initial=self.now)) - self.now, 1)
         rows = []
         for done in range(SAMPLES):
-            if done >= FEWEST and time.process_time() - self._begun > budget:
+            if done >= FEWEST and self.used_s > budget:
                 break
             coming = None
             if self.arrivals is not None:

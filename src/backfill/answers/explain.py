@@ -1,18 +1,21 @@
 """Why a pending job does not run: what it lacks and who holds that, who goes first and why, and what would help."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from backfill.analysis.explain.lacks import LICENCE
 from backfill.answers.asked import Queue, seconds
+from backfill.answers.situation import BOUND, Situation, asked, lack_facts
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
 from backfill.queue import feed
 from backfill.queue.book import Facts, Job
-from backfill.queue.states import PENDING
+from backfill.queue.nodes import FLOATING
+from backfill.queue.states import CANCELLED, PENDING
 from backfill.queue.words import WHOLE
 
 SHOWN = 5  # holders, jobs that went first, holders that are thought away
@@ -22,6 +25,7 @@ KNOWN = 10  # ended jobs of the same user and name that say how much time such a
 LITTLE = 0.5  # of its limit: who uses no more in nine of ten cases could ask for less
 SLACK = 1.25  # times what was ever used is enough
 HELPS = 0.1  # a change that brings the start forward by less of the wait is not told
+HELP_S = 20.0  # of cpu time, after which changes are told only if the job would start at once
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 
@@ -38,10 +42,15 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
     if not job.waits:  # the policy does not have it in its queue
         return told
-    lacks = _lacks(queue, job)
+    situation, among = Situation.of(queue, job), not queue.planner.state.machine.pool
+    lacks = lack_facts(situation, among)
+    if among:
+        bound = {name: text for name in BOUND if (text := situation.room.asks.jobs[name][0])}
+        labels = {number: other.label for number, other in queue.jobs.items()}
+        told["nodes"] = situation.told(labels, queue.planner.platform.nodes, bound)
     return told | {
         "lacks": lacks,
-        "holders": _holders(queue, [lack["resource"] for lack in lacks]),
+        "holders": _holders(queue, situation, among),
         "behind": None if lacks else _behind(queue, job),
         "reserved_s": seconds(queue.reserved(number)),
         "binds": queue.binds,
@@ -50,8 +59,8 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
             {"t_s": move.t / 1e6, "start_s": move.start / 1e6, "cause": move.cause, "by": move.by, "ended": move.gone}
             for move in queue.planner.moves.get(number, [])
         ],
-        "went_first": _went_first(queue, job),
-        **_help(queue, job),
+        "went_first": _went_first(queue, job, situation),
+        **_help(queue, job, situation),
     }
 
 
@@ -64,7 +73,7 @@ def _after(queue: Queue, job: Job) -> list[Facts]:
             found.append({"kind": kind.removesuffix(WHOLE), "id": number, "label": str(number), "tasks": len(left),
                           "state": "", "held": any(other.held for other in left)})  # fmt: skip
             continue
-        other = queue.jobs.get(number) or queue.store.job(number)
+        other = queue.jobs.get(number) or queue.over(number)
         label = other.label if other else str(number)
         found.append({"kind": kind, "id": number, "label": label, "tasks": None,
                       "state": other.state if other else "", "held": bool(other and other.held)})  # fmt: skip
@@ -85,33 +94,29 @@ def _after(queue: Queue, job: Job) -> list[Facts]:
     return found
 
 
-def _lacks(queue: Queue, job: Job) -> list[Facts]:
-    """The resources of which it needs more than is free."""
-    state, names = queue.planner.state, queue.planner.platform.resources
-    free, capacity = state.free.nodes[0].tolist(), state.machine.capacity[0].tolist()
-    return [
-        {"resource": name, "needs": job.need[name], "free": left, "capacity": there}
-        for name, left, there in zip(names, free, capacity, strict=True)
-        if job.need.get(name, 0) > left
-    ]
-
-
-def _holders(queue: Queue, resources: list[str]) -> Facts:
-    """Who holds some of these, the most first; until when at the latest, and in half of the cases."""
+def _holders(queue: Queue, situation: Situation, among: bool) -> Facts:
+    """Who holds some of what the job lacks, the most first; until when at the latest, and in half of the cases."""
+    names, nodes = [lack.name for lack in situation.lacks], queue.planner.platform.nodes
     found = []
-    for job in queue.jobs.values():
-        held = {name: job.need[name] for name in resources if job.need.get(name)}
-        if job.start is None or not held:
-            continue
-        used = max((queue.now - job.start) / job.walltime, 0.0)
+    for run in np.flatnonzero(situation.held.any(axis=1)).tolist():
+        job, limit = queue.jobs[situation.ids[run]], int(situation.limit[run])
+        start = int(queue.planner.state.runs.start[situation.runs[run]])
+        used = max((queue.now - start) / job.walltime, 0.0)
         share = float(queue.times.of(job.user, job.name).draw(np.array(0.5), np.array(used)))
-        likely = max(job.start + round(share * job.walltime), queue.now)
-        limit = job.start + job.walltime + job.grace
-        found.append({
-            "id": job.id, "label": job.label, "name": job.name, "user": job.user, "held": held,
+        likely = max(start + round(share * job.walltime), queue.now)
+        amounts = zip(names, situation.held[run].tolist(), strict=True)
+        facts: Facts = {
+            "id": job.id, "label": job.label, "name": job.name, "user": job.user,
+            "held": {name: amount for name, amount in amounts if amount},
             "latest_end_s": limit / 1e6, "likely_s": min(likely, limit) / 1e6,
-        })  # fmt: skip
-    found.sort(key=lambda one: ([-one["held"].get(name, 0) for name in resources], one["latest_end_s"]))
+        }  # fmt: skip
+        if among:
+            facts["nodes"] = [
+                [nodes[situation.node[seat]], int(situation.tasks[seat])]
+                for seat in np.flatnonzero(situation.owner == run)[:SHOWN]
+            ]
+        found.append(facts)
+    found.sort(key=lambda one: ([-one["held"].get(name, 0) for name in names], one["latest_end_s"]))
     return {"count": len(found), "first": found[:SHOWN]}
 
 
@@ -122,13 +127,13 @@ def _behind(queue: Queue, job: Job) -> Facts | None:
     others = [one for one in queue.pending() if one.waits and one.id != job.id]
     others.sort(key=lambda one: (one.id > job.id, int(reserved[rows[one.id]]) if queue.binds else 0, one.id))
     for other in others[:AHEAD]:
-        if queue.starts_now(job.id, [["gone", other.id, "CANCELLED"]]):
+        if queue.starts_now(job.id, [["gone", other.id, CANCELLED]]):
             start = queue.reserved(other.id)
             return {"id": other.id, "label": other.label, "name": other.name, "reserved_s": seconds(start)}
     return None
 
 
-def _went_first(queue: Queue, job: Job) -> list[Facts]:
+def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:
     """Jobs that were submitted later and started earlier, the last ones, and why they could."""
     planner, runs = queue.planner, queue.planner.state.runs
     count, row = int(runs.count), planner.rows[job.id]
@@ -138,8 +143,7 @@ def _went_first(queue: Queue, job: Job) -> list[Facts]:
     for run in since.tolist():
         other, start, limit = planner.ids[int(runs.job[run])], int(runs.start[run]), int(runs.limit[run])
         reserved = [move.start for move in moves if move.t <= start][-1:]
-        need = planner.state.jobs.need[[row, int(runs.job[run])]]
-        if not (need > 0).all(axis=0).any():
+        if not _meet(planner.state, row, run, situation.room.nodes):
             why = "elsewhere"
         elif reserved and limit <= reserved[0]:
             why = "in-time"
@@ -148,6 +152,21 @@ def _went_first(queue: Queue, job: Job) -> list[Facts]:
         found.append({"id": other, "start_s": start / 1e6, "limit_s": limit / 1e6, "why": why,
                       "runs": bool(runs.how[run] == RUNNING)})  # fmt: skip
     return found[::-1]
+
+
+def _meet(state: Any, row: int, run: int, nodes: Any) -> bool:
+    """Whether a run took something that the job of a row could have used: on one of its nodes, or of its licences and
+    limits."""
+    jobs, runs = state.jobs, state.runs
+    first, other = jobs.licence_first, int(runs.job[run])
+    mine, its = (jobs.licence[first[each] : first[each + 1]] for each in (row, other))
+    if np.isin(mine, its).any():
+        return True
+    both = bool(((jobs.need[row] > 0) & (jobs.need[other] > 0)).any())
+    if state.machine.pool or not both:
+        return both
+    seats = runs.held[runs.first[run] : runs.first[run] + runs.many[run], 0]
+    return bool(np.isin(seats, nodes).any())
 
 
 def _by_history(queue: Queue, job: Job, base: int) -> Facts | None:
@@ -181,23 +200,24 @@ def _helps(start: int, base: int, now: int) -> bool:
     return start != NO_TIME and (base == NO_TIME or base - start >= HELPS * (base - now))
 
 
-def _help(queue: Queue, job: Job) -> Facts:
+def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
     """What would let it start at once, or much earlier, each tried with the policy itself."""
     row = queue.planner.rows[job.id]
     _, as_it_is = queue.try_out([])
     base = int(as_it_is[row])
     found: list[Facts] = []
 
-    def told(change: Facts, number: int, messages: list[Any]) -> bool:
+    def told(change: Facts, number: int, messages: list[Any]) -> None:
         """Tell of a change if it helps."""
-        at_once, starts = queue.try_out(messages)
-        start = queue.now if number in at_once else int(starts[queue.planner.rows.get(number, len(starts) - 1)])
-        helps = _helps(start, base, queue.now)
-        if helps:
-            found.append(
-                {**change, "now": number in at_once, "start_s": seconds(start), "earlier_s": seconds(base - start)}
-            )
-        return helps
+        now, start = queue.starts_now(number, messages), queue.now
+        if not now and queue.used_s < HELP_S:
+            _, starts = queue.try_out(messages)
+            start = int(starts[queue.planner.rows.get(number, len(starts) - 1)])
+        elif not now:
+            return
+        if _helps(start, base, queue.now):
+            earlier = None if base == NO_TIME else seconds(base - start)
+            found.append({**change, "now": now, "start_s": seconds(start), "earlier_s": earlier})
 
     minutes = job.walltime // MINUTE
     shorter = _most(1, minutes - 1, lambda n: queue.starts_now(job.id, _walltime(job, n * MINUTE)))
@@ -206,27 +226,70 @@ def _help(queue: Queue, job: Job) -> Facts:
     elif minutes > 1:
         told({"walltime_s": minutes // 2 * 60}, job.id, _walltime(job, minutes // 2 * MINUTE))
     number = max(queue.planner.rows) + 1
-    for name, amount in job.need.items():
-        grain = max(amount // STEPS, 1) if name == "memory" else 1
-        parts = amount // grain
 
-        def starts(n: int, name: str = name, grain: int = grain) -> bool:
-            return queue.starts_now(number, _smaller(job, number, name, n * grain))
+    def other(to: Facts) -> list[Any]:
+        """The job cancelled, and submitted anew as another one; nothing if that could never run."""
+        facts = feed.told({**job.facts(), **to})
+        return [["gone", job.id, CANCELLED], ["submit", number, facts], ["wait", number]]
 
-        less = _most(1, parts - 1, starts)
+    for name, parts, grain, to in _amounts(job):
+
+        def starts(n: int, to: Callable[[int], Facts] = to) -> bool:
+            return queue.starts_now(number, other(to(n)))
+
+        less = _most(1, parts - 1, starts) or (parts // 2 if parts > 1 else 0)
         if less:
-            told({"resource": name, "amount": less * grain}, number, _smaller(job, number, name, less * grain))
-        elif parts > 1:
-            told(
-                {"resource": name, "amount": parts // 2 * grain},
-                number,
-                _smaller(job, number, name, parts // 2 * grain),
-            )
-    lacking = [lack["resource"] for lack in _lacks(queue, job)]
-    for holder in _holders(queue, lacking)["first"][:SHOWN]:
-        told({"cancel": holder["id"], "label": holder["label"]}, job.id, [["gone", holder["id"], "CANCELLED"]])
+            change = {"tasks": less} if name == "tasks" else {"resource": name, "amount": less * grain}
+            told(change, number, other(to(less)))
+    for change, to_ in _elsewhere(queue, job, situation):
+        told(change, number, other(to_))
+    for change, message in _come_back(queue, situation):
+        told(change, job.id, [message])
+    for holder in _holders(queue, situation, False)["first"]:
+        told({"cancel": holder["id"], "label": holder["label"]}, job.id, [["gone", holder["id"], CANCELLED]])
     return {"by_walltimes_s": None if base == NO_TIME else base / 1e6, "would_help": found,
             "by_history": _by_history(queue, job, base)}  # fmt: skip
+
+
+def _amounts(job: Job) -> Iterator[tuple[str, int, int, Callable[[int], Facts]]]:
+    """The amounts of which a job could ask for less: name, number of parts, how much a part is, and the facts of a job
+    with so many of them."""
+    for name, amount in job.need.items():
+        grain = max(amount // STEPS, 1) if name == "memory" else 1
+        yield (
+            name,
+            amount // grain,
+            grain,
+            lambda n, name=name, grain=grain: {"need": {**job.need, name: n * grain}},  # type: ignore[misc]
+        )
+    yield "tasks", job.tasks, 1, lambda n: {"tasks": n}
+
+
+def _elsewhere(queue: Queue, job: Job, situation: Situation) -> Iterator[tuple[Facts, Facts]]:
+    """Other nodes that a job could ask for, and as which facts: in each other partition that takes it, without its
+    constraint or site, with its tasks apart."""
+    platform, own = queue.planner.platform, situation.room.asks.jobs.partition[0]
+    changes: list[Facts] = [{"partition": each.name} for each in platform.partitions if each.name != own]
+    changes += [{name: ""} for name in ("constraint", "site") if getattr(job, name)]
+    changes += [{"spread": "any"}] if job.tasks > 1 and job.spread != "any" else []
+    for change in changes:
+        _, causes = asked(queue.planner, [Job(**{**job.facts(), **change})])
+        if not causes[0]:
+            yield change, change
+
+
+def _come_back(queue: Queue, situation: Situation) -> Iterator[tuple[Facts, Any]]:
+    """What is away and would be of use to the job, and the message that it is there again."""
+    platform, state = queue.planner.platform, queue.planner.state
+    if state.machine.pool:
+        return
+    for node in situation.shut[:SHOWN].tolist():
+        whole = dict(zip(platform.resources, platform.capacity[node].tolist(), strict=True))
+        yield {"node": platform.nodes[node]}, ["capacity", whole, platform.nodes[node]]
+    for lack in situation.lacks:
+        if lack.kind == LICENCE and lack.there[0] < platform.all_licences[lack.name]:
+            copies = platform.all_licences[lack.name]
+            yield {"licence": lack.name, "copies": copies}, ["capacity", {lack.name: copies}, FLOATING]
 
 
 def _most(low: int, high: int, works: Callable[[int], bool]) -> int:
@@ -241,10 +304,3 @@ def _most(low: int, high: int, works: Callable[[int], bool]) -> int:
 
 def _walltime(job: Job, walltime: int) -> list[Any]:
     return [["change", job.id, {"walltime": walltime}]]
-
-
-def _smaller(job: Job, number: int, name: str, amount: int) -> list[Any]:
-    """Cancelled, and submitted anew with less of something."""
-    facts = feed.told(job.facts())
-    facts["need"] = {**job.need, name: amount}
-    return [["gone", job.id, "CANCELLED"], ["submit", number, facts], ["wait", number]]

@@ -1,6 +1,7 @@
 """The jobs of a queue that are over: listed, summed up, and as a workload that `simulate` takes."""
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 from backfill.model.errors import InputError
 from backfill.model.events import Events
 from backfill.model.platform import Platform
-from backfill.model.units import seconds_text
+from backfill.model.units import NEVER, seconds_text
 from backfill.model.workload import Ragged, Workload
-from backfill.queue.book import Facts, Job, each_job, whole
+from backfill.queue.book import Event, Facts, Job, each_job, whole
+from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 
@@ -21,6 +23,8 @@ TASKS_MAX = 1000  # of an array after which jobs are put; behind a larger one th
 AGAIN = "waited more than once: it was held, lost or not launched"
 LONGER = "ran longer before they were preempted than in the end; they are simulated with their last run times"
 ALONE = "ended by themselves when they were preempted; they are simulated as if they had not been"
+FOREIGN = "were started by somebody else; in the simulation its policy starts them"
+OTHER = "came when the platform of the queue was another one; they are simulated on the first one"
 LATER = "waited for a hold, a begin time or another job first; that time is left out"
 
 
@@ -98,7 +102,7 @@ def summed(jobs: Iterable[Job], key: str) -> list[Facts]:
     for name, some in groups.items():
         waits = [wait for job in some if (wait := waited(job)) is not None]
         shares = [share for job in some if (share := used(job)) is not None]
-        held = sum(job.need["cpus"] * ((job.end or 0) - job.start) for job in some if job.start is not None)
+        held = sum(job.tasks * job.need["cpus"] * ((job.end or 0) - job.start) for job in some if job.start is not None)
         states = [job.state for job in some]
         found.append({
             key: name,
@@ -137,6 +141,8 @@ class _Life:
     before: int | None = None  # the start of the run that was preempted last, while it goes on
     longest: int = 0  # that a run was that was preempted
     alone: bool = False  # it ended by itself when it was preempted
+    foreign: bool = False  # somebody else started it
+    nodes: list[list[Any]] = field(default_factory=list)  # of its last run, see nodes.Placement
 
 
 @dataclass
@@ -150,28 +156,29 @@ class Recorded:
     left_out: dict[str, int]  # why -> how many jobs
 
 
-def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
-    """These jobs as a workload, with the instants at which the policy was told of things.
+def recorded(events: Iterable[Event], chosen: Iterable[int]) -> Recorded:
+    """These jobs as a workload, with the instants at which the policy was told of things. events: the log.
 
     A job's submit is the pass at which the policy heard of it, its walltime has the grace behind it, since that is what
-    the policy planned with. So `simulate --overrun extend` starts each when it started, if only submits, ends,
-    dependencies on ends, cancelled or changed jobs and changes of capacity happened. Raises InputError.
+    the policy planned with. So `simulate --overrun extend` starts each when and where it started, if only submits,
+    ends, dependencies on ends, cancelled or changed jobs and changes of capacity happened. Raises InputError.
     """
-    from backfill.worlds.live import machine, table  # which load the core
+    from backfill.worlds.live import platform_of, table  # which load the core
 
-    wanted = set(chosen)
-    lives, capacity, policies = _lives(store, wanted)
+    lives, log = _lives(events, {*chosen})
     some = [lives[number] for number in sorted(lives)]
-    if not some or not capacity:
+    if not some or not log.epochs:
         raise InputError("no job of the history ever came to the policy; nothing can be simulated")
     place = {life.job: row for row, life in enumerate(some)}
     arrays: dict[int, list[int]] = {}
     for life in some:
         arrays.setdefault(life.facts["array"], []).append(life.job)
     begun = min(life.told for life in some)
-    first = [resources for t, resources in capacity if t <= begun][-1:] or [capacity[0][1]]
-    platform = machine(first[0])
-    names = platform.resources
+    epoch = ([facts for t, facts in log.epochs if t <= begun] or [log.epochs[0][1]])[-1]
+    others = [t for t, facts in log.epochs if t > begun and facts.get("platform") != epoch.get("platform")]
+    there = _amounts(epoch, log, begun)
+    platform = platform_of(epoch if epoch.get("platform") else {"resources": there[MACHINE]})
+    speed = dict(zip(platform.nodes, platform.speed.tolist(), strict=True))
     left_out: dict[str, int] = {}
     submit, runtime, after = [], [], []
     steps: list[Facts] = []
@@ -185,40 +192,81 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
         after.append(on)
         walltime = life.facts["walltime"] + life.facts["grace"]
         runtime.append(walltime if life.start is None else (life.end or 0) - life.start)
-        for why, so in ((LONGER, life.start is not None and life.longest >= runtime[-1]), (ALONE, life.alone)):
+        longer = life.start is not None and life.longest >= runtime[-1]
+        other = bool(others) and life.told >= others[0]
+        for why, so in ((LONGER, longer), (ALONE, life.alone), (FOREIGN, life.foreign), (OTHER, other)):
             left_out[why] = left_out.get(why, 0) + so
+        runtime[-1] = _at_speed_1(runtime[-1], life.nodes if life.start is not None else [], speed, platform)
         if life.start is None:
             steps.append({"time": seconds_text(life.end or 0), "event": "cancel", "job": str(life.job)})
         for t, to in life.changes:
             steps += _changes(life, t, to)
-    held = first[0]
-    for t, resources in capacity:
-        if t > begun:
-            for name in names:
-                if resources.get(name, 0) != held.get(name, 0):
-                    value = str(resources.get(name, 0))
-                    steps.append({"time": seconds_text(t), "event": "capacity", "resource": name, "value": value})
-            held = resources
-    facts = [(life.job, {**life.facts, "submit": t, "deadline": None}) for life, t in zip(some, submit, strict=True)]
-    log = table(facts, platform)
-    jobs = log.jobs.replace(
+    steps += _changed(platform, there, log.there, begun, others[0] if others else NEVER)
+    facts = [(life.job, {**life.facts, "submit": t}) for life, t in zip(some, submit, strict=True)]
+    workload = table(facts, platform)
+    jobs = workload.jobs.replace(
         job=np.array([str(life.job) for life in some]),
         runtime=np.array(runtime, np.int64),
         after=Ragged.of(after),
     )
     steps.sort(key=lambda step: float(step["time"]))
     left_out = {why: count for why, count in left_out.items() if count}
-    return Recorded(replace(log.with_jobs(jobs), name="history"), platform, Events.of(steps), policies, left_out)
+    workload = replace(workload.with_jobs(jobs), name="history")
+    return Recorded(workload, platform, Events.of(steps), log.policies, left_out)
 
 
-def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple[int, Facts]], list[str]]:
-    """The lives of these jobs, what there was of each resource from when on, and the policies."""
+@dataclass
+class _Log:
+    """What the log says of the queue. Each entry of a list begins with an instant."""
+
+    epochs: list[tuple[int, Facts]] = field(default_factory=list)
+    there: list[tuple[int, str, Facts]] = field(default_factory=list)  # what a place has from then on, see nodes.py
+    policies: list[str] = field(default_factory=list)
+
+
+def _amounts(epoch: Facts, log: _Log, begun: int) -> dict[str, Facts]:
+    """What each place had by then; a node of which nothing was said has what the platform states."""
+    since = max((t for t, facts in log.epochs if facts is epoch), default=0)
+    found = {MACHINE: epoch["resources"]} if not epoch.get("platform") else {}
+    found |= epoch.get("nodes", {})
+    return found | {place: there for t, place, there in log.there if since <= t <= begun}
+
+
+def _changed(
+    platform: Platform, there: dict[str, Facts], changes: Iterable[tuple[int, str, Facts]], begun: int, until: int
+) -> Iterator[Facts]:
+    """The events by which places have less or more, from what the platform states on."""
+    now = {
+        node: dict(zip(platform.resources, capacity, strict=True))
+        for node, capacity in zip(platform.nodes, platform.capacity.tolist(), strict=True)
+    }
+    now[FLOATING] = dict(zip(platform.licences, platform.copies.tolist(), strict=True))
+    first = [(begun, place, amounts) for place, amounts in there.items()]
+    for t, place, amounts in [*first, *(one for one in changes if begun < one[0] < until)]:
+        for name, before in now.get(place, {}).items():
+            if (amount := amounts.get(name, 0)) != before:
+                where = {} if place == FLOATING or len(platform.nodes) == 1 else {"node": place}
+                yield {"time": seconds_text(t), "event": "capacity", "resource": name, "value": str(amount), **where}
+                now[place][name] = amount
+
+
+def _at_speed_1(length: int, nodes: Iterable[Sequence[Any]], speed: dict[str, float], platform: Platform) -> int:
+    """The run time with which a simulation holds these nodes for so long, but for microseconds on slow nodes."""
+    names = [name for name, *_ in nodes if name in speed]
+    slowest = min((speed[name] for name in names), default=1.0)
+    if len({int(platform.site[platform.nodes.index(name)]) for name in names}) > 1:
+        slowest /= 1 + platform.coallocation_overhead
+    runtime = math.floor(length * slowest)
+    return next((one for one in (runtime, runtime + 1, runtime - 1) if math.ceil(one / slowest) == length), runtime)
+
+
+def _lives(events: Iterable[Event], wanted: set[int]) -> tuple[dict[int, _Life], _Log]:
+    """The lives of these jobs, and what happened to the queue."""
     lives: dict[int, _Life] = {}
-    capacity: list[tuple[int, Facts]] = []
-    policies: list[str] = []
+    log = _Log()
     since: list[Any] = []  # what happened since the last pass, to be dated by the next one
     last = now = 0
-    for event in store.events():
+    for event in events:
         life = lives.get(event.job)
         last = event.t
         if event.kind == "pass":
@@ -226,14 +274,18 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
             for step in since:
                 step(event.data["now"])
             since = []
-        elif event.kind == "submit" and event.job in wanted:
+        elif "job" in event.data and event.kind in ("submit", "began") and event.job in wanted:
             lives[event.job] = life = _Life(whole(event.data["job"]), event.job)
             since.append(_set(life, "told"))
+            if event.kind == "began":
+                since.append(_set(life, "eligible"))
+                _begin(life, event)
         elif event.kind in ("capacity", "node"):
-            resources = event.data["resources"]
-            since.append(lambda t, resources=resources: capacity.append((t, resources)))
+            facts = event.data.get("node", MACHINE), event.data["resources"]
+            since.append(lambda t, facts=facts: log.there.append((t, *facts)))
         elif event.kind == "epoch":
-            policies += [] if event.data["policy"] in policies[-1:] else [event.data["policy"]]
+            since.append(lambda t, facts=event.data: log.epochs.append((t, facts)))
+            log.policies += [] if event.data["policy"] in log.policies[-1:] else [event.data["policy"]]
             for each in lives.values():
                 each.known = each.waits > 0 and each.start is None
         elif life is None:
@@ -245,8 +297,8 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
         elif event.kind == "wait":
             life.waits += 1
             since.append(_set(life, "eligible"))
-        elif event.kind in ("start", "due"):
-            life.start = event.data.get("due", event.data["start"])
+        elif event.kind in ("start", "due", "began"):
+            _begin(life, event)
         elif event.kind == "preempt":  # the run ends at the pass that decided so, as in a simulation
             life.longest = max(life.longest, now - (now if life.start is None else life.start))
             life.before, life.start = life.start, None
@@ -264,7 +316,13 @@ def _lives(store: Store, wanted: set[int]) -> tuple[dict[int, _Life], list[tuple
             since.append(_set(life, "end"))
     for step in since:
         step(last)
-    return {job: life for job, life in lives.items() if life.eligible is not None}, capacity, policies
+    return {job: life for job, life in lives.items() if life.eligible is not None}, log
+
+
+def _begin(life: _Life, event: Event) -> None:
+    """The policy starts a job, or somebody else."""
+    life.start, life.nodes = event.data.get("due", event.data["start"]), event.data.get("nodes", [])
+    life.foreign = event.kind == "began"
 
 
 def _set(life: _Life, name: str) -> Callable[[int], None]:

@@ -13,7 +13,8 @@ from contextlib import suppress
 
 from backfill.answers.asked import Queue
 from backfill.answers.explain import explain
-from backfill.answers.whatif import estimates, slots, switch, test
+from backfill.answers.slots import slots
+from backfill.answers.whatif import estimates, switch, test
 from backfill.model.errors import BackfillError
 from backfill.queue.book import Facts
 from backfill.worlds.live import Planner
@@ -34,7 +35,7 @@ def eta(queue: Queue, asked: Facts) -> Facts:
 
 ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
     "eta": eta,
-    "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"]),
+    "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"], asked.get("user", "")),
     "test": lambda queue, asked: test(queue, asked["tasks"]),
     "switch": switch,
     "explain": lambda queue, asked: explain(queue, asked["id"], asked["reason"]),
@@ -88,7 +89,7 @@ def answer(planner: Planner | None, asked: Facts) -> Facts:
     assert planner is not None
     begun = time.process_time()
     try:
-        told = ANSWERS[asked["what"]](Queue(planner, asked), asked)
+        told = ANSWERS[asked["what"]](Queue.read(planner, asked), asked)
     except BackfillError as error:
         return {"error": {"code": "question", "message": str(error), "field": ""}}
     told["cpu_s"] = round(time.process_time() - begun, 3)

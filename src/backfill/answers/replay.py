@@ -5,20 +5,19 @@ start when the policy says so, run as long as they did, and must start at the ve
 nothing but submits and ends happened, `simulate` must say the same.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from backfill.answers.history import recorded
 from backfill.model.errors import InputError
-from backfill.model.schedule import NO_TIME
-from backfill.model.workload import Workload
 from backfill.queue import feed
 from backfill.queue.book import PREEMPT, Event, Facts, each_job, whole
 from backfill.queue.store import Store, StoreError
-from backfill.worlds.live import Planner, load_policy, platform_of, table
+from backfill.worlds.live import Planner, load_policy, platform_of
 from backfill.worlds.options import Options
-from backfill.worlds.recorded import Away, Closed, Life, lives
+from backfill.worlds.recorded import Away, Closed, lives
 from backfill.worlds.simulated import simulate
 
 SHOWN = 5
@@ -119,6 +118,10 @@ def _check_closed(one: Epoch, number: int, result: Check) -> None:
             result.closed_loop.append(
                 f"epoch {number}, job {job}: started at {starts}, lived again {again.starts[job]}"
             )
+        elif life.nodes != again.nodes[job]:
+            result.closed_loop.append(
+                f"epoch {number}, job {job}: ran on {life.nodes}, lived again on {again.nodes[job]}"
+            )
 
 
 def _cannot_simulate(one: Epoch) -> str:
@@ -127,6 +130,8 @@ def _cannot_simulate(one: Epoch) -> str:
         return "a pass came late"
     if one.facts["base"]:
         return "jobs were open when it began"
+    if one.facts.get("nodes"):
+        return "nodes were out of service when it began"
     preempted: set[int] = set()
     for event in one.events:
         if event.kind in (
@@ -138,6 +143,7 @@ def _cannot_simulate(one: Epoch) -> str:
             "declined",
             "capacity",
             "node",
+            "began",
             "withdrawn",
         ):
             return f"it has a {event.kind}"
@@ -146,8 +152,8 @@ def _cannot_simulate(one: Epoch) -> str:
         if event.kind in (PREEMPT, "preempted"):
             (preempted.add if event.kind == PREEMPT else preempted.discard)(event.job)
     for then in one.passes:
-        for kind, job, *_ in then.messages:
-            if kind in feed.WAITS and ["submit", job] not in [message[:2] for message in then.messages]:
+        for kind, *about in then.messages:
+            if kind in feed.WAITS and ["submit", about[0]] not in [message[:2] for message in then.messages]:
                 return "a job had to wait for something else than the machine"
     found, _ = lives([], one.passes)
     if any(life.steps[-1].message is not None and not life.starts and len(life.steps) > 2 for life in found.values()):
@@ -163,36 +169,28 @@ def _cannot_simulate(one: Epoch) -> str:
     return ""
 
 
-def workload(one: Epoch) -> tuple[Workload, dict[int, Life]]:
-    """The jobs of an epoch that ran and are over, with the run times that they had, the last of several.
-
-    A job is killed at its walltime and its grace; one that was recorded beyond that ran a little longer.
-    """
-    known, _ = lives(one.facts["base"], one.passes)
-    found = {
-        job: life for job, life in known.items() if life.waits and life.starts and len(life.ends) == len(life.starts)
-    }
-    facts = [(job, {**life.facts, "submit": life.waits[0]}) for job, life in found.items()]
-    log = table(facts, platform_of(one.facts))
-    runtime = np.array([life.ends[-1] - life.starts[-1] for life in found.values()], np.int64)
-    return replace(log.with_jobs(log.jobs.replace(runtime=runtime)), name="queue"), found
-
-
 def _check_simulated(one: Epoch, number: int, result: Check) -> None:
-    log, found = workload(one)
-    if not len(log):
+    """Let `simulate` start the jobs that ran and are over."""
+    known, _ = lives([], one.passes)
+    ran = {job: life for job, life in known.items() if life.starts and len(life.ends) == len(life.starts)}
+    if not ran:
         return
-    policy, params = load_policy(one.facts["policy"])
-    platform = platform_of(one.facts)
-    schedule = simulate(log, platform, policy, params, Options(overrun="extend")).schedule
-    for row, (job, life) in enumerate(found.items()):
+    log = recorded([Event("epoch", data=one.facts), *one.events], ran)
+    policy, params = load_policy(one.facts["policy"], log.platform)
+    schedule = simulate(log.workload, log.platform, policy, params, Options(overrun="extend")).schedule
+    runs = schedule.all_runs
+    for row, job in enumerate(log.workload.jobs.job.tolist()):
         result.simulated_jobs += 1
-        if schedule.runs is None:
-            starts = [int(t) for t in schedule.start[row : row + 1] if t != NO_TIME]
-        else:
-            starts = schedule.runs.start[schedule.runs.job == row].tolist()
+        life, mine = ran[int(job)], np.flatnonzero(runs.job == row).tolist()
+        starts = runs.start[mine].tolist()
         if starts != life.starts:
             result.closed_loop.append(f"epoch {number}, job {job}: started at {life.starts}, simulated at {starts}")
+            continue
+        nodes = [
+            [[schedule.nodes[node], tasks] for node, tasks in runs.held[run].reshape(-1, 2).tolist()] for run in mine
+        ]
+        if one.facts.get("platform") and nodes != life.nodes:
+            result.closed_loop.append(f"epoch {number}, job {job}: ran on {life.nodes}, simulated on {nodes}")
 
 
 @dataclass
@@ -208,9 +206,9 @@ def what_if(some: list[Epoch], policy: str) -> WhatIf:
     """Each epoch under another policy, with all that people did: the jobs that waited in it and ran. A wait begins when
     the job may start, and ends with its last start; jobs that wait for ends of others follow these. Spans without a
     daemon are not repeated."""
-    load_policy(policy)
     result = WhatIf()
     for one in some:
+        load_policy(policy, platform_of(one.facts))
         jobs = {event.job: (event.t, whole(event.data["job"])) for event in one.events if event.kind == "submit"}
         submits = {job: t for job, (t, _) in jobs.items()}
         arrays: dict[int, list[int]] = {}

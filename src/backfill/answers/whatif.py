@@ -1,6 +1,5 @@
-"""What would be: what starts at once, when a job that is not submitted yet would, and what another policy would do."""
+"""What would be: when jobs start, when one that is not submitted yet would, and what another policy would do."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from backfill.worlds.live import Planner
 
 SECOND = 1_000_000
 ESTIMATED = 2_000  # pending jobs of which is said when they start
-ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
 GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # up to so many seconds ahead, an estimate is told to so many
 
 
@@ -64,79 +62,6 @@ def estimates(queue: Queue) -> list[Facts]:
     some = sorted(first, key=lambda job: job.id)
     starts = queue.futures(some)
     return [estimate(queue, job, starts[:, rows[job.id]]) for job in some]
-
-
-# ---------------------------------------------------------------------- slots
-
-
-def slots(queue: Queue, need: dict[str, int], grace: int) -> Facts:
-    """The holes of now: for how long a job may have so many cpus if it starts at once, and beside what.
-
-    need: what it is to have besides. Each is tried with the policy itself.
-    """
-    planner, state = queue.planner, queue.planner.state
-    free = dict(zip(planner.platform.resources, state.free.nodes[0].tolist(), strict=True))
-    now = max(queue.now, int(state.now) + 1)
-    ends = _ends(queue, now, grace)
-    number = max(planner.rows, default=0) + 1
-
-    def longest(cpus: int) -> int:
-        """The place in `ends` of the longest that starts; -1 none."""
-
-        def works(place: int) -> bool:
-            facts = {"need": {**need, "cpus": cpus}, "walltime": ends[place], "grace": grace, "priority": 0,
-                     "user": "", "project": "", "deadline": None}  # fmt: skip
-            return queue.starts_now(number, [["submit", number, facts], ["wait", number]])
-
-        if not works(0):
-            return -1
-        low, high = 0, len(ends) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if works(middle) else (low, middle - 1)
-        return low
-
-    found: dict[int, int] = {}  # place in `ends` -> most cpus
-    fits = all(amount <= free.get(name, 0) for name, amount in need.items())
-    if fits and ends and free["cpus"] > 0:
-        for cpus, place in _steps(longest, 1, free["cpus"]):
-            if place >= 0:
-                found[place] = max(found.get(place, 0), cpus)
-    holes = [
-        {"cpus": cpus, "for_s": None if ends[place] == ALWAYS else ends[place] // SECOND,
-         "until": _begins(queue, now + ends[place] + grace)}
-        for place, cpus in sorted(found.items())
-    ]  # fmt: skip
-    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need, "slots": holes}
-    capacity = dict(zip(planner.platform.resources, state.machine.capacity[0].tolist(), strict=True))
-    return told | {"free": {name: max(amount, 0) for name, amount in free.items()}, "capacity": capacity}
-
-
-def _ends(queue: Queue, now: int, grace: int) -> list[int]:
-    """The walltimes at which what is free may change: until a run's limit or a reserved start, and without end."""
-    state, rows = queue.planner.state, queue.planner.rows
-    reserved = state.promises.reserved[[rows[job.id] for job in queue.pending()]].tolist()
-    limits = state.runs.limits[: state.runs.active].tolist()
-    ends = {t - now - grace for t in [*reserved, *limits] if t != NO_TIME and t - now - grace >= SECOND}
-    return [*sorted(ends), ALWAYS]
-
-
-def _steps(value: Any, low: int, high: int) -> Iterable[tuple[int, int]]:
-    """A function that never grows, at the ends of its steps."""
-    known = {low: value(low), high: value(high)}
-    todo = [(low, high)]
-    while todo:
-        first, last = todo.pop()
-        if known[first] != known[last] and last - first > 1:
-            middle = (first + last) // 2
-            known[middle] = value(middle)
-            todo += [(first, middle), (middle, last)]
-    return known.items()
-
-
-def _begins(queue: Queue, t: int) -> str:
-    """The job that has its reserved start then; empty where it is nobody's."""
-    return next((job.label for job in queue.pending() if job.waits and queue.reserved(job.id) == t), "")
 
 
 # ---------------------------------------------------------------------- a job that is not there yet
@@ -191,7 +116,7 @@ def switch(queue: Queue, asked: Facts) -> Facts:
     there = {job.id for job in queue.pending()}
     waiting = [["wait", job.id] for job in queue.pending() if job.waits]
     other.learn(waiting or [["capacity", {}, FLOATING]])  # it decides once in any case
-    after = Queue(other, asked)
+    after = Queue.read(other, asked)
     old = {row["id"]: row for row in estimates(queue)}
     new = {row["id"]: row for row in estimates(after)}
     new |= {job.id: estimate(after, job, None) for job in after.jobs.values() if job.state == STARTING}

@@ -116,7 +116,7 @@ def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> Non
     if suffix.startswith(".swf"):
         raise BadArgument("workload", out, "a name that ends in .csv or .parquet, since SWF has no licences")
     machine = beside(out, suffix)
-    exported = recorded(store, chosen)
+    exported = recorded(store.events(), chosen)
     write(exported.workload, out)
     say.note(f"wrote {out}: {counted(len(exported.workload), 'job')}")
     write_platform(exported.platform, machine)

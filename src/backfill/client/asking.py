@@ -11,6 +11,7 @@ from typing import Any
 from backfill.client.client import FAILED, STARTING, Problem, ids_of, persistent
 from backfill.client.options import parse
 from backfill.client.printing import start_text, table
+from backfill.model.units import counted
 from backfill.queue.words import Unreadable, clock_text, more_text, needs_text, safe, size_text, time_text
 from backfill.system.home import home
 
@@ -141,12 +142,12 @@ def explained(found: Facts) -> Iterator[str]:
     if "lacks" not in found:
         yield from _kept_back(found, name, at)
         return
-    for lack in found["lacks"]:
-        needs, free, there = (_amount(lack["resource"], lack[key]) for key in ("needs", "free", "capacity"))
-        yield f"{name} waits for {lack['resource']}: it needs {needs}, free are {free} of {there}"
+    yield from _lacking(found, name)
+    if found["lacks"]:
+        yield from _nodes(found, at)
     holders = found["holders"]["first"] if found["lacks"] else []
     for place, one in enumerate(holders):
-        held = needs_text({"cpus": 0, **one["held"]}).removeprefix("0 cpus, ")
+        held = _held(found, one["held"])
         front = "  held by " if place == 0 else "          "
         until = f"until {at(one['latest_end_s'])} at the latest, likely {at(one['likely_s'])}"
         yield f"{front}{one['label']} {one['name'][:20]}: {held} {until}"
@@ -159,11 +160,81 @@ def explained(found: Facts) -> Iterator[str]:
         else:
             reserved = f", whose reserved start is {at(behind['reserved_s'])}" if behind["reserved_s"] else ""
             yield f"{name} would fit now, and waits behind job {behind['label']} {behind['name'][:20]}{reserved}"
+        yield from _nodes(found, at)
     yield from _preempted(found)
     yield from _reservation(found, at)
     yield from _overtaken(found, at)
     yield from _would_help(found, at)
     yield from _by_history(found, at)
+
+
+def _lacking(found: Facts, name: str) -> Iterator[str]:
+    """What the job lacks."""
+    nodes = found.get("nodes")
+    apart = False  # it is told how many of its tasks have room
+    for lack in found["lacks"]:
+        resource, kind = lack["resource"], lack.get("kind", "resource")
+        needs, free, there = (_amount(resource, lack[key]) for key in ("needs", "free", "capacity"))
+        if kind == "limit":
+            limit, _, what = resource.partition(": ")
+            yield f"{name} waits for limit {limit} ({what}): it needs {needs}, left are {free} of {there}"
+        elif kind == "licence" or nodes is None:
+            yield f"{name} waits for {resource}: it needs {needs}, free are {free} of {there}"
+        elif nodes["whole"] or (kind == "scattered" and not nodes["alone"]):
+            if not apart:
+                some = counted(nodes["tasks"], "whole node" if nodes["whole"] else "task")
+                few = "has" if nodes["have_room"] == 1 else "have"
+                yield f"{name} waits for room: {nodes['have_room']:,} of its {some} {few} room now"
+            apart = True
+        elif kind == "scattered":
+            most = _amount(resource, lack["on_one"])
+            yield f"{name} waits for {resource} on one node: it needs {needs}, the most that is free on one is {most}"
+        else:
+            where = "on the nodes that it may use"
+            yield f"{name} waits for {resource}: it needs {needs}, free are {free} of {there} {where}"
+
+
+def _nodes(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    """The nodes that the job may use, and which of these are shut or full."""
+    nodes = found.get("nodes")
+    if nodes is None:
+        return
+    if nodes["may_use"] < nodes["of"]:
+        bound = ", ".join(f"{name} {text}" for name, text in nodes["bound"].items())
+        yield f"  it may run on {nodes['may_use']:,} of {nodes['of']:,} nodes" + (f" ({bound})" if bound else "")
+    if nodes["large_enough"] < nodes["may_use"]:
+        what = "it" if nodes["alone"] else "one of its tasks"
+        yield f"  {nodes['large_enough']:,} of these are large enough for {what}"
+    if nodes["have_room"] == nodes["tasks"]:
+        return
+    for kind, told in (("shut", "out of service"), ("open", "room now")):
+        some = nodes[kind]
+        if some["count"]:
+            names = [f"{one[0]} ({one[1]})" if kind == "open" and one[1] > 1 else one if kind == "shut" else one[0]
+                     for one in some["first"]]  # fmt: skip
+            yield f"  {told}: {', '.join(names)}{_others(some)}"
+    for one in nodes["full"]["first"]:
+        jobs = ", ".join(other["label"] for other in one["jobs"][:FIRST])
+        jobs += f" and {len(one['jobs']) - FIRST} more" if len(one["jobs"]) > FIRST else ""
+        until = "" if one["opens_s"] is None else f" until {at(one['opens_s'])} at the latest"
+        yield f"  {one['node']} is full{until}" + (f": {jobs}" if jobs else "")
+    if rest := nodes["full"]["count"] - len(nodes["full"]["first"]):
+        yield f"  and {rest:,} more nodes are full"
+
+
+def _others(some: Facts) -> str:
+    rest = some["count"] - len(some["first"])
+    return f" and {rest:,} more" if rest else ""
+
+
+def _held(found: Facts, held: Facts) -> str:
+    """What a job holds of what another one lacks."""
+    limits = [lack["resource"] for lack in found["lacks"] if lack.get("kind") == "limit"]
+    texts = [f"{amount} of limit {name.partition(': ')[0]}" for name, amount in held.items() if name in limits]
+    others = {name: amount for name, amount in held.items() if name not in limits}
+    if others:
+        texts.insert(0, needs_text({"cpus": 0, **others}).removeprefix("0 cpus, "))
+    return ", ".join(texts)
 
 
 def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
@@ -245,18 +316,35 @@ def _by_history(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
 
 def _would_help(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
     if not found["would_help"]:
-        yield "what would help: less time, fewer cpus and the end of one of these jobs make no difference"
+        others = ", other nodes" if "nodes" in found else ""
+        yield f"what would help: less time, fewer cpus{others} and the end of one of these jobs make no difference"
         return
     yield "what would help"
     for change in found["would_help"]:
         if "walltime_s" in change:
             what = f"edit --time {option_time(change['walltime_s'])} {found['label']}"
-        elif "resource" in change:
-            what = f"submitted again with {_option(change['resource'], change['amount'])}"
-        else:
+        elif "cancel" in change:
             what = f"cancel {change['label']}"
+        elif "node" in change:
+            what = f"node {change['node']} in service again"
+        elif "licence" in change:
+            what = f"all {change['copies']} copies of {change['licence']} for this queue"
+        else:
+            what = f"submitted again {_changed(change)}"
         when = "would start now" if change["now"] else f"would start {at(change['start_s'])} at the limits of all jobs"
         yield f"  {what:<40} {when}"
+
+
+def _changed(change: Facts) -> str:
+    """`with --ntasks 2`, `without --constraint`."""
+    if "resource" in change:
+        return f"with {_option(change['resource'], change['amount'])}"
+    if "tasks" in change:
+        return f"with --ntasks {change['tasks']}"
+    if "spread" in change:
+        return "with tasks on any nodes"
+    name, text = next((name, change[name]) for name in ("partition", "constraint", "site") if name in change)
+    return f"with --{name} {text}" if text else f"without {'its site' if name == 'site' else f'--{name}'}"
 
 
 def slots(words: Sequence[str]) -> int:
@@ -271,19 +359,42 @@ def slots(words: Sequence[str]) -> int:
     if given.get("json"):
         print(json.dumps(found))
         return 0
-    beside = needs_text({"cpus": 0, **need}).removeprefix("0 cpus").removeprefix(", ")
-    for one in sorted(found["slots"], key=lambda one: -one["cpus"]):
-        span = "without end" if one["for_s"] is None else f"for {time_text(one['for_s'] * 10**6)}"
+    span = f" for {time_text(given['walltime'])}" if least else ""
+    for line in offered(found, span):
+        print(safe(line))
+    return 0
+
+
+def offered(found: Facts, span: str = "") -> Iterator[str]:
+    """What fits now, line by line. span: for how long it was asked at least."""
+    beside = needs_text({"cpus": 0, **found["need"]}).removeprefix("0 cpus").removeprefix(", ")
+    among, last = "nodes" in found, ("", "")
+    for one in found["slots"] if among else sorted(found["slots"], key=lambda one: -one["cpus"]):
+        end = "without end" if one["for_s"] is None else f"for {time_text(one['for_s'] * 10**6)}"
         why = f"  (then job {one['until']} starts)" if one["until"] else ""
-        with_them = f", {beside}" if beside else ""
-        print(f"{one['cpus']} cpu{'' if one['cpus'] == 1 else 's'}{with_them} {span}{why}")
+        if not among:
+            with_them = f", {beside}" if beside else ""
+            yield f"{counted(one['cpus'], 'cpu')}{with_them} {end}{why}"
+            continue
+        where = (one["partition"], one["nodes"])
+        if where != last:
+            part = f"partition {one['partition']}: " if one["partition"] else ""
+            asked = f"  --constraint '{one['constraint']}'" if one["constraint"] else ""
+            yield f"{part}{one['nodes']}{asked}"
+        last = where
+        yield f"  {'on one node' if one['on_one'] else 'on any nodes':<13}{counted(one['tasks'], 'task')} {end}{why}"
     if not found["slots"]:
-        span = f" for {time_text(given['walltime'])}" if least else ""
-        print(f"nothing fits now{f' beside {beside}' if beside else ''}{span}; next: backfill submit --test-only")
+        yield f"nothing fits now{f' beside {beside}' if beside else ''}{span}; next: backfill submit --test-only"
     free = [f"{_amount(name, amount)} of {_amount(name, found['capacity'][name])} {name}" for name, amount in
             found["free"].items() if found["capacity"][name]]  # fmt: skip
-    print(f"free: {', '.join(free)}. policy {found['policy']}")
-    return 0
+    if among:
+        yield f"each task has {needs_text(found['per_task'])}"
+        if found["shut"]["count"]:
+            yield f"out of service, or in part: {found['shut']['names']}"
+        if found["untried"]:
+            yield f"not tried for want of time: {'; '.join(found['untried'])}"
+    on_nodes = f", on {found['nodes']:,} nodes" if among else ""
+    yield f"free: {', '.join(free)}{on_nodes}. policy {found['policy']}"
 
 
 def test(request: Facts, given: Facts) -> int:

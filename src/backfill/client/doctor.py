@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from backfill.model.errors import BackfillError
 from backfill.pools.local import attempts, groups
 from backfill.queue.book import Facts, Job
 from backfill.queue.deep import check_deep
+from backfill.queue.nodes import FLOATING
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
 from backfill.queue.words import Unreadable, numbers_text, safe, size_text, time_text
@@ -61,7 +63,7 @@ class Machine:
         with contextlib.suppress(Problem):
             asked = Queue(str(folder), start=False)
             try:
-                self.daemon = {**asked.ask("ping", 5.0), "queue": asked.ask("queue", 5.0, limit=0)}
+                self.daemon = {**asked.ask("ping", 5.0), "queue": asked.ask("queue", 5.0, limit=0, nodes=True)}
             except (OSError, ValueError, Problem) as error:
                 self.silent = str(error) or type(error).__name__
 
@@ -76,6 +78,16 @@ class Machine:
                 opened.close()
         except StoreError:
             return []
+
+    @cached_property
+    def local(self) -> bool:
+        """Whether jobs run on this machine, or would; a cluster of a `fake` pool is nowhere."""
+        if self.daemon is not None:
+            return bool(self.daemon["pool"] == "local")
+        try:
+            return not Config(self.folder).pool
+        except Unreadable:
+            return True
 
     @property
     def policy(self) -> str:
@@ -194,6 +206,9 @@ def settings(machine: Machine) -> Iterator[Finding]:
     except Unreadable as error:
         yield Finding(FAIL, "settings", str(error), "the daemon will not start with that")
         return
+    if config.platform and config.pool:
+        yield from _cluster(config)
+        return
     have = config.resources
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     licences = [f"{count} {name}" for name, count in have.items() if name not in ("cpus", "memory", "gpus")]
@@ -204,6 +219,34 @@ def settings(machine: Machine) -> Iterator[Finding]:
                       "lower cpus in config.toml")  # fmt: skip
     else:
         yield Finding(OK, "settings", told)
+
+
+def _cluster(config: Config) -> Iterator[Finding]:
+    """The platform of a queue whose jobs do not run here."""
+    many = len([place for place in config.nodes if place != FLOATING])
+    amounts: Counter[str] = Counter()
+    for there in config.nodes.values():
+        amounts.update(there)
+    parts = [size_text(amount) + " memory" if name == "memory" else f"{amount} {name}"
+             for name, amount in amounts.items() if amount]  # fmt: skip
+    told = f"{many} nodes with {', '.join(parts)}; policy {Path(config.policy).name}"
+    yield Finding(OK, "settings", told)
+    yield Finding(OK, "pool", "jobs run nowhere: they only take their time (a fake pool)")
+
+
+def nodes(machine: Machine) -> Iterator[Finding]:
+    """The nodes of a cluster, by kind."""
+    for kind in machine.daemon["queue"].get("nodes", []) if machine.daemon is not None else ():
+        where = f" in {', '.join(kind['partitions'])}" if kind["partitions"] else ""
+        told = (
+            f"{kind['names']}{where}: jobs hold {kind['held'].get('cpus', 0)} of {kind['stated'].get('cpus', 0)} cpus"
+        )
+        if not kind["out"]:
+            yield Finding(OK, "nodes", told)
+            continue
+        why = f" ({'; '.join(kind['reasons'])})" if kind["reasons"] else ""
+        told += f"; {kind['out']} of {kind['count']} have less than the platform states: {kind['out_names']}{why}"
+        yield Finding(WARN, "nodes", told, "what runs there goes on; nothing new is started on what is gone")
 
 
 def daemon(machine: Machine) -> Iterator[Finding]:
@@ -438,8 +481,9 @@ def reboot(machine: Machine) -> Iterator[Finding]:
 
 
 CHECKS: Sequence[Callable[[Machine], Iterator[Finding]]] = (
-    versions, folder, store, settings, daemon, watch, compiled, memory, gpus, limits, shared, reboot,
+    versions, folder, store, settings, daemon, nodes, watch, compiled, memory, gpus, limits, shared, reboot,
 )  # fmt: skip
+HERE = (watch, memory, gpus, shared)  # checks of a machine on which jobs run
 
 
 def doctor(words: Sequence[str]) -> int:
@@ -448,7 +492,8 @@ def doctor(words: Sequence[str]) -> int:
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
     machine = Machine(Path(home()))
-    checks = [*CHECKS, *([record] if given.get("deep") else [])]
+    checks = [check for check in CHECKS if machine.local or check not in HERE]
+    checks += [record] if given.get("deep") else []
     found = [finding for check in checks for finding in check(machine)]
     failed = any(finding.verdict == FAIL for finding in found)
     if given.get("json"):

@@ -60,7 +60,7 @@ def top(words: Sequence[str]) -> int:
 
 
 def _asked() -> Facts:
-    return persistent("queue", home(), estimates=True, limit=SHOWN)
+    return persistent("queue", home(), estimates=True, limit=SHOWN, nodes=True)
 
 
 @contextmanager
@@ -98,6 +98,7 @@ def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
     now = round(found["now_s"] * 1e6)
     jobs = found["jobs"]
     bars = [_bar(name, found["held"].get(name, 0), there) for name, there in found["capacity"].items() if there]
+    bars += [safe(line)[:columns] for line in nodes_lines(found.get("nodes", []))]
     room = max(lines - len(bars) - HEAD - FOOT, 1)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     ahead = starts_shown(found)
@@ -126,6 +127,25 @@ def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
         style="bold",
     )
     return Group(*(Text(bar) for bar in bars), Text(""), *([table] if jobs else []), last)
+
+
+def nodes_lines(kinds: Sequence[Facts]) -> list[str]:
+    """The nodes of a cluster, a line for each kind."""
+    names = [f"{kind['names']:.{WIDTH}}" for kind in kinds]
+    wide = max(map(len, names), default=0)
+    lines = []
+    for name, kind in zip(names, kinds, strict=True):
+        parts = [
+            f"{size_text(held) if held and what == 'memory' else held}"
+            f"/{size_text(there) if what == 'memory' else there}{'' if what == 'memory' else f' {what}'}"
+            for what, there in kind["stated"].items()
+            for held in [kind["held"].get(what, 0)]
+        ]
+        where = f"  {', '.join(kind['partitions'])}" if kind["partitions"] else ""
+        out = f"  out of service, or in part: {kind['out_names']}" if kind["out"] else ""
+        out += f" ({'; '.join(kind['reasons'])})" if kind["reasons"] else ""
+        lines.append(f"{name:<{wide}}  {', '.join(parts)}{where}{out}")
+    return lines
 
 
 def _bar(name: str, held: int, there: int) -> str:

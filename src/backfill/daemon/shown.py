@@ -3,16 +3,16 @@
 import os
 from collections import Counter
 from collections.abc import Generator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
 from backfill.pools.local.pool import files
-from backfill.queue.book import PREEMPT, Facts, Job
+from backfill.queue.book import PREEMPT, Book, Facts, Job
 from backfill.queue.engine import Engine
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store, encode
-from backfill.queue.words import WHOLE, folded_labels, numbers_text
+from backfill.queue.words import WHOLE, folded_labels, names_text, numbers_text
 
 PART = 50  # jobs that are looked at in one step
 MOST = 1000  # rows of an answer, if the client does not say
@@ -21,7 +21,7 @@ BY_HAND = ("JobHeldUser", "LaunchFailed")  # reasons that a user has to do somet
 # what is an instant in the answers to questions; all else that ends with _s is a span
 INSTANTS = {
     *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
-    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s"),
+    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s"),
 }
 SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
@@ -129,11 +129,45 @@ def queue_rows(
         "paused": book.paused,
         "capacity": book.capacity,
         "held": {name: amount for name, amount in book.held.items() if amount},
+        **({"nodes": node_rows(book)} if asked.get("nodes") and book.platform else {}),
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),
         "planner": "ready" if engine.ready or engine.changing else "starting",
         "jobs": rows,
     }
+
+
+def node_rows(book: Book) -> list[Facts]:
+    """The nodes of a cluster by kind: what there is of each resource, of how much that is stated, what jobs hold of it,
+    and which nodes have less than is stated, with the reasons that somebody gave."""
+    nodes, rows = book.nodes, []
+    for partitions, names in _kinds(book.platform):
+        sums: list[Counter[str]] = [Counter(), Counter(), Counter()]
+        for total, places in zip(sums, (nodes.stated, nodes.there, nodes.held), strict=True):
+            for name in names:
+                total.update(places.get(name, {}))
+        out = [name for name in names if nodes.there.get(name) != nodes.stated.get(name)]
+        stated, there, held = ({name: amount for name, amount in total.items() if amount} for total in sums)
+        rows.append({
+            "names": names_text(names), "count": len(names), "partitions": partitions, "stated": stated,
+            "capacity": there, "held": held, "out": len(out), "out_names": names_text(out),
+            "reasons": sorted({nodes.reasons[name] for name in out if name in nodes.reasons}),
+        })  # fmt: skip
+    return rows
+
+
+@lru_cache(maxsize=2)
+def _kinds(platform: str) -> list[tuple[list[str], list[str]]]:
+    """The partitions and the names of the nodes of each kind. platform: the text of its file."""
+    from backfill.answers.kinds import kinds
+    from backfill.model.platform_file import parse_platform  # which few queues need, as numpy
+
+    found = parse_platform("the platform of the queue", platform)
+    inside = {each.name: found.nodes_of(each.name) for each in found.partitions}
+    return [
+        ([name for name, mask in inside.items() if mask[nodes[0]]], [found.nodes[node] for node in nodes])
+        for nodes in kinds(found)
+    ]
 
 
 def parts(answer: Facts) -> list[bytes]:

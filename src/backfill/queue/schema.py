@@ -299,6 +299,7 @@ REQUESTS = {
             {
                 "ended": Whole(0, IDS_MAX),
                 "estimates": FLAG,
+                "nodes": FLAG,
                 "states": NAMES,
                 "users": NAMES,
                 "names": NAMES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
@@ -14,6 +14,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 NEAR = 10 * MINUTE  # instants are told to the second
 AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
+FEW = 4  # names of nodes that cannot be written as ranges
 WHOLE = "-array"  # ends the kind of a dependency on all tasks of an array
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZES = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -209,6 +210,19 @@ def numbers_text(numbers: Iterable[int], most: int = 8) -> str:
     found = runs(some)
     parts = [str(first) if first == last else f"{first}-{last}" for first, last in found[:most]]
     return ",".join([*parts, *(["..."] if len(found) > most else [])])
+
+
+def names_text(names: Iterable[str]) -> str:
+    """`n[1-6], g2`: names of nodes, those that differ by a number at the end together."""
+    texts = []
+    for base, some in groupby(names, lambda name: name.rstrip("0123456789")):
+        numbers = [name[len(base) :] for name in some]
+        plain = [int(number) for number in numbers if number and str(int(number)) == number]
+        if len(numbers) > 1 and len(plain) == len(numbers):
+            texts.append(f"{base}[{numbers_text(plain)}]")
+        else:
+            texts += [base + number for number in (numbers if len(numbers) <= FEW else [*numbers[:FEW], "..."])]
+    return ", ".join(texts)
 
 
 def runs(numbers: Iterable[int]) -> list[list[int]]:

@@ -16,17 +16,16 @@ import numpy as np
 
 from backfill.compiler.record import SMALL, column, zeros
 from backfill.core.errors import OK, Misused, raise_misuse
-from backfill.core.loop import advance, count_pass
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.random import FIRST, GOLDEN, SECOND
 from backfill.core.runs import RUNNING
-from backfill.core.world import close_instant, open_instant
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs, Ragged
 from backfill.queue.book import Job, each_job
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
-from backfill.worlds.live import Planner
-from backfill.worlds.virtual import new_world
+from backfill.worlds.adapt import as_run
+from backfill.worlds.live import Planner, table
+from backfill.worlds.virtual import new_world, pass_time
 
 ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at
@@ -127,17 +126,22 @@ class Arrivals:
 
     @classmethod
     def of(cls, jobs: Sequence[Job], now: int, planner: Planner) -> "Arrivals | None":
-        """From jobs in the order of their submits; None where they are too few to say how jobs come."""
+        """From jobs in the order of their submits; None where they are too few to say how jobs come. Those that the
+        platform would not take any more do not come again."""
         begin = max(now - FORTNIGHT, jobs[0].submit if jobs else now)
         if now - begin > 2 * DAY:
             begin = now - (now - begin) // DAY * DAY  # whole days: what came at night comes at night
         some = [job for job in jobs if job.submit >= begin]
         if len(some) < COMERS or now - begin < LEAST:
             return None
-        ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
         facts = [(job.id, {**job.facts(), "project": "", "deadline": None}) for job in some]
-        those, machine, _ = planner.translated(facts)
-        return cls(now - begin, those.submit - begin, those, machine, np.array(ran))
+        those, machine, _, causes = as_run(table(facts, planner.platform), planner.platform, planner.policy.place)
+        taken = np.flatnonzero(causes == "")
+        if len(taken) < COMERS:
+            return None
+        ran = [job.end - job.start if job.end is not None and job.start is not None else 0 for job in some]
+        those = those.take(taken)
+        return cls(now - begin, those.submit - begin, those, machine, np.array(ran)[taken])
 
     @property
     def many(self) -> int:
@@ -303,23 +307,20 @@ def live_on(
         end_time=_padded(due[order], rooms),
         end_run=_padded(order, rooms),
         ends=len(order),
-        book=state.free.nodes.copy(),
-        book_licences=state.free.licences.copy(),
+        # The book is held against starts alone: an end must not find less than nothing where a node was shut.
+        book=np.maximum(state.free.nodes, 0),
+        book_licences=np.maximum(state.free.licences, 0),
+        # Walltimes and known run times are those of the nodes on which jobs ran, whatever their speed.
+        speed=np.ones(len(platform.nodes)),
+        coallocation=np.ones(1),
     )
     with suppress(Misused):  # it is told below
-        if policy.compiled:
-            passes, begun = PASSES, time.process_time()
-            while advance(planner.arrange, policy.entry, state, world, passes) == passes and begun < end:
-                if ends_early and (state.runs.last[watched] >= count).all():
-                    break
-                last, begun = begun, time.process_time()
-                passes *= 2 if begun - last < QUICK_S else 1
-        else:
-            while time.process_time() < end and open_instant(state, world):
-                planner.arrange(state)
-                policy.decide(planner.view)
-                close_instant(state, world)
-                count_pass(state)
+        passes, begun = PASSES if policy.compiled else 1, time.process_time()
+        while pass_time(policy, planner.arrange, state, world, passes) == passes and begun < end:
+            if ends_early and (state.runs.last[watched] >= count).all():
+                break
+            last, begun = begun, time.process_time()
+            passes *= 2 if begun - last < QUICK_S else 1
     if state.trace.error[0] != OK:
         raise_misuse(policy.name, state, np.array(planner.ids), platform)
     runs, starts = state.runs, np.full(n, NO_TIME)

@@ -7,16 +7,17 @@ is asked when it wants to be asked. So the same policy must give the same starts
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from backfill.queue.book import PREEMPT, Facts
 from backfill.queue.feed import FACTS, WAITS, Message, Pass
-from backfill.queue.states import CANCELLED
+from backfill.queue.states import CANCELLED, TIMEOUT
 from backfill.worlds.live import Planner
 
 Away = list[tuple[int, int]]  # spans [from, to) in which nobody decided, in order
+Nodes = list[list[Any]]  # the name of each node of a run and the tasks there; empty on one machine
 
 
 @dataclass
@@ -26,6 +27,12 @@ class Step:
     t: int
     place: int  # among all that happened
     message: Message | None
+    nodes: Nodes = field(default_factory=list)  # of a start
+
+    @property
+    def starts(self) -> bool:
+        """Whether a run begins, which the policy started, or somebody else."""
+        return self.message is None or self.message[0] == "began"
 
 
 @dataclass
@@ -36,18 +43,19 @@ class Life:
     steps: list[Step] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)  # when it joined the queue
     starts: list[int] = field(default_factory=list)
+    nodes: list[Nodes] = field(default_factory=list)  # of each start that is a step
     ends: list[int] = field(default_factory=list)  # when the policy preempted each run, or was told of its end
 
     @property
     def preempted(self) -> bool:
         """Whether the policy preempted it last, and has not started it again."""
-        did = [step.message for step in self.steps if step.message is None or step.message[0] == PREEMPT]
-        return bool(did) and did[-1] is not None
+        did = [step for step in self.steps if step.starts or (step.message or [""])[0] == PREEMPT]
+        return bool(did) and not did[-1].starts
 
     def start_from(self, at: int, whole: bool = False) -> int | None:
         """The step of the next start, from this one on. whole: of a run that was not preempted."""
         for place in range(at, len(self.steps)):
-            if self.steps[place].message is None and not (whole and self.cut(place)):
+            if self.steps[place].starts and not (whole and self.cut(place)):
                 return place
         return None
 
@@ -55,7 +63,7 @@ class Life:
         """The step at which a run was preempted; None where it was not."""
         for place in range(start + 1, len(self.steps)):
             message = self.steps[place].message
-            if message is None or message[0] == "gone":
+            if message is None or message[0] in ("began", "gone"):
                 return None
             if message[0] == PREEMPT:
                 return place
@@ -83,11 +91,15 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
             life.steps.append(step)
             if kind in WAITS:
                 life.waits.append(then.now)
+            elif kind == "began":
+                step.nodes = places(message[4:])
+                life.starts.append(then.now)
+                life.nodes.append(step.nodes)
             elif kind == "gone" and len(life.ends) < len(life.starts):
                 life.ends.append(then.now)
             elif kind == "gone" and message[2] != CANCELLED and life.preempted:  # it had ended before it was told to
                 life.ends[-1] = then.now
-        for job, why, *_ in then.decided:
+        for job, why, *where in then.decided:
             place += 1
             life = found[job]
             if why == PREEMPT:
@@ -95,12 +107,19 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
                 life.ends += [then.now] * (len(life.ends) < len(life.starts))
                 continue
             life.starts.append(then.now)
-            life.steps.append(Step(then.now, place, None))
+            life.nodes.append(places(where))
+            life.steps.append(Step(then.now, place, None, life.nodes[-1]))
     return found, machine
 
 
+def places(placement: Sequence[Any]) -> Nodes:
+    """The nodes and tasks of a decision; see nodes.Placement."""
+    return [[name, tasks] for name, tasks, *_ in (placement[0] if placement else ())]
+
+
 class Closed:
-    """One epoch again. A run that the log does not have lasts as long as it may.
+    """One epoch again. A run that the log does not have lasts as long as it may; one on nodes of another speed as much
+    longer or shorter, but for one that was ended at its walltime.
 
     For another policy, which is asked at other instants:
     submits: when each job was submitted; the policy of the log may have been told later, before its next decision.
@@ -121,6 +140,7 @@ class Closed:
             if job in self.lives:
                 self.lives[job].steps[0].t = t
         self.starts: dict[int, list[int]] = {job: [] for job in self.lives}
+        self.nodes: dict[int, list[Nodes]] = {job: [] for job in self.lives}
         self.waits: dict[int, int] = {}  # when each joined the queue first
         self._ends: dict[int, int] = {}
         self._follows = {job: on for job, on in (after or {}).items() if all(self._ended(one) for one in on)}
@@ -129,6 +149,9 @@ class Closed:
             for one in on:
                 self._followers.setdefault(one, []).append(job)
         self._planner, self._now = Planner(policy, facts), 0
+        self._other = policy != facts["policy"]  # which keeps no starts that the policy of the log has promised
+        platform = self._planner.platform
+        self._speed = dict(zip(platform.nodes, platform.speed.tolist(), strict=True))
         self._away = away
         self._due: list[tuple[int, int, int, int]] = []  # instant, place, job (0: the machine), step
         self._machine = machine
@@ -195,32 +218,38 @@ class Closed:
                 told.append((place, self._machine[number].message or []))
             elif not self._is_void(t, place, job, number):
                 message = self.lives[job].steps[number].message or []
-                told.append((place, message))
+                told.append((place, ["wait", job] if self._other and message[0] == "promised" else message))
                 self._at[job] += 1
                 self._go_on(job)
                 if message[0] in WAITS:
                     self.waits.setdefault(job, now)
+                elif message[0] == "began":
+                    self.starts[job].append(now)
+                    self.nodes[job].append(places(message[4:]))
+                    self._run[job] = number
                 elif message[0] == "gone":
                     self._ends[job] = now
                     for other in self._followers.get(job, ()):
                         if other in self._follows:
                             self._go_on(other)
         done = self._planner.decide(now, [message for _, message in sorted(told, key=lambda one: one[0])])
-        for job, _ in done["preempts"]:
+        for job, *_ in done["preempts"]:
             self._preempt(job, now)
-        for job, _ in done["starts"]:
-            self._start(job, now)
+        for job, _, *where in done["starts"]:
+            self._start(job, now, places(where))
         wake: int | None = done["wake"]
         return wake
 
-    def _start(self, job: int, now: int) -> None:
+    def _start(self, job: int, now: int, nodes: Nodes) -> None:
         self.starts[job].append(now)
+        self.nodes[job].append(nodes)
         life, at = self.lives[job], self._at[job]
         start = life.start_from(at)
         if start is not None:  # what was done to it in the log before it started there is not done
             self._when.pop(job, None)
             self._run[job] = start
             self._at[job], self._late[job] = _end_of(life, start, now)
+            self._late[job] += self._longer(job, now, life.steps[start].nodes, nodes)
         elif at == len(life.steps):  # it never started in the log
             end = now + life.facts["walltime"]
             life.steps.append(Step(end, 1 << 62, ["gone", job, "COMPLETED"]))
@@ -228,6 +257,16 @@ class Closed:
         else:
             return  # it was cancelled in the log, and is so here
         self._go_on(job)
+
+    def _longer(self, job: int, now: int, before: Nodes, nodes: Nodes) -> int:
+        """How much longer the run that begins now lasts than on the nodes that it had before."""
+        step = self._next(job)
+        fast, slow = (min((self._speed.get(name, 1.0) for name, _ in some), default=1.0) for some in (before, nodes))
+        if step is None or fast == slow or (step.message or [""])[-1] == TIMEOUT:
+            return 0
+        length = step.t + self._late[job] - now
+        walltime: int = self.lives[job].facts["walltime"]
+        return min(round(length * fast / slow), max(walltime, length)) - length
 
     def _preempt(self, job: int, now: int) -> None:
         """The policy preempts a job: its next run is the next one of the log, or this one again if it went on there."""

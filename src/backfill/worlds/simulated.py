@@ -16,16 +16,15 @@ import numpy as np
 from backfill.compiler.explain import is_users
 from backfill.compiler.far import address_of
 from backfill.compiler.record import column, zeros
-from backfill.compiler.view import View
 from backfill.core.acts import do_act
 from backfill.core.errors import OK, Misused, raise_misuse, story
-from backfill.core.loop import advance, count_pass, take_in
+from backfill.core.loop import take_in
 from backfill.core.plan.planned import use_plan
 from backfill.core.policy import Policy
 from backfill.core.setup import state_of
 from backfill.core.trace import LOOKS, PASSES
 from backfill.core.verbs import fit_empty
-from backfill.core.world import NOT_YET, close_instant, open_instant
+from backfill.core.world import NOT_YET
 from backfill.model.clock import Clock, exact_text, zone_text
 from backfill.model.errors import PolicyError, UsageError, at
 from backfill.model.events import BoundEvents
@@ -40,7 +39,7 @@ from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
 from backfill.worlds.admission import check_kind, check_processors, reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
-from backfill.worlds.virtual import new_world
+from backfill.worlds.virtual import new_world, pass_time
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
 MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
@@ -87,11 +86,10 @@ def simulate(
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
     jobs, state, clock = begun.jobs, begun.state, workload.calendar
     world, platform = _world_of(begun, options, policy), begun.platform
-    decide = policy.entry if policy.compiled else policy.decide
     run = _run_compiled if policy.compiled else _run_stepping
     start = time.perf_counter()
     try:
-        passes = run(policy, decide, state, world, clock, progress)
+        passes = run(policy, state, world, clock, progress)
     except Misused as error:
         raise_misuse(policy.name, state, jobs.job, platform, *_line_of(policy, error), clock=clock)
         raise
@@ -198,15 +196,13 @@ def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
     return (frames[-1].filename, frames[-1].lineno) if frames else (f"policy {policy.name}", None)
 
 
-def _run_compiled(
-    policy: Policy, decide: Any, state: Any, world: Any, clock: Clock | None, progress: Progress | None
-) -> int:
+def _run_compiled(policy: Policy, state: Any, world: Any, clock: Clock | None, progress: Progress | None) -> int:
     arrange = sorter() if policy.sorted_for_it else take_in
     passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state, clock)
     while True:
         since = time.perf_counter()
         try:
-            done = _interruptible(partial(advance, arrange, decide, state, world, budget), look)
+            done = _interruptible(partial(pass_time, policy, arrange, state, world, budget), look)
         except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
             raise PolicyError(at(*_line_of(policy, error), f"{error}, {_now(state, clock)}")) from error
         passes += done
@@ -246,20 +242,14 @@ def _now(state: Any, clock: Clock | None) -> str:
     return f"at {exact_text(int(state.now), clock)}{zone_text(clock)}"
 
 
-def _run_stepping(
-    policy: Policy, decide: Any, state: Any, world: Any, clock: Clock | None, progress: Progress | None
-) -> int:
+def _run_stepping(policy: Policy, state: Any, world: Any, clock: Clock | None, progress: Progress | None) -> int:
     """Make the transitions one by one, with a plain Python policy between them."""
     arrange = sorter() if policy.sorted_for_it else take_in
-    passes, view = 0, View(state, policy.layout)
+    passes = 0
     with _stopped_when_stuck(policy, state, clock):
-        while open_instant(state, world):
-            arrange(state)
-            decide(view)
-            close_instant(state, world)
-            count_pass(state)
-            passes += 1
-            if progress is not None and passes % 1024 == 0:
+        while done := pass_time(policy, arrange, state, world, FIRST_BUDGET):
+            passes += done
+            if progress is not None:
                 progress(int(state.jobs.count))
     return passes
 

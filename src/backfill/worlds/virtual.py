@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 from backfill.compiler.record import SMALL, column, zeros
+from backfill.compiler.view import View
+from backfill.core.loop import advance, count_pass
 from backfill.core.policy import Policy
-from backfill.core.world import NOT_YET, World
+from backfill.core.world import NOT_YET, World, close_instant, open_instant
 from backfill.model.platform import Platform
 
 
@@ -69,3 +71,19 @@ def new_world(n: int, platform: Platform, policy: Policy, **fields: Any) -> Any:
         "book_licences": platform.copies.copy(),
     }
     return World(**usual | fields)
+
+
+def pass_time(policy: Policy, arrange: Any, state: Any, world: Any, most: int) -> int:
+    """Let time pass, for so many passes of the policy at most. Returns how many there were; fewer mean that nothing
+    will happen any more. arrange: what puts the queue in order before each pass.
+    """
+    if policy.compiled:
+        return int(advance(arrange, policy.entry, state, world, most))
+    passes, view = 0, View(state, policy.layout)
+    while passes < most and open_instant(state, world):
+        arrange(state)
+        policy.decide(view)
+        close_instant(state, world)
+        count_pass(state)
+        passes += 1
+    return passes

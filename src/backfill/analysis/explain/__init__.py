@@ -23,7 +23,7 @@ from backfill.analysis.explain.asks import Asks
 from backfill.analysis.explain.holders import Held, Passed, held, passed
 from backfill.analysis.explain.holding import Rules, instants
 from backfill.analysis.explain.promised import Change, promised
-from backfill.analysis.explain.room import Record, Room
+from backfill.analysis.explain.room import Record, Stretch
 from backfill.analysis.explain.spans import Cause, Span, before, causes_of, spans_of
 from backfill.model import notebook
 from backfill.model.clock import Clock
@@ -127,6 +127,6 @@ def brief(record: Record, row: int, rules: Rules, unit: str | None = None) -> st
     return Explanation(record, row, None, [], spans, found, those, Passed(), [], rules.name, unit).sentence
 
 
-def _rooms(record: Record, row: int, more: Ints | None = None) -> list[Room]:
+def _rooms(record: Record, row: int, more: Ints | None = None) -> list[Stretch]:
     """The rooms of a job, one for each stretch in which it waited."""
-    return [Room.of(record, row, begin, until, more) for begin, until in record.waits_of(row) if begin < until]
+    return [Stretch.of(record, row, begin, until, more) for begin, until in record.waits_of(row) if begin < until]

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backfill.analysis.explain.asks import NODE, SITE
+from backfill.analysis.explain.asks import NODE, SITE, Asks
 from backfill.analysis.explain.holding import in_force, reserved_by
-from backfill.analysis.explain.lacks import LICENCE, LIMIT
-from backfill.analysis.explain.room import Mask, Record, Room
-from backfill.analysis.explain.spans import Cause, Span
+from backfill.analysis.explain.lacks import LICENCE, LIMIT, Lack
+from backfill.analysis.explain.room import Mask, Record, Stretch
+from backfill.analysis.explain.spans import Cause, Short, Span
 from backfill.model.promises import Promises
 from backfill.model.schedule import HEAD, MOVED_UP, NO_TIME, RESERVED
 from backfill.model.workload import Ints
@@ -75,18 +75,31 @@ def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
 
 def _amounts(record: Record, row: int, cause: Cause, run: Ints) -> Ints:
     """The amounts of the missing resources that each of these runs holds, shape (runs, lacks)."""
-    asks = record.asks
     number = np.full(len(record.runs), -1)
     number[run] = np.arange(len(run))
-    seats = np.flatnonzero(asks.nodes(row)[record.node] & (number[record.owner] >= 0))
-    owner, job = number[record.owner[seats]], record.runs.job[run]
-    amounts = np.zeros((len(run), len(cause.lacks)), np.int64)
-    for column, lack in enumerate(cause.lacks):
+    seats = np.flatnonzero(number[record.owner] >= 0)
+    where = number[record.owner[seats]], record.node[seats], record.tasks[seats]
+    return amounts_held(record.asks, row, cause.lacks, record.runs.job[run], *where)
+
+
+def amounts_held(
+    asks: Asks, row: int, lacks: Sequence[Lack | Short], job: Ints, owner: Ints, node: Ints, tasks: Ints
+) -> Ints:
+    """The amounts that runs hold of the resources that the job of a row lacks, shape (runs, lacks); of resources of
+    nodes those on nodes that the job may use.
+
+    job: the row of each run. owner, node, tasks: of each seat, the place of its run among these, the node, and what is
+    there.
+    """
+    amounts = np.zeros((len(job), len(lacks)), np.int64)
+    there = asks.nodes(row)[node]
+    owner, tasks = owner[there], tasks[there]
+    for column, lack in enumerate(lacks):
         if lack.kind in (LICENCE, LIMIT):
             amounts[:, column] = asks.copies_of(asks.platform.licences.index(lack.name))[job]
         else:
             k = asks.platform.resources.index(lack.name)
-            np.add.at(amounts[:, column], owner, record.tasks[seats] * asks.demand[job[owner], k])
+            np.add.at(amounts[:, column], owner, tasks * asks.demand[job[owner], k])
     return amounts
 
 
@@ -127,7 +140,7 @@ class Passed:
     largest: tuple[Passer, ...] = ()  # those that held most of what the job asks for, for longest
 
 
-def passed(rooms: Sequence[Room], promises: Promises | None) -> Passed:
+def passed(rooms: Sequence[Stretch], promises: Promises | None) -> Passed:
     """The jobs that passed one job while it waited."""
     counts, runs, whys, weights = dict.fromkeys(WHY, 0), list[Ints](), list[Ints](), list[Ints]()
     for room in rooms:
@@ -159,7 +172,7 @@ def passed(rooms: Sequence[Room], promises: Promises | None) -> Passed:
     )
 
 
-def _passed(room: Room, promises: Promises | None) -> tuple[Ints, Ints, Ints]:
+def _passed(room: Stretch, promises: Promises | None) -> tuple[Ints, Ints, Ints]:
     """The runs that passed the job, why (index into WHY), and how much time and room of its nodes each had."""
     record, runs = room.record, room.record.runs
     passes = (runs.start >= room.times[0]) & (runs.start < room.until)
@@ -193,7 +206,7 @@ def _passed(room: Room, promises: Promises | None) -> tuple[Ints, Ints, Ints]:
     return run, why, weight * (runs.end[run] - start)
 
 
-def _would_fit(room: Room, start: Ints, owner: Ints, lane: Ints, amount: Ints, copies: Ints) -> Mask:
+def _would_fit(room: Stretch, start: Ints, owner: Ints, lane: Ints, amount: Ints, copies: Ints) -> Mask:
     """Whether the job of the room would have fitted at the start of each run if that run alone had not been there."""
     place = np.searchsorted(room.times, start, side="right") - 1
     free = room.free[room.at(lane, place[owner])]

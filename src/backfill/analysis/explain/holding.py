@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backfill.analysis.explain.room import Mask, Record, Room
+from backfill.analysis.explain.room import Mask, Record, Stretch
 from backfill.analysis.outages import Window
 from backfill.model.promises import Promises
 from backfill.model.schedule import NO_TIME
@@ -31,7 +31,7 @@ class Holding:
     who: Ints  # shape (t,): the job whose reservation or turn it was, or the place of the window; -1 nobody
 
     @classmethod
-    def of(cls, room: Room, fits: Mask, rules: Rules, promises: Promises | None) -> "Holding":
+    def of(cls, room: Stretch, fits: Mask, rules: Rules, promises: Promises | None) -> "Holding":
         """Where the job fits. Without a record of promises nobody's reservation is known."""
         kind, who = np.zeros(len(room.times), np.int64), np.full(len(room.times), -1)
 
@@ -54,12 +54,12 @@ def instants(record: Record, promises: Promises | None) -> Ints | None:
     return None if promises is None else np.unique(np.concatenate([promises.at, begin, until, record.runs.end]))
 
 
-def _walltime(room: Room) -> int:
+def _walltime(room: Stretch) -> int:
     """The run time that the job may have, as its policy sees it; a plan has room for a job of no length, too."""
     return max(int(room.record.seen[room.row]), 1)
 
 
-def _of_pass(room: Room, promises: Promises) -> Ints:
+def _of_pass(room: Stretch, promises: Promises) -> Ints:
     """The job whose reservation of a pass comes first, where that is before the job of the room would end."""
     there = (promises.at >= room.times[0]) & (promises.at < room.until) & (promises.start != NO_TIME)
     there &= (promises.job != room.row) & (promises.start < promises.at + _walltime(room))
@@ -72,7 +72,7 @@ def _of_pass(room: Room, promises: Promises) -> Ints:
     return of_pass
 
 
-def in_force(room: Room, promises: Promises | None, time: Ints) -> Ints:
+def in_force(room: Stretch, promises: Promises | None, time: Ints) -> Ints:
     """The start that the job of the room was promised at each of these times; NO_TIME where it held no promise."""
     if promises is None:
         return np.full(len(time), NO_TIME)
@@ -85,7 +85,7 @@ def in_force(room: Room, promises: Promises | None, time: Ints) -> Ints:
     return latest
 
 
-def reserved_by(room: Room, promises: Promises | None, time: Ints) -> Ints:
+def reserved_by(room: Stretch, promises: Promises | None, time: Ints) -> Ints:
     """The earliest start that a pass at each of these times reserved for another job; NO_TIME where it did not."""
     found = np.full(len(time), NO_TIME)
     if promises is None or promises.kept:
@@ -99,7 +99,7 @@ def reserved_by(room: Room, promises: Promises | None, time: Ints) -> Ints:
     return found
 
 
-def _waits_on(room: Room, job: Ints, time: Ints) -> Mask:
+def _waits_on(room: Stretch, job: Ints, time: Ints) -> Mask:
     """Whether each job still waits after the starts of an instant."""
     starts = np.unique(room.record.runs.start)
     wide = len(starts) + 1
@@ -111,7 +111,7 @@ def _waits_on(room: Room, job: Ints, time: Ints) -> Mask:
     return waiting
 
 
-def _first_in_queue(room: Room) -> Ints:
+def _first_in_queue(room: Stretch) -> Ints:
     """The first waiting job of those that were submitted before the one of the room and that no limit holds back."""
     job, begin, until = room.record.waits
     rank, limits = room.record.rank, _Limits(room)
@@ -129,7 +129,7 @@ def _first_in_queue(room: Room) -> Ints:
 class _Limits:
     """The amounts that limits leave at the times of a room."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Stretch) -> None:
         self.room, self.left = room, dict[int, Ints]()
 
     def allow(self, job: int) -> Mask:
@@ -143,7 +143,7 @@ class _Limits:
         return found
 
 
-def _kept(room: Room, fits: Mask, promises: Promises) -> Ints:
+def _kept(room: Stretch, fits: Mask, promises: Promises) -> Ints:
     """The job whose reservation the job of the room would run into, of all that hold one at each time."""
     record, rows = room.record, np.full(len(room.times), -1)
     begin, until = int(room.times[0]), room.until
@@ -169,7 +169,7 @@ def _kept(room: Room, fits: Mask, promises: Promises) -> Ints:
     return rows
 
 
-def _spells(room: Room, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
+def _spells(room: Stretch, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
     """(job, promised start, from, to) of each promise: to the next of the job, or to its start."""
     order = np.lexsort((np.arange(len(promises)), promises.job))
     job, at, start = promises.job[order], promises.at[order], promises.start[order]
@@ -184,7 +184,7 @@ def _spells(room: Room, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
     return job[some], start[some], at[some], to[some]
 
 
-def _may_meet(room: Room, jobs: Ints) -> Mask:
+def _may_meet(room: Stretch, jobs: Ints) -> Mask:
     """Whether each of these jobs could take something that the job of the room asks for."""
     asks = room.record.asks
     each, place = np.unique(jobs, return_inverse=True)
@@ -201,7 +201,7 @@ def _may_meet(room: Room, jobs: Ints) -> Mask:
     return found
 
 
-def _collision(room: Room, now: int, place: int, runs: Ints, jobs: Ints, starts: Ints) -> int:
+def _collision(room: Stretch, now: int, place: int, runs: Ints, jobs: Ints, starts: Ints) -> int:
     """The reservation on a pool that the job of the room, started now, would run into first; -1 none."""
     record, k = room.record, room.resources
     need = [record.asks.need(those)[:, k] for those in (record.runs.job[runs], jobs)]
@@ -232,7 +232,7 @@ class _Sweep:
         return self.there
 
 
-def _windows(room: Room, fits: Mask) -> Ints:
+def _windows(room: Stretch, fits: Mask) -> Ints:
     """The first window that is known and in which the job, started now, would lack what the window takes."""
     record, places, span = room.record, np.full(len(room.times), -1), _walltime(room)
     assert record.outages is not None
@@ -248,7 +248,7 @@ def _windows(room: Room, fits: Mask) -> Ints:
     return places
 
 
-def _fits_until(room: Room, place: int, now: int, windows: Sequence[Window], then: int) -> bool:
+def _fits_until(room: Stretch, place: int, now: int, windows: Sequence[Window], then: int) -> bool:
     """Whether the job has a place that is free now, and then too, beside what runs and the windows that are known."""
     record, asks = room.record, room.record.asks
     assert record.replay is not None

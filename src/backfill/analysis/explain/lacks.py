@@ -39,7 +39,7 @@ def licences(room: Room) -> Iterator[Lack]:
 
 
 def _counted(room: Room, kind: str, limit: bool) -> Iterator[Lack]:
-    asks = room.record.asks
+    asks = room.asks
     for place, (licence, copies) in enumerate(zip(room.licences.tolist(), room.copies.tolist(), strict=True)):
         if asks.is_limit(licence) == limit:
             free, there = room.copies_free[:, place], room.copies_there[:, place]
@@ -63,7 +63,7 @@ def scattered(room: Room) -> Iterator[Lack]:
 
 
 def _resources(room: Room, kind: str) -> Iterator[Lack]:
-    names = room.record.asks.platform.resources
+    names = room.asks.platform.resources
     free, there = room.free_total, room.total(room.there)
     for k, (resource, need) in enumerate(zip(room.resources.tolist(), room.need.tolist(), strict=True)):
         yield Lack(kind, names[resource], need, free[:, k], there[:, k], free[:, k] < need, k)
@@ -99,9 +99,9 @@ class Lacking:
 
 def _fits_whole(room: Room) -> Mask:
     """Whether the job would fit if there were at any time what the platform states."""
-    if room.record.replay is None:
+    copies = np.maximum(room.copies_there, room.asks.platform.copies[room.licences])
+    if (copies == room.copies_there).all() and (room.whole == room.there).all():
         return np.zeros(len(room.times), np.bool_)
-    copies = np.maximum(room.copies_there, room.record.asks.platform.copies[room.licences])
     there = room.copies_free + copies - room.copies_there >= room.copies
     fits: Mask = there.all(axis=1) & room.seats(room.tasks_at(room.whole - room.held, room.demand))
     return fits

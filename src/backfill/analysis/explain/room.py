@@ -115,7 +115,7 @@ class Room:
     In array shapes t is times, k the resources that the job asks for, l the licences.
     """
 
-    record: Record
+    asks: Asks
     row: int  # of the job
     times: Ints  # (t,), strictly ascending; the first is when the stretch begins
     until: int  # when it ends
@@ -130,8 +130,115 @@ class Room:
     copies_there: Ints  # (t, l)
     copies_free: Ints  # (t, l)
 
+    @property
+    def demand(self) -> Ints:
+        """The demand of a task of the job, shape (k,)."""
+        found: Ints = self.asks.demand[self.row, self.resources]
+        return found
+
+    @property
+    def need(self) -> Ints:
+        """The demand of the whole job, shape (k,)."""
+        found: Ints = self.tasks * self.demand
+        return found
+
+    @property
+    def tasks(self) -> int:
+        """The tasks of the job."""
+        return int(self.asks.jobs.tasks[self.row])
+
+    @property
+    def whole(self) -> Ints:
+        """The capacity of each node if nothing of the platform were away, shape (steps, k)."""
+        capacity = self.asks.platform.capacity[np.ix_(self.nodes, self.resources)]
+        found: Ints = np.maximum(self.there, capacity[self.lane])
+        return found
+
+    def total(self, values: Ints) -> Ints:
+        """The sum over nodes of a value per step, shape (t, ...)."""
+        change = values.copy()
+        goes_on = self.lane[1:] == self.lane[:-1]
+        change[1:][goes_on] -= values[:-1][goes_on]
+        found = np.zeros((len(self.times), *values.shape[1:]), values.dtype)
+        np.add.at(found, self.place, change)
+        return found.cumsum(axis=0)
+
+    def tasks_at(self, free: Ints, demand: Ints) -> Ints:
+        """The number of tasks that fit into each row of `free`, shape (rows, k), at most those that a node may hold."""
+        most = self.asks.most(self.row)
+        if not len(demand):
+            return np.full(len(free), most)
+        found: Ints = np.clip((free // demand).min(axis=1), 0, most)
+        return found
+
+    def seated(self, fit: Ints) -> Ints:
+        """The number of tasks that find a place together where so many fit on the node of each step, shape (t,).
+
+        Of a job that must sit on one node: all of its tasks or none.
+        """
+        spread = self.asks.spread(self.row)
+        if spread == NODE:
+            return self.tasks * (self.total((fit == self.tasks).astype(np.int64)) > 0)
+        if spread != SITE:
+            return np.minimum(self.total(fit), self.tasks)
+        site = self.asks.platform.site[self.nodes][self.lane]
+        found = np.zeros(len(self.times), np.int64)
+        for one in np.unique(site).tolist():
+            found = np.maximum(found, self.total(np.where(site == one, fit, 0)))
+        return np.minimum(found, self.tasks)
+
+    def seats(self, fit: Ints) -> Mask:
+        """Whether all tasks find a place, from each time on."""
+        found: Mask = self.seated(fit) == self.tasks
+        return found
+
+    def holds(self, free: Ints) -> bool:
+        """Whether the job has a place where this much is free, shape (nodes of the job, k)."""
+        fit = self.tasks_at(free, self.demand)
+        spread = self.asks.spread(self.row)
+        if spread == NODE:
+            return bool((fit == self.tasks).any())
+        if spread != SITE:
+            return int(fit.sum()) >= self.tasks
+        site = self.asks.platform.site[self.nodes]
+        return any(int(fit[site == one].sum()) >= self.tasks for one in np.unique(site))
+
+    @cached_property
+    def free(self) -> Ints:
+        """The free amounts on each node, shape (steps, k)."""
+        return self.there - self.held
+
+    @cached_property
+    def free_total(self) -> Ints:
+        """The free amounts on all these nodes, shape (t, k). A node on which runs hold more than there is has none."""
+        return self.total(np.maximum(self.free, 0))
+
+    def most_on_one(self, k: int, places: tuple[int, int]) -> int:
+        """The most of a resource that is free on any one node at any of these times."""
+        low, high = np.searchsorted(self._by_place[1], [places[0] + 1, places[1]])
+        begin = self.at(np.arange(len(self.nodes)), np.full(len(self.nodes), places[0]))
+        return int(self.free[np.concatenate([begin, self._by_place[0][low:high]]), k].max())
+
+    @cached_property
+    def _by_place(self) -> tuple[Ints, Ints]:
+        order = np.argsort(self.place, kind="stable")
+        return order, self.place[order]
+
+    def at(self, lanes: Ints, places: Ints) -> Ints:
+        """The step of each of these lanes at a place in `times`."""
+        wide = len(self.times)
+        found: Ints = np.searchsorted(self.lane * wide + self.place, lanes * wide + places, side="right") - 1
+        return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stretch(Room):
+    """The room of a job over a stretch of a recorded schedule."""
+
+    record: Record
+
     @classmethod
-    def of(cls, record: Record, row: int, begin: int, until: int, more: Ints | None = None) -> "Room":
+    def of(cls, record: Record, row: int, begin: int, until: int, more: Ints | None = None) -> "Stretch":
         """The room of a job over [begin, until). more: instants that shall be among `times`."""
         asks = record.asks
         nodes = np.flatnonzero(asks.nodes(row))
@@ -153,6 +260,7 @@ class Room:
         lane, place, sums = _steps(lane, place, changes)
         return cls(
             record=record,
+            asks=asks,
             row=row,
             times=times,
             until=until,
@@ -173,106 +281,6 @@ class Room:
         there, held = _licences(self.record, np.array([licence]), int(self.times[0]), self.until)
         left: Ints = _over(self.times, 1, *there)[:, 0] - _over(self.times, 1, *held)[:, 0]
         return left
-
-    @property
-    def demand(self) -> Ints:
-        """The demand of a task of the job, shape (k,)."""
-        found: Ints = self.record.asks.demand[self.row, self.resources]
-        return found
-
-    @property
-    def need(self) -> Ints:
-        """The demand of the whole job, shape (k,)."""
-        found: Ints = self.tasks * self.demand
-        return found
-
-    @property
-    def tasks(self) -> int:
-        """The tasks of the job."""
-        return int(self.record.asks.jobs.tasks[self.row])
-
-    @property
-    def whole(self) -> Ints:
-        """The capacity of each node if nothing of the platform were away, shape (steps, k)."""
-        capacity = self.record.asks.platform.capacity[np.ix_(self.nodes, self.resources)]
-        found: Ints = np.maximum(self.there, capacity[self.lane])
-        return found
-
-    def total(self, values: Ints) -> Ints:
-        """The sum over nodes of a value per step, shape (t, ...)."""
-        change = values.copy()
-        goes_on = self.lane[1:] == self.lane[:-1]
-        change[1:][goes_on] -= values[:-1][goes_on]
-        found = np.zeros((len(self.times), *values.shape[1:]), values.dtype)
-        np.add.at(found, self.place, change)
-        return found.cumsum(axis=0)
-
-    def tasks_at(self, free: Ints, demand: Ints) -> Ints:
-        """The number of tasks that fit into each row of `free`, shape (rows, k), at most those that a node may hold."""
-        most = self.record.asks.most(self.row)
-        if not len(demand):
-            return np.full(len(free), most)
-        found: Ints = np.clip((free // demand).min(axis=1), 0, most)
-        return found
-
-    def seated(self, fit: Ints) -> Ints:
-        """The number of tasks that find a place together where so many fit on the node of each step, shape (t,).
-
-        Of a job that must sit on one node: all of its tasks or none.
-        """
-        spread = self.record.asks.spread(self.row)
-        if spread == NODE:
-            return self.tasks * (self.total((fit == self.tasks).astype(np.int64)) > 0)
-        if spread != SITE:
-            return np.minimum(self.total(fit), self.tasks)
-        site = self.record.asks.platform.site[self.nodes][self.lane]
-        found = np.zeros(len(self.times), np.int64)
-        for one in np.unique(site).tolist():
-            found = np.maximum(found, self.total(np.where(site == one, fit, 0)))
-        return np.minimum(found, self.tasks)
-
-    def seats(self, fit: Ints) -> Mask:
-        """Whether all tasks find a place, from each time on."""
-        found: Mask = self.seated(fit) == self.tasks
-        return found
-
-    def holds(self, free: Ints) -> bool:
-        """Whether the job has a place where this much is free, shape (nodes of the job, k)."""
-        fit = self.tasks_at(free, self.demand)
-        spread = self.record.asks.spread(self.row)
-        if spread == NODE:
-            return bool((fit == self.tasks).any())
-        if spread != SITE:
-            return int(fit.sum()) >= self.tasks
-        site = self.record.asks.platform.site[self.nodes]
-        return any(int(fit[site == one].sum()) >= self.tasks for one in np.unique(site))
-
-    @cached_property
-    def free(self) -> Ints:
-        """The free amounts on each node, shape (steps, k)."""
-        return self.there - self.held
-
-    @cached_property
-    def free_total(self) -> Ints:
-        """The free amounts on all these nodes, shape (t, k)."""
-        return self.total(self.free)
-
-    def most_on_one(self, k: int, places: tuple[int, int]) -> int:
-        """The most of a resource that is free on any one node at any of these times."""
-        low, high = np.searchsorted(self._by_place[1], [places[0] + 1, places[1]])
-        begin = self.at(np.arange(len(self.nodes)), np.full(len(self.nodes), places[0]))
-        return int(self.free[np.concatenate([begin, self._by_place[0][low:high]]), k].max())
-
-    @cached_property
-    def _by_place(self) -> tuple[Ints, Ints]:
-        order = np.argsort(self.place, kind="stable")
-        return order, self.place[order]
-
-    def at(self, lanes: Ints, places: Ints) -> Ints:
-        """The step of each of these lanes at a place in `times`."""
-        wide = len(self.times)
-        found: Ints = np.searchsorted(self.lane * wide + self.place, lanes * wide + places, side="right") - 1
-        return found
 
 
 Changes = tuple[Ints, Ints, Ints]  # lane, time, by how much: shape (changes, ...)

@@ -7,7 +7,7 @@ import numpy as np
 
 from backfill.analysis.explain.holding import KINDS, Holding, Rules
 from backfill.analysis.explain.lacks import OUTAGE, SCATTERED, Lacking
-from backfill.analysis.explain.room import Record, Room
+from backfill.analysis.explain.room import Record, Stretch
 from backfill.model.promises import Promises
 from backfill.model.workload import Ints
 
@@ -66,7 +66,7 @@ class Cause:
     seated: int  # as in spans, the most of all
 
 
-def spans_of(room: Room, rules: Rules, promises: Promises | None) -> list[Span]:
+def spans_of(room: Stretch, rules: Rules, promises: Promises | None) -> list[Span]:
     """The spans in which one cause kept the job of a room from starting, in order of time; neighbours with the same
     cause are one span.
     """

@@ -1,0 +1,74 @@
+"""The nodes of a platform by kind: those that are equal in all but their names, so that people read of a few kinds
+instead of a thousand nodes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints
+
+NAMED = 32  # nodes of a kind that a constraint names one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Some equal nodes, ascending, of one partition. partition: empty if the platform has none.
+
+    constraint: selects them among the nodes of the partition; empty for all of these, None if there is none.
+    """
+
+    partition: str
+    nodes: Ints
+    constraint: str | None
+    mixed: bool = False  # all nodes of a partition that has several kinds
+
+
+def kinds(platform: Platform) -> list[Ints]:
+    """The nodes of each kind, in the order of their first nodes."""
+    inside = np.array([platform.nodes_of(each.name) for each in platform.partitions]).T
+    found: dict[tuple[object, ...], list[int]] = {}
+    for node in range(len(platform.nodes)):
+        key = (
+            *platform.capacity[node].tolist(), platform.speed[node], platform.site[node],
+            *(platform.features[node] if platform.features else ()), platform.hosts[node].tobytes(),
+            inside[node].tobytes() if len(inside) else b"",
+        )  # fmt: skip
+        found.setdefault(key, []).append(node)
+    return [np.array(nodes) for nodes in found.values()]
+
+
+def choices(platform: Platform) -> Iterator[Kind]:
+    """The sets of nodes that a job can ask for by a partition and a constraint: each partition, and if it has several
+    kinds of nodes also each of these."""
+    each = kinds(platform)
+    for name in [each.name for each in platform.partitions] or [""]:
+        inside = platform.nodes_of(name) if name else np.ones(len(platform.nodes), np.bool_)
+        mine = [nodes for nodes in each if inside[nodes[0]]]
+        yield Kind(name, np.flatnonzero(inside), "", mixed=len(mine) > 1)
+        if len(mine) > 1:
+            for nodes in mine:
+                if (constraint := _constraint(platform, inside, nodes)) is not None:
+                    yield Kind(name, nodes, constraint)
+
+
+def _constraint(platform: Platform, inside: NDArray[np.bool_], nodes: Ints) -> str | None:
+    """A constraint that selects these nodes among those inside a partition: by features, else by names."""
+    wanted = np.zeros(len(platform.nodes), np.bool_)
+    wanted[nodes] = True
+    if platform.features:
+        own = platform.features[nodes[0]]
+        others = dict.fromkeys(f for node in np.flatnonzero(inside) for f in platform.features[node] if f not in own)
+        terms = [*own, *(f"!{feature}" for feature in others)]
+
+        def selects(some: list[str]) -> bool:
+            return bool(some) and bool((platform.allows("&".join(some)) & inside == wanted).all())
+
+        if selects(terms):
+            for term in terms[::-1]:  # leave out what is not needed
+                fewer = [one for one in terms if one != term]
+                terms = fewer if selects(fewer) else terms
+            return "&".join(terms)
+    return "|".join(platform.nodes[node] for node in nodes) if len(nodes) <= NAMED else None

@@ -1,0 +1,194 @@
+"""The situation of a waiting job: the nodes that it may use, what is free there now, and the runs that hold the rest.
+
+What it lacks is found by the code that explains simulations (analysis/explain); here are the amounts of this instant,
+from the State of the planner.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from backfill.analysis.explain.asks import NODE, Asks
+from backfill.analysis.explain.holders import amounts_held
+from backfill.analysis.explain.lacks import SCATTERED, Lacking
+from backfill.analysis.explain.room import Room
+from backfill.answers.asked import Queue
+from backfill.core.plan.promises import NO_TIME
+from backfill.model.workload import Ints
+from backfill.queue.book import Facts, Job
+from backfill.worlds.adapt import Causes, as_run
+from backfill.worlds.live import Planner, table
+
+NODES = 8  # of a kind that are named
+BOUND = ("partition", "constraint", "site")  # which bind a job to some nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """A job among the runs. Runs are in the order of their limits; a seat is what a run has on one node."""
+
+    room: Room  # at this instant; row 0 is the job, row 1 + i that of run i
+    runs: Ints  # their numbers in the State
+    ids: list[int]  # of the job of each run
+    limit: Ints  # of each run: its latest end
+    owner: Ints  # of each seat: the run
+    node: Ints
+    tasks: Ints  # on whole nodes 1
+
+    @classmethod
+    def of(cls, queue: Queue, job: Job) -> "Situation":
+        """The situation of a job of the queue, or of one that is not submitted."""
+        planner = queue.planner
+        state, platform = planner.state, planner.platform
+        active = state.runs.by_limit[: state.runs.active]
+        runs = active[[planner.ids[row] in queue.jobs for row in state.runs.job[active].tolist()]]
+        rows = state.runs.job[runs].tolist()
+        ids = [planner.ids[row] for row in rows]
+        asks, _ = asked(planner, [job, *(queue.jobs[number] for number in ids)])
+        if state.machine.pool:
+            owner, node, tasks = np.arange(len(runs)), np.zeros(len(runs), np.int64), state.jobs.tasks[rows]
+        else:
+            many = state.runs.many[runs].astype(np.int64)
+            owner = np.repeat(np.arange(len(runs)), many)
+            at = np.arange(len(owner)) - np.repeat(np.cumsum(many) - many, many) + state.runs.first[runs][owner]
+            node, tasks = state.runs.held[at].T
+        nodes, resources = np.flatnonzero(asks.nodes(0)), np.flatnonzero(asks.demand[0] > 0)
+        there = state.machine.capacity[np.ix_(nodes, resources)]
+        licences, copies = asks.licences_of(0)
+        copies_there = asks.platform.copies[licences]
+        used = [int(asks.copies_of(each)[1:].sum()) for each in licences.tolist()]
+        copies_free = copies_there - np.array(used, np.int64)
+        floating = licences < len(platform.licences)
+        copies_there[floating] = state.machine.copies[licences[floating]]
+        copies_free[floating] = state.free.licences[licences[floating]]
+        lanes = np.arange(len(nodes))
+        room = Room(
+            asks=asks,
+            row=0,
+            times=np.array([queue.now]),
+            until=queue.now + 1,
+            resources=resources,
+            licences=licences,
+            copies=copies,
+            nodes=nodes,
+            lane=lanes,
+            place=np.zeros_like(lanes),
+            there=there,
+            held=there - state.free.nodes[np.ix_(nodes, resources)],
+            copies_there=copies_there[None, :],
+            copies_free=copies_free[None, :],
+        )
+        return cls(room, runs, ids, state.runs.limit[runs], owner, node, tasks)
+
+    @cached_property
+    def lacking(self) -> Lacking:
+        """What the job lacks."""
+        return Lacking.of(self.room)
+
+    @cached_property
+    def lacks(self) -> list[Any]:
+        """The resources, licences and limits of which too little is free; none where the job would fit."""
+        return [lack for lack, short in zip(self.lacking.lacks, self.lacking.short[0], strict=True) if short]
+
+    @cached_property
+    def held(self) -> Ints:
+        """What each run holds of that, shape (runs, lacks)."""
+        job = np.arange(1, len(self.ids) + 1)
+        return amounts_held(self.room.asks, 0, self.lacks, job, self.owner, self.node, self.tasks)
+
+    def most_on_one(self, column: int) -> int:
+        """The most of a resource of the room that is free on any one node."""
+        return max(int(self.room.free[:, column].max(initial=0)), 0)
+
+    def told(self, labels: dict[int, str], names: tuple[str, ...], bound: dict[str, str]) -> Facts:
+        """The nodes that the job may use: how many have room, which are full, by which jobs and until when, and which
+        are shut. labels: of jobs. names: of nodes. bound: by what it is bound to some of them.
+        """
+        room = self.room
+        several = room.tasks if room.asks.spread(0) == NODE else 1  # tasks of which a node is of use
+        enough = room.tasks_at(room.whole, room.demand) >= several
+        up = room.tasks_at(room.there, room.demand) >= several
+        here, opens = room.tasks_at(room.free, room.demand), self._opens(several)
+        order = np.argsort(opens, kind="stable")
+        full = order[(up & (here < several))[order]]
+        return {
+            "of": len(names),
+            "may_use": len(room.nodes),
+            "large_enough": int(enough.sum()),
+            "bound": bound,
+            "tasks": room.tasks,
+            "have_room": int(self.lacking.seated[0]),
+            "alone": room.asks.spread(0) == NODE,
+            "whole": bool(room.asks.whole[0]),
+            "open": {
+                "count": int((here >= several).sum()),
+                "first": [
+                    [names[room.nodes[lane]], int(here[lane])] for lane in np.flatnonzero(here >= several)[:NODES]
+                ],
+            },
+            "full": {"count": len(full), "first": [self._full(lane, opens, labels, names) for lane in full[:NODES]]},
+            "shut": {
+                "count": int((enough & ~up).sum()),
+                "first": [names[node] for node in room.nodes[enough & ~up][:NODES]],
+            },
+        }
+
+    @property
+    def shut(self) -> Ints:
+        """The nodes that could take a task of the job if they had what the platform states."""
+        room = self.room
+        fit, whole = room.tasks_at(room.there, room.demand), room.tasks_at(room.whole, room.demand)
+        return room.nodes[whole > fit]
+
+    def _full(self, lane: Any, opens: Ints, labels: dict[int, str], names: tuple[str, ...]) -> Facts:
+        node = self.room.nodes[lane]
+        mine = np.flatnonzero(self.node == node)
+        jobs = [
+            {
+                "id": self.ids[self.owner[seat]],
+                "label": labels[self.ids[self.owner[seat]]],
+                "latest_end_s": int(self.limit[self.owner[seat]]) / 1e6,
+            }
+            for seat in mine.tolist()
+        ]
+        until = None if opens[lane] == NO_TIME else int(opens[lane]) / 1e6
+        return {"node": names[node], "opens_s": until, "jobs": jobs}
+
+    def _opens(self, several: int) -> Ints:
+        """When each node of the room takes so many tasks, if all runs last until their limits and nothing else starts;
+        NO_TIME where that never comes."""
+        room, asks = self.room, self.room.asks
+        lane_of = np.full(len(asks.platform.nodes), -1)
+        lane_of[room.nodes] = room.lane
+        free, wanted = room.free.copy(), several * room.demand
+        opens = np.where((free >= wanted).all(axis=1), room.times[0], NO_TIME)
+        lanes, demand = lane_of[self.node].tolist(), asks.demand[:, room.resources]
+        for seat in np.argsort(self.owner, kind="stable").tolist():
+            lane, run = lanes[seat], self.owner[seat]
+            if lane >= 0 and opens[lane] == NO_TIME:
+                free[lane] += self.tasks[seat] * demand[1 + run]
+                if (free[lane] >= wanted).all():
+                    opens[lane] = max(self.limit[run], room.times[0])
+        return opens
+
+
+def asked(planner: Planner, jobs: list[Job]) -> tuple[Asks, Causes]:
+    """What jobs ask for on the platform of the queue, and why each of them can never run there; see worlds/adapt.py."""
+    workload = table([(job.id, job.facts()) for job in jobs], planner.platform)
+    those, machine, whole, causes = as_run(workload, planner.platform, planner.policy.place)
+    return Asks(workload, those, machine, len(planner.platform.licences), whole.per_node > 0), causes
+
+
+def lack_facts(situation: Situation, among: bool) -> list[Facts]:
+    """What the job lacks, for JSON. among: nodes, of which more is told."""
+    found: list[Facts] = []
+    for lack in situation.lacks:
+        facts: Facts = {"resource": lack.name, "needs": lack.needed, "free": int(lack.free[0]),
+                        "capacity": int(lack.there[0])}  # fmt: skip
+        if among:
+            facts["kind"] = lack.kind
+            facts["on_one"] = situation.most_on_one(lack.column) if lack.kind == SCATTERED else None
+        found.append(facts)
+    return found

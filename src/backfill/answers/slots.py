@@ -1,0 +1,153 @@
+"""What fits now, and for how long: jobs that are not submitted are tried on the copy of the planner."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from backfill.answers.asked import Queue
+from backfill.answers.kinds import Kind, choices
+from backfill.answers.situation import asked
+from backfill.core.plan.promises import NO_TIME
+from backfill.queue.book import Facts, Job
+from backfill.queue.words import names_text
+
+SECOND = 1_000_000
+ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
+LONGEST_S = 30.0  # of cpu time, after which no more sets of nodes are tried
+
+
+def slots(queue: Queue, need: dict[str, int], grace: int, user: str = "") -> Facts:
+    """For how long a job may have so many cpus if it starts at once, and beside what; among nodes, so many tasks.
+
+    need: what it is to have besides; among nodes, what each task is to have, with one cpu if none is named. Each is
+    tried with the policy itself.
+    """
+    planner, state = queue.planner, queue.planner.state
+    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need}
+    if state.machine.pool:
+        told["slots"] = _on_one_machine(queue, need, grace)
+    else:
+        told |= _among_nodes(queue, need, grace, user)
+    names, platform = planner.platform.resources, planner.platform
+    free = dict(zip(names, np.maximum(state.free.nodes, 0).sum(axis=0).tolist(), strict=True))
+    there = dict(zip(names, state.machine.capacity.sum(axis=0).tolist(), strict=True))
+    for licence, name in enumerate(platform.licences):
+        free[name], there[name] = max(int(state.free.licences[licence]), 0), int(state.machine.copies[licence])
+    return told | {"free": free, "capacity": there}
+
+
+def _on_one_machine(queue: Queue, need: dict[str, int], grace: int) -> list[Facts]:
+    free = dict(zip(queue.planner.platform.resources, queue.planner.state.free.nodes[0].tolist(), strict=True))
+    if not all(amount <= free.get(name, 0) for name, amount in need.items()):
+        return []
+    ends = _ends(queue, grace)
+
+    def facts(cpus: int, walltime: int) -> Facts:
+        return {"need": {**need, "cpus": cpus}, "walltime": walltime, "grace": grace}
+
+    return [{"cpus": cpus, **_span(queue, end, grace)} for cpus, end in _holes(queue, facts, free["cpus"], ends)]
+
+
+def _among_nodes(queue: Queue, need: dict[str, int], grace: int, user: str) -> Facts:
+    """The holes in each set of nodes that a job can ask for, spread over all of them and on one of them."""
+    planner, state, platform = queue.planner, queue.planner.state, queue.planner.platform
+    need = {"cpus": 1, **need}
+    wanted = np.array([need.get(name, 0) for name in platform.resources])
+    licences = [place for place, name in enumerate(platform.licences) if need.get(name)]
+    free = np.where(wanted > 0, np.maximum(state.free.nodes, 0) // np.maximum(wanted, 1), 1 << 40).min(axis=1)
+    free *= platform.hosts[:, licences].all(axis=1)
+    found: list[Facts] = []
+    untried: list[str] = []
+    shut = np.flatnonzero((state.machine.capacity < platform.capacity).any(axis=1))
+    for each in choices(platform):
+        fits, name = free[each.nodes], names_text(platform.nodes[node] for node in each.nodes)
+        if queue.used_s > LONGEST_S:
+            untried.append(name)
+            continue
+        ends = _ends(queue, grace, _longest(queue, each))
+        for on_one in (False, True):
+
+            def facts(tasks: int, walltime: int, each: Kind = each, on_one: bool = on_one) -> Facts:
+                return {"need": need, "tasks": tasks, "spread": "node" if on_one else "any", "user": user,
+                        "walltime": walltime, "grace": grace, "partition": each.partition,
+                        "constraint": each.constraint}  # fmt: skip
+
+            most = int(fits.max(initial=0) if on_one else fits.sum())
+            found += [
+                {"partition": each.partition, "constraint": each.constraint, "nodes": name, "count": len(each.nodes),
+                 "mixed": each.mixed, "on_one": on_one, "tasks": tasks, "cpus": tasks * need["cpus"],
+                 **_span(queue, end, grace)}
+                for tasks, end in _holes(queue, facts, most, ends)
+            ]  # fmt: skip
+    lowered = {"count": len(shut), "names": names_text(platform.nodes[node] for node in shut)}
+    return {"per_task": need, "slots": found, "untried": untried, "shut": lowered, "nodes": len(planner.nodes)}
+
+
+def _longest(queue: Queue, kind: Kind) -> int:
+    """The longest walltime, grace included, that a partition allows; 0 any."""
+    return next((each.max_walltime for each in queue.planner.platform.partitions if each.name == kind.partition), 0)
+
+
+def _holes(queue: Queue, facts: Callable[[int, int], Facts], most: int, ends: list[int]) -> list[tuple[int, int]]:
+    """How much starts at once, and for how long: the most for each of `ends` for which that is more than for longer
+    ones, the shortest first. facts: of a job that asks for so much for so long."""
+    number = max(queue.planner.rows, default=0) + 1
+
+    def works(amount: int, walltime: int) -> bool:
+        job = {"walltime": walltime, **facts(amount, walltime)}
+        if not queue.planner.state.machine.pool and asked(queue.planner, [Job(number, **job)])[1][0]:
+            return False  # a rule forbids it
+        return queue.starts_now(number, [["submit", number, job], ["wait", number]])
+
+    def longest(amount: int) -> int:
+        """The place in `ends` of the longest that starts; -1 none."""
+        if not works(amount, ends[0]):
+            return -1
+        low, high = 0, len(ends) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if works(amount, ends[middle]) else (low, middle - 1)
+        return low
+
+    found: dict[int, int] = {}  # place in `ends` -> most
+    if most > 0:
+        for amount, place in _steps(longest, 1, most):
+            if place >= 0:
+                found[place] = max(found.get(place, 0), amount)
+    return [(amount, ends[place]) for place, amount in sorted(found.items())]
+
+
+def _span(queue: Queue, end: int, grace: int) -> Facts:
+    """How long a hole lasts, and whose reserved start ends it."""
+    until = _begins(queue, queue.next_pass + end + grace)
+    return {"for_s": None if end == ALWAYS else end // SECOND, "until": until}
+
+
+def _ends(queue: Queue, grace: int, longest: int = 0) -> list[int]:
+    """The walltimes at which what is free may change: until a run's limit or a reserved start, and without end or the
+    longest that is allowed."""
+    state, rows, now = queue.planner.state, queue.planner.rows, queue.next_pass
+    reserved = state.promises.reserved[[rows[job.id] for job in queue.pending()]].tolist()
+    limits = state.runs.limits[: state.runs.active].tolist()
+    last = longest - grace if longest else ALWAYS
+    ends = {t - now - grace for t in [*reserved, *limits] if t != NO_TIME and SECOND <= t - now - grace < last}
+    return [*sorted(ends), last]
+
+
+def _steps(value: Any, low: int, high: int) -> Iterable[tuple[int, int]]:
+    """A function that never grows, at the ends of its steps."""
+    known = {low: value(low), high: value(high)}
+    todo = [(low, high)]
+    while todo:
+        first, last = todo.pop()
+        if known[first] != known[last] and last - first > 1:
+            middle = (first + last) // 2
+            known[middle] = value(middle)
+            todo += [(first, middle), (middle, last)]
+    return known.items()
+
+
+def _begins(queue: Queue, t: int) -> str:
+    """The job that has its reserved start then; empty where it is nobody's."""
+    return next((job.label for job in queue.pending() if job.waits and queue.reserved(job.id) == t), "")

@@ -1,0 +1,59 @@
+"""What fits now among nodes: what is offered starts, and one task more does not."""
+
+from itertools import product
+
+import pytest
+
+from backfill.answers.kinds import choices
+from backfill.answers.slots import ALWAYS, slots
+from backfill.client.asking import offered
+from backfill.queue.words import names_text
+from tests.queue.nodes import Nodes, submit
+from tests.queue.test_planner import SECOND
+
+POLICIES = ("easy", "conservative", "first-fit")
+
+
+def facts(one, need, more=0):
+    """A job as one slot offers it. more: tasks."""
+    walltime = ALWAYS if one["for_s"] is None else one["for_s"] * SECOND
+    return {"need": {"cpus": 1, **need}, "tasks": one["tasks"] + more, "spread": "node" if one["on_one"] else "any",
+            "partition": one["partition"], "constraint": one["constraint"], "walltime": walltime}  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_is_offered_starts_at_once_and_one_task_more_does_not(policy):
+    some = spans = 0
+    for need, seed in product(({}, {"cpus": 2, "memory": 1}, {"gpus": 1}, {"matlab": 1}), range(3)):
+        queue = Nodes(policy, seed)
+        told = slots(queue.queue(), need, 0)
+        assert told["untried"] == []
+        for one in told["slots"]:
+            starts = queue.starts(submit(10_000, facts(one, need)))
+            assert 10_000 in starts, one
+            ((nodes,),) = [starts[10_000]]
+            inside = queue.platform.nodes_of(one["partition"])
+            inside &= queue.platform.allows(one["constraint"]) if one["constraint"] else True
+            assert all(inside[queue.platform.nodes.index(node)] for node, *_ in nodes)
+            assert len(nodes) == 1 or not one["on_one"]
+            assert 10_000 not in queue.starts(submit(10_000, facts(one, need, 1))), one
+            some, spans = some + 1, spans + (one["for_s"] is not None)
+        assert [*offered(told)]
+    assert some > 20
+    assert spans or policy == "first-fit"
+
+
+def test_kinds_of_nodes_are_told_apart_by_features_or_names():
+    platform = Nodes("easy", count=0).platform
+    found = {
+        (one.partition, names_text(platform.nodes[node] for node in one.nodes)): one.constraint
+        for one in choices(platform)
+    }
+    assert found == {
+        ("all", "g[1-2], m[1-4], n[1-6]"): "",
+        ("all", "g[1-2]"): "a100",
+        ("all", "m[1-4]"): "new",
+        ("all", "n[1-6]"): "old",
+        ("whole", "m[1-4]"): "",
+    }
+    assert names_text(["a1", "a2", "a5", "b", "c01", "c02"]) == "a[1-2,5], b, c01, c02"
