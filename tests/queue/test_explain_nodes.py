@@ -167,3 +167,18 @@ def test_a_job_that_went_first_elsewhere_took_nothing_that_this_one_could_have_u
             assert (one["why"] == "elsewhere") == (not there and not licence), (job, other)
             whys[one["why"] == "elsewhere"] += 1
     assert min(whys.values()) > 3
+
+
+def test_copies_of_a_licence_that_others_hold_would_help_if_they_came_back():
+    queue = Nodes("easy", count=0)
+    queue.decide([["capacity", {"matlab": 0}, ""]])
+    facts = {"need": {"cpus": 1, "matlab": 1}, "walltime": 600 * SECOND}
+    queue.step(1, 60 * SECOND, facts)
+    found = explain(queue.queue(), 1, "Resources")
+    assert found["lacks"] == [
+        {"resource": "matlab", "needs": 1, "free": 0, "capacity": 0, "kind": "licence", "on_one": None}
+    ]
+    (change,) = found["would_help"]
+    assert (change["licence"], change["copies"], change["now"]) == ("matlab", 2, True)
+    assert 1 in queue.starts([["capacity", {"matlab": 2}, ""]])
+    assert any("all 2 copies of matlab for this queue" in line for line in explained(found))
