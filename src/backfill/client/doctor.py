@@ -20,7 +20,7 @@ from pathlib import Path
 from backfill.client.boot import survives
 from backfill.client.client import FAILED, Problem, Queue
 from backfill.client.options import parse
-from backfill.daemon.config import Config
+from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
 from backfill.pools.local import attempts, groups
@@ -81,11 +81,11 @@ class Machine:
 
     @cached_property
     def local(self) -> bool:
-        """Whether jobs run on this machine, or would; a cluster of a `fake` pool is nowhere."""
+        """Whether jobs run on this machine, or would."""
         if self.daemon is not None:
-            return bool(self.daemon["pool"] == "local")
+            return bool(self.daemon["pool"] == LOCAL)
         try:
-            return not Config(self.folder).pool
+            return Config(self.folder).pool == LOCAL
         except Unreadable:
             return True
 
@@ -206,7 +206,7 @@ def settings(machine: Machine) -> Iterator[Finding]:
     except Unreadable as error:
         yield Finding(FAIL, "settings", str(error), "the daemon will not start with that")
         return
-    if config.platform and config.pool:
+    if config.pool != LOCAL and config.platform:
         yield from _cluster(config)
         return
     have = config.resources
@@ -231,7 +231,8 @@ def _cluster(config: Config) -> Iterator[Finding]:
              for name, amount in amounts.items() if amount]  # fmt: skip
     told = f"{many} nodes with {', '.join(parts)}; policy {Path(config.policy).name}"
     yield Finding(OK, "settings", told)
-    yield Finding(OK, "pool", "jobs run nowhere: they only take their time (a fake pool)")
+    where = "jobs run nowhere: they only take their time" if config.fake else "who starts jobs is not checked here"
+    yield Finding(OK, "pool", f"{config.pool}: {where}")
 
 
 def nodes(machine: Machine) -> Iterator[Finding]:
