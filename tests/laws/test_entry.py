@@ -17,6 +17,7 @@ from tests.compiled import policy
 from tests.core.test_shapes import KINDS, flood_of
 from tests.differential.test_twins import every_pass
 from tests.living import ON_A_POOL, ON_NODES, feed, journal_of, simulated
+from tests.reference.workloads import whole_cases
 
 
 def lived(begun, chosen, params, journal):
@@ -62,6 +63,12 @@ def check(name, happening):
 @given(happening=ON_NODES)
 def test_with_nodes_licences_limits_gangs_chains_and_events(name, happening):
     check(name, happening)
+
+
+@every_pass
+@given(case=whole_cases())
+def test_with_jobs_that_have_their_nodes_for_themselves(name, case):
+    check(name, (case, []))
 
 
 @every_pass

@@ -201,6 +201,8 @@ def jobs_for_nodes(seed, count):
             facts |= {"tasks": 1, "partition": "", "constraint": "", "need": {"cpus": 1, "gpus": 1}}
         elif facts["partition"] == "whole":
             facts |= {"constraint": ""}
+        elif facts["constraint"] in ("old", "new&fast"):  # which nodes of one kind have
+            facts |= {"exclusive": chance.random() < 0.4}
     return jobs
 
 

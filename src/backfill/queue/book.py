@@ -52,6 +52,7 @@ class Job:
     constraint: str = ""
     partition: str = ""
     qos: str = ""
+    exclusive: bool = False  # it has its nodes for itself
     walltime: int = 0
     grace: int = 0  # between TERM and KILL at the walltime; policies count it in
     submit: int = 0

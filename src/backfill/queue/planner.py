@@ -4,8 +4,9 @@ It simulates nothing: it does each transition as the message says, and asks the 
 that it knows follows from the messages since the epoch, so one that is made anew decides as the one before it did.
 
 A job is told as facts: `need` per task, but for floating licences, which are for the whole job; `tasks`, `spread`,
-`constraint`, `site`, `partition`, `qos` and the rest as in a workload. What that means on the platform is worked out by
-the code that a simulation uses. The machine of one node, of which a licence is a resource, is such a platform.
+`constraint`, `site`, `partition`, `qos`, `exclusive` and the rest as in a workload. What that means on the platform is
+worked out by the code that a simulation uses. The machine of one node, of which a licence is a resource, is such a
+platform.
 """
 
 import time
@@ -505,6 +506,7 @@ def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:
             tasks=np.array(column("tasks"), np.int64),
             demand=np.array(demand, np.int64).reshape(n, -1),
             spread=np.array([SPREAD.index(spread) for spread in column("spread")], np.int8),
+            exclusive=np.array(column("exclusive"), np.bool_),
             licences=Counted.of_items(n, job, item, count),
             deadline=np.maximum(deadline, submit),
             priority=np.array(column("priority"), np.float64),

@@ -143,7 +143,7 @@ def begin(
     watched_row, of_all = _watched(workload, rows, watched)
     bound = None if options.events is None else options.events.bind(workload, platform)
     most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
-    check_whole(platform, policy.place, most[0])
+    check_whole(platform, whole, most[0])
     if policy.processors:
         check_processors(policy, platform, most[0], MAKES)
         if len(idle := np.flatnonzero(jobs.demand[:, 0] == 0)):
