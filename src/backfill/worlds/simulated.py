@@ -23,7 +23,6 @@ from backfill.core.policy import Policy
 from backfill.core.record import column, zeros
 from backfill.core.setup import state_of
 from backfill.core.trace import LOOKS, PASSES
-from backfill.core.verbs import fit_empty
 from backfill.core.view import View
 from backfill.core.world import NOT_YET, close_instant, open_instant
 from backfill.model.clock import Clock, exact_text, zone_text
@@ -37,7 +36,8 @@ from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
-from backfill.worlds.admission import check_kind, check_processors, reject_hopeless
+from backfill.worlds.admission import check_kind, check_processors
+from backfill.worlds.hopeless import fitting, reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
 from backfill.worlds.virtual import new_world
@@ -100,7 +100,7 @@ def simulate(
     refused = np.flatnonzero(world.refused_for != -1)
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
     schedule = _schedule(begun, world)
-    _check_all_started(policy.name, schedule, state, jobs.job, clock)
+    _check_all_started(policy.name, schedule, begun, clock)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
     promises = _promises(state, begun.rows, policy.keeps)
@@ -168,7 +168,7 @@ def begin(
         licences=len(platform.licences),
     )
     cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
-    reject_hopeless(state, jobs, machine, causes, *most, cancelled)
+    reject_hopeless(jobs, machine, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
     return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound)
@@ -452,13 +452,13 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
     return Ragged(first, held.items[index])
 
 
-def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any, clock: Clock | None) -> None:
+def _check_all_started(name: str, schedule: Schedule, begun: Begun, clock: Clock | None) -> None:
     """Jobs that wait for ever are the policy's fault, unless one of them lacks capacity that never came back."""
     stuck = np.flatnonzero(schedule.state == PENDING)
     if not len(stuck):
         return
-    fits = np.empty(len(schedule), np.int8)
-    fit_empty(state, state.machine.capacity, state.machine.copies, fits)
+    state, jobs = begun.state, begun.jobs
+    _, fits = fitting(jobs, begun.platform, state.machine.capacity, state.machine.copies)
     if fits[stuck].all():
         stuck_jobs = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
-        raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), ids, clock)})")
+        raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), jobs.job, clock)})")
