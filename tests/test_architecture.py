@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
         *BELOW,
     },
     "papers": {"executors", "api", "spec", "report", *BELOW},
-    "queue": {"loading", "packaged", "policies", "worlds", "core", "model", "jit"},
+    "queue": {"loading", "packaged", "policies", "worlds", "traces", "core", "model", "jit"},
     "package": {"estimate_sweep", "comparison", "api", *BELOW},
     "estimate_sweep": {"comparison", "executors", "spec", "report", *BELOW},
     "comparison": {"runs", "executors", "api", "spec", "report", *BELOW},

@@ -18,9 +18,10 @@ from backfill.model.workload import SPREAD, Jobs, Labels, Workload
 from backfill.policies import TABLE
 from backfill.queue import planner as planner_module
 from backfill.queue.feed import FACTS, decisions
-from backfill.queue.planner import HOW, Planner, answer, load_policy, machine, table
+from backfill.queue.planner import HOW, Planner, answer, load_policy, machine
 from backfill.queue.rewind import load as load_planner
 from backfill.queue.rewind import save
+from backfill.queue.workload import table
 from backfill.worlds.simulated import simulate
 from tests.invariants import check
 

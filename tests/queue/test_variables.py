@@ -25,7 +25,8 @@ def env_of(tmp_path, one, env, **spec):
 def outer(tmp_path):
     """The environment of a job that submits others: a task of an array, with all variables that there are."""
     need = {"cpus": 4, "memory": 64 * MIB, "gpus": 1}
-    one = job(9, array=7, index=2, need=need, gpu_ids=[3], project="lab", restarts=1)
+    one = job(9, array=7, index=2, need=need, gpu_ids=[3], project="lab", restarts=1, partition="short",
+              qos="urgent", nodes=[["n1", 1]])  # fmt: skip
     mine = {"HOME": "/home/ana", "SLURM_CONF": "/etc/it", "BACKFILL_MINE": "1"}
     slurm = sbatch.submitted({"array": ([1, 2], 0)}, "/here")
     found = env_of(tmp_path, one, mine, slurm=slurm)

@@ -47,6 +47,7 @@ class Job:
     priority: int = 0
     need: dict[str, int] = field(default_factory=dict)  # per task, but for floating licences
     tasks: int = 1
+    ntasks: int = 0  # those that its submitter asked for, of which each of these has equally many; 0 as many
     spread: str = "any"  # over which nodes the tasks may be spread, see model.workload.SPREAD
     site: str = ""
     constraint: str = ""
@@ -94,6 +95,7 @@ class Job:
     due_nodes: list[list[Any]] = field(default_factory=list)  # where it is due
     cpu_ids: list[int] = field(default_factory=list)
     gpu_ids: list[int] = field(default_factory=list)
+    nodes: list[list[Any]] = field(default_factory=list)  # [name, tasks] of each node that it holds, or held last
     cause: str = ""  # why it is being ended
     exit: int | None = None
     signal: int | None = None

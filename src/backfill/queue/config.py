@@ -272,7 +272,15 @@ def program() -> str:
     """What identifies the code that decides: with another one, old decisions need not repeat themselves."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for part in ("core", "policies", "queue/planner.py", "queue/rewind.py", "queue/feed.py"):
+    for part in (
+        "core",
+        "policies",
+        "worlds",
+        "queue/planner.py",
+        "queue/workload.py",
+        "queue/rewind.py",
+        "queue/feed.py",
+    ):
         found = package / part
         for path in sorted(found.rglob("*.py")) if found.is_dir() else [found]:
             digest.update(path.read_bytes())

@@ -16,8 +16,9 @@ from backfill.model.workload import Workload
 from backfill.queue import feed
 from backfill.queue.book import PREEMPT, Event, Facts, each_job, whole
 from backfill.queue.closed import Away, Closed, Life, lives
-from backfill.queue.planner import Planner, load_policy, platform_of, table
+from backfill.queue.planner import Planner, load_policy, platform_of
 from backfill.queue.store import Store, StoreError
+from backfill.queue.workload import table
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
 

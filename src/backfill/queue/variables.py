@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 
 OWN = (  # of a job, or of the command of --notify
     JOB, ATTEMPT, KEEPER, "BACKFILL_JOB_NAME", "BACKFILL_ARRAY_ID", "BACKFILL_ARRAY_INDEX", "BACKFILL_CPUS",
-    "BACKFILL_GPUS", "BACKFILL_WALLTIME_S", "BACKFILL_END_TIME", "BACKFILL_JOB", "BACKFILL_STATE", "BACKFILL_REASON",
+    "BACKFILL_GPUS", "BACKFILL_NODES", "BACKFILL_NTASKS",
+    "BACKFILL_WALLTIME_S", "BACKFILL_END_TIME", "BACKFILL_JOB", "BACKFILL_STATE", "BACKFILL_REASON",
     "BACKFILL_EXIT_CODE",
 )  # fmt: skip
 ALIKE = {"OMP_NUM_THREADS": "BACKFILL_CPUS", "CUDA_VISIBLE_DEVICES": "BACKFILL_GPUS"}  # what the queue sets from others
@@ -55,6 +56,9 @@ def of_job(home: str, job: Job, spec: Mapping[str, Any]) -> dict[str, str]:
     env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
     if job.index is not None:
         env |= {"BACKFILL_ARRAY_ID": str(job.array), "BACKFILL_ARRAY_INDEX": str(job.index)}
+    if job.nodes:
+        env["BACKFILL_NODES"] = ";".join(f"{name}*{tasks}" for name, tasks in job.nodes)
+        env["BACKFILL_NTASKS"] = str(job.ntasks or job.tasks)
     if job.gpu_ids:
         env["CUDA_VISIBLE_DEVICES"] = env["BACKFILL_GPUS"] = ",".join(map(str, job.gpu_ids))
     return env

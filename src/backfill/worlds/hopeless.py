@@ -1,7 +1,6 @@
 """Rejects jobs that can never run on a platform, before the first instant. It needs no compiled code."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +59,8 @@ def fitting(
     mine = np.isin(licences.items, picky)
     asks[licences.jobs[mine], np.searchsorted(picky, licences.items[mine])] = 1
     partition = jobs.partition.codes if platform.partitions else np.full(len(jobs), -1)
-    bound = ((jobs.constraint.codes + 1).astype(np.int64) << 40) + ((partition + 1) << 20) + jobs.site.codes + 1
+    codes = np.column_stack([jobs.constraint.codes, partition, jobs.site.codes]).astype(np.int64) + 1
+    bound = (codes << np.array([40, 20, 0])).sum(axis=1)
     empty = np.zeros(len(jobs), np.bool_)
     for rows in _alike(np.column_stack([bound, asks]) if len(picky) else bound):
         first = rows[0]
