@@ -66,10 +66,10 @@ def _refusal(cause: str, job: Job, asked: Jobs, jobs: Jobs, platform: Platform) 
     if cause == "site":
         return Refused(f"site {job.site!r} is unknown; expected {_some(platform.sites)}", field=cause)
     if cause == "constraint":
-        known = platform.feature_names
-        strange = [name for each in alternatives(job.constraint) for name in each if name not in known]
+        features = platform.feature_names
+        strange = [name for each in alternatives(job.constraint) for name in each if name not in features]
         if strange and (name := strange[0]) not in platform.nodes:
-            return Refused(f"no node has the feature {name!r}; expected {_some(known)}, or a node", field=cause)
+            return Refused(f"no node has the feature {name!r}; expected {_some(features)}, or a node", field=cause)
         return Refused(f"no node that the job may use satisfies {job.constraint!r}", "impossible", cause)
     if cause == "nodes":
         return Refused(_too_few(job, jobs, platform), "impossible", cause)

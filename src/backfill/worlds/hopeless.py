@@ -23,7 +23,7 @@ def reject_hopeless(
     node, and of each licence. cancelled: when each job is cancelled; one that is gone by the time at which it would be
     rejected is not.
     """
-    empty, fits = fitting(jobs, platform, capacity, copies)
+    empty, fits = _fitting(jobs, platform, capacity, copies)
     for mine, kind in ((jobs.constraint, "constraint"), (jobs.site, "site"), (None, "partition")):
         causes[empty & (causes == "") & (True if mine is None else mine.codes >= 0)] = kind
     total = capacity.sum(axis=0)
@@ -44,7 +44,7 @@ def reject_hopeless(
         _reject_successors(jobs, causes, cancelled)
 
 
-def fitting(
+def _fitting(
     jobs: Jobs, platform: Platform, capacity: Ints, copies: Ints
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The jobs to which no node is open, and those that fit on the empty platform of this capacity; shape (jobs,) each.

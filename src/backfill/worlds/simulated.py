@@ -23,6 +23,7 @@ from backfill.core.policy import Policy
 from backfill.core.record import column, zeros
 from backfill.core.setup import state_of
 from backfill.core.trace import LOOKS, PASSES
+from backfill.core.verbs import fit_empty
 from backfill.core.view import View
 from backfill.core.world import NOT_YET, close_instant, open_instant
 from backfill.model.clock import Clock, exact_text, zone_text
@@ -37,7 +38,7 @@ from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
 from backfill.worlds.admission import check_kind, check_processors
-from backfill.worlds.hopeless import fitting, reject_hopeless
+from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
 from backfill.worlds.virtual import new_world
@@ -457,8 +458,8 @@ def _check_all_started(name: str, schedule: Schedule, begun: Begun, clock: Clock
     stuck = np.flatnonzero(schedule.state == PENDING)
     if not len(stuck):
         return
-    state, jobs = begun.state, begun.jobs
-    _, fits = fitting(jobs, begun.platform, state.machine.capacity, state.machine.copies)
+    state, jobs, fits = begun.state, begun.jobs, np.empty(len(schedule), np.int8)
+    fit_empty(state, state.machine.capacity, state.machine.copies, fits)  # a suspended job only where it was
     if fits[stuck].all():
         stuck_jobs = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
         raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), jobs.job, clock)})")
