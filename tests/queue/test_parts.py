@@ -77,9 +77,9 @@ def test_what_has_no_equal_parts_is_refused(line, said):
     ("job", "told"),
     [
         ({"need": {"cpus": 4, "memory": 16 * GIB, "matlab": 1}}, "4 cpus, 16G, matlab 1"),
-        ({"need": {"cpus": 1, "gpus": 1}, "tasks": 4}, "4 tasks of 1 cpu, gpus 1"),
+        ({"need": {"cpus": 1, "gpus": 1}, "parts": 4}, "4 tasks of 1 cpu, gpus 1"),
         (
-            {"need": {"cpus": 2, "matlab": 1}, "tasks": 2, "spread": "distinct", "exclusive": True},
+            {"need": {"cpus": 2, "matlab": 1}, "parts": 2, "spread": "distinct", "exclusive": True},
             "2 nodes of 2 cpus; matlab 1, whole nodes",
         ),
     ],

@@ -140,7 +140,7 @@ def test_what_it_may_ask_for_are_its_facts_and_what_is_usual_is_not_told():
     )
     assert (job.need, job.tasks, job.ntasks, job.spread) == ({"cpus": 2, "matlab": 1}, 2, 4, "distinct")
     assert (job.constraint, job.exclusive, job.qos, job.user, job.group) == ("a100", True, "urgent", "ana", "staff")
-    assert answer["spread"] == "distinct"
+    assert (answer["spread"], answer["parts"]) == ("distinct", 2)
     _, plain = queue.submit(need={"cpus": 2})
     assert not {*plain.brief()} & {"tasks", "ntasks", "spread", "constraint", "exclusive", "partition", "qos"}
 

@@ -257,8 +257,12 @@ def submitted(job: Job) -> Facts:
 
 
 def unusual(job: Job) -> Facts:
-    """The facts that say where a job may run, without those that are usual."""
-    return {name: value for name in ("ntasks", *PLACED) if (value := getattr(job, name)) != _USUAL[name]}
+    """The facts that say where a job may run, as clients are told them, without those that are usual.
+
+    Its tasks are called parts: `ntasks` are those that its submitter asked for, and `tasks` are the jobs of an array.
+    """
+    names = {name: name for name in ("ntasks", *PLACED)} | {"tasks": "parts"}
+    return {shown: value for name, shown in names.items() if (value := getattr(job, name)) != _USUAL[name]}
 
 
 def hold(request: Facts, given: Context) -> Slices:

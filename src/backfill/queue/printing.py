@@ -109,7 +109,7 @@ def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
         elapsed = "-"
     else:
         elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
-    parts = job.get("tasks", 1)
+    parts = job.get("parts", 1)
     return [
         job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"] * parts),
         size_text(job["need"].get("memory", 0) * parts), clock_text(round(job["limit_s"] * 1e6)), elapsed,

@@ -237,9 +237,9 @@ def amount_text(name: str, amount: int) -> str:
 def asks_text(job: dict[str, Any]) -> str:
     """What a job asks for: `4 cpus, 16G`, `4 tasks of 1 cpu`, `2 nodes of 4 cpus, 16G; matlab 1, whole nodes`.
 
-    job: `need`, and where they are not usual `tasks`, `spread` and `exclusive`.
+    job: `need`, and where they are not usual `parts`, `spread` and `exclusive`.
     """
-    need, parts = job["need"], job.get("tasks", 1)
+    need, parts = job["need"], job.get("parts", 1)
     told = needs_text(need)
     if parts > 1:
         own = {name: amount for name, amount in need.items() if name in ("cpus", "memory", "gpus")}
