@@ -414,22 +414,17 @@ def edit(request: Facts, given: Context) -> Slices:
 
 
 def _check_edited(some: Sequence[Job], to: Facts, given: Context) -> None:
-    """Refuse a change after which a job could never run. Jobs that ask for the same are judged once."""
-    known: set[str] = set()
+    """Refuse a change after which a job could never run."""
     for job in some:
         need = {**job.need, **to.get("need", {})}
         if need["cpus"] < 1:
             raise Refused("cpus is 0; expected 1 or more", field="cpus")
         if given.platform is None:
             check_need(need, given)
-            continue
-        changed = replace(job, **{name: to[name] for name in CHANGED if name in to}, need=need)
-        asks = repr([getattr(changed, name) for name in feed.FACTS])
-        if asks not in known:
+        else:
             from backfill.queue.possible import check
 
-            check(changed, given.platform)
-            known.add(asks)
+            check(replace(job, **{name: to[name] for name in CHANGED if name in to}, need=need), given.platform)
 
 
 def _refuse_circle(some: Sequence[Job | Task], to: Facts, given: Context) -> None:

@@ -13,6 +13,7 @@ from backfill.model.partitions import Rules
 from backfill.model.platform import Platform
 from backfill.model.workload import Jobs, Workload
 from backfill.queue.book import Facts, Job
+from backfill.queue.feed import FACTS
 from backfill.queue.schema import Refused
 from backfill.queue.words import amount_text, asks_text, time_text
 from backfill.queue.workload import table
@@ -21,10 +22,15 @@ from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.rules import with_default_walltimes
 
 SHOWN = 20  # names that a message lists
+REMEMBERED = 10_000
+ASKED = [name for name in FACTS if name not in ("grace", "priority", "deadline")]  # by which a job is judged
+_POSSIBLE: set[tuple[Platform, str]] = set()  # what jobs asked for that were let in: of many alike one is judged
 
 
 def default_walltime(placed: Facts, platform: Platform) -> int | None:
     """The walltime of a job that asks for none, from its partition or quality of service; None if they have none."""
+    if not any(each.default_walltime for each in (*platform.partitions, *platform.qos)):
+        return None
     asked = _workload(Job(0, walltime=1, **placed), platform)
     asked = asked.with_jobs(asked.jobs.replace(requested=np.zeros(1, np.bool_), walltime=np.zeros(1, np.int64)))
     return int(with_default_walltimes(asked, platform).jobs.walltime[0]) or None
@@ -32,6 +38,9 @@ def default_walltime(placed: Facts, platform: Platform) -> int | None:
 
 def check(job: Job, platform: Platform) -> None:
     """Raise Refused if a job names what the platform does not have, breaks a rule, or fits nowhere on it."""
+    asks = platform, repr([getattr(job, name) for name in ASKED])
+    if asks in _POSSIBLE:
+        return
     asked = _workload(job, platform)
     try:
         jobs, machine, _, causes = as_run(asked, platform)
@@ -45,6 +54,9 @@ def check(job: Job, platform: Platform) -> None:
         raise Refused(f"the job alone is beyond the limit {cause}: {count} of {machine.copies[place]}", "impossible")
     if cause:
         raise _refusal(cause, job, asked.jobs, jobs, platform)
+    if len(_POSSIBLE) >= REMEMBERED:
+        _POSSIBLE.clear()
+    _POSSIBLE.add(asks)
 
 
 def _workload(job: Job, platform: Platform) -> Workload:
