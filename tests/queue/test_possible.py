@@ -8,6 +8,7 @@ import pytest
 from backfill.model.platform_file import parse_platform
 from backfill.queue import commands
 from backfill.queue.book import USUAL, Book, Event
+from backfill.queue.nodes import MACHINE, Nodes
 from backfill.queue.schema import Refused
 from backfill.queue.workload import table
 from backfill.worlds.adapt import as_run
@@ -34,7 +35,8 @@ class Queue:
     """A book with the platform, or on a machine of one node."""
 
     def __init__(self, platform=PLATFORM):
-        self.book, self.platform = Book(capacity={"cpus": 8, "memory": 16 * GIB, "gpus": 2}), platform
+        nodes = Nodes({MACHINE: {"cpus": 8, "memory": 16 * GIB, "gpus": 2}})
+        self.book, self.platform = Book(nodes=nodes), platform
 
     @property
     def context(self):
@@ -219,5 +221,5 @@ def test_on_a_machine_of_one_node_tasks_multiply_what_each_needs():
     ):
         with pytest.raises(Refused, match=re.escape(said)):
             queue.submit(**asked)
-    with pytest.raises(Refused, match="the queue has one machine; expected no --partition"):
+    with pytest.raises(Refused, match="the queue has no partition; expected no --partition"):
         queue.edit(job.id, partition="short")

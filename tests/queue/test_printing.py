@@ -1,11 +1,11 @@
 """What `queue` and `show` print of jobs on nodes."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from backfill.queue import shown
+from backfill.queue.config import platform_facts
 from backfill.queue.engine import Engine
 from backfill.queue.printing import print_job, print_queue
 from backfill.queue.store import Store
@@ -14,13 +14,11 @@ from tests.queue.test_requests import Idle
 
 
 @pytest.fixture
-def engine(tmp_path, monkeypatch):
+def engine(tmp_path):
     """A queue that decides on nodes, with three jobs, of which one runs."""
-    context = Engine.context
-    monkeypatch.setattr(Engine, "context", lambda self: replace(context(self), platform=PLATFORM))
     store, idle = Store(tmp_path / "store.db"), Idle()
     made = Engine(store, idle, idle, idle, {"walltime": 60_000_000, "grace": 0}, encode=json.dumps)
-    made.open({"resources": {"cpus": 72}, "cpu_ids": [], "gpu_ids": []}, "easy", "p")
+    made.open({**platform_facts(PLATFORM), "resources": {}, "cpu_ids": [], "gpu_ids": []}, "easy", "p")
     asked = [
         {"need": {"cpus": 4}, "name": "wide", "tasks": 2, "ntasks": 8, "spread": "distinct"},
         {
@@ -40,7 +38,7 @@ def engine(tmp_path, monkeypatch):
         made.flush()
         assert "id" in answers[0], answers
     running = made.book.jobs[1]
-    running.state, running.start, running.nodes = "RUNNING", made.clock.now(), [["n1", 1], ["n4", 2]]
+    running.state, running.start, running.nodes = "RUNNING", made.clock.now(), [["n1", 1], ["n4", 2, True]]
     made.book.holding.add(1)
     yield made
     store.close()
@@ -57,7 +55,12 @@ def rows(engine):
 
 def test_rows_have_what_is_not_usual(engine):
     wide, fast, plain = rows(engine)["jobs"]
-    assert (wide["parts"], wide["ntasks"], wide["spread"], wide["nodes"]) == (2, 8, "distinct", [["n1", 1], ["n4", 2]])
+    assert (wide["parts"], wide["ntasks"], wide["spread"], wide["nodes"]) == (
+        2,
+        8,
+        "distinct",
+        [["n1", 1], ["n4", 2, True]],
+    )
     assert (fast["constraint"], fast["partition"], fast["qos"], fast["exclusive"]) == ("new", "all", "urgent", True)
     assert not plain.keys() & {"parts", "ntasks", "spread", "constraint", "partition", "qos", "exclusive", "nodes"}
 

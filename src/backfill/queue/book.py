@@ -95,7 +95,6 @@ class Job:
     due_nodes: list[list[Any]] = field(default_factory=list)  # where it is due
     cpu_ids: list[int] = field(default_factory=list)
     gpu_ids: list[int] = field(default_factory=list)
-    nodes: list[list[Any]] = field(default_factory=list)  # [name, tasks] of each node that it holds, or held last
     cause: str = ""  # why it is being ended
     exit: int | None = None
     signal: int | None = None

@@ -195,8 +195,9 @@ def _placed(asked: Facts, request: Facts, given: Context) -> tuple[Facts, list[s
         check_need(found["need"], given)
         if "ntasks" not in found and asked.get("tasks", 1) > 1:
             found["ntasks"] = asked["tasks"]
-        return found, [name for name in ("site", "partition", "qos") if asked.get(name)]
-    found |= {name: asked[name] for name in PLACED if name in asked}
+        return found, [name for name in ("site", *_unknown(given)) if asked.get(name)]
+    unknown = _unknown(given)
+    found |= {name: asked[name] for name in PLACED if name in asked and name not in unknown}
     found |= {"need": need, "group": request.get("group", "")}
     if asked.get("gpu_type"):
         from backfill.model.constraint import with_feature
@@ -205,7 +206,14 @@ def _placed(asked: Facts, request: Facts, given: Context) -> tuple[Facts, list[s
             found["constraint"] = with_feature(found.get("constraint", ""), asked["gpu_type"])
         except ValueError as error:
             raise Refused(f"constraint {error}", field="constraint") from None
-    return found, []
+    return found, [name for name in unknown if asked.get(name)]
+
+
+def _unknown(given: Context) -> list[str]:
+    """What of partitions and qualities of service the queue does not have at all; jobs that name some are let in."""
+    platform = given.platform
+    there = {} if platform is None else {"partition": platform.partitions, "qos": platform.qos}
+    return [name for name in ("partition", "qos") if not there.get(name)]
 
 
 def _on_one_machine(asked: Facts, need: dict[str, int]) -> dict[str, int]:
@@ -370,8 +378,9 @@ def edit(request: Facts, given: Context) -> Slices:
     for one in some:
         if one.state != PENDING:
             raise Refused(f"job {one.label} is {one.state}; only pending jobs can be changed", "state", "ids")
-    if given.platform is None and (named := [name for name in ("constraint", "partition", "qos") if name in to]):
-        raise Refused(f"the queue has one machine; expected no --{named[0]}", field=named[0])
+    for name in (*_unknown(given), *([] if given.platform else ["constraint"])):
+        if name in to:
+            raise Refused(f"the queue has no {name}; expected no --{name}", field=name)
     _check_edited([given.book.jobs[one.id] for one in some], to, given)
     for one in some:
         job = given.book.jobs[one.id]

@@ -65,7 +65,7 @@ from backfill.queue.book import Facts
 from backfill.queue.feed import Message
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.watchdog import WATCHDOG
-from backfill.queue.workload import table
+from backfill.queue.workload import parsed, table
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_kind, check_processors
 from backfill.worlds.rules import WholeNodes
@@ -84,11 +84,7 @@ Decisions = dict[str, Any]
 
 def platform_of(epoch: Facts) -> Platform:
     """The platform of an epoch: that of the file which the queue was given, else one node with its resources."""
-    if epoch.get("platform"):
-        from backfill.model.platform_file import parse_platform  # pydantic is for those who have a file
-
-        return parse_platform("the platform of the queue", epoch["platform"])
-    return machine(epoch["resources"])
+    return parsed(epoch["platform"]) if epoch.get("platform") else machine(epoch["resources"])
 
 
 def machine(resources: dict[str, int]) -> Platform:

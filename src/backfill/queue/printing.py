@@ -179,7 +179,7 @@ def _place(job: Facts) -> str:
 
 def nodes_text(nodes: Iterable[Sequence[Any]]) -> str:
     """Nodes and the tasks on each: n1, n3*2."""
-    return ", ".join(name if tasks == 1 else f"{name}*{tasks}" for name, tasks in nodes)
+    return ", ".join(name if tasks == 1 else f"{name}*{tasks}" for name, tasks, *_ in nodes)
 
 
 def _shortened(text: str) -> str:

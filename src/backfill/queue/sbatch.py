@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import groupby, pairwise
 
 from backfill.queue.home import user_name
+from backfill.queue.nodes import MACHINE
 from backfill.queue.options import Option, text
 from backfill.queue.parts import SAME, tasks_of
 from backfill.queue.words import Unreadable, parse_count, parse_memory
@@ -180,7 +181,7 @@ def variables(job: Job, facts: Facts) -> dict[str, str]:
     """The environment variables of sbatch that mean the same in this queue. facts: see `submitted`."""
     here, tasks, now = os.uname().nodename, max(int(facts["tasks"]), 1), int(time.time())
     each = max(tasks // job.tasks, 1)  # of Slurm's tasks, for each of the job's
-    nodes = job.nodes or [[here.partition(".")[0], job.tasks]]
+    nodes = nodes_of(job) or [(here.partition(".")[0], job.tasks)]
     listed = ",".join(name for name, _ in nodes)
     cpus, counts = [count * job.need["cpus"] for _, count in nodes], [count * each for _, count in nodes]
     found: dict[str, Any] = {
@@ -210,6 +211,11 @@ def variables(job: Job, facts: Facts) -> dict[str, str]:
     if job.restarts + job.preemptions:
         found["RESTART_COUNT"] = job.restarts + job.preemptions
     return {"SLURMD_NODENAME": nodes[0][0], **{f"SLURM_{name}": str(value) for name, value in found.items()}}
+
+
+def nodes_of(job: Job) -> list[tuple[str, int]]:
+    """The nodes of an attempt with its tasks there, if the queue decides on nodes."""
+    return [(name, tasks) for name, tasks, *_ in job.nodes if name != MACHINE]
 
 
 def _repeated(counts: list[int]) -> str:

@@ -51,7 +51,7 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
         "exit_code": None if job.signal else job.exit,
         "signal": job.signal,
     }
-    if job.nodes:
+    if job.nodes and engine.book.platform:
         facts["nodes"] = job.nodes
     if job.state == PENDING:
         plan = engine.plan.get(job.id)

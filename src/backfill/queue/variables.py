@@ -56,8 +56,8 @@ def of_job(home: str, job: Job, spec: Mapping[str, Any]) -> dict[str, str]:
     env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
     if job.index is not None:
         env |= {"BACKFILL_ARRAY_ID": str(job.array), "BACKFILL_ARRAY_INDEX": str(job.index)}
-    if job.nodes:
-        env["BACKFILL_NODES"] = ";".join(f"{name}*{tasks}" for name, tasks in job.nodes)
+    if nodes := sbatch.nodes_of(job):
+        env["BACKFILL_NODES"] = ";".join(f"{name}*{tasks}" for name, tasks in nodes)
         env["BACKFILL_NTASKS"] = str(job.ntasks or job.tasks)
     if job.gpu_ids:
         env["CUDA_VISIBLE_DEVICES"] = env["BACKFILL_GPUS"] = ",".join(map(str, job.gpu_ids))

@@ -1,6 +1,7 @@
 """Jobs of the queue as a workload, in the words of the platform on which they are to run."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,14 @@ from backfill.model.platform import Platform
 from backfill.model.units import NEVER
 from backfill.model.workload import RESOURCES, SPREAD, Counted, Jobs, Labels, Workload
 from backfill.queue.book import Facts
+
+
+@lru_cache(2)
+def parsed(text: str) -> Platform:
+    """The platform of a queue, from the text of its file."""
+    from backfill.model.platform_file import parse_platform  # pydantic is for those who have a file
+
+    return parse_platform("the platform of the queue", text)
 
 
 def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:
