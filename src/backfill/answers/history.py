@@ -157,7 +157,8 @@ def recorded(store: Store, chosen: Iterable[int]) -> Recorded:
     the policy planned with. So `simulate --overrun extend` starts each when it started, if only submits, ends,
     dependencies on ends, cancelled or changed jobs and changes of capacity happened. Raises InputError.
     """
-    from backfill.worlds.live import machine, table  # which load the core
+    from backfill.worlds.live import machine  # which loads the core
+    from backfill.worlds.workload import table
 
     wanted = set(chosen)
     lives, capacity, policies = _lives(store, wanted)

@@ -16,10 +16,11 @@ from backfill.model.workload import Workload
 from backfill.queue import feed
 from backfill.queue.book import PREEMPT, Event, Facts, each_job, whole
 from backfill.queue.store import Store, StoreError
-from backfill.worlds.live import Planner, load_policy, platform_of, table
+from backfill.worlds.live import Planner, load_policy, platform_of
 from backfill.worlds.options import Options
 from backfill.worlds.recorded import Away, Closed, Life, lives
 from backfill.worlds.simulated import simulate
+from backfill.worlds.workload import table
 
 SHOWN = 5
 
