@@ -1,6 +1,7 @@
 """Imports point one way, the core never touches the outside, and `--help` loads nothing heavy."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,7 +50,7 @@ ARROWS: dict[str, set[str]] = {
         *BELOW,
     },
     "papers": {"executors", "api", "spec", "report", *BELOW},
-    "client": {"daemon", "answers", "pools", "queue", "system", "model", "compiler", "loading"},
+    "client": {"daemon", "answers", "pools", "queue", "system", "traces", "model", "compiler", "loading"},
     "daemon": {"answers", "worlds", "pools", "queue", "system", "packaged", "policies", "model"},
     "answers": {"worlds", "analysis", "queue", "system", "loading", "core", "model"},
     "pools": {"queue", "system"},
@@ -78,17 +79,20 @@ ARROWS: dict[str, set[str]] = {
     "data": set(),
 }
 SAME = {"__init__": "package", "__main__": "cli"}
-# Upward all the same, at the call and not before: a class whose constructors read tables.
-CONSTRUCTORS = {("model/workload.py", f"backfill.traces.frames.from_{kind}") for kind in ("pandas", "polars", "arrays")}
+# Upward all the same, at the call and not before: a class whose constructors read tables; and what a queue needs only
+# if it has a platform, as it takes numpy.
+UPWARD = {("model/workload.py", f"backfill.traces.frames.from_{kind}") for kind in ("pandas", "polars", "arrays")}
+UPWARD |= {("queue/commands.py", f"backfill.worlds.possible.{name}") for name in ("check", "default_walltime")}
+UPWARD |= {("queue/engine.py", "backfill.worlds.workload.parsed")}
 
 OUTSIDE = {"time", "random", "os", "threading", "pathlib", "subprocess"}
 HEAVY = {"numba", "polars", "jinja2", "pydantic", "matplotlib"}
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Full names of all that a file imports, wherever in the file it does so."""
+def imported(path: Path, text: str = "") -> Iterator[str]:
+    """Full names of all that a file imports, wherever in the file it does so. text: what stands in it, if not all."""
     package = ["backfill", *path.relative_to(ROOT).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(text or path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -111,7 +115,7 @@ def test_imports_point_one_way(path):
     part = part_of(path)
     assert part in ARROWS, f"say in ARROWS what {part} may import"
     for name in set(imported(path)):
-        if (name_of(path), name) in CONSTRUCTORS:
+        if (name_of(path), name) in UPWARD:
             continue
         top, *rest = name.split(".")
         if top == "backfill" and rest and rest[0] != part:
@@ -144,3 +148,45 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code):
     watch = f"import atexit, sys; atexit.register(lambda: print({HEAVY!r} & set(sys.modules), file=sys.stderr)); "
     done = subprocess.run([sys.executable, "-c", watch + code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr.strip()) == (0, "set()")
+
+
+# Modules that import each other, of which one does so when it is called: a class whose constructors read files; a
+# compiler that has to know what compiled code raises; options that are in scripts; verbs that are loaded one by one.
+CIRCLES = [
+    {"model.workload", "model.precedence", "model.schedule", "traces.columns", "traces.dates", "traces.demand"}
+    | {"traces.fixed", "traces.frames", "traces.notes", "traces.seconds", "traces.table"},
+    {"model.events", "model.platform", "model.platform_file", "model.rules_file"},
+    {"compiler.kernel", "compiler.users", "core.errors"},
+    {"client.options", "client.sbatch"},
+    {"client.client", "client.asking", "client.boot", "client.from_file", "client.restoring"},
+]
+
+
+def test_no_modules_import_each_other_but_for_those_that_are_listed():
+    module = {path: name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in FILES}
+    modules, arrows = {*module.values()}, {}
+    for path in FILES:
+        found = {name.removeprefix("backfill.") for name in needed(path) if name.startswith("backfill.")}
+        whole = {name if name in modules else name.rpartition(".")[0] for name in found}
+        arrows[module[path]] = (whole & modules) - {module[path]}
+    assert sorted(map(sorted, circles(arrows))) == sorted(map(sorted, CIRCLES))
+
+
+def needed(path: Path) -> Iterator[str]:
+    """What a file imports when it runs, not only for those who check types."""
+    text = re.sub(r"^if TYPE_CHECKING:.*?(?=^\S)", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    yield from imported(path, text)
+
+
+def circles(arrows: dict[str, set[str]]) -> Iterator[set[str]]:
+    """The sets of modules each of which leads to all others of its set."""
+    reach = {one: {*some} for one, some in arrows.items()}
+    for through in reach:
+        for one in reach:
+            if through in reach[one]:
+                reach[one] |= reach[through]
+    seen: set[str] = set()
+    for one in sorted(reach):
+        if one in reach[one] and one not in seen:
+            yield (ring := {other for other in reach[one] if one in reach[other]})
+            seen |= ring

@@ -144,8 +144,30 @@ def test_whole_nodes_of_two_kinds_in_one_partition_are_refused(backfill, tmp_pat
     done = backfill("simulate", "jobs.csv", "--platform", "m.toml", "--place", "exclusive")
     assert (done.code, done.complaint) == (
         3,
-        "m: nodes are not alike; expected equal nodes to place jobs on whole nodes, a partition for each kind",
+        "m: nodes node1 and node2, on which job a may run, are not alike; expected equal nodes to place a job on whole "
+        "nodes, by a partition or a constraint for each kind",
     )
+
+
+def test_a_job_that_asks_for_it_has_its_nodes_for_itself_among_those_of_one_kind(backfill, tmp_path):
+    rows = ["b,0,9,1,,,", "c,0,9,1,big,TRUE,", "d,0,9,6,,yes,", "e,0,9,2,small,yes,2", "f,0,9,1,,no,"]
+    header = "job,submit,runtime,cpus,constraint,exclusive,tasks"
+    (tmp_path / "jobs.csv").write_text("\n".join([header, *rows]) + "\n")
+    kinds = [f'[[node]]\nname = "{name}"\ncount = 2\ncpus = {cpus}\nfeatures = ["{kind}"]\n'
+             for name, cpus, kind in (("m", 8, "big"), ("n", 2, "small"))]  # fmt: skip
+    (tmp_path / "m.toml").write_text("".join(kinds))
+    args = ("--platform", "m.toml", "--policy", "easy", "--schedule", "s.csv", "--verify", "-q")
+    done = backfill("simulate", "jobs.csv", *args)
+    assert done.code == 0, done.err
+    rows_of = [line.split(",") for line in (tmp_path / "s.csv").read_text().splitlines()[1:]]
+    assert [(row[0], row[2], row[6]) for row in rows_of] == [
+        ("b", "0", "m1"), ("c", "0", "m2"), ("d", "9", "m1"), ("e", "0", "n1*1;n2*1"), ("f", "0", "m1"),
+    ]  # fmt: skip
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,exclusive\na,0,9,yes\n")
+    done = backfill("simulate", "jobs.csv", *args)
+    assert "m: nodes n1 and m1, on which job a may run, are not alike" in done.complaint
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,exclusive\na,0,9,perhaps\n")
+    assert "exclusive is 'perhaps'; expected yes or no" in backfill("simulate", "jobs.csv", *args).complaint
 
 
 WHOLE = """[[node]]

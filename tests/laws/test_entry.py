@@ -17,6 +17,7 @@ from tests.compiled import policy
 from tests.core.test_shapes import KINDS, flood_of
 from tests.differential.test_twins import every_pass
 from tests.living import ON_A_POOL, ON_NODES, feed, journal_of, simulated
+from tests.reference.workloads import limited_cases, whole_cases
 
 
 def lived(begun, chosen, params, journal):
@@ -62,6 +63,18 @@ def check(name, happening):
 @given(happening=ON_NODES)
 def test_with_nodes_licences_limits_gangs_chains_and_events(name, happening):
     check(name, happening)
+
+
+@pytest.mark.parametrize("name", ["conservative", "selective:rule=differential,order=lxf", "2tsb"])
+@given(case=limited_cases())
+def test_with_accounts_of_limits_that_come_up_one_by_one(name, case):
+    check(name, (case, []))
+
+
+@every_pass
+@given(case=whole_cases())
+def test_with_jobs_that_have_their_nodes_for_themselves(name, case):
+    check(name, (case, []))
 
 
 @every_pass

@@ -28,6 +28,7 @@ from tests.reference.workloads import (
     limited_cases,
     pool_cases,
     project_cases,
+    whole_cases,
     wide_cases,
 )
 
@@ -67,6 +68,26 @@ def test_every_schedule_is_lawful(name, case):
 def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     workload, platform, schedule = scheduled(case, name)
     assert verify(workload, platform, schedule, **allowed(name)) == []
+
+
+@everywhere
+@given(case=whole_cases())
+def test_every_schedule_is_lawful_where_jobs_have_their_nodes_for_themselves(name, case):
+    workload, platform, schedule = scheduled(case, name)
+    assert verify(workload, platform, schedule, **allowed(name)) == []
+
+
+@pytest.mark.parametrize("name", ["easy", "conservative", "preemptive"])
+@given(case=whole_cases())
+def test_where_every_job_asks_for_whole_nodes_each_runs_as_where_jobs_are_placed_so(name, case):
+    first = case.platform.nodes[0]
+    alike = replace(case.platform, nodes=tuple(replace(n, capacity=first.capacity) for n in case.platform.nodes))
+    asked, whole = ([replace(job, exclusive=every) for job in case.jobs] for every in (True, False))
+    starts = [
+        scheduled(Case(jobs, alike), f"{name}:place={rule}")[2].start.tolist()
+        for jobs, rule in ((asked, "power"), (whole, "exclusive"))
+    ]
+    assert starts[0] == starts[1]
 
 
 @pytest.mark.parametrize("name", ["easy", "conservative", *GOING_ON])

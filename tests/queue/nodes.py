@@ -13,8 +13,9 @@ from backfill.queue.feed import FACTS
 from backfill.queue.states import PENDING
 from backfill.queue.states import RUNNING as RUNS
 from backfill.worlds.aside import Present
-from backfill.worlds.live import Planner, table
+from backfill.worlds.live import Planner
 from backfill.worlds.simulated import simulate
+from backfill.worlds.workload import table
 from tests.queue.test_planner import CLUSTER, SECOND, jobs_for_nodes
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import pairwise
 
 import pytest
 
@@ -88,7 +89,56 @@ def test_another_daemon_goes_on_with_the_same_cluster(cluster):
 
 
 def test_what_no_node_has_is_refused(cluster):
-    assert "the machine has 256 cpus" in cluster.run("submit", "-c", "400", "--", "true", check=3).stderr
+    for words, told in (
+        (["-c", 400], "the job asks for 400 cpus; no node has more than 32 cpus"),
+        (["-N", 13], "the job asks for 13 nodes of 1 cpu; of the 12 nodes on which it may run 12 have that"),
+        (["-L", "matlab:4"], "the job asks for 4 matlab; there are 3 licences of it"),
+        (["--exclusive"], "are not alike; expected equal nodes to place a job on whole nodes"),
+    ):
+        assert told in cluster.run("submit", *words, "--", "true", check=3).stderr
+    ignored = "ignored options, which this queue does not have: --partition"
+    assert ignored in cluster.run("submit", "-p", "short", "--", "true").stderr
+    number = cluster.submit("-H", "--", "true")
+    assert "no node has more than 32" in cluster.run("edit", number, "--cpus", 40, check=3).stderr
+
+
+def test_a_job_asks_for_nodes_in_the_words_of_slurm(cluster):
+    four = cluster.submit("-t", "600", "-N", 2, "--ntasks-per-node=2", "-c", 4, "--mem", "1G", "--", "true")
+    alone = cluster.submit("-t", "600", "--exclusive", "-C", "a1", "--", "true")
+    beside = cluster.submit("-t", "600", "-C", "a1", "-c", 16, "--", "true")
+    cluster.until(lambda: len(cluster.request("queue")["jobs"][0].get("nodes", [])) == 2)
+    line = next(line for line in cluster.run("queue").stdout.splitlines() if line.split()[0] == str(four))
+    assert line.split()[3:5] == ["16", "2G"]
+    told = cluster.run("show", four, alone).stdout
+    assert "needs       2 nodes of 8 cpus, 1G" in told
+    assert "needs       1 cpu, whole nodes" in told
+    cluster.run("wait", four, alone, beside)
+    where = {number: events[0] for number, events in starts(cluster).items()}
+    assert len({name for name, *_ in where[four]["nodes"]}) == 2
+    assert where[alone]["nodes"] == [["a1", 1, True]]
+    (found,) = [job for job in ended(cluster) if job["id"] == alone]
+    assert where[beside]["start_s"] >= found["end_s"]
+
+
+def test_a_workload_is_fed_and_its_jobs_take_their_time(cluster):
+    rows = [
+        f"{n},{30 * n},{60 + n},900,{n % 3 + 1},{n % 8 + 1},{'ana' if n % 2 else 'bob'},{n - 1 or ''}"
+        for n in range(1, 9)
+    ]
+    text = "\n".join(["job,submit,runtime,walltime,tasks,cpus,user,after", *rows, "10,0,9,9,1,99,ana,", ""])
+    (cluster.folder / "jobs.csv").write_text(text)
+    done = cluster.run("submit", "--from", "jobs.csv", "--json", check=3)
+    told = json.loads(done.stdout)
+    assert (told["queued"], [*told["refused"].values()]) == (8, [1])
+    cluster.until(lambda: not cluster.request("queue")["states"])
+    jobs = sorted(ended(cluster), key=lambda job: int(job["name"]))
+    assert [round(job["end_s"] - job["start_s"]) for job in jobs] == [60 + n for n in range(1, 9)]
+    assert [job["user"] for job in jobs[:2]] == ["ana", "bob"]
+    assert all(later["start_s"] >= before["end_s"] for before, later in pairwise(jobs))
+    assert cluster.run("submit", "--from", "nosuch.csv", check=3).stderr.startswith("backfill: nosuch.csv: ")
+    again = cluster.run("submit", "--from", "jobs.csv", check=3).stdout.splitlines()
+    assert again[0].startswith("8 jobs of jobs queued, to come over 4.0 min: ")
+    assert again[1] == "refused: 1 job: the job asks for 99 cpus; no node has more than 32 cpus"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +149,7 @@ def test_what_no_node_has_is_refused(cluster):
         (['platform = "nosuch.toml"', 'pool = "fake:1"'], "nosuch.toml: cannot be read"),
         (['pool = "fake:0"'], "pool is 'fake:0'; expected local, fake:SPEED"),
         (['pool = "fake:speed=x"'], "pool is 'fake:speed=x'; expected local, fake:SPEED"),
-        (['pool = "fake:size=3"'], "expected local, fake:SPEED, or fake: with speed, failures"),
+        (['pool = "fake:size=3"'], "expected local, fake:SPEED, fake: with speed, failures"),
         (['platform = "cluster.toml"', 'pool = "fake:1"', "[licence.ansys]", "copies = 1"], "no such floating licence"),
     ],
 )

@@ -20,8 +20,9 @@ from backfill.queue.feed import FACTS, decisions
 from backfill.worlds import live as planner_module
 from backfill.worlds.aside import load as load_planner
 from backfill.worlds.aside import save
-from backfill.worlds.live import HOW, Planner, answer, load_policy, machine, table
+from backfill.worlds.live import HOW, Planner, answer, load_policy, machine
 from backfill.worlds.simulated import simulate
+from backfill.worlds.workload import table
 from tests.invariants import check
 
 SECOND = 1_000_000
@@ -201,6 +202,8 @@ def jobs_for_nodes(seed, count):
             facts |= {"tasks": 1, "partition": "", "constraint": "", "need": {"cpus": 1, "gpus": 1}}
         elif facts["partition"] == "whole":
             facts |= {"constraint": ""}
+        elif facts["constraint"] in ("old", "new&fast"):  # which nodes of one kind have
+            facts |= {"exclusive": chance.random() < 0.4}
     return jobs
 
 

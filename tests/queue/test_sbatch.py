@@ -6,10 +6,11 @@ import subprocess
 
 import pytest
 
+from backfill.client import sbatch
 from backfill.client.options import of_script
 from backfill.pools.local.pool import attempt_spec, named
-from backfill.queue import sbatch
 from backfill.queue.book import Job
+from backfill.queue.parts import parts_of
 from backfill.queue.words import Unreadable
 
 MIB = 1 << 20
@@ -19,36 +20,37 @@ def settled(line, **given):
     found, is_slurm = of_script(f"#!/bin/sh\n#SBATCH {line}\n")
     assert is_slurm
     found, ignored = sbatch.settled(found, given)
-    return {name: value for name, value in found.items() if (name, value) != ("tasks", 1)}, ignored
+    return found, ignored
 
 
 @pytest.mark.parametrize(
     ("line", "becomes"),
     [
-        ("-N 1 --ntasks-per-node=4", {"tasks": 4}),
-        ("--nodes=1-3 -n 3 --tasks-per-node 8", {"tasks": 3}),
-        ("--mem-per-cpu 2G -n2", {"memory_per_cpu": 2 << 30, "tasks": 2}),
-        ("--gpus-per-node=a100:2 --cpus-per-gpu=3", {"gpus": 2, "cpus": 6}),
-        ("--gpus-per-task=2 -n 3", {"gpus": 6, "tasks": 3}),
-        ("--gpus 2 --mem-per-gpu=1G", {"gpus": 2, "memory": 2 << 30}),
-        ("--mincpus=3 -n 2", {"tasks": 2, "cpus": 2}),
-        ("--requeue --no-requeue --kill-on-invalid-dep=yes", {}),
-        (f"-w {os.uname().nodename}", {}),
+        ("-N 1 --ntasks-per-node=4", {"need": {"cpus": 4}, "ntasks": 4}),
+        ("--nodes=1-3 -n 3 --tasks-per-node 8", {"need": {"cpus": 1}, "tasks": 3}),
+        ("--mem-per-cpu 2G -n2", {"need": {"cpus": 1, "memory": 2 << 30}, "tasks": 2}),
+        ("--gpus-per-node=a100:2 --cpus-per-gpu=3", {"need": {"cpus": 6, "gpus": 2}, "gpu_type": "a100"}),
+        ("--gpus-per-task=2 -n 3", {"need": {"cpus": 1, "gpus": 2}, "tasks": 3}),
+        ("--gpus 2 --mem-per-gpu=1G", {"need": {"cpus": 1, "memory": 2 << 30, "gpus": 2}}),
+        ("--mincpus=3 -n 2", {"need": {"cpus": 4}, "ntasks": 2}),
+        ("--requeue --no-requeue --kill-on-invalid-dep=yes", {"need": {"cpus": 1}}),
+        (f"-w {os.uname().nodename}", {"need": {"cpus": 1}}),
     ],
 )
 def test_an_option_that_changes_what_a_job_needs_is_translated(line, becomes):
-    assert settled(line) == (becomes, [])
+    found, ignored = settled(line)
+    assert (parts_of(found), ignored) == (becomes, [])
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--nodes=2", "--nodes: the queue has one machine, the job asks for 2; expected 1"),
-        ("-N 2-4", "--nodes: the queue has one machine"),
-        ("--exclusive", "--exclusive: jobs share the machine"),
-        ("--exclusive=user -n 1", "--exclusive: jobs share the machine"),
-        ("-C avx512", "--constraint: the machine has no features"),
-        ("--threads-per-core=1", "--threads-per-core: the queue has one machine"),
+        ("--nodes=two", "--nodes: 'two' is not a whole number"),
+        ("-N 4-2", "--nodes: '4-2' is not a number of nodes"),
+        ("--exclusive=user -n 1", "--exclusive takes no value"),
+        ("-C [rack1|rack2]", "--constraint: '[rack1|rack2]'; expected features"),
+        ("--gres gpu:a100:2,gpu:v100:1", "--gres: 'gpu:a100:2,gpu:v100:1' is not a number of gpus"),
+        ("--threads-per-core=1", "--threads-per-core: the queue does not choose among sockets"),
         ("--tmp=5G", "--tmp: the queue does not count disk space"),
         ("-w node17", "--nodelist: node17 is not this machine"),
         ("--kill-on-invalid-dep=no", "--kill-on-invalid-dep: 'no'"),
@@ -62,8 +64,8 @@ def test_one_that_cannot_be_translated_is_refused_by_its_name(line, said):
 
 def test_one_that_changes_nothing_is_ignored_by_name():
     line = "-p short -q normal --reservation x --nice=5 -x node1 -s -c 3"
-    names = ["--partition", "--qos", "--reservation", "--nice", "--exclude", "--oversubscribe"]
-    assert settled(line) == ({"cpus": 3}, names)
+    names = ["--reservation", "--nice", "--exclude", "--oversubscribe"]
+    assert settled(line) == ({"cpus": 3, "partition": "short", "qos": "normal"}, names)
 
 
 def test_mail_is_sent_by_the_program_mail_or_refused(tmp_path, monkeypatch):
@@ -89,7 +91,8 @@ def test_the_command_line_takes_precedence():
     assert settled("--mem-per-cpu 2G", memory=MIB)[0] == {"memory": MIB}
     assert settled("--mem 2G", memory_per_cpu=MIB)[0] == {"memory_per_cpu": MIB}
     assert settled("--no-requeue", requeue=True)[0] == {"requeue": True}
-    assert settled("--ntasks-per-node 4", tasks=2)[0] == {"tasks": 2}
+    assert settled("--gres gpu:2", gpus=(1, "a100"))[0] == {"gpus": (1, "a100")}
+    assert parts_of(settled("--ntasks-per-node 4", tasks=2)[0]) == {"need": {"cpus": 1}, "tasks": 2}
 
 
 def variables(tmp_path, job, given, **env):
@@ -107,6 +110,18 @@ def test_a_script_finds_the_variables_of_slurm(tmp_path):
     assert not {"SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT", "SLURM_JOB_PARTITION"} & found.keys()
     job.restarts = 2
     assert variables(tmp_path, job, {})["SLURM_RESTART_COUNT"] == "2"
+
+
+def test_a_script_finds_how_its_tasks_lie_on_nodes(tmp_path):
+    asked = {"need": {"cpus": 4, "memory": 64 * MIB}, "tasks": 3, "ntasks": 6, "partition": "gpu"}
+    job = Job(7, walltime=60_000_000, attempt=1, nodes=[["n1", 2], ["n4", 1]], **asked)
+    found = variables(tmp_path, job, {"tasks": 6})
+    names = ("NNODES", "JOB_NODELIST", "NTASKS", "TASKS_PER_NODE", "CPUS_PER_TASK", "JOB_CPUS_PER_NODE", "CPUS_ON_NODE")
+    assert [found[f"SLURM_{name}"] for name in names] == ["2", "n1,n4", "6", "4,2", "2", "8,4", "8"]
+    assert (found["SLURM_MEM_PER_NODE"], found["SLURM_JOB_PARTITION"]) == ("128", "gpu")
+    assert (found["SLURMD_NODENAME"], found["BACKFILL_NODES"], found["BACKFILL_NTASKS"]) == ("n1", "n1*2;n4*1", "6")
+    job.nodes = [["n1", 1], ["n2", 1], ["n3", 1]]
+    assert variables(tmp_path, job, {"tasks": 6})["SLURM_TASKS_PER_NODE"] == "2(x3)"
 
 
 @pytest.mark.parametrize(("indexes", "step"), [([2, 4, 6], "2"), ([1, 2, 9], "1"), ([5], "1")])
@@ -142,5 +157,8 @@ def test_an_array_script_of_slurm_runs_with_its_indexes(live):
     assert live.job(f"{array}_3")["need"]["memory"] == 2 * MIB
     (live.folder / "wide.sh").write_text("#!/bin/sh\n#SBATCH --nodes=2\n")
     refused = live.run("submit", "wide.sh", check=2)
-    assert refused.stderr.startswith("backfill: wide.sh: #SBATCH --nodes=2: --nodes: the queue has one machine")
+    assert refused.stderr == "backfill: the queue has one machine, the job asks for 2 nodes; expected 1\n"
+    refused = live.run("submit", "--exclusive", "--", "true", check=2)
+    assert refused.stderr.startswith("backfill: --exclusive: jobs share the machine")
+    assert "no features" in live.run("submit", "-C", "gpu", "--", "true", check=2).stderr
     assert "cannot be combined" in live.run("submit", "--mem", 1, "--mem-per-cpu", 1, "--", "true", check=2).stderr

@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
+from backfill.client import sbatch
 from backfill.daemon.notices import Notices
 from backfill.pools.local.pool import attempt_spec
-from backfill.queue import sbatch
+from backfill.queue import slurm as slurm_variables
 from backfill.queue.book import Job
 from tests.patience import until
 
@@ -25,7 +26,8 @@ def env_of(tmp_path, one, env, **spec):
 def outer(tmp_path):
     """The environment of a job that submits others: a task of an array, with all variables that there are."""
     need = {"cpus": 4, "memory": 64 * MIB, "gpus": 1}
-    one = job(9, array=7, index=2, need=need, gpu_ids=[3], project="lab", restarts=1)
+    one = job(9, array=7, index=2, need=need, gpu_ids=[3], project="lab", restarts=1, partition="short",
+              qos="urgent", nodes=[["n1", 1]])  # fmt: skip
     mine = {"HOME": "/home/ana", "SLURM_CONF": "/etc/it", "BACKFILL_MINE": "1"}
     slurm = sbatch.submitted({"array": ([1, 2], 0)}, "/here")
     found = env_of(tmp_path, one, mine, slurm=slurm)
@@ -35,8 +37,8 @@ def outer(tmp_path):
 
 def test_no_variable_of_slurm_is_unknown(tmp_path, outer):
     slurm = {name for name in outer if name.startswith("SLURM")} - {"SLURM_CONF"}
-    assert {*sbatch.NAMES} - slurm == {"SLURM_MEM_PER_CPU"}, "the other one of a job is SLURM_MEM_PER_NODE"
-    assert not slurm - {*sbatch.NAMES}
+    assert {*slurm_variables.NAMES} - slurm == {"SLURM_MEM_PER_CPU"}, "the other one of a job is SLURM_MEM_PER_NODE"
+    assert not slurm - {*slurm_variables.NAMES}
 
 
 def test_a_job_has_nothing_of_the_job_that_submitted_it(tmp_path, outer):

@@ -76,7 +76,8 @@ def test_options_of_a_script_stand_before_its_first_command():
 
 def test_a_line_of_a_script_that_cannot_be_read_is_named():
     for line, said in (
-        ("#BACKFILL -p short", "#BACKFILL -p short: unknown option -p; see backfill submit --help"),
+        ("#BACKFILL -w n1", "#BACKFILL -w n1: unknown option -w; see backfill submit --help"),
+        ("#BACKFILL -C ssd&&gpu", "--constraint: 'ssd&&gpu'; expected features joined by & and |"),
         ("#SBATCH --time soon", "#SBATCH --time soon: --time: 'soon' is not a time"),
         ("#SBATCH --hold yes", "#SBATCH --hold yes: 'yes' is not an option"),
         ("#SBATCH -J 'open", "#SBATCH -J 'open: No closing quotation"),

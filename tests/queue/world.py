@@ -23,7 +23,24 @@ from backfill.queue.store import Store, StoreError, StoreLost
 SECOND = 1_000_000
 CAPACITY = {"resources": {"cpus": 4, "memory": 0, "gpus": 1, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": [0]}
 NODES = {"a": {"cpus": 4, "gpus": 1}, "b": {"cpus": 4, "gpus": 1}, "c": {"cpus": 2, "gpus": 0}, "": {"matlab": 2}}
-CLUSTER = {"resources": {}, "cpu_ids": [], "gpu_ids": [], "platform": "three nodes", "nodes": NODES}
+THREE = """\
+resources = ["cpus", "gpus"]
+[[node]]
+name = "a"
+cpus = 4
+gpus = 1
+[[node]]
+name = "b"
+cpus = 4
+gpus = 1
+[[node]]
+name = "c"
+cpus = 2
+[[licence]]
+name = "matlab"
+copies = 2
+"""
+CLUSTER = {"resources": {}, "cpu_ids": [], "gpu_ids": [], "platform": THREE, "nodes": NODES}
 POINTS = ("before-commit", "after-commit", "asked")
 
 
@@ -416,6 +433,8 @@ class World:
         random = self.random
         self.tokens += 1
         job = {"need": {"cpus": random.randint(1, 4), "gpus": random.choice([0, 0, 1]), "matlab": random.randint(0, 1)}}
+        if self.cluster and random.random() < 0.3:
+            job |= {"tasks": 2, "spread": "distinct"}
         known = sorted(self.engine.book.jobs)
         job["requeue"] = random.random() < 0.2
         job["retry"] = random.choice([0, 0, 0, 1, 2])

@@ -24,6 +24,7 @@ class Job:
     demand: tuple[int, ...] = (1,)  # per task; cpus first
     licences: tuple[int, ...] = ()  # one item per copy
     spread: str = "any"  # the gang sits on one "node", one "site", "any" nodes, or "distinct" ones
+    exclusive: bool = False  # it has its nodes for itself; no twin knows that
     site: int | None = None  # pins the job to a site
     constraint: str = ""  # features of the nodes that it may run on: "a&b|!c"
     partition: int | None = None  # binds it to the nodes of that

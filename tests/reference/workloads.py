@@ -47,6 +47,7 @@ def brief(job: Job) -> str:
         "demand",
         "licences",
         "spread",
+        "exclusive",
         "site",
         "constraint",
         "partition",
@@ -239,6 +240,24 @@ def limited_case(dice: Dice, chains: bool = True) -> Case:
     return Case(jobs, replace(case.platform, partitions=parts, limits=limits))
 
 
+def whole_case(dice: Dice) -> Case:
+    """A case with partitions and limits in which some jobs have their nodes for themselves.
+
+    Nodes are alike, or there is a kind with the feature a and a kind without; such jobs then ask for one of the two.
+    """
+    case, alike = limited_case(dice), dice.below(2)
+    nodes, kinds = case.platform.nodes, dict[bool, tuple[int, ...]]()
+    for node in nodes:
+        kinds.setdefault(not alike and "a" in node.features, node.capacity)
+    nodes = tuple(replace(node, capacity=kinds[not alike and "a" in node.features]) for node in nodes)
+    known = any(node.features for node in nodes)
+    jobs = []
+    for job in case.jobs:
+        exclusive = dice.of([True, False]) and (alike or not known or job.constraint in ("a", "!a", "a&b", "!n1&a"))
+        jobs.append(replace(job, exclusive=exclusive))
+    return Case(jobs, replace(case.platform, nodes=nodes))
+
+
 def contended(seed: int) -> Case:
     """Users with limits on what runs, who come fast to few nodes, so that jobs overtake those that a limit holds back.
 
@@ -309,6 +328,7 @@ general_cases = partial(drawn, general_case)
 rich_pool_cases = partial(drawn, rich_pool_case)
 wide_cases = partial(drawn, wide_case)
 limited_cases = partial(drawn, limited_case)
+whole_cases = partial(drawn, whole_case)
 chained_cases = partial(drawn, chained_case)
 
 
@@ -506,6 +526,7 @@ def as_model(jobs: list[Job], platform: Platform) -> tuple[Workload, model_platf
         tasks=np.array([job.tasks for job in jobs], np.int64),
         demand=np.array([job.demand for job in jobs], np.int64).reshape(len(jobs), len(resources)),
         spread=np.array([SPREAD.index(job.spread) for job in jobs], np.int8),
+        exclusive=np.array([job.exclusive for job in jobs], np.bool_),
         licences=Ragged.of([job.licences for job in jobs]),
         priority=np.array([job.priority for job in jobs]),
         admin_priority=np.array([job.admin_priority for job in jobs]),

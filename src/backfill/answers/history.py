@@ -163,7 +163,8 @@ def recorded(events: Iterable[Event], chosen: Iterable[int]) -> Recorded:
     the policy planned with. So `simulate --overrun extend` starts each when and where it started, if only submits,
     ends, dependencies on ends, cancelled or changed jobs and changes of capacity happened. Raises InputError.
     """
-    from backfill.worlds.live import platform_of, table  # which load the core
+    from backfill.worlds.live import platform_of  # which loads the core
+    from backfill.worlds.workload import table
 
     lives, log = _lives(events, {*chosen})
     some = [lives[number] for number in sorted(lives)]

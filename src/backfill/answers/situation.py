@@ -19,7 +19,8 @@ from backfill.core.plan.promises import NO_TIME
 from backfill.model.workload import Ints
 from backfill.queue.book import Facts, Job
 from backfill.worlds.adapt import Causes, as_run
-from backfill.worlds.live import Planner, table
+from backfill.worlds.live import Planner
+from backfill.worlds.workload import table
 
 NODES = 8  # of a kind that are named
 BOUND = ("partition", "constraint", "site")  # which bind a job to some nodes

@@ -12,7 +12,17 @@ from backfill.client.client import FAILED, STARTING, Problem, ids_of, persistent
 from backfill.client.options import parse
 from backfill.client.printing import start_text, table
 from backfill.model.units import counted
-from backfill.queue.words import Unreadable, clock_text, more_text, needs_text, safe, size_text, time_text
+from backfill.queue.parts import amounts_of
+from backfill.queue.words import (
+    Unreadable,
+    asks_text,
+    clock_text,
+    more_text,
+    needs_text,
+    safe,
+    size_text,
+    time_text,
+)
 from backfill.system.home import home
 
 Facts = dict[str, Any]
@@ -352,7 +362,7 @@ def slots(words: Sequence[str]) -> int:
     given, left, _ = parse("slots", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
-    need = {name: given[name] for name in ("memory", "gpus") if name in given} | given.get("licences", {})
+    need = amounts_of(given)
     found = question("slots", need=need)
     least = given.get("walltime", 0) / 1e6
     found["slots"] = [one for one in found["slots"] if one["for_s"] is None or one["for_s"] >= least]
@@ -406,7 +416,7 @@ def test(request: Facts, given: Facts) -> int:
     now = round(found["now_s"] * 1e6)
     jobs = found["jobs"]
     kind = f"array of {len(jobs):,} jobs" if found["array"] else "job"
-    print(f"{kind}: {needs_text(found['need'])}, limit {time_text(found['walltime'])}")
+    print(f"{kind}: {asks_text(found)}, limit {time_text(found['walltime'])}")
     if found["at_once"] == len(jobs):
         print("would start now" if len(jobs) == 1 else "all would start now")
     elif found["at_once"]:

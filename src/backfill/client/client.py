@@ -12,8 +12,21 @@ from importlib import import_module
 
 from backfill.client.options import VERBS, help_text, of_script, parse, wants_help
 from backfill.queue.states import OVER as ENDED
-from backfill.queue.words import Unreadable, more_text, needs_text, parse_id, parse_instant, safe, time_text
-from backfill.system.home import LINE, LOCK, SOCKET, WANTED, home, near, owner, peer, python_path, trouble, user_name
+from backfill.queue.words import Unreadable, asks_text, more_text, parse_id, parse_instant, safe, time_text
+from backfill.system.home import (
+    LINE,
+    LOCK,
+    SOCKET,
+    WANTED,
+    group_name,
+    home,
+    near,
+    owner,
+    peer,
+    python_path,
+    trouble,
+    user_name,
+)
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # the policy is being started: ask again
@@ -37,6 +50,10 @@ CODES = {
 }
 
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
+AS_GIVEN = (  # fields of a request that have their value from an option of this key
+    *("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify"),
+    *("constraint", "partition", "qos", "exclusive"),
+)
 SENDS_ENVIRONMENT = ("submit", "test")
 CHANGES = ("cancel", "hold", "release", "edit", "requeue", "suspend", "resume", "signal", "pause", "unpause")
 
@@ -98,6 +115,15 @@ class Queue:
             problem = json.loads(line)["error"]
             raise Problem(problem["message"], CODES.get(problem["code"], FAILED), problem["code"])
         return line
+
+    def all(self, requests: list[Facts]) -> list[Facts]:
+        """The answers to several requests that are sent at once, errors as they come."""
+        self._sock.settimeout(ANSWER_S)
+        self._sock.sendall(b"".join(_line({"v": 1, "do": "submit", **request}) for request in requests))
+        lines = [self._file.readline() for _ in requests]
+        if not all(lines):
+            raise ConnectionError("the daemon ended")
+        return [json.loads(line) for line in lines]
 
     def close(self) -> None:
         """Let go of the daemon."""
@@ -263,7 +289,11 @@ def _unknown(what: str) -> str:
 def submit(words: Sequence[str]) -> int:
     """Queue a job."""
     given, left, behind = parse("submit", words)
-    script, slurm = None, False
+    if "source" in given:
+        from backfill.client import from_file
+
+        return from_file.submit(given, left)
+    script, slurm, ignored = None, False, list[str]()
     if "wrap" in given:
         if left:
             raise Unreadable("--wrap and a command cannot be combined")
@@ -281,10 +311,10 @@ def submit(words: Sequence[str]) -> int:
                 in_script, slurm = of_script(script)
             except Unreadable as error:
                 raise Unreadable(f"{left[0]}: {error}") from None
-            given = _with_script(left[0], in_script, given)
+            given, ignored = _with_script(in_script, given)
     request = request_of(given, argv, script)
     if slurm:
-        from backfill.queue.sbatch import submitted
+        from backfill.client.sbatch import submitted
 
         request["spec"]["slurm"] = submitted(given, request["spec"]["cwd"])
     if given.get("test"):
@@ -299,6 +329,10 @@ def submit(words: Sequence[str]) -> int:
         print(number)
     elif not given.get("quiet"):
         _say_submitted(answer, given)
+    ignored += [f"--{name}" for name in answer.get("ignored", ())]
+    if ignored and not given.get("quiet"):
+        who = "" if script is None else f"{left[0]}: "
+        _note(f"{who}ignored options, which this queue does not have: {', '.join(ignored)}")
     if not (given.get("quiet") or given.get("parsable")):
         from backfill.daemon.neighbours import overlap
 
@@ -324,39 +358,22 @@ def _note_config(folder: str) -> None:
                 _note(f"{error}; the daemon that runs keeps its settings, and the next one will not start")
 
 
-def _with_script(name: str, in_script: Facts, given: Facts) -> Facts:
-    """The options of a script and of the command line, which takes precedence."""
+def _with_script(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
+    """The options of a script and of the command line, which takes precedence, and the names of those ignored."""
     if not in_script:
-        return given
-    from backfill.queue.sbatch import settled
+        return given, []
+    from backfill.client.sbatch import settled
 
-    found, ignored = settled(in_script, given)
-    if ignored and not found.get("quiet"):
-        _note(f"{name}: ignored options, which this queue does not have: {', '.join(ignored)}")
-    return found
+    return settled(in_script, given)
 
 
 def request_of(given: Facts, argv: list[str], script: str | None = None) -> Facts:
     """A request to submit, from parsed options."""
+    from backfill.queue.parts import parts_of
+
     now = time.time_ns() // 1000
-    need = {"cpus": given.get("cpus", 1) * given.get("tasks", 1)}
-    for name in ("memory", "gpus"):
-        if name in given:
-            need[name] = given[name]
-    if "memory_per_cpu" in given:
-        if "memory" in given:
-            raise Unreadable("--mem and --mem-per-cpu cannot be combined")
-        need["memory"] = given["memory_per_cpu"] * need["cpus"]
-    for name, count in given.get("licences", {}).items():
-        if name in ("cpus", "memory", "gpus"):
-            raise Unreadable(f"--licenses: {name} is not a licence")
-        need[name] = count
-    job: Facts = {"need": need, "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
-    job |= {
-        name: given[name]
-        for name in ("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify")
-        if name in given
-    }
+    job = {**parts_of(given), "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
+    job |= {name: given[name] for name in AS_GIVEN if name in given}
     for name in ("begin", "deadline"):
         if name in given:
             job[name] = parse_instant(given[name], now)
@@ -375,8 +392,18 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
         spec["truncate"] = True
     if script is not None:
         spec["script"] = script
-    token = f"{os.getpid():x}-{time.time_ns():x}-{os.urandom(8).hex()}"
-    return {"token": token, "user": user_name(os.getuid()), "job": job, "spec": spec}
+    return {
+        "token": token(),
+        "user": user_name(os.getuid()),
+        "group": group_name(os.getgid()),
+        "job": job,
+        "spec": spec,
+    }
+
+
+def token() -> str:
+    """The name of a request, which nobody else gives to another one: one that is sent twice is met once."""
+    return f"{os.getpid():x}-{time.time_ns():x}-{os.urandom(8).hex()}"
 
 
 def _absolute(path: str) -> str:
@@ -448,7 +475,7 @@ def _script(path: str) -> str | None:
 
 
 def _say_submitted(answer: Facts, given: Facts) -> None:
-    what = needs_text(answer["need"])
+    what = asks_text(answer)
     kind = f"array {answer['id']} of {len(given['array'][0]):,} jobs" if answer["array"] else f"job {answer['id']}"
     state = "held" if answer["held"] else "queued"
     print(f"{kind} {state}: {what}, limit {time_text(answer['walltime'])}")
@@ -536,7 +563,10 @@ def _to(given: Facts) -> Facts:
     to: Facts = {name: given[name] for name in ("walltime", "priority") if name in given}
     if "new_name" in given:
         to["name"] = given["new_name"]
-    need = {name: given[name] for name in ("cpus", "memory", "gpus") if name in given} | given.get("licences", {})
+    from backfill.queue.parts import amounts_of
+
+    to |= {name: given[name] for name in ("constraint", "partition", "qos") if name in given}
+    need = amounts_of(given)
     if need:
         to["need"] = need
     now = time.time_ns() // 1000

@@ -8,10 +8,13 @@ from backfill.queue.states import HOLDING, OVER, PENDING
 from backfill.queue.words import (
     Unreadable,
     parse_array,
+    parse_constraint,
     parse_count,
     parse_dependency,
+    parse_gpus,
     parse_licences,
     parse_memory,
+    parse_nodes,
     parse_time,
 )
 
@@ -89,24 +92,29 @@ def _states(given: str) -> list[str]:
     return found
 
 
-def _gpus(given: str) -> int:
-    return parse_count(given.rpartition(":")[2])
-
-
-def _gres(given: str) -> int:
-    if not given.startswith("gpu"):
+def _gres(given: str) -> tuple[int, str]:
+    if given.partition(":")[0] != "gpu":
         raise Unreadable(f"{given!r}: only gpu is known; other countable things are licences")
-    return _gpus(given) if ":" in given else 1
+    return parse_gpus(given) if ":" in given else (1, "")
 
 
 SUBMIT = (
     Option("-t --time", "walltime", parse_time, "Walltime: minutes, H:M:S, D-H:M:S, or 90s, 1.5h, 2d.", "TIME"),
-    Option("-c --cpus-per-task --cpus", "cpus", parse_count, "Cpus. [default: 1]", "N"),
+    Option("-c --cpus-per-task --cpus", "cpus", parse_count, "Cpus of each task. [default: 1]", "N"),
     Option("-n --ntasks", "tasks", parse_count, "Tasks; the job has that many times the cpus.", "N"),
-    Option("--mem", "memory", parse_memory, "Memory, for instance 16G; without a unit MiB.", "SIZE"),
+    Option("-N --nodes", "nodes", parse_nodes, "Nodes, with equally many tasks on each: 2, 2-4.", "N"),
+    Option("--tasks-per-node --ntasks-per-node", "tasks_per_node", parse_count, "Tasks on each node.", "N"),
+    Option("--mem", "memory", parse_memory, "Memory on each node, for instance 16G; without a unit MiB.", "SIZE"),
     Option("--mem-per-cpu", "memory_per_cpu", parse_memory, "Memory for each of its cpus.", "SIZE"),
-    Option("-G --gpus", "gpus", _gpus, "Gpus.", "N"),
-    Option("--gres", "gpus", _gres, "GPUs as gpu:N, the same as --gpus N.", "gpu:N"),
+    Option("-G --gpus", "gpus", parse_gpus, "Gpus of the whole job, of any type or of one: a100:2.", "[TYPE:]N"),
+    Option("--gpus-per-node", "gpus_per_node", parse_gpus, "Gpus on each node.", "[TYPE:]N"),
+    Option("--gpus-per-task", "gpus_per_task", parse_gpus, "Gpus for each task.", "[TYPE:]N"),
+    Option("--gres", "gpus_per_node", _gres, "The same as --gpus-per-node, as gpu:N.", "gpu:[TYPE:]N"),
+    Option("-C --constraint", "constraint", parse_constraint, "Features of its nodes: gpu&ssd, a100|h100, !old.",
+           "LIST"),
+    Option("-p --partition", "partition", text, "Partition.", "NAME"),
+    Option("--qos", "qos", text, "Quality of service.", "NAME"),
+    Option("--exclusive", "exclusive", None, "It has its nodes for itself."),
     Option("-L --licenses", "licences", parse_licences, "Licences: NAME:COUNT,...", "LIST"),
     Option("-J --job-name", "name", text, "Name. [default: the command's]", "NAME"),
     Option("-a --array", "array", parse_array, "One job per index: 1-10, 0-9:3, 1-1000%20.", "LIST"),
@@ -132,12 +140,15 @@ SUBMIT = (
     Option("--export", "export", text, "Its environment: ALL, NONE, or NAMES and NAME=VALUE. [default: ALL]", "LIST"),
     Option("--keep-descendants", "keep_descendants", None, "Processes that it leaves behind keep running."),
     Option("--wrap", "wrap", text, "A command for /bin/sh -c, in place of a command behind --.", "TEXT"),
+    Option("--from", "source", text, "Queue the jobs of a workload file (SWF, CSV, Parquet) on a fake pool.", "FILE"),
     Option("--test-only", "test", None, "Tell when it would start; queue nothing."),
     Option("--parsable", "parsable", None, "Print the number alone."),
     Option("-W --wait", "wait", None, "Wait for its end and return its exit code."),
     Option("--json", "json", None, "Print one JSON object."),
     Option("-q --quiet", "quiet", None, "Print errors only."),
 )  # fmt: skip
+COUNTED = ("--mem", "-G", "--gres", "-L")  # what `slots` may ask for
+CHANGED = ("-c", *COUNTED, "-C", "-p", "--qos")  # what `edit` may change
 JSON = Option("--json", "json", None, "Print one JSON object.")
 ALL = Option("--all", "all", None, "All jobs that have not ended.")
 NAMED = Option("--name", "name", text, "All jobs of this name that have not ended.", "NAME")
@@ -151,7 +162,7 @@ class Verb:
 
 
 VERBS = {
-    "submit": Verb("Queue a job.", "[OPTIONS] -- COMMAND... | [OPTIONS] SCRIPT [ARGUMENTS...]", SUBMIT),
+    "submit": Verb("Queue a job.", "[OPTIONS] -- COMMAND... | [OPTIONS] SCRIPT [ARGUMENTS...] | --from FILE", SUBMIT),
     "queue": Verb("Show the queue.", "", (
         Option("--ended", "ended", parse_count, "Also the last N jobs that have ended.", "N"),
         Option("-t --state", "states", _states, "Jobs in these states: PENDING, RUNNING, ...", "STATE,..."),
@@ -167,7 +178,7 @@ VERBS = {
     "edit": Verb("Change pending jobs.", "[OPTIONS] ID...", (
         Option("-t --time", "walltime", parse_time, "New walltime.", "TIME"),
         Option("--priority", "priority", _priority, "New priority.", "N"),
-        *(option for option in SUBMIT if option.key in ("cpus", "memory", "gpus", "licences")),
+        *(option for option in SUBMIT if option.names.split()[0] in CHANGED),
         Option("-J --job-name", "new_name", text, "New name.", "NAME"),
         Option("-d --dependency", "dependency", _new_dependency, "As in submit; none.", "LIST"),
         Option("-b --begin", "begin", text, "Earliest start, as in submit; now.", "TIME"),
@@ -191,7 +202,7 @@ VERBS = {
         "backfill explain 118", "backfill explain 12_3 --json")),
     "slots": Verb("Tell what fits now: how many cpus for how long.", "[OPTIONS]", (
         Option("-t --time", "walltime", parse_time, "For at least so long.", "TIME"),
-        *(option for option in SUBMIT if option.key in ("memory", "gpus", "licences")), JSON), (
+        *(option for option in SUBMIT if option.names.split()[0] in COUNTED), JSON), (
         "backfill slots", "backfill slots --time 2h --mem 16G")),
     "top": Verb("Watch the queue; q or Ctrl-C ends it.", "", (
         Option("--every", "every", parse_time, "How often it is drawn. [default: 2s]", "TIME"),
@@ -300,7 +311,7 @@ def of_script(script: str) -> tuple[dict[str, Any], bool]:
         try:
             words = shlex.split(match[2], comments=True)
             if match[1] == "SBATCH":
-                from backfill.queue import sbatch
+                from backfill.client import sbatch
 
                 is_slurm = True
                 given, left, _ = parse("submit", words, sbatch.OPTIONS)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from backfill.queue.words import (
     SECOND,
     WHOLE,
+    asks_text,
     bound_text,
     clock_text,
     date_text,
     more_text,
-    needs_text,
     numbers_text,
     safe,
     size_text,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     Facts = dict[str, Any]
 
 OLD_S = 10.0  # older estimates are shown with their age
+NODES_MAX = 30  # characters of a column
 NAMED = 20  # labels of changed jobs that are printed
 INSTANTS = ("start_s", "ended_s", "due_s", "begin_s", "deadline_s")  # in the data of events; other _s are spans
 WAITS = {
@@ -45,8 +46,11 @@ def print_queue(found: Facts, hint: str = "") -> None:
     """Print jobs of the queue, and a line about the machine. hint: how more jobs can be shown."""
     now = round(found["now_s"] * 1e6)
     ahead = starts_shown(found)
-    lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", *ahead.values(), "WHY"]]
-    lines += [_line(job, now, ahead) for job in found["jobs"]]
+    nodes = ["NODES"] if any("nodes" in job for job in found["jobs"]) else []
+    lines = [["JOB", "NAME", "STATE", "CPUS", "MEM", "LIMIT", "ELAPSED", *ahead.values(), *nodes, "WHY"]]
+    for job in found["jobs"]:
+        *cells, reason = _line(job, now, ahead)
+        lines.append([*cells, *(nodes and [_shortened(nodes_text(job.get("nodes", ())))]), reason])
     if len(lines) > 1:
         table(lines, right=(0, *range(3, 7 + len(ahead))))
     if found["more"]:
@@ -105,9 +109,10 @@ def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
         elapsed = "-"
     else:
         elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
+    parts = job.get("parts", 1)
     return [
-        job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"]),
-        size_text(job["need"].get("memory", 0)), clock_text(round(job["limit_s"] * 1e6)), elapsed,
+        job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"] * parts),
+        size_text(job["need"].get("memory", 0) * parts), clock_text(round(job["limit_s"] * 1e6)), elapsed,
         *(start_text(job.get(name), now) for name in ahead), job["reason"],
     ]  # fmt: skip
 
@@ -121,7 +126,11 @@ def print_job(job: Facts) -> None:
         "state": job["state"] + (f" ({job['reason']})" if job["reason"] else ""),
         "command": " ".join(job["argv"]),
         "in": str(job["cwd"]),
-        "needs": needs_text(job["need"]),
+        "needs": asks_text(job),
+        "tasks": str(job.get("ntasks", "")),
+        "constraint": job.get("constraint", ""),
+        "partition": job.get("partition", ""),
+        "qos": job.get("qos", ""),
         "runs on": _place(job),
         "limit": f"{_span(job['limit_s'])}, grace {_span(job['grace_s'])}",
         "array": _array(job),
@@ -157,6 +166,8 @@ def print_job(job: Facts) -> None:
 
 def _place(job: Facts) -> str:
     """The machine, cpus and gpus of the last attempt."""
+    if job.get("nodes"):
+        return nodes_text(job["nodes"])
     starts = [data for _, kind, data in job["events"] if kind == "start"]
     if job["start_s"] is None or not starts:
         return ""
@@ -164,6 +175,15 @@ def _place(job: Facts) -> str:
     return ", ".join(
         [job["node"], *(f"{name} {numbers_text(starts[-1][key])}" for name, key in kinds if starts[-1][key])]
     )
+
+
+def nodes_text(nodes: Iterable[Sequence[Any]]) -> str:
+    """Nodes and the tasks on each: n1, n3*2."""
+    return ", ".join(name if tasks == 1 else f"{name}*{tasks}" for name, tasks, *_ in nodes)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= NODES_MAX else f"{text[: NODES_MAX - 3]}..."
 
 
 def _array(job: Facts) -> str:
@@ -234,7 +254,7 @@ def waiting_text(job: Facts) -> str:
         "BeginTime": _date(job["begin_s"]),
         "Dependency": job["dependency"],
         "JobArrayTaskLimit": job["throttle"],
-        "Resources": needs_text(job["need"]),
+        "Resources": asks_text(job),
     }
     reason = job["reason"]
     text = str(WAITS.get(reason, reason)).format(more.get(reason, job["label"]))

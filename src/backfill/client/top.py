@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from backfill.client.client import Problem, persistent
 from backfill.client.options import parse
 from backfill.client.printing import age_text, start_text, starts_shown
-from backfill.queue.words import Unreadable, clock_text, needs_text, safe, size_text
+from backfill.queue.words import Unreadable, asks_text, clock_text, safe, size_text
 from backfill.system.home import home
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
         if job["start_s"] is not None:
             ran = now - round(job["start_s"] * 1e6)
             elapsed, left = clock_text(ran), clock_text(round(job["limit_s"] * 1e6) - ran)
-        who = [job["label"], safe(job["name"])[:20], safe(job["user"])[:12], job["state"], needs_text(job["need"])]
+        who = [job["label"], safe(job["name"])[:20], safe(job["user"])[:12], job["state"], asks_text(job)]
         starts = [start_text(job.get(name), now) for name in ahead]
         cells = [*who, elapsed, left, *starts, job["reason"]]
         table.add_row(*(cells[place] for place in shown), style=STYLES.get(job["state"], ""))

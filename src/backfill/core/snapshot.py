@@ -12,6 +12,7 @@ import numpy as np
 
 from backfill.compiler.record import fields_of, replace_array
 from backfill.core.compact import Kept
+from backfill.core.plan.profile import BLOCK, Profile, add_lanes
 from backfill.core.policy import Policy
 from backfill.core.queue.deep import lay_out
 
@@ -67,20 +68,28 @@ def move_into(old: Any, new: Any, policy: Policy, kept: Kept | None = None) -> N
     """Let a new State, which has room for what is entered, be what the old one is. The old one stays as it is.
 
     Each array of the new State gets what stood in that of the old one, at the same places, and at least its size; the
-    memory of the policy and the heads of bookings, which have places of their own, are moved by their owners.
+    memory of the policy, the heads of bookings and the lanes of plans, which have places of their own, are moved by
+    their owners.
     kept: what stays, if not everything does.
     """
     rows = new.jobs.rows
     memories = [(kind, _parts(old, kind), _parts(new, kind)) for kind in ("int", "float")]
     for here, there in _pairs(old, new):
+        known, amounts = 0, None
+        if isinstance(here, Profile):  # a new lane has all that there is of a licence, which nobody has booked yet
+            known = len(here.blocks)
+            amounts = there.room[:, there.lane[known:, 0] * BLOCK].T.copy()
         for field in fields_of(here):
             value = getattr(here, field)
             if kept is not None and _is_plain(value):
                 value = kept.field(here, field, value)
             if isinstance(value, np.ndarray):
-                replace_array(there, field, _at_least(value, getattr(there, field)))
+                longer = value.copy() if amounts is not None else _at_least(value, getattr(there, field))
+                replace_array(there, field, longer)
             elif _is_number(value):
                 setattr(there, field, value)
+        if amounts is not None:
+            add_lanes(there, amounts)
     new.jobs.rows = rows
     for (kind, before, after), sizes in zip(memories, (policy.memory, policy.memory_f), strict=True):
         if kept is not None:

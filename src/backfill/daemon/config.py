@@ -275,7 +275,15 @@ def program() -> str:
     """What identifies the code that decides: with another one, old decisions need not repeat themselves."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for part in ("core", "policies", "worlds/live.py", "worlds/aside.py", "queue/feed.py"):
+    for part in (
+        "core",
+        "policies",
+        "worlds",
+        "worlds/live.py",
+        "worlds/workload.py",
+        "worlds/aside.py",
+        "queue/feed.py",
+    ):
         found = package / part
         for path in sorted(found.rglob("*.py")) if found.is_dir() else [found]:
             digest.update(path.read_bytes())

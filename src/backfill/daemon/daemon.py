@@ -155,9 +155,10 @@ class Daemon:
         self._flush()
         self.witness.tell_all()  # a store that is put in place later, and is as old as this, is noticed
         await self.door.open()
-        with suppress(OSError):  # without it other queues do not see this one
-            known, hang_up = announce(str(self.folder), self.config.cpu_ids)
-            loop.add_reader(known, hang_up)
+        if self.config.pool == LOCAL:
+            with suppress(OSError):  # without it other queues do not see this one
+                known, hang_up = announce(str(self.folder), self.config.cpu_ids)
+                loop.add_reader(known, hang_up)
         workers = [loop.create_task(self._sweep()), loop.create_task(keep_backups(self.folder))]
         workers.append(loop.create_task(self._move_writes()))
         for licence in self.config.synced:

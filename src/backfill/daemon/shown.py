@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from backfill.pools.local.pool import files
+from backfill.queue import commands
 from backfill.queue.book import PREEMPT, Book, Facts, Job
 from backfill.queue.engine import Engine
 from backfill.queue.states import PENDING
@@ -38,6 +39,7 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
         "state": job.state,
         "reason": job.reason or _why(engine, job, now),
         "need": job.need,
+        **commands.unusual(job),
         "limit_s": job.walltime / 1e6,
         "submit_s": at(job.submit),
         "start_s": at(job.start),
@@ -49,6 +51,8 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
         "exit_code": None if job.signal else job.exit,
         "signal": job.signal,
     }
+    if job.nodes and engine.book.platform:
+        facts["nodes"] = job.nodes
     if job.state == PENDING:
         plan = engine.plan.get(job.id)
         facts["guaranteed_s"] = at(plan if engine.binds else None)
@@ -181,7 +185,8 @@ def parts(answer: Facts) -> list[bytes]:
 
 def _alike(job: Job) -> tuple[Any, ...]:
     """What pending tasks of an array have in common that are shown as one."""
-    return job.array, job.walltime, job.held in BY_HAND, *sorted(job.need.items())
+    asked = sorted(job.need.items()), sorted(commands.unusual(job).items())
+    return job.array, job.walltime, job.held in BY_HAND, *map(tuple, asked)
 
 
 def _fold(first: Facts, found: Facts) -> None:

@@ -269,6 +269,24 @@ class Platform:
         inside[{each.name: each for each in self.partitions}[partition].nodes] = True
         return inside
 
+    def within(self, partition: str = "", site: int = -1, constraint: str = "") -> NDArray[np.bool_]:
+        """The nodes that are in a partition and on a site, and satisfy a constraint, as booleans of shape (nodes,).
+
+        An empty name stands for any, and so does a site of -1. Raises KeyError for an unknown partition.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64, nodes=2).within(constraint="!n1").tolist()
+        [False, True]
+        """
+        inside = np.ones(len(self.nodes), np.bool_)
+        if partition:
+            inside &= self.nodes_of(partition)
+        if site >= 0:
+            inside &= self.site == site
+        if constraint:
+            inside &= self.allows(constraint)
+        return inside
+
     @property
     def has_rules(self) -> bool:
         """Whether there are partitions, qualities of service (QOS) or limits.

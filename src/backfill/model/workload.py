@@ -155,6 +155,7 @@ class Jobs:
     tasks: Ints = None  # type: ignore[assignment]  # default 1
     demand: Ints = None  # type: ignore[assignment]  # shape (jobs, resources), per task; default one cpu
     spread: NDArray[np.int8] = None  # type: ignore[assignment]  # index into SPREAD; default any
+    exclusive: NDArray[np.bool_] = None  # type: ignore[assignment]  # has its nodes for itself; default no
     licences: Counted = None  # type: ignore[assignment]  # indexes into Workload.licences; also a Ragged of copies
     deadline: Ints = None  # type: ignore[assignment]  # NEVER = none
     priority: Floats = None  # type: ignore[assignment]  # higher goes first
@@ -179,6 +180,7 @@ class Jobs:
             "tasks": lambda: np.ones(n, np.int64),
             "demand": lambda: np.ones((n, 1), np.int64),
             "spread": lambda: np.full(n, ANY, np.int8),
+            "exclusive": lambda: np.zeros(n, np.bool_),
             "licences": lambda: Counted.of_copies(Ragged.empty(n)),
             "deadline": lambda: np.full(n, NEVER, np.int64),
             "priority": lambda: np.zeros(n),

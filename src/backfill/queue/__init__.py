@@ -12,7 +12,8 @@ commands   requests of clients, checked and turned into events
 feed       what a planner is told of the events
 store      the log on disk
 ends       what the end of an attempt means for its job
-sbatch     scripts of Slurm: what their options become, and the variables that they find
+parts      nodes and tasks as Slurm's options ask for them, as equal parts
+slurm      the variables that Slurm gives to a script
 variables  the environment of a job
 engine     all of that together
 deep       whether a record is sound, judged by itself

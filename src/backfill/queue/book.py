@@ -47,11 +47,13 @@ class Job:
     priority: int = 0
     need: dict[str, int] = field(default_factory=dict)  # per task, but for floating licences
     tasks: int = 1
+    ntasks: int = 0  # those that its submitter asked for, of which each of these has equally many; 0 as many
     spread: str = "any"  # over which nodes the tasks may be spread, see model.workload.SPREAD
     site: str = ""
     constraint: str = ""
     partition: str = ""
     qos: str = ""
+    exclusive: bool = False  # it has its nodes for itself
     walltime: int = 0
     grace: int = 0  # between TERM and KILL at the walltime; policies count it in
     submit: int = 0

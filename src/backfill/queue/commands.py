@@ -7,19 +7,33 @@ before its first task is, so it is queued as a whole, whatever happens between t
 
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from backfill.queue import feed
-from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, Book, Event, Facts, Job, Task, each_job
+from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, USUAL, Book, Event, Facts, Job, Task, each_job
 from backfill.queue.schema import Refused
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
-from backfill.queue.words import WHOLE, folded_labels
+from backfill.queue.words import WHOLE, amount_text, folded_labels
+
+if TYPE_CHECKING:  # a queue of one node needs no numpy
+    from backfill.model.platform import Platform
 
 QUEUED_MAX = 100_000
 DEPENDENCIES_MAX = 100_000  # of all tasks of an array together
 SLICE = 100  # jobs that are changed in one go
 LOWERED = "JobHeldUser"
+PER_PART = ("cpus", "memory", "gpus")  # of a need, what each part of a job has; the rest is for the whole job
+CHANGED = ("walltime", "constraint", "partition", "qos")  # that may be edited, beside the need
+PLACED = (
+    "tasks",
+    "spread",
+    "site",
+    "constraint",
+    "partition",
+    "qos",
+    "exclusive",
+)  # facts that only several nodes have
 
 
 class Busy(Exception):
@@ -40,7 +54,8 @@ Slices = Generator[list[Event], None, Done]
 @dataclass
 class Context:
     """What commands may look at. find: a job, over or not; over: the tasks of an array that are over; keep: the number
-    of a spec; most: what there may be of a resource, where that is more than there is now; slice: see SLICE."""
+    of a spec; most: what there may be of a resource, where that is more than there is now; slice: see SLICE; platform:
+    the nodes of the queue, if it decides on several."""
 
     book: Book
     now: int
@@ -51,6 +66,7 @@ class Context:
     defaults: Mapping[str, Any]
     most: Mapping[str, int]
     slice: int = SLICE
+    platform: "Platform | None" = None  # None: a machine of one node
     arrays: dict[int, "Array"] = field(default_factory=dict)  # those that were looked at
     current: set[int] = field(default_factory=set)  # those of them that were looked at in this slice
 
@@ -112,21 +128,20 @@ def submit(request: Facts, given: Context) -> Slices:
     if known is not None:  # the answer was lost on its way
         return Done(submitted(known))
     asked, book = request["job"], given.book
-    need = {"cpus": 1, **asked["need"]}
-    if need["cpus"] < 1:
-        raise Refused("cpus is 0; expected 1 or more", field="cpus")
-    check_need(need, given)
-    walltime = asked.get("walltime", given.defaults.get("walltime"))
+    placed, ignored = _placed(asked, request, given)
+    walltime = asked.get("walltime")
+    if given.platform is not None:
+        from backfill.worlds.possible import check, default_walltime
+
+        walltime = walltime or default_walltime(placed, given.platform)
+    walltime = walltime or given.defaults.get("walltime")
     if walltime is None:
         raise Refused("no walltime; expected --time, or default_time in config.toml", field="walltime")
     job = Job(
         id=book.last_job + 1,
         token=token,
         name=asked.get("name") or "job",
-        user=request.get("user", ""),
-        project=asked.get("project", ""),
         priority=asked.get("priority", 0),
-        need=need,
         walltime=walltime,
         grace=asked.get("grace", given.defaults.get("grace", 30_000_000)),
         begin=asked.get("begin"),
@@ -137,7 +152,10 @@ def submit(request: Facts, given: Context) -> Slices:
         singleton=asked.get("singleton", False),
         any_of=asked.get("any_of", False),
         held=LOWERED if asked.get("held") else "",
+        **placed,
     )
+    if given.platform is not None:
+        check(job, given.platform)
     if job.deadline is not None and max(given.now + book.skew, job.begin or 0) + walltime > job.deadline:
         raise Refused("the walltime ends after the deadline, even if the job starts at once", "impossible", "deadline")
     indexes, after = asked.get("array", [None]), asked.get("after", [])
@@ -159,7 +177,56 @@ def submit(request: Facts, given: Context) -> Slices:
     whole = {"job": job.brief(), "indexes": indexes, "after": after}
     if large:
         yield [Event("array", 0, whole)]
-    return (yield from entered(whole, 0, given))
+    done = yield from entered(whole, 0, given)
+    if ignored:
+        done.answer["ignored"] = ignored
+    return done
+
+
+def _placed(asked: Facts, request: Facts, given: Context) -> tuple[Facts, list[str]]:
+    """The facts of a new job that say where it may run, and the names of those that mean nothing to this queue."""
+    need = {"cpus": 1, **asked["need"]}
+    if need["cpus"] < 1:
+        raise Refused("cpus is 0; expected 1 or more", field="cpus")
+    found: Facts = {"user": request.get("user", "")}
+    found |= {name: asked[name] for name in ("project", "ntasks") if name in asked}
+    if given.platform is None:
+        found["need"] = _on_one_machine(asked, need)
+        check_need(found["need"], given)
+        if "ntasks" not in found and asked.get("tasks", 1) > 1:
+            found["ntasks"] = asked["tasks"]
+        return found, [name for name in ("site", *_unknown(given)) if asked.get(name)]
+    unknown = _unknown(given)
+    found |= {name: asked[name] for name in PLACED if name in asked and name not in unknown}
+    found |= {"need": need, "group": request.get("group", "")}
+    if asked.get("gpu_type"):
+        from backfill.model.constraint import with_feature
+
+        try:
+            found["constraint"] = with_feature(found.get("constraint", ""), asked["gpu_type"])
+        except ValueError as error:
+            raise Refused(f"constraint {error}", field="constraint") from None
+    return found, [name for name in unknown if asked.get(name)]
+
+
+def _unknown(given: Context) -> list[str]:
+    """What of partitions and qualities of service the queue does not have at all; jobs that name some are let in."""
+    platform = given.platform
+    there = {} if platform is None else {"partition": platform.partitions, "qos": platform.qos}
+    return [name for name in ("partition", "qos") if not there.get(name)]
+
+
+def _on_one_machine(asked: Facts, need: dict[str, int]) -> dict[str, int]:
+    """The need of a whole job on a machine of one node. Raises Refused if it asks for what only several nodes have."""
+    parts = asked.get("tasks", 1)
+    if asked.get("spread") == "distinct" and parts > 1:
+        raise Refused(f"the queue has one machine, the job asks for {parts:,} nodes; expected 1", field="nodes")
+    if asked.get("constraint"):
+        raise Refused("the machine has no features to choose from; expected no --constraint", field="constraint")
+    if asked.get("exclusive"):
+        told = "--exclusive: jobs share the machine; expected --cpus-per-task with all of its cpus"
+        raise Refused(told, field="exclusive")
+    return {name: amount * (parts if name in PER_PART else 1) for name, amount in need.items()}
 
 
 def entered(whole: Facts, done: int, given: Context) -> Slices:
@@ -187,14 +254,23 @@ def check_need(need: Mapping[str, int], given: Context) -> None:
     for name, amount in need.items():
         there = max(given.book.capacity.get(name, 0), given.most.get(name, 0))
         if amount > there:
-            told = f"the job asks for {_amount(name, amount)}; the machine has {_amount(name, there)}"
+            told = f"the job asks for {amount_text(name, amount)}; the machine has {amount_text(name, there)}"
             raise Refused(told, "impossible", name)
 
 
 def submitted(job: Job) -> Facts:
     """What is told of a job that was queued."""
-    facts = {"id": job.array or job.id, "walltime": job.walltime, "need": job.need, "name": job.name}
+    facts = {"id": job.array or job.id, "walltime": job.walltime, "need": job.need, "name": job.name, **unusual(job)}
     return {**facts, "held": bool(job.held), "array": bool(job.array)}
+
+
+def unusual(job: Job) -> Facts:
+    """The facts that say where a job may run, as clients are told them, without those that are usual.
+
+    Its tasks are called parts: `ntasks` are those that its submitter asked for, and `tasks` are the jobs of an array.
+    """
+    names = {name: name for name in ("ntasks", *PLACED)} | {"tasks": "parts"}
+    return {shown: value for name, shown in names.items() if (value := getattr(job, name)) != _USUAL[name]}
 
 
 def hold(request: Facts, given: Context) -> Slices:
@@ -302,11 +378,12 @@ def edit(request: Facts, given: Context) -> Slices:
     for one in some:
         if one.state != PENDING:
             raise Refused(f"job {one.label} is {one.state}; only pending jobs can be changed", "state", "ids")
+    for name in (*_unknown(given), *([] if given.platform else ["constraint"])):
+        if name in to:
+            raise Refused(f"the queue has no {name}; expected no --{name}", field=name)
+    _check_edited([given.book.jobs[one.id] for one in some], to, given)
     for one in some:
         job = given.book.jobs[one.id]
-        check_need({**job.need, **to.get("need", {})}, given)
-        if {**job.need, **to.get("need", {})}["cpus"] < 1:
-            raise Refused("cpus is 0; expected 1 or more", field="cpus")
         deadline = to.get("deadline", job.deadline)
         begin, walltime = to.get("begin", job.begin) or 0, to.get("walltime", job.walltime)
         if deadline and max(given.now + given.book.skew, begin) + walltime > deadline:
@@ -334,7 +411,7 @@ def edit(request: Facts, given: Context) -> Slices:
             left, never = _own_part(_waited_for(to["after"], given), job.index, any_of)
             new |= {"after": left, "never": never, "any_of": any_of, "singleton": to.get("singleton", False)}
         data: Facts = {"to": new, "leaves": job.waits}
-        if new.keys() & {"need", "deadline"}:  # which a policy knows since the submit
+        if new.keys() & {"need", "deadline", "constraint", "partition", "qos"}:  # which a policy knows since the submit
             data["told"] = {**feed.told({**job.facts(), **new}), "submit": job.submit}
         elif not (new.keys() & {"begin", "after", "name"}):
             data["leaves"] = False
@@ -343,6 +420,20 @@ def edit(request: Facts, given: Context) -> Slices:
         return Event("edit", job.id, data)
 
     return (yield from _each(some, edited, given))
+
+
+def _check_edited(some: Sequence[Job], to: Facts, given: Context) -> None:
+    """Refuse a change after which a job could never run."""
+    for job in some:
+        need = {**job.need, **to.get("need", {})}
+        if need["cpus"] < 1:
+            raise Refused("cpus is 0; expected 1 or more", field="cpus")
+        if given.platform is None:
+            check_need(need, given)
+        else:
+            from backfill.worlds.possible import check
+
+            check(replace(job, **{name: to[name] for name in CHANGED if name in to}, need=need), given.platform)
 
 
 def _refuse_circle(some: Sequence[Job | Task], to: Facts, given: Context) -> None:
@@ -531,10 +622,7 @@ def hopeless(job: Job, wall: int) -> Event | None:
     return None
 
 
-def _amount(name: str, value: int) -> str:
-    return f"{value / 2**30:.4g} GiB of memory" if name == "memory" else f"{value} {name}"
-
-
+_USUAL = dict(USUAL)
 VERBS: dict[str, Callable[[Facts, Context], Slices]] = {
     "submit": submit,
     "hold": hold,

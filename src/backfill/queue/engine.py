@@ -260,10 +260,14 @@ class Engine:
 
     def context(self) -> Context:
         """What commands look at: what has happened, whether it is on the disk already or not."""
-        keep = self.store.keep_spec
+        keep, platform = self.store.keep_spec, None
+        if self.book.platform:
+            from backfill.worlds.workload import parsed  # numpy and pydantic are for those who have one
+
+            platform = parsed(self.book.platform)
         return Context(
             self.book, self._now(), self.job, self._over, self._by_token,
-            lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice,
+            lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice, platform,
         )  # fmt: skip
 
     def job(self, number: int) -> Job | None:

@@ -29,7 +29,7 @@ FACTS = {
     name: dict(USUAL)[name]
     for name in (
         "need", "walltime", "grace", "priority", "user", "group", "project", "deadline",
-        "tasks", "spread", "site", "constraint", "partition", "qos",
+        "tasks", "spread", "site", "constraint", "partition", "qos", "exclusive",
     )
 }  # fmt: skip
 BASIC = (*FACTS, "submit", "why", "nodes")

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from backfill.queue.words import AFTER
+from backfill.queue.words import AFTER, TASKS_MAX
 
 Facts = dict[str, Any]
 
-NAME_MAX, TASKS_MAX, IDS_MAX = 256, 10_000, 100_000
+NAME_MAX, INDEXES_MAX, IDS_MAX = 256, 10_000, 100_000
 ENVIRONMENT_MAX = 256 << 10
 SCRIPT_MAX = 4 << 20
 SPAN_MAX = 10**11 * 1_000_000  # microseconds
@@ -236,15 +236,19 @@ NEED = Table(Text(least=1), Whole(0, 2**62), 64)
 PATH = Word(4096)
 NAMES = Many(NAME, 1000)
 
-DEPENDENCY = Many(Row((Choice(AFTER), Either((NUMBER, TASK), "a job"))), TASKS_MAX)
+DEPENDENCY = Many(Row((Choice(AFTER), Either((NUMBER, TASK), "a job"))), INDEXES_MAX)
 
 JOB = Record(
     {
         "need": NEED, "name": NAME, "project": NAME, "priority": PRIORITY, "walltime": WALLTIME, "grace": SPAN,
         "begin": INSTANT, "deadline": INSTANT, "requeue": FLAG,
         "retry": Whole(0, 1000), "notify": Word(4096), "singleton": FLAG, "held": FLAG, "any_of": FLAG,
-        "array": Many(Whole(0, 2**31), TASKS_MAX, 1), "throttle": Whole(0, TASKS_MAX),
+        "array": Many(Whole(0, 2**31), INDEXES_MAX, 1), "throttle": Whole(0, INDEXES_MAX),
         "after": DEPENDENCY,
+        "tasks": Whole(1, TASKS_MAX), "ntasks": Whole(1, TASKS_MAX),
+        "spread": Choice(("any", "node", "site", "distinct")),
+        "constraint": NAME, "gpu_type": NAME, "partition": NAME, "qos": NAME, "site": NAME,
+        "exclusive": FLAG,
     },
     ("need",),
 )  # fmt: skip
@@ -267,14 +271,18 @@ SPEC = Record(
         "warn": Row((Whole(1, 64), Whole(0, SPAN_MAX), FLAG)),
         "script": Body(SCRIPT_MAX),
         "slurm": SLURM,
+        "runtime": SPAN,  # how long a fake pool lets it run
     },
     ("argv",),
 )  # fmt: skip
-SUBMIT = Record({"token": Text(least=1), "user": NAME, "job": JOB, "spec": SPEC}, ("token", "job", "spec"))
+SUBMIT = Record(
+    {"token": Text(least=1), "user": NAME, "group": NAME, "job": JOB, "spec": SPEC}, ("token", "job", "spec")
+)
 TO = Record(
     {
         "walltime": WALLTIME, "priority": PRIORITY, "name": Text(least=1), "need": NEED, "begin": INSTANT,
         "deadline": INSTANT, "after": DEPENDENCY, "any_of": FLAG, "singleton": FLAG,
+        "constraint": NAME, "partition": NAME, "qos": NAME,
     },
 )  # fmt: skip
 SOME = Record({"ids": IDS}, ("ids",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from backfill.queue import sbatch
+from backfill.queue import slurm
 from backfill.system.processes import ATTEMPT, JOB, KEEPER, marks
 
 TYPE_CHECKING = False
@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 
 OWN = (  # of a job, or of the command of --notify
     JOB, ATTEMPT, KEEPER, "BACKFILL_JOB_NAME", "BACKFILL_ARRAY_ID", "BACKFILL_ARRAY_INDEX", "BACKFILL_CPUS",
-    "BACKFILL_GPUS", "BACKFILL_WALLTIME_S", "BACKFILL_END_TIME", "BACKFILL_JOB", "BACKFILL_STATE", "BACKFILL_REASON",
+    "BACKFILL_GPUS", "BACKFILL_NODES", "BACKFILL_NTASKS",
+    "BACKFILL_WALLTIME_S", "BACKFILL_END_TIME", "BACKFILL_JOB", "BACKFILL_STATE", "BACKFILL_REASON",
     "BACKFILL_EXIT_CODE",
 )  # fmt: skip
 ALIKE = {"OMP_NUM_THREADS": "BACKFILL_CPUS", "CUDA_VISIBLE_DEVICES": "BACKFILL_GPUS"}  # what the queue sets from others
@@ -33,7 +34,7 @@ def inherited(env: Mapping[str, str]) -> dict[str, str]:
         if own in env and env.get(name) == env[own]:
             del left[name]
     if JOB in env and env.get("SLURM_JOB_ID") == env[JOB]:
-        left = {name: value for name, value in left.items() if name not in sbatch.NAMES}
+        left = {name: value for name, value in left.items() if name not in slurm.NAMES}
     return left
 
 
@@ -42,8 +43,8 @@ def of_job(home: str, job: Job, spec: Mapping[str, Any]) -> dict[str, str]:
     walltime = job.walltime / 1e6
     env = inherited(spec.get("env", {}))
     if spec.get("slurm"):
-        env = {name: value for name, value in env.items() if name not in (*sbatch.NAMES, *sbatch.OTHERS)}
-        env |= sbatch.variables(job, spec["slurm"])
+        env = {name: value for name, value in env.items() if name not in (*slurm.NAMES, *slurm.OTHERS)}
+        env |= slurm.variables(job, spec["slurm"])
     env |= {
         **marks(home, f"{job.id}.{job.attempt}"),
         KEEPER: f"{home}/keeper.sock",
@@ -55,6 +56,9 @@ def of_job(home: str, job: Job, spec: Mapping[str, Any]) -> dict[str, str]:
     env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
     if job.index is not None:
         env |= {"BACKFILL_ARRAY_ID": str(job.array), "BACKFILL_ARRAY_INDEX": str(job.index)}
+    if nodes := slurm.nodes_of(job):
+        env["BACKFILL_NODES"] = ";".join(f"{name}*{tasks}" for name, tasks in nodes)
+        env["BACKFILL_NTASKS"] = str(job.ntasks or job.tasks)
     if job.gpu_ids:
         env["CUDA_VISIBLE_DEVICES"] = env["BACKFILL_GPUS"] = ",".join(map(str, job.gpu_ids))
     return env

@@ -9,9 +9,11 @@ from itertools import groupby, pairwise
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
     from collections.abc import Iterable
+    from typing import Any
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
+TASKS_MAX = 1_000_000  # of a job
 NEAR = 10 * MINUTE  # instants are told to the second
 AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
 FEW = 4  # names of nodes that cannot be written as ranges
@@ -86,6 +88,38 @@ def parse_count(text: str) -> int:
     if not re.fullmatch(r"\d{1,12}", text.strip()):
         raise Unreadable(f"{text!r} is not a whole number")
     return int(text)
+
+
+def parse_nodes(text: str) -> tuple[int, int]:
+    """The fewest and the most nodes: 2, 2-4."""
+    low, dash, high = text.partition("-")
+    least = parse_count(low)
+    most = parse_count(high) if dash else least
+    if not 1 <= least <= most <= TASKS_MAX:
+        raise Unreadable(f"{text!r} is not a number of nodes; expected for instance 2 or 2-4")
+    return least, most
+
+
+def parse_gpus(text: str) -> tuple[int, str]:
+    """How many gpus, and of which type: 2, a100:2, gpu:2, gpu:a100:2; a type alone is one."""
+    from backfill.model.constraint import is_gpu_type
+
+    *before, last = text.removeprefix("gpu:").split(":")
+    kind, count = (":".join(before), parse_count(last)) if last.isdecimal() else (text.removeprefix("gpu:"), 1)
+    if kind and not is_gpu_type(kind):
+        raise Unreadable(f"{text!r} is not a number of gpus; expected for instance 2 or a100:2")
+    return count, kind
+
+
+def parse_constraint(text: str) -> str:
+    """Features that nodes must have: gpu&ssd, a100|h100, !old."""
+    from backfill.model.constraint import alternatives
+
+    try:
+        alternatives(text)
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
+    return text
 
 
 def parse_array(text: str) -> tuple[list[int], int]:
@@ -194,6 +228,26 @@ def needs_text(need: dict[str, int]) -> str:
         parts.append(size_text(need["memory"]))
     parts += [f"{name} {count}" for name, count in need.items() if name not in ("cpus", "memory") and count]
     return ", ".join(parts)
+
+
+def amount_text(name: str, amount: int) -> str:
+    """An amount of a resource in a sentence: 4 cpus, 1.5 GiB of memory."""
+    return f"{amount / 2**30:.4g} GiB of memory" if name == "memory" else f"{amount} {name}"
+
+
+def asks_text(job: dict[str, Any]) -> str:
+    """What a job asks for: `4 cpus, 16G`, `4 tasks of 1 cpu`, `2 nodes of 4 cpus, 16G; matlab 1, whole nodes`.
+
+    job: `need`, and where they are not usual `parts`, `spread` and `exclusive`.
+    """
+    need, parts = job["need"], job.get("parts", 1)
+    told = needs_text(need)
+    if parts > 1:
+        own = {name: amount for name, amount in need.items() if name in ("cpus", "memory", "gpus")}
+        others = [f"{name} {count}" for name, count in need.items() if name not in own and count]
+        told = f"{parts:,} {'nodes' if job.get('spread') == 'distinct' else 'tasks'} of {needs_text(own)}"
+        told = "; ".join([told, *others])
+    return f"{told}, whole nodes" if job.get("exclusive") else told
 
 
 def more_text(count: int) -> str:

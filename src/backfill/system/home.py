@@ -129,6 +129,16 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def group_name(gid: int) -> str:
+    """The name of a group, or the number of one without a name."""
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
 def peer(sock: socket.socket) -> int | None:
     """The user of the process at the other end of a Unix socket; None if the system does not tell."""
     return peer_facts(sock)[1] if hasattr(socket, "SO_PEERCRED") else None

@@ -81,5 +81,5 @@ def in_use(jobs: Jobs, column: str) -> bool:
         return len(values.items) > 0
     if isinstance(values, Labels):
         return bool((values.codes >= 0).any())
-    default = {"spread": ANY, "deadline": NEVER, "priority": 0, "admin_priority": 0, "think": 0, "waited": -1}[column]
-    return bool((values != default).any())
+    defaults = {"spread": ANY, "exclusive": False, "deadline": NEVER, "think": 0, "waited": -1}
+    return bool((values != defaults.get(column, 0)).any())

@@ -146,7 +146,10 @@ def _named(what: str, labels: Labels) -> tuple[list[str], list[str]]:
 
 
 def _lost(workload: Workload) -> list[str]:
-    columns = ("spread", "licences", "deadline", "priority", "admin_priority", "project", "qos", "site", "constraint")
+    columns = (
+        *("spread", "exclusive", "licences", "deadline", "priority", "admin_priority"),
+        *("project", "qos", "site", "constraint"),
+    )
     return [
         *(column for column in columns if in_use(workload.jobs, column)),
         *(["after of several jobs"] if (np.diff(workload.jobs.after.first) > 1).any() else []),

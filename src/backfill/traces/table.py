@@ -23,8 +23,8 @@ from backfill.traces.seconds import seconds_texts
 
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
 _PRIORITIES = ("priority", "admin_priority")
-_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", *MEMORY, "spread", "licences", "deadline",
-          *_PRIORITIES, *LABELS, "after", "think", "waited", "start", "end", "time_zero")  # fmt: skip
+_KNOWN = ("job", "submit", "runtime", "walltime", "procs", "tasks", *MEMORY, "spread", "exclusive", "licences",
+          "deadline", *_PRIORITIES, *LABELS, "after", "think", "waited", "start", "end", "time_zero")  # fmt: skip
 _EXCLUSIVE = (
     ("procs", "tasks", "procs is short for tasks of one cpu"),
     ("procs", "cpus", "procs is short for tasks of one cpu"),
@@ -32,6 +32,7 @@ _EXCLUSIVE = (
 )
 _DATE = ", or a date such as 2026-03-01T12:00:00 or 2026-03-01 12:00+01:00"
 _SPAN = ", or a span such as 1h, 00:05:00 or 7-12:00:00"
+_FLAGS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
 _RENAMED = "; if it has another name, state it: import csv --column {0}=NAME, in Python columns={{'{0}': NAME}}"
 _TASKS_MAX, _COPIES_MAX = 2**40, 2**40
 
@@ -94,6 +95,8 @@ def read_table(
         made[name] = table.numbers(name, 0.0)
     if "spread" in table:
         made["spread"] = _spread(table)
+    if "exclusive" in table:
+        made["exclusive"] = _flags(table, "exclusive")
     made["licences"], licences = _licences(table)
     made["after"] = _after(table, names)
     if "think" in table:
@@ -190,6 +193,14 @@ def _spread(table: Columns) -> Any:
         if text not in rules:
             table.refuse("spread", row, f"{', '.join(SPREAD)}")
     return np.fromiter((rules.get(text, 0) for text in texts), np.int8, table.rows)
+
+
+def _flags(table: Columns, name: str) -> Any:
+    texts = [text.strip().lower() for text in table.texts(name)]
+    for row, text in enumerate(texts):
+        if text not in _FLAGS:
+            table.refuse(name, row, "yes or no")
+    return np.array([_FLAGS.get(text, False) for text in texts], np.bool_)
 
 
 def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
@@ -289,6 +300,8 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
             columns[resource] = jobs.demand[:, k].tolist()
     if in_use(jobs, "spread"):
         columns["spread"] = [SPREAD[rule] for rule in jobs.spread.tolist()]
+    if in_use(jobs, "exclusive"):
+        columns["exclusive"] = ["yes" if alone else None for alone in jobs.exclusive.tolist()]
     if in_use(jobs, "licences"):
         columns["licences"] = [_listed(workload.licences_of(row)) for row in range(len(jobs))]
     if in_use(jobs, "deadline"):

@@ -24,8 +24,9 @@ from backfill.model.workload import Floats, Ints, Jobs, Ragged
 from backfill.queue.book import Job, each_job
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
 from backfill.worlds.adapt import as_run
-from backfill.worlds.live import Planner, table
+from backfill.worlds.live import Planner
 from backfill.worlds.virtual import new_world, pass_time
+from backfill.worlds.workload import table
 
 ENOUGH = 5  # ended jobs, so that they stand for others
 LEARNED = 2_000  # ended jobs that are looked at

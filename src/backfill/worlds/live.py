@@ -4,8 +4,9 @@ It simulates nothing: it does each transition as the message says, and asks the 
 that it knows follows from the messages since the epoch, so one that is made anew decides as the one before it did.
 
 A job is told as facts: `need` per task, but for floating licences, which are for the whole job; `tasks`, `spread`,
-`constraint`, `site`, `partition`, `qos` and the rest as in a workload. What that means on the platform is worked out by
-the code that a simulation uses. The machine of one node, of which a licence is a resource, is such a platform.
+`constraint`, `site`, `partition`, `qos`, `exclusive` and the rest as in a workload. What that means on the platform is
+worked out by the code that a simulation uses. The machine of one node, of which a licence is a resource, is such a
+platform.
 """
 
 import time
@@ -58,8 +59,7 @@ from backfill.model.errors import PolicyError, UsageError
 from backfill.model.platform import Platform
 from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
-from backfill.model.units import NEVER
-from backfill.model.workload import SPREAD, Counted, Jobs, Labels, Workload
+from backfill.model.workload import RESOURCES, Jobs
 from backfill.queue import feed
 from backfill.queue.book import Facts
 from backfill.queue.feed import Message
@@ -69,12 +69,12 @@ from backfill.worlds.admission import check_kind, check_processors
 from backfill.worlds.rules import WholeNodes
 from backfill.worlds.simulated import sorter
 from backfill.worlds.watchdog import WATCHDOG
+from backfill.worlds.workload import parsed, table
 
 ROOM = 256  # jobs for which the first State has room
 FEW = 8  # the same of shapes of jobs, and of accounts of limits
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
 MOVES = 20  # of a job's promised start that are remembered
-RESOURCES = ("cpus", "memory", "gpus")
 HOW = ("requeue", "checkpoint", "suspend")  # a job may be preempted, by the numbers of core/runs.py
 LOCAL = HOW[:1]  # on a machine of one node
 ANEW = "the queue runs a preempted job anew from its beginning"
@@ -84,11 +84,7 @@ Decisions = dict[str, Any]
 
 def platform_of(epoch: Facts) -> Platform:
     """The platform of an epoch: that of the file which the queue was given, else one node with its resources."""
-    if epoch.get("platform"):
-        from backfill.model.platform_file import parse_platform  # pydantic is for those who have a file
-
-        return parse_platform("the platform of the queue", epoch["platform"])
-    return machine(epoch["resources"])
+    return parsed(epoch["platform"]) if epoch.get("platform") else machine(epoch["resources"])
 
 
 def machine(resources: dict[str, int]) -> Platform:
@@ -473,52 +469,6 @@ class Move:
     cause: str  # of model.promises.CAUSES
     by: int  # the job for which it made way; 0 none
     gone: list[int]  # the first jobs that ended at that instant
-
-
-def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:
-    """Jobs with these numbers and facts as a workload whose run times nobody knows yet."""
-
-    def column(name: str) -> list[Any]:
-        return [facts[name] for _, facts in some]
-
-    def labels(name: str) -> Labels:
-        return Labels.of(column(name))
-
-    n, needs = len(some), column("need")
-    submit = np.array(column("submit"), np.int64)
-    walltime = np.array(column("walltime"), np.int64) + np.array(column("grace"), np.int64)
-    demand = [[need.get(name, 0) for name in platform.resources] for need in needs]
-    asked = [
-        (row, licence, need[name])
-        for row, need in enumerate(needs)
-        for licence, name in enumerate(platform.licences)
-        if need.get(name)
-    ]
-    job, item, count = np.array(asked, np.int64).reshape(-1, 3).T
-    deadline = np.array([NEVER if due is None else due for due in column("deadline")], np.int64)
-    return Workload(
-        Jobs(
-            job=np.array([number for number, _ in some]),
-            submit=submit,
-            runtime=np.zeros(n, np.int64),
-            walltime=walltime,
-            tasks=np.array(column("tasks"), np.int64),
-            demand=np.array(demand, np.int64).reshape(n, -1),
-            spread=np.array([SPREAD.index(spread) for spread in column("spread")], np.int8),
-            licences=Counted.of_items(n, job, item, count),
-            deadline=np.maximum(deadline, submit),
-            priority=np.array(column("priority"), np.float64),
-            user=labels("user"),
-            group=labels("group"),
-            project=labels("project"),
-            partition=labels("partition"),
-            qos=labels("qos"),
-            site=labels("site"),
-            constraint=labels("constraint"),
-        ),
-        resources=platform.resources,
-        licences=platform.licences,
-    )
 
 
 def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[str] = LOCAL) -> tuple[Policy, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.model.errors import PlatformError, UsageError
 from backfill.model.partitions import QUEUED_JOBS, RUNNING_JOBS, Limit, Rules, account
@@ -97,10 +98,11 @@ class WholeNodes:
 
     tasks: Ints  # shape (jobs,): their own
     per_node: Ints  # shape (jobs,): how many of them a node holds; 0 of jobs that share nodes
+    nodes: NDArray[np.bool_]  # shape (nodes,): those on which some of these jobs may run
 
     def take(self, rows: Ints) -> "WholeNodes":
         """The rules of these rows, in this order."""
-        return WholeNodes(self.tasks[rows], self.per_node[rows])
+        return WholeNodes(self.tasks[rows], self.per_node[rows], self.nodes)
 
     def own_tasks(self, held: Ragged, job: Ints) -> Ragged:
         """Pairs (node, tasks) of runs of these jobs, with the tasks that a job asked for in place of whole nodes."""
@@ -118,43 +120,54 @@ class WholeNodes:
 
 
 def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, WholeNodes]:
-    """Jobs that are placed on whole nodes as gangs of nodes. place: of jobs whose partition says nothing.
+    """Jobs that are placed on whole nodes as gangs of nodes: those that ask for it, and those whose partition says so.
 
-    Raises PlatformError where nodes of their partition, or of a platform without partitions, are not alike.
+    place: of jobs whose partition says nothing. Raises PlatformError where nodes that could hold a task of such a job
+    are not alike.
     """
-    per_node, tasks, demand = np.zeros(len(jobs), np.int64), jobs.tasks.copy(), jobs.demand.copy()
-    several = [(each.place or place, each.nodes, f"partition {each.name}") for each in platform.partitions]
-    several.append((place, np.arange(len(platform.nodes)), platform.name))
-    codes = np.full(len(jobs), NONE) if len(several) == 1 else jobs.partition.codes
-    for code, (rule, nodes, name) in enumerate(several):
-        mine = codes == (NONE if code == len(several) - 1 else code)
-        if rule != "exclusive" or not mine.any():
-            continue
-        capacity = platform.capacity[nodes]
-        if (capacity != capacity[0]).any():
-            message = (
-                "nodes are not alike; expected equal nodes to place jobs on whole nodes, a partition for each kind"
+    n, several = len(jobs), [(each.place or place) == "exclusive" for each in platform.partitions]
+    partition = jobs.partition.codes if several else np.full(n, NONE)
+    whole = WholeNodes(jobs.tasks, np.zeros(n, np.int64), np.zeros(len(platform.nodes), np.bool_))
+    rows = np.flatnonzero(jobs.exclusive | np.array([*several, place == "exclusive"])[partition])
+    if not len(rows):
+        return jobs, whole
+    tasks, demand = jobs.tasks.copy(), jobs.demand.copy()
+    keys = np.column_stack([partition, jobs.site.codes, jobs.constraint.codes])[rows]
+    sets, of = np.unique(keys, axis=0, return_inverse=True)
+    for number in range(len(sets)):
+        mine = rows[of.ravel() == number]
+        nodes = platform.within(jobs.partition[mine[0]] if several else "", sets[number, 1], jobs.constraint[mine[0]])
+        kinds, first = np.unique(platform.capacity[nodes], axis=0, return_index=True)
+        fit = np.array([_fit(jobs, mine, kind) for kind in kinds], np.int64).reshape(len(kinds), len(mine))
+        for job in np.flatnonzero((fit > 0).sum(axis=0) > 1).tolist():
+            one, other = (platform.nodes[np.flatnonzero(nodes)[first[k]]] for k in np.flatnonzero(fit[:, job])[:2])
+            raise PlatformError(
+                f"{platform.name}: nodes {one} and {other}, on which job {jobs.job[mine[job]]} may run, are not alike; "
+                "expected equal nodes to place a job on whole nodes, by a partition or a constraint for each kind"
             )
-            raise PlatformError(f"{name}: {message}")
-        fit = np.where(jobs.demand > 0, capacity[0] // np.maximum(jobs.demand, 1), jobs.tasks[:, None]).min(axis=1)
-        fit = np.where(jobs.spread == SPREAD.index("distinct"), np.minimum(fit, 1), fit)
-        fitting = mine & (fit > 0) & ((fit >= jobs.tasks) | (jobs.spread != SPREAD.index("node")))
-        per_node[fitting] = np.minimum(fit, jobs.tasks)[fitting]
-        tasks[fitting] = -(-jobs.tasks[fitting] // per_node[fitting])
-        demand[fitting] = capacity[0]
-    whole = WholeNodes(jobs.tasks, per_node)
-    return jobs.replace(tasks=tasks, demand=demand) if per_node.any() else jobs, whole
+        whole.nodes[nodes] = True
+        for k, kind in enumerate(kinds):
+            fitting = mine[fit[k] > 0]
+            whole.per_node[fitting] = np.minimum(fit[k][fit[k] > 0], jobs.tasks[fitting])
+            tasks[fitting] = -(-jobs.tasks[fitting] // whole.per_node[fitting])
+            demand[fitting] = kind
+    return jobs.replace(tasks=tasks, demand=demand), whole
 
 
-def check_whole(platform: Platform, place: str, most: Ints) -> None:
-    """Complain where events give a node on whose kind jobs are placed whole more than the platform states of it.
+def _fit(jobs: Jobs, rows: Ints, capacity: Ints) -> Ints:
+    """The number of tasks of each of these jobs that a whole node holds; 0 where it can hold none of its tasks."""
+    demand, tasks, spread = jobs.demand[rows], jobs.tasks[rows], jobs.spread[rows]
+    fit = np.where(demand > 0, capacity // np.maximum(demand, 1), tasks[:, None]).min(axis=1)
+    fit = np.where(spread == SPREAD.index("distinct"), np.minimum(fit, 1), fit)
+    return np.where((fit < tasks) & (spread == SPREAD.index("node")), 0, fit)
 
-    place: of jobs whose partition says nothing. most: the greatest capacity, shape (nodes, resources).
+
+def check_whole(platform: Platform, whole: WholeNodes, most: Ints) -> None:
+    """Complain where events give a node on which jobs are placed whole more than the platform states of it.
+
+    most: the greatest capacity, shape (nodes, resources).
     """
-    mine = np.full(len(platform.nodes), place == "exclusive" and not any(each.default for each in platform.partitions))
-    for each in platform.partitions:
-        mine[each.nodes] |= (each.place or place) == "exclusive"
-    for node, k in np.argwhere(mine[:, None] & (most > platform.capacity)).tolist()[:1]:
+    for node, k in np.argwhere(whole.nodes[:, None] & (most > platform.capacity)).tolist()[:1]:
         name, resource = platform.nodes[node], platform.resources[k]
         raise UsageError(
             f"events raise {resource} of node {name} from {platform.capacity[node, k]} to {most[node, k]}, and jobs "

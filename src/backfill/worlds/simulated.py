@@ -36,7 +36,8 @@ from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
-from backfill.worlds.admission import check_kind, check_processors, reject_hopeless
+from backfill.worlds.admission import check_kind, check_processors
+from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
 from backfill.worlds.virtual import new_world, pass_time
@@ -98,7 +99,7 @@ def simulate(
     refused = np.flatnonzero(world.refused_for != -1)
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
     schedule = _schedule(begun, world)
-    _check_all_started(policy.name, schedule, state, jobs.job, clock)
+    _check_all_started(policy.name, schedule, begun, clock)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
     promises = _promises(state, begun.rows, policy.keeps)
@@ -141,7 +142,7 @@ def begin(
     watched_row, of_all = _watched(workload, rows, watched)
     bound = None if options.events is None else options.events.bind(workload, platform)
     most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
-    check_whole(platform, policy.place, most[0])
+    check_whole(platform, whole, most[0])
     if policy.processors:
         check_processors(policy, platform, most[0], MAKES)
         if len(idle := np.flatnonzero(jobs.demand[:, 0] == 0)):
@@ -166,7 +167,7 @@ def begin(
         licences=len(platform.licences),
     )
     cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
-    reject_hopeless(state, jobs, machine, causes, *most, cancelled)
+    reject_hopeless(jobs, machine, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
     return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound)
@@ -442,13 +443,13 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
     return Ragged(first, held.items[index])
 
 
-def _check_all_started(name: str, schedule: Schedule, state: Any, ids: Any, clock: Clock | None) -> None:
+def _check_all_started(name: str, schedule: Schedule, begun: Begun, clock: Clock | None) -> None:
     """Jobs that wait for ever are the policy's fault, unless one of them lacks capacity that never came back."""
     stuck = np.flatnonzero(schedule.state == PENDING)
     if not len(stuck):
         return
-    fits = np.empty(len(schedule), np.int8)
-    fit_empty(state, state.machine.capacity, state.machine.copies, fits)
+    state, jobs, fits = begun.state, begun.jobs, np.empty(len(schedule), np.int8)
+    fit_empty(state, state.machine.capacity, state.machine.copies, fits)  # a suspended job only where it was
     if fits[stuck].all():
         stuck_jobs = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
-        raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), ids, clock)})")
+        raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), jobs.job, clock)})")

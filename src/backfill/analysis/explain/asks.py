@@ -54,15 +54,9 @@ class Asks:
 
     def bound(self, row: int) -> NDArray[np.bool_]:
         """The nodes on which a job may run by its partition, site and constraint, shape (nodes,)."""
-        jobs, platform = self.jobs, self.platform
-        allowed = np.ones(len(platform.nodes), np.bool_)
-        if partition := jobs.partition[row] if platform.partitions else "":
-            allowed &= platform.nodes_of(partition)
-        if constraint := jobs.constraint[row]:
-            allowed &= platform.allows(constraint)
-        if jobs.site.codes[row] >= 0:
-            allowed &= platform.site == jobs.site.codes[row]
-        return allowed
+        jobs = self.jobs
+        partition = jobs.partition[row] if self.platform.partitions else ""
+        return self.platform.within(partition, jobs.site.codes[row], jobs.constraint[row])
 
     def nodes(self, row: int) -> NDArray[np.bool_]:
         """The nodes on which a job may run: as bound, as far as they may host all of its licences."""

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from backfill.analysis.verify.capacity import Blocked, Sweep
-from backfill.analysis.verify.case import Case, Mask, demand_of
+from backfill.analysis.verify.case import Case, Mask, demand_of, meets
 from backfill.model.partitions import Limit, Partition, Rules
 from backfill.model.platform import Platform
-from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints, Workload
 
 UNKNOWN = "?"
@@ -68,11 +67,20 @@ class Membership:
         return self.masks[name]
 
     def on_whole_nodes(self) -> Mask:
-        """The jobs that are placed on whole nodes, shape (jobs,)."""
-        if "exclusive" not in (self.place, *(each.place for each in self.platform.partitions)):
-            return np.zeros(len(self.workload), np.bool_)
-        places = {None: self.place} | {name: each.place or self.place for name, each in self.partitions.items()}
-        return np.array([places.get(self.name(row)) == "exclusive" for row in range(len(self.workload))], np.bool_)
+        """The jobs that are placed on whole nodes, shape (jobs,): those that ask for it or whose partition says so."""
+        alone: Mask = self.workload.jobs.exclusive.copy()
+        if "exclusive" in (self.place, *(each.place for each in self.platform.partitions)):
+            places = {None: self.place} | {name: each.place or self.place for name, each in self.partitions.items()}
+            alone |= [places.get(self.name(row)) == "exclusive" for row in range(len(self.workload))]
+        return alone
+
+    def nodes_for_all(self, row: int) -> Mask:
+        """The nodes that the partition, the site and the constraint of a job leave to it, shape (nodes,)."""
+        jobs, platform = self.workload.jobs, self.platform
+        nodes = self.nodes(row)
+        if jobs.site[row]:
+            nodes = nodes & [platform.sites[site] == jobs.site[row] for site in platform.site.tolist()]
+        return nodes & meets(platform, jobs.constraint[row]) if jobs.constraint[row] else nodes
 
     def _broken(self, rules: Rules, row: int) -> str:
         jobs = self.workload.jobs
@@ -121,25 +129,28 @@ class Membership:
 
 
 def on_whole_nodes(case: Case, members: Membership) -> Case:
-    """The case in which each job on whole nodes asks for nodes, and holds all that the platform states of each."""
-    workload, platform = case.workload, case.platform
-    rows = np.flatnonzero(members.on_whole_nodes())
-    rows = rows[[bool(members.nodes(row).any()) for row in rows.tolist()]]
-    node = np.array([int(members.nodes(row).argmax()) for row in rows.tolist()], np.int64)  # they are all alike
-    asked, there = demand_of(workload, platform)[rows], platform.capacity[node]
-    fit = np.where(asked > 0, there // np.maximum(asked, 1), workload.jobs.tasks[rows, None]).min(axis=1, initial=NEVER)
-    fit = np.where(workload.jobs.spread[rows] == SPREAD.index("distinct"), np.minimum(fit, 1), fit)
-    one_node = workload.jobs.spread[rows] == SPREAD.index("node")
-    able = (fit > 0) & ((fit >= workload.jobs.tasks[rows]) | ~one_node)
-    rows, fit, there = rows[able], fit[able], there[able]
-    if not len(rows):
+    """The case in which each job on whole nodes asks for nodes, and holds all that the platform states of each.
+
+    Where nodes that could hold a task of a job are not alike, it stays as it is; that it is alone there is checked.
+    """
+    workload, platform, jobs = case.workload, case.platform, case.workload.jobs
+    asked, tasks = demand_of(workload, platform), jobs.tasks.copy()
+    rows, there = list[int](), list[Ints]()
+    for row in np.flatnonzero(members.on_whole_nodes()).tolist():
+        capacity, needed = platform.capacity[members.nodes_for_all(row)], asked[row] > 0
+        fit = (capacity[:, needed] // asked[row, needed]).min(axis=1, initial=jobs.tasks[row])
+        fit = np.minimum(fit, 1) if SPREAD[jobs.spread[row]] == "distinct" else fit
+        able = (fit >= jobs.tasks[row]) if SPREAD[jobs.spread[row]] == "node" else fit > 0
+        if able.any() and (capacity[able] == capacity[able][0]).all():
+            rows.append(row)
+            there.append(capacity[able][0])
+            tasks[row] = -(-jobs.tasks[row] // fit[able][0])
+    if not rows:
         return case
     names = (*workload.resources, *(name for name in platform.resources if name not in workload.resources))
-    demand = np.pad(workload.jobs.demand, ((0, 0), (0, len(names) - len(workload.resources))))
-    demand[rows[:, None], [names.index(name) for name in platform.resources]] = there
-    tasks = workload.jobs.tasks.copy()
-    tasks[rows] = -(-tasks[rows] // np.minimum(fit, tasks[rows]))
-    workload = replace(workload, jobs=workload.jobs.replace(demand=demand, tasks=tasks), resources=names)
+    demand = np.pad(jobs.demand, ((0, 0), (0, len(names) - len(workload.resources))))
+    demand[np.array(rows)[:, None], [names.index(name) for name in platform.resources]] = there
+    workload = replace(workload, jobs=jobs.replace(demand=demand, tasks=tasks), resources=names)
     mine = np.isin(case.seat_job, rows)
     held = 1 if case.placed else tasks[case.seat_job]
     return replace(case, workload=workload, seat_tasks=np.where(mine, held, case.seat_tasks))

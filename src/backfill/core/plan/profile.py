@@ -15,7 +15,7 @@ from numba import int64
 
 from backfill.compiler import jit
 from backfill.compiler.kernel import apart, kernel
-from backfill.compiler.record import doubled, doubled_columns, doubled_rows, record
+from backfill.compiler.record import doubled, doubled_columns, doubled_rows, record, replace_array
 from backfill.core.place.placement import times
 
 BLOCK = 64
@@ -77,6 +77,21 @@ def fill_lanes(profile: Any, lanes: slice, amounts: Any) -> None:
     more = amounts - profile.room[0, blocks * BLOCK] - profile.lift[0, blocks]
     for bounds in (profile.lift, profile.least, profile.most):
         bounds[0, blocks] += more
+
+
+def add_lanes(profile: Any, amounts: Any) -> None:
+    """Append lanes in which nothing is booked, of these amounts, shape (lanes, K), in blocks that no other lane has."""
+    lanes, old = len(profile.blocks), len(profile.count)
+    more = len(amounts)
+    blocks, entries = np.arange(old, old + more), np.arange(old, old + more) * BLOCK
+    for name, longer in (("time", more * BLOCK), ("count", more), ("blocks", more), ("idle", more)):
+        replace_array(profile, name, np.append(getattr(profile, name), np.zeros(longer, np.int64)))
+    for name, longer in (("room", more * BLOCK), ("lift", more), ("least", more), ("most", more)):
+        replace_array(profile, name, np.pad(getattr(profile, name), ((0, 0), (0, longer))))
+    replace_array(profile, "lane", np.pad(profile.lane, ((0, more), (0, 0))))
+    profile.lane[lanes:, 0], profile.blocks[lanes:], profile.count[blocks] = blocks, 1, 1
+    profile.time[entries] = PAST
+    profile.room[:, entries] = profile.least[:, blocks] = profile.most[:, blocks] = np.transpose(amounts)
 
 
 @apart(capacity=int64[:, ::1])

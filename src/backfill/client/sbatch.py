@@ -1,4 +1,4 @@
-"""Scripts of Slurm: the options of their #SBATCH lines, and the variables that Slurm gives them.
+"""Scripts of Slurm: the options of their #SBATCH lines.
 
 An option that changes what a job needs is translated, or refused by name; one that does not is ignored, and `submit`
 names it. Options that this queue has under the same name are in options.py.
@@ -7,11 +7,11 @@ names it. Options that this queue has under the same name are in options.py.
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from itertools import pairwise
 
 from backfill.client.options import Option, text
+from backfill.queue.parts import SAME, tasks_of
 from backfill.queue.words import Unreadable, parse_count, parse_memory
 from backfill.system.home import user_name
 
@@ -20,16 +20,13 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     from collections.abc import Callable
     from typing import Any
 
-    from backfill.queue.book import Job
-
     Facts = dict[str, Any]
 
 MAILS = ("END", "FAIL", "ALL")
 IGNORED, REFUSED = "ignored:", "refused:"  # the keys of such options begin so
 MAYBE = "[=VALUE]"  # of a flag that may have a value
-ONE = "the queue has one machine, whose parts cannot be chosen; remove the option"
+ONE = "the queue does not choose among sockets, cores or clusters; remove the option"
 REFUSALS = {
-    "-C --constraint": "the machine has no features to choose from; remove the option",
     "--ntasks-per-gpu": "expected --ntasks", "--tres-per-task": "expected --cpus-per-task and --gpus",
     "--batch": ONE, "--cluster-constraint": ONE, "-M --clusters": ONE, "-F --nodefile": ONE,
     "-B --extra-node-info": ONE, "--sockets-per-node": ONE, "--cores-per-socket": ONE, "--threads-per-core": ONE,
@@ -42,11 +39,10 @@ REFUSALS = {
     "--uid": "jobs run as the user who submits them", "--gid": "jobs run as the user who submits them",
 }  # fmt: skip
 REFUSED_FLAGS = {
-    "--exclusive": "jobs share the machine; expected --cpus-per-task with all of its cpus",
     "--reboot": "the queue does not restart the machine; remove the option",
 }
 HARMLESS = (
-    "-p --partition", "-q --qos", "--reservation", "--time-min", "--comment", "--wckey",
+    "--reservation", "--time-min", "--comment", "--wckey",
     "--mcs-label", "--network", "--cpu-freq", "--gpu-freq", "--gpu-bind", "--gres-flags", "--hint", "-m --distribution",
     "--ntasks-per-core", "--ntasks-per-socket", "--mem-bind", "--tres-bind", "--profile", "--acctg-freq", "--power",
     "--prefer", "--switches", "--wait-all-nodes", "--delay-boot", "--extra", "--segment",
@@ -55,17 +51,6 @@ HARMLESS_FLAGS = (
     "--nice", "--get-user-env", "--propagate", "--contiguous", "-s --oversubscribe", "-O --overcommit", "--spread-job",
     "--use-min-nodes", "-k --no-kill", "-v --verbose", "-Q", "--ignore-pbs", "--stepmgr", "--resv-ports",
 )  # fmt: skip
-MEMORY = ("memory", "memory_per_cpu", "memory_per_gpu")
-NAMES = (  # of all variables that a script may find
-    "SLURMD_NODENAME", *(f"SLURM_{name}" for name in (
-        "JOB_ID", "JOBID", "JOB_NAME", "JOB_USER", "JOB_UID", "JOB_NUM_NODES", "NNODES", "JOB_NODELIST", "NODELIST",
-        "NODEID", "PROCID", "LOCALID", "NTASKS", "NPROCS", "TASKS_PER_NODE", "CPUS_PER_TASK", "CPUS_ON_NODE",
-        "JOB_CPUS_PER_NODE", "SUBMIT_DIR", "SUBMIT_HOST", "JOB_START_TIME", "JOB_END_TIME", "MEM_PER_CPU",
-        "MEM_PER_NODE", "ARRAY_JOB_ID", "ARRAY_TASK_ID", "ARRAY_TASK_COUNT", "ARRAY_TASK_MIN", "ARRAY_TASK_MAX",
-        "ARRAY_TASK_STEP", "JOB_ACCOUNT", "JOB_GPUS", "GPUS_ON_NODE", "RESTART_COUNT")),
-)  # fmt: skip
-# What a job of Slurm itself may hand on beside these, and has no meaning here.
-OTHERS = ("SLURM_JOB_PARTITION", "SLURM_JOB_QOS", "SLURM_CLUSTER_NAME", "SLURM_STEP_ID")
 
 
 def _refusal(why: str) -> Callable[[str], Any]:
@@ -73,13 +58,6 @@ def _refusal(why: str) -> Callable[[str], Any]:
         raise Unreadable(why)
 
     return read
-
-
-def _nodes(given: str) -> int:
-    least = parse_count(given.partition("-")[0])
-    if least > 1:
-        raise Unreadable(f"the queue has one machine, the job asks for {least}; expected 1")
-    return least
 
 
 def _is_here(name: str) -> bool:
@@ -105,17 +83,10 @@ def _on_invalid(given: str) -> str:
     return given
 
 
-def _gpus(given: str) -> int:
-    return parse_count(given.rpartition(":")[2])
-
-
 OPTIONS = (
-    Option("-N --nodes", "nodes", _nodes, ""),
-    Option("--tasks-per-node --ntasks-per-node", "tasks_per_node", parse_count, ""),
+    Option("-q --qos", "qos", text, ""),
     Option("--mincpus", "cpus_least", parse_count, ""),
     Option("--cpus-per-gpu", "cpus_per_gpu", parse_count, ""),
-    Option("--gpus-per-node", "gpus", _gpus, ""),
-    Option("--gpus-per-task", "gpus_per_task", _gpus, ""),
     Option("--mem-per-gpu", "memory_per_gpu", parse_memory, ""),
     Option("--mail-type", "mail_type", text, ""),
     Option("--mail-user", "mail_user", text, ""),
@@ -146,20 +117,10 @@ def settled(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
     if in_script.pop("no_requeue", False):
         in_script.pop("requeue", None)
     ignored = [key.removeprefix(IGNORED) for key in in_script if key.startswith(IGNORED)]
-    found = overridden({key: value for key, value in in_script.items() if not key.startswith(IGNORED)}, given)
-    per_node = found.pop("tasks_per_node", 1)
-    tasks = int(found.setdefault("tasks", per_node) or 1)
-    if "gpus_per_task" in found:
-        found.setdefault("gpus", found.pop("gpus_per_task") * tasks)
-    for key, count in (("cpus_per_gpu", found.get("gpus", 0)), ("cpus_least", 1)):
-        least = found.pop(key, 0) * count
-        if found.get("cpus", 1) * tasks < least:
-            found["cpus"] = -(-least // max(tasks, 1))
-    if "memory_per_gpu" in found:
-        found["memory"] = found.pop("memory_per_gpu") * found.get("gpus", 0)
-    for key in ("nodes", "on_invalid", "nodelist", "gpus_per_task"):
-        found.pop(key, None)
-    return found, ignored
+    kept = {key: value for key, value in in_script.items() if not key.startswith(IGNORED)}
+    for key in ("on_invalid", "nodelist"):
+        kept.pop(key, None)
+    return overridden(kept, given), ignored
 
 
 def mail(types: str, to: str | None) -> str:
@@ -182,14 +143,15 @@ def mail(types: str, to: str | None) -> str:
 
 def overridden(in_script: Facts, given: Facts) -> Facts:
     """The options of a script with those of the command line in their place."""
-    if any(key in given for key in MEMORY):
-        in_script = {key: value for key, value in in_script.items() if key not in MEMORY}
+    for keys in SAME:
+        if any(key in given for key in keys):
+            in_script = {key: value for key, value in in_script.items() if key not in keys}
     return {**in_script, **given}
 
 
 def submitted(given: Facts, cwd: str) -> Facts:
     """What has to be known of a script at its submit, to give it Slurm's variables later. cwd: where it will run."""
-    facts: Facts = {"tasks": given.get("tasks", 1), "host": os.uname().nodename, "dir": cwd}
+    facts: Facts = {"tasks": tasks_of(given), "host": os.uname().nodename, "dir": cwd}
     with suppress(FileNotFoundError):
         facts["dir"] = os.getcwd()
     if "memory_per_cpu" in given:
@@ -199,34 +161,3 @@ def submitted(given: Facts, cwd: str) -> Facts:
         steps = {later - before for before, later in pairwise(indexes)}
         facts["array"] = [len(indexes), indexes[0], indexes[-1], steps.pop() if len(steps) == 1 else 1]
     return facts
-
-
-def variables(job: Job, facts: Facts) -> dict[str, str]:
-    """The environment variables of sbatch that mean the same in this queue. facts: see `submitted`."""
-    here, cpus, tasks, now = os.uname().nodename, job.need["cpus"], max(int(facts["tasks"]), 1), int(time.time())
-    node = here.partition(".")[0]
-    found: dict[str, Any] = {
-        "JOB_ID": job.id, "JOBID": job.id, "JOB_NAME": job.name, "JOB_USER": job.user, "JOB_UID": os.getuid(),
-        "JOB_NUM_NODES": 1, "NNODES": 1, "JOB_NODELIST": node, "NODELIST": node, "NODEID": 0, "PROCID": 0, "LOCALID": 0,
-        "NTASKS": tasks, "NPROCS": tasks, "TASKS_PER_NODE": tasks, "CPUS_PER_TASK": max(cpus // tasks, 1),
-        "CPUS_ON_NODE": cpus, "JOB_CPUS_PER_NODE": cpus, "SUBMIT_DIR": facts["dir"], "SUBMIT_HOST": facts["host"],
-        "JOB_START_TIME": now, "JOB_END_TIME": now + job.walltime // 10**6,
-    }  # fmt: skip
-    if "per_cpu" in facts:
-        found["MEM_PER_CPU"] = facts["per_cpu"] >> 20
-    elif job.need.get("memory"):
-        found["MEM_PER_NODE"] = job.need["memory"] >> 20
-    if job.index is not None and "array" in facts:
-        names = ("ARRAY_TASK_COUNT", "ARRAY_TASK_MIN", "ARRAY_TASK_MAX", "ARRAY_TASK_STEP")
-        found |= {
-            "ARRAY_JOB_ID": job.array,
-            "ARRAY_TASK_ID": job.index,
-            **dict(zip(names, facts["array"], strict=True)),
-        }
-    if job.project:
-        found["JOB_ACCOUNT"] = job.project
-    if job.gpu_ids:
-        found |= {"JOB_GPUS": ",".join(map(str, job.gpu_ids)), "GPUS_ON_NODE": len(job.gpu_ids)}
-    if job.restarts + job.preemptions:
-        found["RESTART_COUNT"] = job.restarts + job.preemptions
-    return {"SLURMD_NODENAME": node, **{f"SLURM_{name}": str(value) for name, value in found.items()}}

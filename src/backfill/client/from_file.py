@@ -1,0 +1,201 @@
+"""A workload file as requests to a queue on a fake pool, whose jobs end by themselves: `backfill submit --from`.
+
+Each job begins not before its submit, counted from now on the clock of the queue, and ends after its run time.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from backfill.client.client import ANSWER_S, REJECTED, UNREACHABLE, USAGE, Problem, Queue, token
+from backfill.model.errors import BackfillError
+from backfill.model.precedence import in_order
+from backfill.model.units import NEVER, counted, span_text
+from backfill.model.workload import SPREAD, Workload
+from backfill.queue.schema import Facts
+from backfill.queue.words import Unreadable
+from backfill.system.home import home
+from backfill.traces.read import read
+
+BATCH = 200  # requests that are under way at once
+FULL_S = 0.5  # between two tries while the queue is full
+SHOWN = 3  # reasons of refusals that are printed
+BAR_S = 1.0  # after which a bar shows how far it is
+ALONG = {"source", "json", "quiet"}  # keys of options that go with --from
+Ask = Callable[[list[Facts]], list[Facts]]  # answers to requests, in their order
+
+
+def submit(given: Facts, words: Sequence[str]) -> int:
+    """Queue the jobs of a file; REJECTED if some were refused. Raises Problem and Unreadable."""
+    if words:
+        raise Unreadable("--from and a command cannot be combined")
+    if others := sorted(given.keys() - ALONG):
+        raise Unreadable(f"--from takes jobs as the file has them; expected no other option such as {others[0]}")
+    queue = Queue(home())
+    if queue.ask("ping").get("pool") != "fake":
+        told = "--from needs a queue on a fake pool; this one starts processes"
+        raise Problem(f"{told}. backfill serve --pool fake:SPEED serves such a queue", USAGE)
+    try:
+        workload = read(given["source"])
+    except BackfillError as error:
+        raise Problem(str(error), error.exit_code) from None
+    quiet = bool(given.get("quiet"))
+    for note in () if quiet else left_out(workload):
+        print(f"backfill: {workload.name}: {note}", file=sys.stderr)
+    now = round(queue.ask("queue", limit=0)["now_s"] * 1e6)
+    with _bar(len(workload), quiet) as progress:
+        numbers, refused = feed(_persistently, workload, now, progress)
+    first, last = min(numbers, default=0), max(numbers, default=0)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, "queued": len(numbers), "first": first, "last": last, "refused": refused}))
+    elif not quiet:
+        over = span_text(int(np.ptp(workload.jobs.submit))) if len(workload) else "0 s"
+        print(f"{counted(len(numbers), 'job')} of {workload.name} queued, to come over {over}: {first} to {last}")
+        for why, count in refused.most_common(SHOWN):
+            print(f"refused: {counted(count, 'job')}: {why}")
+    return REJECTED if refused else 0
+
+
+def _persistently(requests: list[Facts]) -> list[Facts]:
+    """The answers to requests, however often the daemon dies meanwhile."""
+    end = time.monotonic() + ANSWER_S
+    while True:
+        try:
+            queue = Queue(home())
+            try:
+                return queue.all(requests)
+            finally:
+                queue.close()
+        except (ConnectionError, TimeoutError):
+            if time.monotonic() > end:
+                raise Problem("the daemon does not answer; some of the jobs are queued", UNREACHABLE) from None
+            time.sleep(0.02)
+
+
+def left_out(workload: Workload) -> Iterator[str]:
+    """Say what jobs of a workload have that jobs of a queue do not have."""
+    jobs = workload.jobs
+    for mask, what in (
+        (jobs.deadline < NEVER, "deadlines, which bind in a queue"),
+        (jobs.think > 0, "think times"),
+        ((jobs.queue.codes >= 0) & (jobs.partition.codes < 0), "queues beside partitions"),
+        (jobs.admin_priority != 0, "priorities of administrators"),
+    ):
+        if count := int(mask.sum()):
+            yield f"left out: {what} ({counted(count, 'job')})"
+
+
+def feed(
+    ask: Ask, workload: Workload, now: int, progress: Callable[[int], None] = lambda done: None
+) -> tuple[list[int], Counter[str]]:
+    """Submit all jobs in the order of their submits. Returns their numbers, and how many were refused for each reason.
+
+    now: by the calendar of the queue, when the first of them comes. A job that comes after others is sent once their
+    numbers are known; one that comes after a refused one is refused.
+    """
+    jobs, names = workload.jobs, f"{token()}-"
+    known: dict[int, int] = {}  # numbers by rows
+    lost: set[int] = set()
+    refused: Counter[str] = Counter()
+    begin, batch = int(jobs.submit.min(initial=2**62)), list[tuple[int, Facts]]()
+
+    def send() -> None:
+        answers = _answered(ask, [request for _, request in batch])
+        for (row, _), answer in zip(batch, answers, strict=True):
+            if "error" in answer:
+                refused[answer["error"]["message"]] += 1
+                lost.add(row)
+            else:
+                known[row] = answer["id"]
+        batch.clear()
+        progress(len(known) + len(lost))
+
+    for row in _in_order(workload):
+        before = jobs.after[row].tolist()
+        if len(batch) >= BATCH or any(one not in known and one not in lost for one in before):
+            send()
+        if lost.intersection(before):
+            refused["it comes after a job that was refused"] += 1
+            lost.add(row)
+            continue
+        asked = request(workload, row, now - begin)
+        if before:
+            asked["job"]["after"] = [["afterany", known[one]] for one in before]
+        batch.append((row, asked | {"token": f"{names}{row}"}))
+    send()
+    return [*known.values()], refused
+
+
+def _in_order(workload: Workload) -> list[int]:
+    """The rows by submit; where a job would come before one that it comes after, in another order."""
+    after, order = workload.jobs.after, np.argsort(workload.jobs.submit, kind="stable")
+    place = np.argsort(order)
+    later = place[after.items] >= np.repeat(place, np.diff(after.first))
+    return in_order(after) if later.any() else [int(row) for row in order]
+
+
+def _answered(ask: Ask, requests: list[Facts]) -> list[Facts]:
+    """The answers to requests; those that came while the queue was full are sent again until it is not."""
+    answers = ask(requests) if requests else []
+    while full := [i for i, answer in enumerate(answers) if answer.get("error", {}).get("code") == "full"]:
+        time.sleep(FULL_S)
+        for i, answer in zip(full, ask([requests[i] for i in full]), strict=True):
+            answers[i] = answer
+    return answers
+
+
+def request(workload: Workload, row: int, ahead: int) -> Facts:
+    """The request to submit the job of a row, without its token. ahead: the calendar's lead over the log's times."""
+    jobs = workload.jobs
+    amounts = zip(workload.resources, jobs.demand[row].tolist(), strict=True)
+    need = {name: amount for name, amount in amounts if amount or name == "cpus"}
+    for item, count in jobs.licences.counts_of(row).items():
+        need[workload.licences[item]] = count
+    job: dict[str, Any] = {
+        "need": need,
+        "name": str(jobs.job[row])[:64],
+        "walltime": max(int(jobs.walltime[row]), 1),
+        "grace": 0,
+        "begin": int(jobs.submit[row]) + ahead,
+    }
+    job |= {name: jobs[name][row] for name in ("project", "site", "constraint", "partition", "qos") if jobs[name][row]}
+    if jobs.tasks[row] > 1:
+        job |= {"tasks": int(jobs.tasks[row]), "spread": SPREAD[jobs.spread[row]]}
+    if jobs.exclusive[row]:
+        job["exclusive"] = True
+    if jobs.priority[row]:
+        job["priority"] = round(float(jobs.priority[row]))
+    spec = {"argv": ["true"], "runtime": int(jobs.runtime[row])}
+    return {"user": jobs.user[row], "group": jobs.group[row], "job": job, "spec": spec}
+
+
+@contextmanager
+def _bar(jobs: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on a terminal, once it has taken a second; yields what to tell about progress."""
+    begin, shown = time.monotonic(), list[Any]()
+
+    def progress(done: int) -> None:
+        if quiet or not sys.stderr.isatty() or time.monotonic() - begin < BAR_S:
+            return
+        if not shown:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            shown.append(Progress(console=Console(stderr=True), transient=True))
+            shown[0].start()
+            shown[0].add_task("jobs", total=jobs)
+        shown[0].update(shown[0].task_ids[0], completed=done)
+
+    try:
+        yield progress
+    finally:
+        for one in shown:
+            one.stop()

@@ -1,0 +1,124 @@
+"""Rejects jobs that can never run on a platform, before the first instant. It needs no compiled code."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.errors import WorkloadError
+from backfill.model.platform import Platform
+from backfill.model.precedence import circle, circle_text, in_order
+from backfill.model.workload import SPREAD, Ints, Jobs
+from backfill.worlds.adapt import Causes
+
+NODE, SITE, _, DISTINCT = range(len(SPREAD))
+
+
+def reject_hopeless(
+    jobs: Jobs, platform: Platform, causes: Causes, capacity: Ints, copies: Ints, cancelled: Ints | None = None
+) -> None:
+    """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one.
+
+    jobs, platform: as `as_run` has them. capacity, copies: the most that there ever will be of each resource of each
+    node, and of each licence. cancelled: when each job is cancelled; one that is gone by the time at which it would be
+    rejected is not.
+    """
+    empty, fits = _fitting(jobs, platform, capacity, copies)
+    for mine, kind in ((jobs.constraint, "constraint"), (jobs.site, "site"), (None, "partition")):
+        causes[empty & (causes == "") & (True if mine is None else mine.codes >= 0)] = kind
+    total = capacity.sum(axis=0)
+    need = jobs.tasks[:, None] * jobs.demand
+    for k in reversed(range(len(platform.resources))):
+        too_large = (need[:, k] > total[k]) | (jobs.demand[:, k] > capacity[:, k].max())
+        causes[too_large & (causes == "")] = platform.resources[k]
+    apart = (jobs.spread == DISTINCT) & (jobs.tasks > len(platform.nodes))
+    causes[apart & (causes == "")] = "nodes"
+    for job in np.flatnonzero(~fits & (causes == "")).tolist():
+        needed, count = jobs.licences[job], jobs.licences.counts[slice(*jobs.licences.first[job : job + 2])]
+        lacking = needed[(count > copies[needed]) | ~platform.hosts[:, needed].any(axis=0)]
+        causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
+    if cancelled is None:
+        cancelled = np.full(len(jobs), np.iinfo(np.int64).max)
+    causes[cancelled <= jobs.submit] = ""
+    if len(jobs.after.items):
+        _reject_successors(jobs, causes, cancelled)
+
+
+def _fitting(
+    jobs: Jobs, platform: Platform, capacity: Ints, copies: Ints
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The jobs to which no node is open, and those that fit on the empty platform of this capacity; shape (jobs,) each.
+
+    jobs, platform: as `as_run` has them. capacity: shape (nodes, resources). copies: shape (licences,).
+    """
+    licences = jobs.licences
+    fits = np.ones(len(jobs), np.bool_)
+    fits[licences.jobs[licences.counts > copies[licences.items]]] = False
+    picky = np.flatnonzero(~platform.hosts.all(axis=0))  # licences that some nodes may not use
+    asks = np.zeros((len(jobs), len(picky)), np.int64)
+    mine = np.isin(licences.items, picky)
+    asks[licences.jobs[mine], np.searchsorted(picky, licences.items[mine])] = 1
+    partition = jobs.partition.codes if platform.partitions else np.full(len(jobs), -1)
+    codes = np.column_stack([jobs.constraint.codes, partition, jobs.site.codes]).astype(np.int64) + 1
+    bound = (codes << np.array([40, 20, 0])).sum(axis=1)
+    empty = np.zeros(len(jobs), np.bool_)
+    for rows in _alike(np.column_stack([bound, asks]) if len(picky) else bound):
+        first = rows[0]
+        name = jobs.partition[first] if partition[first] >= 0 else ""
+        nodes = platform.within(name, jobs.site.codes[first], jobs.constraint[first])
+        empty[rows] = not nodes.any()
+        nodes &= platform.hosts[:, licences[first]].all(axis=1)
+        fits[rows] &= _gangs_fit(jobs, rows, capacity[nodes], platform.site[nodes])
+    return empty, fits
+
+
+def _alike(keys: Ints) -> Iterator[Ints]:
+    """Yield the rows with each of the keys."""
+    kind = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+    order = np.argsort(kind, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(kind[order])) + 1) if len(order) else ()
+
+
+def _gangs_fit(jobs: Jobs, rows: Ints, capacity: Ints, site: Ints) -> NDArray[np.bool_]:
+    """Whether these jobs, which may run on the same nodes, fit on these; shape (rows,)."""
+    fits = np.zeros(len(rows), np.bool_)
+    on_site = jobs.spread[rows] == SITE
+    for each in np.unique(site).tolist() if on_site.any() else ():
+        fits[on_site] |= _hold(jobs, rows[on_site], capacity[site == each])
+    fits[~on_site] = _hold(jobs, rows[~on_site], capacity)
+    return fits
+
+
+def _hold(jobs: Jobs, rows: Ints, capacity: Ints) -> NDArray[np.bool_]:
+    """Whether nodes of this capacity hold all tasks of each job; shape (rows,). Nodes that are alike count together.
+
+    A gang takes of each node as many tasks as fit, in any order: tasks are equal, so what it leaves is of no use to it.
+    """
+    tasks, spread, held = jobs.tasks[rows], jobs.spread[rows], np.zeros(len(rows), np.int64)
+    kinds, count = np.unique(capacity, axis=0, return_counts=True)
+    left = np.arange(len(rows))
+    for node in np.argsort(-count).tolist():
+        fit = np.where(spread[left] == DISTINCT, 1, tasks[left])
+        for k, there in enumerate(kinds[node].tolist()):
+            demand = jobs.demand[rows[left], k]
+            fit = np.where(demand > 0, np.minimum(fit, there // np.maximum(demand, 1)), fit)
+        together = (spread[left] == NODE) & (fit < tasks[left])
+        held[left] += np.where(together, 0, np.maximum(fit, 0)) * count[node]
+        left = left[held[left] < tasks[left]]
+        if not len(left):
+            break
+    return held >= tasks
+
+
+def _reject_successors(jobs: Jobs, causes: Causes, cancelled: Ints) -> None:
+    if stuck := circle(jobs.after):
+        raise WorkloadError(f"jobs depend on one another in a cycle: {circle_text(jobs.job.tolist(), stuck)}")
+    if not (causes != "").any():
+        return
+    known = jobs.submit.copy()  # when it is known that a job is rejected
+    for job in in_order(jobs.after):
+        hopeless = jobs.after[job][causes[jobs.after[job]] != ""]
+        if not causes[job] and len(hopeless):
+            known[job] = max(known[job], known[hopeless].min())
+            if known[job] < cancelled[job]:
+                causes[job] = "after"
