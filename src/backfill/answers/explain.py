@@ -8,7 +8,7 @@ import numpy as np
 
 from backfill.analysis.explain.lacks import LICENCE
 from backfill.answers.asked import Queue, seconds
-from backfill.answers.situation import BOUND, Situation, asked, lack_facts
+from backfill.answers.situation import BOUND, Situation, lack_facts, may_run
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
@@ -232,13 +232,16 @@ def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
         facts = feed.told({**job.facts(), **to})
         return [["gone", job.id, CANCELLED], ["submit", number, facts], ["wait", number]]
 
+    def possible(to: Facts) -> bool:
+        return may_run(queue.planner, Job(**{**job.facts(), **to}))
+
     for name, parts, grain, to in _amounts(job):
 
         def starts(n: int, to: Callable[[int], Facts] = to) -> bool:
-            return queue.starts_now(number, other(to(n)))
+            return possible(to(n)) and queue.starts_now(number, other(to(n)))
 
         less = _most(1, parts - 1, starts) or (parts // 2 if parts > 1 else 0)
-        if less:
+        if less and possible(to(less)):
             change = {"tasks": less} if name == "tasks" else {"resource": name, "amount": less * grain}
             told(change, number, other(to(less)))
     for change, to_ in _elsewhere(queue, job, situation):
@@ -273,8 +276,7 @@ def _elsewhere(queue: Queue, job: Job, situation: Situation) -> Iterator[tuple[F
     changes += [{name: ""} for name in ("constraint", "site") if getattr(job, name)]
     changes += [{"spread": "any"}] if job.tasks > 1 and job.spread != "any" else []
     for change in changes:
-        _, causes = asked(queue.planner, [Job(**{**job.facts(), **change})])
-        if not causes[0]:
+        if may_run(queue.planner, Job(**{**job.facts(), **change})):
             yield change, change
 
 

@@ -16,6 +16,7 @@ from backfill.analysis.explain.lacks import SCATTERED, Lacking
 from backfill.analysis.explain.room import Room
 from backfill.answers.asked import Queue
 from backfill.core.plan.promises import NO_TIME
+from backfill.model.errors import PlatformError
 from backfill.model.workload import Ints
 from backfill.queue.book import Facts, Job
 from backfill.worlds.adapt import Causes, as_run
@@ -180,6 +181,16 @@ def asked(planner: Planner, jobs: list[Job]) -> tuple[Asks, Causes]:
     workload = table([(job.id, job.facts()) for job in jobs], planner.platform)
     those, machine, whole, causes = as_run(workload, planner.platform, planner.policy.place)
     return Asks(workload, those, machine, len(planner.platform.licences), whole.per_node > 0), causes
+
+
+def may_run(planner: Planner, job: Job) -> bool:
+    """Whether the platform of the queue would take a job: no rule forbids it, and a job on whole nodes finds nodes that
+    are alike."""
+    try:
+        _, causes = asked(planner, [job])
+    except PlatformError:
+        return False
+    return not causes[0]
 
 
 def lack_facts(situation: Situation, among: bool) -> list[Facts]:

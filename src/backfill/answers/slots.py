@@ -7,7 +7,7 @@ import numpy as np
 
 from backfill.answers.asked import Queue
 from backfill.answers.kinds import Kind, choices
-from backfill.answers.situation import asked
+from backfill.answers.situation import may_run
 from backfill.core.plan.promises import NO_TIME
 from backfill.queue.book import Facts, Job
 from backfill.queue.words import names_text
@@ -96,7 +96,7 @@ def _holes(queue: Queue, facts: Callable[[int, int], Facts], most: int, ends: li
 
     def works(amount: int, walltime: int) -> bool:
         job = {"walltime": walltime, **facts(amount, walltime)}
-        if not queue.planner.state.machine.pool and asked(queue.planner, [Job(number, **job)])[1][0]:
+        if not queue.planner.state.machine.pool and not may_run(queue.planner, Job(number, **job)):
             return False  # a rule forbids it
         return queue.starts_now(number, [["submit", number, job], ["wait", number]])
 
