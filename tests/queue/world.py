@@ -633,8 +633,8 @@ class World:
             self.survive(self.step)
             self.check()
         self.store.full, self.greed = False, 0.0
-        self.survive(self.repair)
         self.crash_at = self.store.sync_fails = ""
+        self.survive(self.repair)
         for token, request in [*self.open.items()]:
             self.survive(lambda token=token, request=request: (self.submit(token, request), self.flush()))
         for _ in range(3000):
