@@ -4,11 +4,15 @@
 The stepping form for plain Python policies is the same two kernels with the policy called between them.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import int64, types
 
+from backfill import jit
 from backfill.core import queue
 from backfill.core.errors import ENDLESS, NONE, fail
+from backfill.core.far import run
 from backfill.core.kernel import apart, kernel
 from backfill.core.state import PolicyT, StateT
 from backfill.core.trace import PASSES
@@ -24,10 +28,17 @@ def take_in(state):
     queue.take_in(state)
 
 
-@apart(decide=PolicyT)
-def decide_once(decide, state):
+def decide_once(entry: Any, state: Any) -> None:
     """One pass of a compiled policy."""
-    decide(state)
+    if jit.PLAIN:
+        entry(state)
+    else:
+        _decide_at(entry.address, state)
+
+
+@apart()
+def _decide_at(address, state):
+    run(address, state)
 
 
 @kernel(inline=True)

@@ -9,7 +9,7 @@ the code that a simulation uses. The machine of one node, of which a licence is 
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from backfill.core.compact import Kept
-from backfill.core.entry import Entry, Room
+from backfill.core.entry import ROW, Alike, Entrants, Entry, Room, write_row
 from backfill.core.errors import OK, Misused, raise_misuse
 from backfill.core.journal import (
     ASK,
@@ -70,6 +70,10 @@ from backfill.worlds.simulated import sorter
 ROOM = 256  # jobs for which the first State has room
 FEW = 8  # the same of shapes of jobs, and of accounts of limits
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
+SEVERAL = 32  # jobs at once for which columns pay, also where such jobs are known
+# What a job has of its own; it asks for the same as others that differ in nothing else. A limit may be one's own, too.
+OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why"))
+WHOSE = ("user", "group", "project")
 MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
 HOW = ("requeue", "checkpoint", "suspend")  # a job may be preempted, by the numbers of core/runs.py
@@ -115,6 +119,7 @@ class Planner:
         self._values = self.policy.values(params)
         self.entry = Entry(self.platform, self.policy, self.platform.is_pool and not self.platform.limits)
         self.nodes = {name: place for place, name in enumerate(self.platform.nodes)}
+        self._own = OWN if self.platform.limits else OWN.union(WHOSE)
         self._row = zeros(NUMBERS)  # the transition that is done
         self.late = 0  # passes that came later than the policy had asked for
         self.arrange = sorter() if self.policy.sorted_for_it else take_in
@@ -137,18 +142,24 @@ class Planner:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
-        if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
-            self._forget()
+        self.rest()
         self._enter([message[1:] for message in said if message[0] == "submit"], now)
         done, self._began = self._decide(now, said), True
         self.last = feed.decisions(done)
         return done
+
+    def rest(self) -> None:
+        """Do what would only take time within a pass. It changes no decision."""
+        if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
+            self._forget()
+        self._grow(replace(self.entry.room, rows=self.jobs + self.jobs // 4))
 
     def learn(self, messages: list[Message]) -> None:
         """What has happened before the next pass, as far as it is known: `decide` is told the rest alone."""
         submits = 0 if self._known else sum(1 for _ in takewhile(lambda message: message[0] == "submit", messages))
         some = [message[1:] for message in messages[:submits]]
         self._enter(some, max(int(self.state.now), 0))
+        self._undated += [self.jobs + i for i, (_, facts) in enumerate(some) if "submit" not in facts]
         self._hear_submits(some)
         self._known += messages[submits:]
 
@@ -168,11 +179,12 @@ class Planner:
         fill(new, state)
         self._use(new)
 
-    def enter(self, jobs: Jobs, machine: Platform) -> None:
+    def enter(self, jobs: Jobs, machine: Platform) -> Entrants:
         """Let these jobs have the next rows. They are as `translated` returned them."""
         some = self.entry.take(jobs, machine, jobs.walltime)
         self._grow(self.entry.room)
         self.entry.write(self.state, some)
+        return some
 
     def translated(self, some: Sequence[tuple[int, Facts]]) -> tuple[Jobs, Platform, WholeNodes]:
         """The jobs with these numbers and facts as a run on the platform counts them; see worlds/adapt.py."""
@@ -221,18 +233,53 @@ class Planner:
 
     def _enter(self, told: Sequence[Message], now: int) -> None:
         """Write down what the policy may know of jobs that are about to be submitted."""
-        if not told:
-            return
+        asked = [self._asked(facts) for _, facts in told] if len(told) <= SEVERAL else []
+        known = self.entry.known
+        if asked and all(each in known for each in asked):
+            for each, (_, facts) in zip(asked, told, strict=True):
+                self._enter_alike(known[each], facts, now)
+        elif told:
+            self._enter_all(told, now, asked)
+
+    def _asked(self, facts: Facts) -> Hashable:
+        """What a job asks for."""
+        more = [item for item in facts.items() if item[0] not in self._own]
+        return (*facts.get("need", feed.FACTS["need"]).items(), None, *more)
+
+    def _enter_alike(self, alike: Alike, facts: Facts, now: int) -> None:
+        """One more job asks for what was asked for before."""
+        submit, due = facts.get("submit", now), facts.get("deadline")
+        row = self.entry.take_alike(
+            alike.numbers,
+            submit,
+            facts["walltime"] + facts.get("grace", 0),
+            NEVER if due is None else max(due, submit),
+            *(facts.get(name, "") for name in WHOSE),
+        )
+        self._grow(self.entry.room)
+        write_row(self.state, row)
+        self._note(int(row[ROW]), *alike.also)
+
+    def _enter_all(self, told: Sequence[Message], now: int, asked: Sequence[Hashable]) -> None:
+        """Jobs come, column by column. asked: what each of them asks for, to be remembered."""
         some = [(job, {**feed.FACTS, "submit": now, **facts}) for job, facts in told]
         jobs, machine, whole = self.translated(some)
-        per_node, tasks = whole.per_node, whole.tasks
-        self._whole.update(
-            (self.jobs + i, (int(per_node[i]), int(tasks[i]))) for i in np.flatnonzero(per_node).tolist()
-        )
-        if machine.partitions or machine.qos:
-            added = zip(jobs.priority.tolist(), some, strict=True)
-            self._raised.update((self.jobs + i, to - one[1]["priority"]) for i, (to, one) in enumerate(added))
-        self.enter(jobs, machine)
+        entered = self.enter(jobs, machine)
+        raised = jobs.priority.tolist()
+        for i, (per_node, tasks) in enumerate(zip(whole.per_node.tolist(), whole.tasks.tolist(), strict=True)):
+            also = (per_node, tasks), raised[i] - some[i][1]["priority"]
+            self._note(entered.first + i, *also)
+            if asked and asked[i] not in self.entry.known:
+                self.entry.remember(asked[i], entered, i, also)
+
+    def _note(self, row: int, whole: tuple[int, int], raised: float) -> None:
+        """Note of a job how many tasks a node holds (0 if it shares nodes) and how many it has, and what is added to
+        its priority.
+        """
+        if whole[0]:
+            self._whole[row] = whole
+        if raised:
+            self._raised[row] = raised
 
     def _decide(self, now: int, messages: list[Message]) -> Decisions:
         state = self.state
@@ -246,7 +293,6 @@ class Planner:
         for kind, some in groupby(messages, itemgetter(0)):
             if kind == "submit":
                 self._hear_submits([message[1:] for message in some])
-                self._date_submits()
             else:
                 for message in some:
                     self._hear(*message)
@@ -278,13 +324,13 @@ class Planner:
             if job in self.rows:  # it needs something else than before
                 self._over.append(self.rows[job])
             self.rows[job], self._grace[job] = self.jobs, facts.get("grace", 0)
-            if "submit" not in facts:
-                self._undated.append(self.jobs)
             self.ids.append(job)
             self._do(SUBMIT, self.jobs)
             self.jobs += 1
-        rows = np.arange(first, self.jobs)
-        for row in rows[np.unique(need[rows] > 0, axis=0, return_index=True)[1]].tolist():  # each mix of resources once
+        mixes: dict[bytes, int] = {}  # of resources, and a job that asks for them
+        for row, mix in enumerate(need[first : self.jobs] > 0, first):
+            mixes.setdefault(mix.tobytes(), row)
+        for row in mixes.values():
             self._do(ASK, row)
 
     def _date_submits(self) -> None:
