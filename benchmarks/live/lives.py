@@ -48,7 +48,7 @@ def messages(jobs: int) -> Steps:
             _, job = heapq.heappop(ends)
             told += [["gone", job, "COMPLETED"], ["over", job]]
             open_ -= 1
-        for _ in range(min(max(tide(number) - open_, 0), chance.choice((0, 1, 2, 8, 32)))):
+        for _ in range(min(max(tide(number) - open_, 0), chance.choice((0, 1, 4, 16, 128)))):
             number, open_ = number + 1, open_ + 1
             walltime = chance.choice(WALLTIMES) * SECOND
             length[number] = max(round(walltime * chance.random() ** 2), SECOND)

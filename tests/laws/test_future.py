@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill import policies
-from backfill.core.loop import decide_once
+from backfill.core.once import decide_once
 from backfill.core.places import DEEP
 from backfill.core.policy import policy as make_policy
 from backfill.core.queue import head

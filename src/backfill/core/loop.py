@@ -4,41 +4,17 @@
 The stepping form for plain Python policies is the same two kernels with the policy called between them.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import int64, types
+from numba import int64
 
-from backfill import jit
-from backfill.core import queue
 from backfill.core.errors import ENDLESS, NONE, fail
-from backfill.core.far import run
-from backfill.core.kernel import apart, kernel
+from backfill.core.kernel import kernel
 from backfill.core.state import PolicyT, StateT
 from backfill.core.trace import PASSES
 from backfill.core.world import WorldT, close_instant, open_instant
 
 # So many passes in a row that a policy asked for, and at which nothing happened, are no end.
 IDLE = np.int64(10_000_000)
-
-
-@kernel(types.void, StateT)
-def take_in(state):
-    """What `arrange` is where no order changes with time."""
-    queue.take_in(state)
-
-
-def decide_once(entry: Any, state: Any) -> None:
-    """One pass of a compiled policy."""
-    if jit.PLAIN:
-        entry(state)
-    else:
-        _decide_at(entry.address, state)
-
-
-@apart()
-def _decide_at(address, state):
-    run(address, state)
 
 
 @kernel(inline=True)

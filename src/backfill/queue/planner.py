@@ -11,7 +11,7 @@ the code that a simulation uses. The machine of one node, of which a licence is 
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import Any
@@ -42,7 +42,7 @@ from backfill.core.journal import (
     VACATE,
     WITHDRAW,
 )
-from backfill.core.loop import decide_once, take_in
+from backfill.core.once import decide_once, sorter, take_in
 from backfill.core.policy import Policy
 from backfill.core.promises import NO_TIME
 from backfill.core.record import zeros
@@ -54,18 +54,17 @@ from backfill.core.view import View
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.platform import Platform
-from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
 from backfill.model.units import NEVER
-from backfill.model.workload import SPREAD, Counted, Jobs, Labels, Workload
+from backfill.model.workload import SPREAD, Counted, Ints, Jobs, Labels, Workload
 from backfill.queue import feed
 from backfill.queue.book import Facts
 from backfill.queue.feed import Message
+from backfill.queue.moves import Moves
 from backfill.queue.watchdog import WATCHDOG
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_kind, check_processors
 from backfill.worlds.rules import WholeNodes
-from backfill.worlds.simulated import sorter
 
 ROOM = 256  # jobs for which the first State has room
 FEW = 8  # the same of shapes of jobs, and of accounts of limits
@@ -74,7 +73,6 @@ SEVERAL = 32  # jobs at once for which columns pay, also where such jobs are kno
 # What a job has of its own; it asks for the same as others that differ in nothing else. A limit may be one's own, too.
 OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why"))
 WHOSE = ("user", "group", "project")
-MOVES = 20  # of a job's promised start that are remembered
 RESOURCES = ("cpus", "memory", "gpus")
 HOW = ("requeue", "checkpoint", "suspend")  # a job may be preempted, by the numbers of core/runs.py
 LOCAL = HOW[:1]  # on a machine of one node
@@ -126,7 +124,7 @@ class Planner:
         self.jobs = 0  # rows of the State that are used
         self.ids: list[int] = []
         self.rows: dict[int, int] = {}
-        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
+        self.moves = Moves()  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
         self.last: list[list[Any]] = []  # what it decided last
         self._over: list[int] = []  # rows of jobs that are over
@@ -153,6 +151,8 @@ class Planner:
         if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
             self._forget()
         self._grow(replace(self.entry.room, rows=self.jobs + self.jobs // 4))
+        if self.moves.many:
+            self.moves.tidy(np.array(self.ids)[np.flatnonzero(self.state.queue.waits[: self.jobs])])
 
     def learn(self, messages: list[Message]) -> None:
         """What has happened before the next pass, as far as it is known: `decide` is told the rest alone."""
@@ -402,39 +402,48 @@ class Planner:
 
     def _read(self, now: int, gone: list[int]) -> Decisions:
         """What was written down of the pass."""
-        state = self.state
+        state, ids = self.state, self.ids
+        rows = state.journal.row[: state.journal.rows]
+        plan, reserved = self._reserved(now, rows, gone[:3])
         starts: list[list[Any]] = []
         preempts: list[list[Any]] = []
-        plan: dict[int, int | None] = {}
-        for code, job, a, b, c, _ in state.journal.row[: state.journal.rows].tolist():
+        for place, (code, job, a, *_) in zip(np.flatnonzero(~reserved).tolist(), rows[~reserved].tolist(), strict=True):
             if code == PREEMPT:
                 if HOW[a] not in self._preempts:
-                    who = f"policy {self.policy.name} preempts job {self.ids[job]}"
+                    who = f"policy {self.policy.name} preempts job {ids[job]}"
                     raise PolicyError(f"{who} and keeps its progress; {ANEW}")
-                preempts.append([self.ids[job], 0, *([] if a == REQUEUE else [HOW[a]])])
+                preempts.append([ids[job], 0, *([] if a == REQUEUE else [HOW[a]])])
             elif code == ON:
                 nodes = starts[-1][2]
                 if whole := self._whole.get(self.rows[starts[-1][0]]):
                     a = min(whole[0], whole[1] - whole[0] * len(nodes))
                 nodes.append([self.platform.nodes[job], a])
             elif code == START:
-                starts.append([self.ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
+                starts.append([ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
                 for one in preempts[::-1]:  # those that left so that it has room
                     if one[1]:
                         break
-                    one[1] = self.ids[job]
-                plan[self.ids[job]] = None
-                self.moves.pop(self.ids[job], None)
-            elif code == RESERVE:
-                plan[self.ids[job]] = a
+                    one[1] = ids[job]
                 if self.policy.keeps:
-                    self._note_move(self.ids[job], Move(now, a, CAUSES[b], self.ids[c] if c >= 0 else 0, gone[:3]))
-            elif code in (WITHDRAW, LEAVE):
-                plan[self.ids[job]] = None
+                    self.moves.forget(ids[job])
+            if code in (START, WITHDRAW, LEAVE) and not (rows[place:, 1] == job)[reserved[place:]].any():
+                plan[ids[job]] = None
         state.journal.rows = 0
         told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": [*plan.items()]}
         told["wake"] = self.wake
         return told | {"anew": not self.policy.keeps}
+
+    def _reserved(self, now: int, rows: Ints, gone: list[int]) -> tuple[dict[int, int | None], Any]:
+        """The starts that a pass reserved, of which there may be thousands; which rows of its journal say so."""
+        reserved = rows[:, 0] == RESERVE
+        if not reserved.any():
+            return {}, reserved
+        _, jobs, start, cause, by, _ = rows[reserved].T
+        numbers = np.array([self.ids[row] for row in jobs.tolist()])
+        if self.policy.keeps:
+            others = np.array([0, *(self.ids[row] for row in by[by >= 0].tolist())])
+            self.moves.note(now, gone, numbers, start, cause, others[np.where(by >= 0, np.cumsum(by >= 0), 0)])
+        return dict(zip(numbers.tolist(), start.tolist(), strict=True)), reserved
 
     @property
     def wake(self) -> int | None:
@@ -447,23 +456,6 @@ class Planner:
         some = np.flatnonzero((state.queue.waits != 0) & (state.promises.reserved != NO_TIME))
         starts = state.promises.reserved[some].tolist()
         return {self.ids[row]: t for row, t in zip(some.tolist(), starts, strict=True)} if self.policy.keeps else {}
-
-    def _note_move(self, job: int, move: "Move") -> None:
-        """Remember that a job has another start in the plan than before."""
-        known = self.moves.get(job, [])
-        if not known or known[-1].start != move.start:
-            self.moves[job] = [*known[:1], *known[1:][-MOVES:], move]
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A start that the policy reserved for a job."""
-
-    t: int
-    start: int
-    cause: str  # of model.promises.CAUSES
-    by: int  # the job for which it made way; 0 none
-    gone: list[int]  # the first jobs that ended at that instant
 
 
 def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:

@@ -17,7 +17,8 @@ from backfill.core.acts import do_act
 from backfill.core.errors import OK, Misused, raise_misuse, story
 from backfill.core.explain import is_users
 from backfill.core.far import address_of
-from backfill.core.loop import advance, count_pass, take_in
+from backfill.core.loop import advance, count_pass
+from backfill.core.once import sorter, take_in
 from backfill.core.planned import use_plan
 from backfill.core.policy import Policy
 from backfill.core.record import column, zeros
@@ -333,13 +334,6 @@ def _may_last(thread: int) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def sorter() -> Any:
-    """The compiled function that sorts queues whose order changes with time, compiled at its first use."""
-    from backfill.core.sorter import sort_before_pass
-
-    return sort_before_pass
 
 
 def _world_of(begun: Begun, options: Options, policy: Policy) -> Any:
