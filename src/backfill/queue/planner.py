@@ -42,6 +42,7 @@ from backfill.core.journal import (
     VACATE,
     WITHDRAW,
 )
+from backfill.core.kernel import Apart
 from backfill.core.once import decide_once, sorter, take_in
 from backfill.core.policy import Policy
 from backfill.core.promises import NO_TIME
@@ -135,6 +136,9 @@ class Planner:
         self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
         self._use(self._new_state())
+        for needed in (do_again, write_row):
+            if isinstance(needed, Apart):  # else there is no compiler
+                needed.load()  # so that no pass waits for it
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
         """What the policy decides at an instant at which this has happened."""
@@ -404,10 +408,14 @@ class Planner:
         """What was written down of the pass."""
         state, ids = self.state, self.ids
         rows = state.journal.row[: state.journal.rows]
-        plan, reserved = self._reserved(now, rows, gone[:3])
+        reserved = rows[:, 0] == RESERVE
+        plan: dict[int, int | None] = {ids[job]: start for job, start in rows[reserved][:, 1:3].tolist()}
+        if plan and self.policy.keeps:
+            self._note_moves(now, rows[reserved], gone[:3])
         starts: list[list[Any]] = []
         preempts: list[list[Any]] = []
-        for place, (code, job, a, *_) in zip(np.flatnonzero(~reserved).tolist(), rows[~reserved].tolist(), strict=True):
+        places = np.flatnonzero(~reserved)
+        for place, (code, job, a, *_) in zip(places.tolist(), rows[places].tolist(), strict=True):
             if code == PREEMPT:
                 if HOW[a] not in self._preempts:
                     who = f"policy {self.policy.name} preempts job {ids[job]}"
@@ -426,24 +434,20 @@ class Planner:
                     one[1] = ids[job]
                 if self.policy.keeps:
                     self.moves.forget(ids[job])
-            if code in (START, WITHDRAW, LEAVE) and not (rows[place:, 1] == job)[reserved[place:]].any():
-                plan[ids[job]] = None
+            if code in (START, WITHDRAW, LEAVE):
+                reserved_since = ids[job] in plan and (rows[place:, 1] == job)[reserved[place:]].any()
+                plan[ids[job]] = plan[ids[job]] if reserved_since else None
         state.journal.rows = 0
         told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": [*plan.items()]}
         told["wake"] = self.wake
         return told | {"anew": not self.policy.keeps}
 
-    def _reserved(self, now: int, rows: Ints, gone: list[int]) -> tuple[dict[int, int | None], Any]:
-        """The starts that a pass reserved, of which there may be thousands; which rows of its journal say so."""
-        reserved = rows[:, 0] == RESERVE
-        if not reserved.any():
-            return {}, reserved
-        _, jobs, start, cause, by, _ = rows[reserved].T
+    def _note_moves(self, now: int, reserved: Ints, gone: list[int]) -> None:
+        """Note what a pass reserved: rows of the journal, of which there may be thousands."""
+        _, jobs, start, cause, by, _ = reserved.T
         numbers = np.array([self.ids[row] for row in jobs.tolist()])
-        if self.policy.keeps:
-            others = np.array([0, *(self.ids[row] for row in by[by >= 0].tolist())])
-            self.moves.note(now, gone, numbers, start, cause, others[np.where(by >= 0, np.cumsum(by >= 0), 0)])
-        return dict(zip(numbers.tolist(), start.tolist(), strict=True)), reserved
+        others = np.array([self.ids[row] if row >= 0 else 0 for row in by.tolist()])
+        self.moves.note(now, gone, numbers, start, cause, others)
 
     @property
     def wake(self) -> int | None:
