@@ -27,6 +27,7 @@ class Life:
 
     def __init__(self, epoch: dict[str, Any]) -> None:
         self.epoch, self.planner = epoch, Planner(epoch["policy"], epoch)
+        assert self.planner.policy.entry is not None  # compiled before the first pass
         self.passes, self.rests, self.saves, self.open = array("d"), array("d"), array("d"), array("l")
         self.notes: list[str] = []
         self._folder = tempfile.TemporaryDirectory()
@@ -74,7 +75,9 @@ class Life:
                 assert made.stdout is not None
                 made.stdin.write(json.dumps(asked) + "\n")
                 made.stdin.flush()
-                told = next(found for found in map(json.loads, made.stdout) if "passes" in found or "error" in found)
+                told = next(
+                    found for found in map(json.loads, made.stdout) if not {"progress", "loaded", "compiles"} & {*found}
+                )
                 assert len(told["passes"]) == len(self._since) + 1, told
                 took = time.perf_counter() - begun
                 made.stdin.close()

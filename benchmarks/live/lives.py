@@ -22,7 +22,7 @@ from asked import SECOND, Life, Steps, shortest, spans
 
 CPUS = 256
 LEAST, MOST = 100, 5_000
-WAVE = 20_000  # jobs that come from one low tide to the next
+WAVE = 40_000  # jobs that come from one low tide to the next
 TICK = 30 * SECOND  # between two passes, if something happened
 WALLTIMES = (60, 300, 900, 3_600)
 
@@ -48,7 +48,7 @@ def messages(jobs: int) -> Steps:
             _, job = heapq.heappop(ends)
             told += [["gone", job, "COMPLETED"], ["over", job]]
             open_ -= 1
-        for _ in range(min(max(tide(number) - open_, 0), chance.choice((0, 1, 4, 16, 128)))):
+        for _ in range(min(max(tide(number) - open_, 0), chance.choice((0, 1, 2, 8, 32)))):
             number, open_ = number + 1, open_ + 1
             walltime = chance.choice(WALLTIMES) * SECOND
             length[number] = max(round(walltime * chance.random() ** 2), SECOND)

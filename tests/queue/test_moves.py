@@ -35,10 +35,10 @@ def test_moves_are_those_of_lists_that_are_kept_up(seed, monkeypatch):
             job = chance.choice(waiting)
             found.forget(job)
             lists.pop(job, None)
-        if found.many:
+        if found._rows > found._due:
             gone_for_good = chance.choice(waiting)
             lists.pop(gone_for_good, None)
-            found.tidy(np.array([job for job in waiting if job != gone_for_good]))
+            found.rest(lambda gone=gone_for_good: np.array([job for job in waiting if job != gone]))
             assert found._rows <= (moves.MOVES + 2) * len(waiting)
         if now % 50 == 7:
             before, found = copy.copy(found), pickle.loads(pickle.dumps(found))

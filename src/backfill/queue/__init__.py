@@ -1,7 +1,7 @@
 """The live queue: the same policies on one machine. The daemon writes a log of events; everything else is its fold.
 
-All but `watchdog`, `planner`, `planning`, `closed`, `replay`, `history`, `top`, `doctor` and what answers questions use
-the standard library alone: a daemon must be small, and a client must answer at once.
+All but `watchdog`, `moves`, `planner`, `planning`, `closed`, `replay`, `history`, `top`, `doctor` and what answers
+questions use the standard library alone: a daemon must be small, and a client must answer at once.
 In the order in which they import each other:
 
 words      times, sizes and lists as users write them
@@ -19,6 +19,7 @@ ends       what the end of an attempt means for its job
 clock      the clock of the queue, which nobody sets
 engine     the queue itself: requests, decisions and ends in, events out; no clock, file or process of its own
 watchdog   limits on the time that a policy takes
+moves      the starts that a policy reserved for a job, one after the other
 planner    the policy, fed by the events
 rewind     a planner that is set back, to look into many futures
 forecast   run times that may be, and the future with them

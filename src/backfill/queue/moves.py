@@ -4,6 +4,7 @@ A pass may move thousands of them, and hardly anybody ever asks. So what a pass 
 together for one job when somebody asks, and now and then what nobody will ask for is thrown away.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -38,7 +39,7 @@ class Moves(Remembers):
         self._table: Ints = np.zeros((0, 4), np.int64)
         self._rows = 0  # of it that are used
         self._passes: dict[int, tuple[int, list[int]]] = {}  # instant, and jobs that ended then
-        self._number = 0
+        self._number = self._most = 0  # the last pass; the most rows that came at once
         self._due = MANY
 
     def __copy__(self) -> Self:
@@ -62,13 +63,22 @@ class Moves(Remembers):
 
     def _more(self, many: int) -> Ints:
         """So many rows behind those that are used."""
-        first, last = self._rows, self._rows + many
-        if last > len(self._table):
-            longer = np.zeros((2 * last, 4), np.int64)
-            longer[:first] = self._table[:first]
-            self._table = longer
-        self._rows = last
-        return self._table[first:last]
+        first, self._rows, self._most = self._rows, self._rows + many, max(many, self._most)
+        if self._rows > len(self._table):
+            self._grow(first)
+        return self._table[first : self._rows]
+
+    def _grow(self, used: int) -> None:
+        longer = np.zeros((2 * (self._rows + self._most), 4), np.int64)
+        longer[:used] = self._table[:used]
+        self._table = longer
+
+    def rest(self, waiting: Callable[[], Ints]) -> None:
+        """Make room for as many moves as ever came at once. waiting: the jobs that wait."""
+        if self._rows > self._due:
+            self.tidy(waiting())
+        if self._rows + self._most > len(self._table):
+            self._grow(self._rows)
 
     def of(self, job: int) -> list[Move]:
         """Those of one job: the first, and the last ones of the others."""
@@ -81,11 +91,6 @@ class Moves(Remembers):
                 now, gone = self._passes[number]
                 found.append(Move(now, start, CAUSES[why & (1 << BITS) - 1], why >> BITS, gone))
         return [*found[:1], *found[1:][-MOVES:]]
-
-    @property
-    def many(self) -> bool:
-        """Whether there are so many that it is worth while to look for those that nobody will ask for."""
-        return self._rows > self._due
 
     def tidy(self, waiting: Ints) -> None:
         """Keep what will be told of these jobs, and nothing else."""

@@ -155,8 +155,7 @@ class Planner:
         if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
             self._forget()
         self._grow(replace(self.entry.room, rows=self.jobs + self.jobs // 4))
-        if self.moves.many:
-            self.moves.tidy(np.array(self.ids)[np.flatnonzero(self.state.queue.waits[: self.jobs])])
+        self.moves.rest(lambda: np.array(self.ids)[np.flatnonzero(self.state.queue.waits[: self.jobs])])
 
     def learn(self, messages: list[Message]) -> None:
         """What has happened before the next pass, as far as it is known: `decide` is told the rest alone."""

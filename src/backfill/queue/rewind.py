@@ -20,7 +20,7 @@ from backfill.core.numbers import Remembers
 from backfill.core.snapshot import Snapshot, values_of
 from backfill.queue.planner import Planner
 
-KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.5"))  # processor time until the planner is put on the disk again,
+KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.25"))  # processor time until the planner is put on the disk again,
 KEPT_SHARE = 20  # and as many times what that took last
 
 
