@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from backfill.compiler.view import View
 from backfill.core.journal import DECIDE
-from backfill.core.loop import decide_once, take_in
+from backfill.core.once import decide_once, sorter, take_in
 from backfill.core.policy import Policy
 from backfill.core.transitions import do_again
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Workload
 from backfill.worlds.options import Options
-from backfill.worlds.simulated import Begun, begin, simulate, sorter
+from backfill.worlds.simulated import Begun, begin, simulate
 from tests.compiled import asked, policy, runs_on
 from tests.reference.workloads import cases_with_events, chained_cases, general_cases, limited_cases, pool_cases
 

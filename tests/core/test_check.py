@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from backfill.core.loop import decide_once
+from backfill.core.once import decide_once
 from backfill.core.plan.promises import NO_TIME
 from backfill.model.platform import Platform
 from backfill.worlds.simulated import simulate

@@ -5,10 +5,10 @@ from hypothesis import given
 
 from backfill.compiler.record import zeros
 from backfill.core.journal import BEGIN, DECIDE, NUMBERS, ON, PREEMPT, PUT, START, TICK
-from backfill.core.loop import take_in
+from backfill.core.once import sorter, take_in
 from backfill.core.transitions import do_again
 from backfill.worlds.simulated import begin as begin_simulation
-from backfill.worlds.simulated import simulate, sorter
+from backfill.worlds.simulated import simulate
 from tests.compiled import asked, policy, runs_on
 from tests.differential.test_twins import every_pass
 from tests.invariants import check as check_state

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backfill import policies
 from backfill.compiler.view import READABLE, readable
-from backfill.core.loop import decide_once
+from backfill.core.once import decide_once
 from backfill.core.policy import policy as make_policy
 from backfill.core.queue.places import DEEP
 from backfill.core.queue.walk import head

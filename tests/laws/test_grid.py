@@ -7,7 +7,7 @@ from hypothesis import given
 from backfill.analysis.gangs import Gangs
 from backfill.analysis.verify import verify
 from backfill.api import simulate as simulate_result
-from backfill.core.loop import decide_once
+from backfill.core.once import decide_once
 from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME, REASONS

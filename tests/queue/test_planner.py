@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backfill.compiler.record import fields_of
+from backfill.core import entry
+from backfill.core.place import kinds
 from backfill.core.plan.promises import NO_TIME
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
@@ -309,7 +312,7 @@ def random_history(seed, planner, count=80, foreign=0.0, some_jobs=some_jobs, no
         if foreign:
             check(planner.state, overbooked=True)
         passes.append([now, messages, done])
-        for job, _ in done["preempts"]:
+        for job, *_ in done["preempts"]:
             waiting.add(job)
             del running[job]
         for job, *_ in done["starts"]:
@@ -412,7 +415,7 @@ def test_nothing_is_promised_of_capacity_that_is_gone_although_runs_hold_it_stil
         if chance.random() < 0.2:
             messages.append(["capacity", RESOURCES | {"cpus": chance.randint(0, 8), "matlab": chance.randint(0, 3)}])
         done = planner.decide(now, [*messages, ["submit", number, facts], ["wait", number]])
-        for job, _ in done["preempts"]:
+        for job, *_ in done["preempts"]:
             del running[job]
         running |= {job: now + runtime for job, _ in done["starts"]}
         less += int((planner.state.free.nodes < 0).any())
@@ -468,6 +471,42 @@ def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name,
     assert sum(forgotten) <= grown.jobs  # each row is looked at once
 
 
+def rows_of(planner):
+    """What a State has of each job, licences and accounts of limits in ascending order, and what a planner notes."""
+    state, jobs = planner.state, planner.state.jobs
+    count, first = int(jobs.count), jobs.licence_first.tolist()
+    of_jobs = {name: getattr(jobs, name) for name in fields_of(jobs) if "licence" not in name and "after" not in name}
+    told = {name: column[:count].tolist() for name, column in of_jobs.items() if np.ndim(column) and len(column)}
+    told["after"] = jobs.after_first[: count + 1].tolist()
+    items = list(zip(jobs.licence.tolist(), jobs.licence_count.tolist(), strict=False))
+    told["items"] = [sorted(items[begin:end]) for begin, end in pairwise(first[: count + 1])]
+    told |= {name: getattr(state.runs, name)[:count].tolist() for name in ("whole", "ready")}
+    told |= {"project of": state.projects.of[:count].tolist()}
+    told |= {"origins": [state.plan.rooms_origin, state.other.rooms_origin]}
+    return told | {"room": planner.entry.room, "whole nodes": planner._whole, "raised": planner._raised}
+
+
+@pytest.mark.parametrize("limits", [False, True])
+@pytest.mark.parametrize("name", ["easy", "conservative", "2tsb", "preemptive:how=suspend", "thread-matrix"])
+@pytest.mark.parametrize("exact", [kinds.EXACT, 3])
+def test_a_job_that_asks_for_what_is_known_gets_the_row_that_columns_give(limits, name, exact, monkeypatch, tmp_path):
+    monkeypatch.setattr(kinds, "EXACT", exact)
+    monkeypatch.setattr(entry, "MANY", 200)
+    monkeypatch.setattr(planner_module, "ROOM", 16)
+    platform = cluster(tmp_path, CLUSTER if limits else CLUSTER[: CLUSTER.index("[[limit]]")])
+    few = jobs_for_nodes(1, 40)
+    one, other = (Planner(name, {"base": []}, platform, HOW) for _ in range(2))
+    alone = [0]
+    monkeypatch.setattr(one, "_enter_alike", lambda *told: alone.append(Planner._enter_alike(one, *told)))
+    some = lambda chance, count: [random.Random(chance).choice(few)]  # noqa: E731
+    passes, _ = random_history(3, one, 200, some_jobs=some, node="m1")
+    monkeypatch.setattr(planner_module, "SEVERAL", 0)
+    for now, messages, done in passes:
+        assert other.decide(now, messages) == done
+    assert rows_of(one) == rows_of(other)
+    assert len(alone) > 100
+
+
 @pytest.mark.parametrize("name", [name for name in POLICIES if load(name)[0].forgets != "no"])
 def test_jobs_that_all_went_unstarted_leave_rows_and_nothing_else(name, monkeypatch):
     monkeypatch.setattr(planner_module, "ROOM", 4)
@@ -511,7 +550,7 @@ def test_a_pass_that_comes_late_finds_its_way_back(name):
             messages += [["submit", job, jobs[job][1]], ["wait", job]]
             todo.remove(job)
         done = planner.decide(now, messages)
-        for job, _ in done["preempts"]:
+        for job, *_ in done["preempts"]:
             del running[job]
         for job, _ in done["starts"]:
             started.add(job)

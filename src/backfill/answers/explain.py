@@ -57,7 +57,7 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
         "promise_s": seconds(job.promise),
         "moves": [
             {"t_s": move.t / 1e6, "start_s": move.start / 1e6, "cause": move.cause, "by": move.by, "ended": move.gone}
-            for move in queue.planner.moves.get(number, [])
+            for move in queue.planner.moves.of(number)
         ],
         "went_first": _went_first(queue, job, situation),
         **_help(queue, job, situation),
@@ -138,7 +138,7 @@ def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:
     planner, runs = queue.planner, queue.planner.state.runs
     count, row = int(runs.count), planner.rows[job.id]
     since = np.flatnonzero((runs.start[:count] >= job.submit) & (runs.job[:count] > row))
-    moves = planner.moves.get(job.id, [])
+    moves = planner.moves.of(job.id)
     found = []
     for run in since.tolist():
         other, start, limit = planner.ids[int(runs.job[run])], int(runs.start[run]), int(runs.limit[run])

@@ -10,6 +10,7 @@ from typing import Any
 from numba import int64
 from numba.core import cgutils
 from numba.core.extending import intrinsic
+from numba.core.types import none
 
 from backfill.compiler import jit
 
@@ -30,19 +31,29 @@ def call(address: int, first: Any, second: Any) -> int:
     return _KNOWN[address - 1](first, second)
 
 
+def run(address: int, first: Any) -> None:
+    """Call the function of one argument at an address, which returns nothing. There is none without the compiler."""
+    raise NotImplementedError
+
+
 if not jit.PLAIN:
+
+    def _at(result: Any, context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        """What the function at an address, the first of the arguments, returns for the others."""
+        kinds, convention = signature.args[1:], context.call_conv
+        function = convention.get_function_type(result, kinds).as_pointer()
+        callee = builder.inttoptr(arguments[0], function)
+        status, found = convention.call_function(builder, callee, result, kinds, arguments[1:])
+        with cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return found
 
     @intrinsic
     def call(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
         """What the function at an address returns."""
+        return int64(int64, first, second), lambda *given: _at(int64, *given)
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kinds, convention = signature.args[1:], context.call_conv
-            function = convention.get_function_type(int64, kinds).as_pointer()
-            callee = builder.inttoptr(arguments[0], function)
-            status, result = convention.call_function(builder, callee, int64, kinds, arguments[1:])
-            with cgutils.if_unlikely(builder, status.is_error):
-                convention.return_status_propagate(builder, status)
-            return result
-
-        return int64(int64, first, second), generate
+    @intrinsic
+    def run(typing_context: Any, address: Any, first: Any) -> Any:
+        """Call the function of one argument at an address, which returns nothing."""
+        return none(int64, first), lambda *given: _at(none, *given)

@@ -15,43 +15,45 @@ from backfill.core.policy import Policy
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
 
+
+def _fields(**records: str) -> frozenset[tuple[str, str]]:
+    """Pairs of a record and one of its fields."""
+    return frozenset((record, field) for record, fields in records.items() for field in fields.split())
+
+
 # Fields with an entry for each job, by record; where such an array is shorter, the policy does not use it.
-PER_JOB = {
-    "Jobs": "submit walltime tasks demand need spread most alone bound shape place deadline priority admin_priority "
+PER_JOB = _fields(
+    Jobs="submit walltime tasks demand need spread most alone bound shape place deadline priority admin_priority "
     "user group project limit_first",
-    "Runs": "last paused used whole ready",
-    "Queue": "waits aside block",
-    "Plan": "first many rooms_level",
-    "Projects": "of next",
-    "Promises": "reserved first",
-    "Bookings": "begin length latest next before due soonest since",
-}
-PER_RUN = {"Runs": "job start limit end reason how many since"}
-PER_PROJECT = {"Projects": "submit first last"}
+    Runs="last paused used whole ready",
+    Queue="waits aside block",
+    Plan="first many rooms_level",
+    Projects="of next",
+    Promises="reserved first",
+    Bookings="begin length latest next before due soonest since",
+)
+PER_RUN = _fields(Runs="job start limit end reason how many since")
+PER_PROJECT = _fields(Projects="submit first last")
 # Fields whose values are jobs, or stand between two jobs of an order; then runs.
-JOBS = {
-    "Runs": "job",
-    "Queue": "holder aside fresh line",
-    "Shadow": "job booked",
-    "Later": "job",
-    "Placed": "job",
-    "Projects": "next first last",
-    "Promises": "watched",
-    "Bookings": "next before head",
-    "Shapes": "first",
-}
-BETWEEN = {"Queue": "passed_job least_job"}
-RUNS = {"Runs": "last by_limit"}
-EMPTY = {
-    "Batch": "arrivals ends leaves drops begins starts preemptions",
-    "Bookings": "moves tries",
-    "Promises": "rows",
-    "Journal": "rows",
-}
-
-
-def _has(table: dict[str, str], record: str, field: str) -> bool:
-    return field in table.get(record, "").split()
+JOBS = _fields(
+    Runs="job",
+    Queue="holder aside fresh line",
+    Shadow="job booked",
+    Later="job",
+    Placed="job",
+    Projects="next first last",
+    Promises="watched",
+    Bookings="next before head",
+    Shapes="first",
+)
+BETWEEN = _fields(Queue="passed_job least_job")
+RUNS = _fields(Runs="last by_limit")
+EMPTY = _fields(
+    Batch="arrivals ends leaves drops begins starts preemptions",
+    Bookings="moves tries",
+    Promises="rows",
+    Journal="rows",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +81,17 @@ class Kept:
     def field(self, record: Any, field: str, value: Any) -> Any:
         """What stays of a field of a record of the old State."""
         name = type(record).__name__
-        if _has(EMPTY, name, field):
+        if (name, field) in EMPTY:
             return 0
         for table, some in ((PER_JOB, self.jobs), (PER_RUN, self.runs), (PER_PROJECT, self.projects)):
             axis = int(field == "block")  # which has a row for each order
-            if _has(table, name, field) and value.shape[axis] > some.max(initial=0):
+            if (name, field) in table and value.shape[axis] > some.max(initial=0):
                 value = value.take(some, axis)
-        if _has(JOBS, name, field):
+        if (name, field) in JOBS:
             value = _renumbered(value, self.jobs)
-        elif _has(BETWEEN, name, field):
+        elif (name, field) in BETWEEN:
             value = np.searchsorted(self.jobs, value, side="right") - 1
-        elif _has(RUNS, name, field):
+        elif (name, field) in RUNS:
             value = _renumbered(value, self.runs)
         own = getattr(self, f"_{name}_{field}".lower(), None)
         return value if own is None else own(value)

@@ -4,13 +4,16 @@ A simulation enters its whole log at once, a queue each job when it becomes know
 the jobs behind it. The rows stay unknown to the policy until they are submitted (transitions.py).
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import int64
 from numpy.typing import NDArray
 
-from backfill.compiler.record import column, replace_array
+from backfill.compiler.kernel import apart
+from backfill.compiler.record import column, doubled, doubled_rows, replace_array
 from backfill.core.compact import Kept
 from backfill.core.jobs import LicenceItems
 from backfill.core.numbers import Numbers, Remembers
@@ -22,6 +25,12 @@ from backfill.core.policy import Policy
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 
+MANY = 4_096  # as many ways to ask for something are remembered
+# A job as `write_row` reads it: these, priorities by their bits; then its demand, its need, its items and their counts.
+(
+    ROW, SUBMIT, WALLTIME, DEADLINE, USER, GROUP, PROJECT, OF, PRIORITY, ADMIN_PRIORITY,
+    TASKS, SPREAD_, MOST, ALONE, BOUND, SHAPE, PLACE, ITEMS, LICENCES, HEAD,
+) = np.arange(20)  # fmt: skip
 RULES = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOUS, "exclusive": POWER}
 
 
@@ -55,6 +64,15 @@ class Entrants:
     columns: dict[str, Any]  # of the job table
     items: LicenceItems
     project: Ints  # where a job without one is a project of its own
+    lasting: bool  # whether jobs that ask for the same will get the same
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """What every job gets that asks for the same: a row of `write_row`, and what else its caller wants to know."""
+
+    numbers: Ints
+    also: Any
 
 
 class Entry(Remembers):
@@ -70,6 +88,7 @@ class Entry(Remembers):
         self._allowed = np.zeros((0, len(platform.nodes)), np.int8)
         self._copies: list[int] = []  # of the accounts
         self._rows, self._began = 0, False
+        self.known: dict[Hashable, Alike] = {}
 
     @property
     def room(self) -> Room:
@@ -90,8 +109,11 @@ class Entry(Remembers):
         """
         n, first = len(jobs), self._rows
         need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
-        bound, items = self._bound(jobs), self._items(jobs, platform)
+        bound, items, exact = self._bound(jobs), self._items(jobs, platform), self._kinds.exact
         shape = self._kinds.of(first, jobs, need, bound, items)
+        lasting = exact == self._kinds.exact
+        if not lasting:
+            self.known = {}
         partition = jobs.partition.codes if len(self._rules) > 1 else np.full(n, -1)
         columns: dict[str, Any] = {
             "submit": jobs.submit,
@@ -115,7 +137,45 @@ class Entry(Remembers):
             columns["shape"] = shape
         self._rows += n
         project = self._projects.of(jobs.project.codes, jobs.project.names, alone=True)
-        return Entrants(first, jobs, columns, items, project)
+        return Entrants(first, jobs, columns, items, project, lasting)
+
+    def remember(self, asked: Hashable, some: Entrants, i: int, also: Any) -> None:
+        """Remember what the i-th of these jobs got, for jobs to come that ask for the same. None of them comes after
+        others.
+
+        asked: stands for all that decides on it, walltime, deadline, user, group and project excepted.
+        """
+        if not some.lasting:
+            return
+        if len(self.known) == MANY:
+            self.known = {}
+        got = {name: values[i] for name, values in some.columns.items()}
+        firsts, items, counts, limits = some.items
+        mine = slice(firsts[i], firsts[i + 1])
+        numbers = np.concatenate(
+            [np.zeros(HEAD, np.int64), got["demand"], got["need"], items[mine], counts[mine, 0]], dtype=np.int64
+        )
+        for place, name in (
+            (TASKS, "tasks"), (SPREAD_, "spread"), (MOST, "most"), (ALONE, "alone"), (BOUND, "bound"), (PLACE, "place")
+        ):  # fmt: skip
+            numbers[place] = got[name]
+        numbers[SHAPE] = got.get("shape", 0)
+        numbers[ITEMS], numbers[LICENCES] = firsts[i + 1] - firsts[i], limits[i] - firsts[i]
+        numbers.view(np.float64)[[PRIORITY, ADMIN_PRIORITY]] = got["priority"], got["admin_priority"]
+        self.known[asked] = Alike(numbers, also)
+
+    def take_alike(
+        self, numbers: Ints, submit: int, walltime: int, deadline: int, user: str, group: str, project: str
+    ) -> Ints:
+        """Give the next row to one more job that asks for what was remembered. Returns what `write_row` is to write."""
+        row = numbers.copy()
+        row[:PRIORITY] = (
+            self._rows, submit, walltime, deadline,
+            self._users.of_one(user), self._groups.of_one(group), self._named.of_one(project),
+            self._projects.of_one(project, alone=True),
+        )  # fmt: skip
+        self._rows += 1
+        return row
 
     def write(self, state: Any, some: Entrants) -> None:
         """Fill the rows of these jobs in a State that has room for them."""
@@ -196,6 +256,38 @@ class Entry(Remembers):
         for plan in (state.plan, state.other):
             fill_lanes(plan.licences, new, copies)
         machine.accounts = len(self._copies)
+
+
+@apart(told=int64[::1])
+def write_row(state, told):
+    """Fill the row of one job, which comes after no other, in a State that has room for it; see `Entry.take_alike`."""
+    jobs, row, resources, items = state.jobs, told[ROW], state.machine.resources, told[ITEMS]
+    jobs.submit[row], jobs.walltime[row], jobs.deadline[row] = told[SUBMIT], told[WALLTIME], told[DEADLINE]
+    jobs.user[row], jobs.group[row], jobs.project[row] = told[USER], told[GROUP], told[PROJECT]
+    jobs.tasks[row], jobs.spread[row], jobs.most[row] = told[TASKS], told[SPREAD_], told[MOST]
+    jobs.alone[row], jobs.bound[row], jobs.place[row] = told[ALONE], told[BOUND], told[PLACE]
+    jobs.priority[row] = told.view(np.float64)[PRIORITY]
+    jobs.admin_priority[row] = told.view(np.float64)[ADMIN_PRIORITY]
+    if not state.machine.pool:
+        jobs.shape[row] = told[SHAPE]
+    for k in range(resources):
+        jobs.demand[row, k], jobs.need[row, k] = told[HEAD + k], told[HEAD + resources + k]
+    begin, used = HEAD + 2 * resources, jobs.licence_first[row]
+    while used + items > len(jobs.licence):
+        jobs.licence = doubled(jobs.licence)
+    while used + items > len(jobs.licence_count):
+        jobs.licence_count = doubled_rows(jobs.licence_count)
+    for i in range(items):
+        jobs.licence[used + i], jobs.licence_count[used + i, 0] = told[begin + i], told[begin + items + i]
+    jobs.licence_first[row + 1], jobs.limit_first[row] = used + items, used + told[LICENCES]
+    jobs.after_first[row + 1] = jobs.after_first[row]
+    if state.runs.preempts:
+        state.runs.whole[row] = told[WALLTIME]
+    if state.runs.dangles:
+        state.runs.ready[row] = 1
+    state.projects.of[row] = told[OF]
+    state.plan.rooms_origin = min(state.plan.rooms_origin, told[SUBMIT])
+    state.other.rooms_origin = min(state.other.rooms_origin, told[SUBMIT])
 
 
 def _append(record: Any, field: str, used: int, more: NDArray[Any]) -> None:

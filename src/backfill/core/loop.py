@@ -5,29 +5,16 @@ The stepping form for plain Python policies is the same two kernels with the pol
 """
 
 import numpy as np
-from numba import int64, types
+from numba import int64
 
-from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.kernel import kernel
 from backfill.core.errors import ENDLESS, NONE, fail
-from backfill.core.queue import walk as queue
 from backfill.core.state import PolicyT, StateT
 from backfill.core.trace import PASSES
 from backfill.core.world import WorldT, close_instant, open_instant
 
 # So many passes in a row that a policy asked for, and at which nothing happened, are no end.
 IDLE = np.int64(10_000_000)
-
-
-@kernel(types.void, StateT)
-def take_in(state):
-    """What `arrange` is where no order changes with time."""
-    queue.take_in(state)
-
-
-@apart(decide=PolicyT)
-def decide_once(decide, state):
-    """One pass of a compiled policy."""
-    decide(state)
 
 
 @kernel(inline=True)

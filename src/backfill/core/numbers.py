@@ -52,6 +52,17 @@ class Numbers(Remembers):
         found: Ints = np.append(number, -1)[local]
         return found
 
+    def of_one(self, name: str, alone: bool = False) -> int:
+        """The same as `of`, for one job with this name, or none."""
+        if not name and not alone:
+            return -1
+        number = self.known.get(name, self.count) if name else self.count
+        if number == self.count:
+            self.count += 1
+            if name:
+                self.known[name] = number
+        return number
+
     def forget(self, kept: Ints) -> None:
         """Number anew those that stay, ascending, and know the others no more."""
         place = {number: i for i, number in enumerate(kept.tolist())}

@@ -217,6 +217,7 @@ class Policy:
             raise PolicyError(explain(self.name, self.decide, self.layout, str(error))) from error
         made = entry.overloads[(view,)]
         entry.get_compile_result = lambda signature: made  # it is called with a State: the same pointer as its view
+        entry.address = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
         return entry
 
     def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float | str]]":

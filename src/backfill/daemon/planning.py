@@ -6,16 +6,11 @@ It says when it compiles, also before it has loaded anything else, so that the d
 import json
 import os
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from backfill.model.errors import BackfillError
 from backfill.worlds.watchdog import WATCHDOG
-
-KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.5"))  # processor time until the planner is put on the disk again,
-KEPT_SHARE = 20  # and as many times what that took last
 
 
 def serve(text: str, cpu_s: float) -> None:
@@ -31,7 +26,7 @@ def serve(text: str, cpu_s: float) -> None:
         out.flush()
 
     WATCHDOG.told = lambda compiles: say({"compiles": compiles})
-    from backfill.worlds.aside import load, save
+    from backfill.worlds.aside import Rest, leave_in_peace, load
     from backfill.worlds.live import answer, load_policy  # which may compile the core
 
     planner, WATCHDOG.cpu_s = None, cpu_s
@@ -40,6 +35,7 @@ def serve(text: str, cpu_s: float) -> None:
         policy, _ = load_policy(text)
         if policy.compiled:
             _ = policy.entry
+        leave_in_peace()
         say({"loaded": True})
         for line in sys.stdin:
             asked = json.loads(line)
@@ -52,8 +48,9 @@ def serve(text: str, cpu_s: float) -> None:
                 continue
             WATCHDOG.cpu_s = asked["cpu_s"]
             if asked["do"] == "begin":
-                planner, header = None, {"epoch_seq": asked["epoch_seq"], "program": asked["epoch"].get("program", "")}
-                file, due = Path(asked["file"]), time.process_time() + KEPT_S
+                planner, file = None, Path(asked["file"])
+                program = asked["epoch"].get("program", "")
+                rest = Rest(file, {"epoch_seq": asked["epoch_seq"], "program": program})
                 if asked["since"]:
                     try:
                         planner = load(file, asked["epoch"])
@@ -63,11 +60,8 @@ def serve(text: str, cpu_s: float) -> None:
                         continue
             planner, told = answer(planner, asked, lambda: say({"progress": True}))
             say(told)
-            if asked["do"] == "ask" and (begun := time.process_time()) > due:
-                with suppress(OSError):  # a full disk: the log has it all
-                    save(planner, file, {**header, "seq": asked["seq"], "now": asked["now"]})
-                saved = time.process_time()
-                due = saved + max(KEPT_S, KEPT_SHARE * (saved - begun))
+            if asked["do"] == "ask":
+                rest.take(planner, asked["seq"], asked["now"])
     except BackfillError as error:
         say({"error": str(error)})
     except (Exception, SystemExit) as error:

@@ -6,9 +6,12 @@ wrong with it, the history since the epoch is in the log.
 """
 
 import copy
+import gc
 import json
 import os
 import pickle
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,9 @@ from backfill.core.entry import Room
 from backfill.core.numbers import Remembers
 from backfill.core.snapshot import Snapshot, values_of
 from backfill.worlds.live import Planner
+
+KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.25"))  # processor time until the planner is put on the disk again,
+KEPT_SHARE = 20  # and as many times what that took last
 
 
 class Present:
@@ -56,6 +62,34 @@ def load(file: Path, epoch: dict[str, Any]) -> Planner:
     planner = Planner(epoch["policy"], epoch)
     planner.go_on(values, state)
     return planner
+
+
+class Rest:
+    """What a planner does between two passes: it makes room, is put on the disk, and gives back what nobody holds."""
+
+    def __init__(self, file: Path, header: dict[str, Any]) -> None:
+        """file: where it is put, under a header that says of which epoch it is."""
+        self._file, self._header = file, header
+        self._due = time.process_time() + KEPT_S
+
+    def take(self, planner: Planner, seq: int, now: int) -> bool:
+        """Rest after the pass with this number, at this instant. Returns whether it was put on the disk."""
+        planner.rest()
+        if (begun := time.process_time()) <= self._due:
+            return False
+        with suppress(OSError):  # a full disk: the log has it all
+            save(planner, self._file, {**self._header, "seq": seq, "now": now})
+        gc.collect()
+        rested = time.process_time()
+        self._due = rested + max(KEPT_S, KEPT_SHARE * (rested - begun))
+        return True
+
+
+def leave_in_peace() -> None:
+    """Let nothing be collected within a pass, and what is there by now never be looked at again: `Rest` collects."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def _remembered(values: dict[str, Any]) -> dict[str, Any]:

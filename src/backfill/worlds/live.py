@@ -10,19 +10,20 @@ platform.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from backfill.compiler.kernel import Apart
 from backfill.compiler.record import zeros
 from backfill.compiler.view import View
 from backfill.core.compact import Kept
-from backfill.core.entry import Entry, Room
+from backfill.core.entry import ROW, Alike, Entrants, Entry, Room, write_row
 from backfill.core.errors import OK, Misused, raise_misuse
 from backfill.core.journal import (
     ASK,
@@ -47,7 +48,7 @@ from backfill.core.journal import (
     VACATE,
     WITHDRAW,
 )
-from backfill.core.loop import decide_once, take_in
+from backfill.core.once import decide_once, sorter, take_in
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Policy
 from backfill.core.runs import REQUEUE, RUNNING
@@ -57,24 +58,27 @@ from backfill.core.transitions import PRIORITY, WALLTIME, do_again
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.platform import Platform
-from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
-from backfill.model.workload import RESOURCES, Jobs
+from backfill.model.units import NEVER
+from backfill.model.workload import RESOURCES, Ints, Jobs
 from backfill.queue import feed
 from backfill.queue.book import Facts
 from backfill.queue.feed import Message
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_kind, check_processors
+from backfill.worlds.moves import Moves
 from backfill.worlds.rules import WholeNodes
-from backfill.worlds.simulated import sorter
 from backfill.worlds.watchdog import WATCHDOG
 from backfill.worlds.workload import parsed, table
 
 ROOM = 256  # jobs for which the first State has room
 FEW = 8  # the same of shapes of jobs, and of accounts of limits
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
-MOVES = 20  # of a job's promised start that are remembered
+SEVERAL = 32  # jobs at once for which columns pay, also where such jobs are known
+# What a job has of its own; it asks for the same as others that differ in nothing else. A limit may be one's own, too.
+OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why", "nodes"))
+WHOSE = ("user", "group", "project")
 HOW = ("requeue", "checkpoint", "suspend")  # a job may be preempted, by the numbers of core/runs.py
 LOCAL = HOW[:1]  # on a machine of one node
 ANEW = "the queue runs a preempted job anew from its beginning"
@@ -114,13 +118,14 @@ class Planner:
         self._values = self.policy.values(params)
         self.entry = Entry(self.platform, self.policy, self.platform.is_pool and not self.platform.limits)
         self.nodes = {name: place for place, name in enumerate(self.platform.nodes)}
+        self._own = OWN if self.platform.limits else OWN.union(WHOSE)
         self._row = zeros(NUMBERS)  # the transition that is done
         self.late = 0  # passes that came later than the policy had asked for
         self.arrange = sorter() if self.policy.sorted_for_it else take_in
         self.jobs = 0  # rows of the State that are used
         self.ids: list[int] = []
         self.rows: dict[int, int] = {}
-        self.moves: dict[int, list[Move]] = {}  # of jobs that wait, where the policy keeps what it reserves
+        self.moves = Moves()  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
         self.last: list[list[Any]] = []  # what it decided last
         self._over: list[int] = []  # rows of jobs that are over
@@ -131,23 +136,33 @@ class Planner:
         self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
         self._use(self._new_state())
+        for needed in (do_again, write_row):
+            if isinstance(needed, Apart):  # else there is no compiler
+                needed.load()  # so that no pass waits for it
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
         """What the policy decides at an instant at which this has happened."""
         said = [*self._known, *messages]
         self._known = []
-        if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
-            self._forget()
+        self.rest()
         self._enter([message[1:] for message in said if message[0] == "submit"], now)
         done, self._began = self._decide(now, said), True
         self.last = feed.decisions(done)
         return done
+
+    def rest(self) -> None:
+        """Do what would only take time within a pass. It changes no decision."""
+        if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
+            self._forget()
+        self._grow(replace(self.entry.room, rows=self.jobs + self.jobs // 4))
+        self.moves.rest(lambda: np.array(self.ids)[np.flatnonzero(self.state.queue.waits[: self.jobs])])
 
     def learn(self, messages: list[Message]) -> None:
         """What has happened before the next pass, as far as it is known: `decide` is told the rest alone."""
         submits = 0 if self._known else sum(1 for _ in takewhile(lambda message: message[0] == "submit", messages))
         some = [message[1:] for message in messages[:submits]]
         self._enter(some, max(int(self.state.now), 0))
+        self._undated += [self.jobs + i for i, (_, facts) in enumerate(some) if "submit" not in facts]
         self._hear_submits(some)
         self._known += messages[submits:]
 
@@ -167,11 +182,12 @@ class Planner:
         fill(new, state)
         self._use(new)
 
-    def enter(self, jobs: Jobs, machine: Platform) -> None:
+    def enter(self, jobs: Jobs, machine: Platform) -> Entrants:
         """Let these jobs have the next rows. They are as `translated` returned them."""
         some = self.entry.take(jobs, machine, jobs.walltime)
         self._grow(self.entry.room)
         self.entry.write(self.state, some)
+        return some
 
     def translated(self, some: Sequence[tuple[int, Facts]]) -> tuple[Jobs, Platform, WholeNodes]:
         """The jobs with these numbers and facts as a run on the platform counts them; see worlds/adapt.py."""
@@ -220,18 +236,53 @@ class Planner:
 
     def _enter(self, told: Sequence[Message], now: int) -> None:
         """Write down what the policy may know of jobs that are about to be submitted."""
-        if not told:
-            return
+        asked = [self._asked(facts) for _, facts in told] if len(told) <= SEVERAL else []
+        known = self.entry.known
+        if asked and all(each in known for each in asked):
+            for each, (_, facts) in zip(asked, told, strict=True):
+                self._enter_alike(known[each], facts, now)
+        elif told:
+            self._enter_all(told, now, asked)
+
+    def _asked(self, facts: Facts) -> Hashable:
+        """What a job asks for."""
+        more = [item for item in facts.items() if item[0] not in self._own]
+        return (*facts.get("need", feed.FACTS["need"]).items(), None, *more)
+
+    def _enter_alike(self, alike: Alike, facts: Facts, now: int) -> None:
+        """One more job asks for what was asked for before."""
+        submit, due = facts.get("submit", now), facts.get("deadline")
+        row = self.entry.take_alike(
+            alike.numbers,
+            submit,
+            facts["walltime"] + facts.get("grace", 0),
+            NEVER if due is None else max(due, submit),
+            *(facts.get(name, "") for name in WHOSE),
+        )
+        self._grow(self.entry.room)
+        write_row(self.state, row)
+        self._note(int(row[ROW]), *alike.also)
+
+    def _enter_all(self, told: Sequence[Message], now: int, asked: Sequence[Hashable]) -> None:
+        """Jobs come, column by column. asked: what each of them asks for, to be remembered."""
         some = [(job, {**feed.FACTS, "submit": now, **facts}) for job, facts in told]
         jobs, machine, whole = self.translated(some)
-        per_node, tasks = whole.per_node, whole.tasks
-        self._whole.update(
-            (self.jobs + i, (int(per_node[i]), int(tasks[i]))) for i in np.flatnonzero(per_node).tolist()
-        )
-        if machine.partitions or machine.qos:
-            added = zip(jobs.priority.tolist(), some, strict=True)
-            self._raised.update((self.jobs + i, to - one[1]["priority"]) for i, (to, one) in enumerate(added))
-        self.enter(jobs, machine)
+        entered = self.enter(jobs, machine)
+        raised = jobs.priority.tolist()
+        for i, (per_node, tasks) in enumerate(zip(whole.per_node.tolist(), whole.tasks.tolist(), strict=True)):
+            also = (per_node, tasks), raised[i] - some[i][1]["priority"]
+            self._note(entered.first + i, *also)
+            if asked and asked[i] not in self.entry.known:
+                self.entry.remember(asked[i], entered, i, also)
+
+    def _note(self, row: int, whole: tuple[int, int], raised: float) -> None:
+        """Note of a job how many tasks a node holds (0 if it shares nodes) and how many it has, and what is added to
+        its priority.
+        """
+        if whole[0]:
+            self._whole[row] = whole
+        if raised:
+            self._raised[row] = raised
 
     def _decide(self, now: int, messages: list[Message]) -> Decisions:
         state = self.state
@@ -245,7 +296,6 @@ class Planner:
         for kind, some in groupby(messages, itemgetter(0)):
             if kind == "submit":
                 self._hear_submits([message[1:] for message in some])
-                self._date_submits()
             else:
                 for message in some:
                     self._hear(*message)
@@ -277,13 +327,13 @@ class Planner:
             if job in self.rows:  # it needs something else than before
                 self._over.append(self.rows[job])
             self.rows[job], self._grace[job] = self.jobs, facts.get("grace", 0)
-            if "submit" not in facts:
-                self._undated.append(self.jobs)
             self.ids.append(job)
             self._do(SUBMIT, self.jobs)
             self.jobs += 1
-        rows = np.arange(first, self.jobs)
-        for row in rows[np.unique(need[rows] > 0, axis=0, return_index=True)[1]].tolist():  # each mix of resources once
+        mixes: dict[bytes, int] = {}  # of resources, and a job that asks for them
+        for row, mix in enumerate(need[first : self.jobs] > 0, first):
+            mixes.setdefault(mix.tobytes(), row)
+        for row in mixes.values():
             self._do(ASK, row)
 
     def _date_submits(self) -> None:
@@ -381,38 +431,47 @@ class Planner:
 
     def _read(self, now: int, gone: list[int]) -> Decisions:
         """What was written down of the pass."""
-        state = self.state
+        state, ids = self.state, self.ids
+        rows = state.journal.row[: state.journal.rows]
+        reserved = rows[:, 0] == RESERVE
+        plan: dict[int, int | None] = {ids[job]: start for job, start in rows[reserved][:, 1:3].tolist()}
+        if plan and self.policy.keeps:
+            self._note_moves(now, rows[reserved], gone[:3])
         starts: list[list[Any]] = []
         preempts: list[list[Any]] = []
-        plan: dict[int, int | None] = {}
-        for code, job, a, b, c, _ in state.journal.row[: state.journal.rows].tolist():
+        places = np.flatnonzero(~reserved)
+        for place, (code, job, a, *_) in zip(places.tolist(), rows[places].tolist(), strict=True):
             if code == PREEMPT:
                 if HOW[a] not in self._preempts:
-                    who = f"policy {self.policy.name} preempts job {self.ids[job]}"
+                    who = f"policy {self.policy.name} preempts job {ids[job]}"
                     raise PolicyError(f"{who} and keeps its progress; {ANEW}")
-                preempts.append([self.ids[job], 0, *([] if a == REQUEUE else [HOW[a]])])
+                preempts.append([ids[job], 0, *([] if a == REQUEUE else [HOW[a]])])
             elif code == ON:
                 self._add_node(starts[-1][2], self.rows[starts[-1][0]], job, a)
             elif code == START:
-                starts.append([self.ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
+                starts.append([ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
                 for one in preempts[::-1]:  # those that left so that it has room
                     if one[1]:
                         break
-                    one[1] = self.ids[job]
-                plan[self.ids[job]] = None
-                self.moves.pop(self.ids[job], None)
-            elif code == RESERVE:
-                plan[self.ids[job]] = a
+                    one[1] = ids[job]
                 if self.policy.keeps:
-                    self._note_move(self.ids[job], Move(now, a, CAUSES[b], self.ids[c] if c >= 0 else 0, gone[:3]))
+                    self.moves.forget(ids[job])
             elif code == PROMISED:
-                plan.setdefault(self.ids[job], a)
-            elif code in (WITHDRAW, LEAVE):
-                plan[self.ids[job]] = None
+                plan.setdefault(ids[job], a)
+            if code in (START, WITHDRAW, LEAVE):
+                reserved_since = ids[job] in plan and (rows[place:, 1] == job)[reserved[place:]].any()
+                plan[ids[job]] = plan[ids[job]] if reserved_since else None
         state.journal.rows = 0
         told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan)}
         told["wake"] = self.wake
         return told | {"anew": not self.policy.keeps}
+
+    def _note_moves(self, now: int, reserved: Ints, gone: list[int]) -> None:
+        """Note what a pass reserved: rows of the journal, of which there may be thousands."""
+        _, jobs, start, cause, by, _ = reserved.T
+        numbers = np.array([self.ids[row] for row in jobs.tolist()])
+        others = np.array([self.ids[row] if row >= 0 else 0 for row in by.tolist()])
+        self.moves.note(now, gone, numbers, start, cause, others)
 
     @property
     def wake(self) -> int | None:
@@ -452,23 +511,6 @@ class Planner:
         some = np.flatnonzero((state.queue.waits != 0) & (state.promises.reserved != NO_TIME))
         starts = state.promises.reserved[some].tolist()
         return {self.ids[row]: t for row, t in zip(some.tolist(), starts, strict=True)} if self.policy.keeps else {}
-
-    def _note_move(self, job: int, move: "Move") -> None:
-        """Remember that a job has another start in the plan than before."""
-        known = self.moves.get(job, [])
-        if not known or known[-1].start != move.start:
-            self.moves[job] = [*known[:1], *known[1:][-MOVES:], move]
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A start that the policy reserved for a job."""
-
-    t: int
-    start: int
-    cause: str  # of model.promises.CAUSES
-    by: int  # the job for which it made way; 0 none
-    gone: list[int]  # the first jobs that ended at that instant
 
 
 def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[str] = LOCAL) -> tuple[Policy, Any]:

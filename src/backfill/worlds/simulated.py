@@ -18,7 +18,7 @@ from backfill.compiler.far import address_of
 from backfill.compiler.record import column, zeros
 from backfill.core.acts import do_act
 from backfill.core.errors import OK, Misused, raise_misuse, story
-from backfill.core.loop import take_in
+from backfill.core.once import sorter, take_in
 from backfill.core.plan.planned import use_plan
 from backfill.core.policy import Policy
 from backfill.core.setup import state_of
@@ -324,13 +324,6 @@ def _may_last(thread: int) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def sorter() -> Any:
-    """The compiled function that sorts queues whose order changes with time, compiled at its first use."""
-    from backfill.core.queue.sorter import sort_before_pass
-
-    return sort_before_pass
 
 
 def _world_of(begun: Begun, options: Options, policy: Policy) -> Any:

@@ -1,0 +1,37 @@
+"""One pass of a policy: what a queue that lives asks for. It needs no world, and loads none of what makes one."""
+
+from typing import Any
+
+from numba import types
+
+from backfill.compiler import jit
+from backfill.compiler.far import run
+from backfill.compiler.kernel import apart, kernel
+from backfill.core.queue import walk as queue
+from backfill.core.state import StateT
+
+
+@kernel(types.void, StateT)
+def take_in(state):
+    """What `arrange` is where no order changes with time."""
+    queue.take_in(state)
+
+
+def sorter() -> Any:
+    """The compiled function that sorts queues whose order changes with time, compiled at its first use."""
+    from backfill.core.queue.sorter import sort_before_pass
+
+    return sort_before_pass
+
+
+def decide_once(entry: Any, state: Any) -> None:
+    """One pass of a compiled policy."""
+    if jit.PLAIN:
+        entry(state)
+    else:
+        _decide_at(entry.address, state)
+
+
+@apart()
+def _decide_at(address, state):
+    run(address, state)
