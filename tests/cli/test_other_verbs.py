@@ -253,15 +253,15 @@ def cpu_s(process):
 
 TELLS_WHEN_IT_IS_INSIDE = """
 import sys
-from backfill.worlds import simulated
+from backfill.worlds import virtual
 
-advance = simulated.advance
+advance = virtual.advance
 
 def told(*arguments):
     print("inside", file=sys.stderr, flush=True)
     return advance(*arguments)
 
-simulated.advance = told
+virtual.advance = told
 from backfill.cli import main
 sys.exit(main())
 """

@@ -21,7 +21,7 @@ def test_if_all_jobs_run_until_their_walltimes_reserved_starts_come_true(seed):
     queue = Nodes("conservative", seed).queue()
     starts, rows = queue.by_walltimes(), queue.planner.rows
     reserved = {job.id: queue.reserved(job.id) for job in queue.pending()}
-    assert sum(start is not None for start in reserved.values()) > 3
+    assert sum(start is not None for start in reserved.values()) > 1
     assert {number: int(starts[rows[number]]) for number in reserved if reserved[number]} == {
         number: start for number, start in reserved.items() if start
     }

@@ -64,7 +64,7 @@ def test_a_name_of_another_user_counts_only_if_that_user_listens(registry):
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_the_queue_of_another_user_is_named_and_the_shares_are_the_same_for_both(registry):
     code = (
-        "import os, sys, pwd; from backfill.queue import neighbours; os.setuid(65534); "
+        "import os, sys, pwd; from backfill.daemon import neighbours; os.setuid(65534); "
         "sock, _ = neighbours.announce('/theirs', [*map(int, sys.argv[1:])]); print(flush=True); sys.stdin.read(); "
         "print(neighbours.overlap('/theirs'))"
     )

@@ -257,7 +257,7 @@ def test_a_policy_of_the_table_may_think_for_longer_than_one_of_a_file():
 
 
 def test_a_planner_says_that_it_compiles_before_it_has_loaded_anything_that_is_compiled():
-    code = "import sys\nfrom backfill.queue import planning\nprint([*sys.modules])"
+    code = "import sys\nfrom backfill.daemon import planning\nprint([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "backfill.worlds.watchdog" in done.stdout
     assert "backfill.core" not in done.stdout
