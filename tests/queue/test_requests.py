@@ -87,7 +87,7 @@ def requests(draw):
 class Idle:
     """A planner and a pool that do nothing, and a clock that stands still."""
 
-    name = "idle"
+    name, speed = "idle", 1.0
 
     def __init__(self):
         self.facts = {}

@@ -20,7 +20,7 @@ class Virtual:
     dies: how many seconds an attempt takes to end when it is preempted. platform: its nodes, in place of one machine.
     """
 
-    name = "virtual"
+    name, speed = "virtual", 1.0
 
     def __init__(self, folder, policy="easy", dies=0, platform=None, **resources):
         self.t = BEGIN

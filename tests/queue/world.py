@@ -51,6 +51,8 @@ class Crash(BaseException):
 class Clock:
     """Stands still until it is moved; the calendar may be set to another time, and the machine may sleep."""
 
+    speed = 1.0
+
     def __init__(self):
         self.facts = {}
         self.t = 1_700_000_000 * SECOND

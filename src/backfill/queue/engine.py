@@ -110,6 +110,7 @@ class Engine:
         self.store, self.clock, self.pool, self.link, self.notify = store, clock, pool, link, notify
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
         self.slice = slice_
+        self.late = int(SECOND * clock.speed)  # so little is not late: nobody could do anything in that time
         self.book = store.load()
         self.most: dict[str, int] = {}  # see Context
         self.plan: dict[int, int] = {}  # the starts that the policy has in mind for waiting jobs
@@ -470,8 +471,8 @@ class Engine:
                 return False
         if job.due is not None:
             facts["due"] = job.due
-        if job.promise is not None and start > job.promise + SECOND:
-            late = job.due is not None and job.due <= job.promise + SECOND
+        if job.promise is not None and start > job.promise + self.late:
+            late = job.due is not None and job.due <= job.promise + self.late
             facts["slip"] = PREEMPT if late else self._cause(job, start)
         self._happen(Event("start", job.id, facts))
         self._launches.append(job)
@@ -767,7 +768,7 @@ class Engine:
         now, last = self.clock.now(), max(self.book.last_t, self.last_pass + 1)
         if self.wake is not None and self.wake <= now:
             # A little late is on time: the pass counts for the instant that the policy asked for.
-            now = self.wake if now - self.wake < SECOND else now
+            now = self.wake if now - self.wake < self.late else now
         elif not self._stirred or (self._works and now - self.last_pass < PAUSE):
             return None
         now = max(now, last)
