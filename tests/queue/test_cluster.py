@@ -185,3 +185,14 @@ def test_a_queue_keeps_its_pool(live):
     live.run("serve", "--stop")
     settings(live, 'pool = "fake:60"')
     assert "the jobs of this queue are those of pool local" in live.run("queue", check=4).stderr
+
+
+def test_a_platform_of_one_node_may_be_this_machine(live):
+    (live.folder / "box.toml").write_text('[[node]]\nname = "box"\ncpus = 2\n')
+    settings(live, 'platform = "box.toml"')
+    number, whole = live.submit("-c", "2", "-t", "1", "--", "true"), live.submit("--exclusive", "-t", "1", "--", "true")
+    live.run("wait", number, whole)
+    assert live.job(number)["nodes"] == [["box", 1]]
+    assert "no job ran twice or beyond what there is" in live.run("doctor", "--deep").stdout
+    live.run("serve", "--stop")
+    assert "all the same" in live.run("replay", live.folder, "--check").stdout

@@ -459,7 +459,7 @@ class Engine:
     def _start(self, job: Job, start: int, how: Facts) -> bool:
         """Start a job, if what it needs is free there; this is the book's own judgement, in which no policy takes part.
 
-        how: why, and on which nodes, if there are several.
+        how: why, and on which nodes, if the queue has a platform.
         """
         book = self.book
         if job.state != PENDING or not book.fits(job, book.placed(job, how.get("nodes"))):

@@ -116,8 +116,10 @@ class Planner:
         self.policy, params = load_policy(text, self.platform, preempts)
         self._preempts = preempts
         self._values = self.policy.values(params)
-        self.entry = Entry(self.platform, self.policy, self.platform.is_pool and not self.platform.limits)
+        pool = self.platform.is_pool and not self.platform.limits
+        self.entry = Entry(self.platform, self.policy, pool)
         self.nodes = {name: place for place, name in enumerate(self.platform.nodes)}
+        self._named = bool(epoch.get("platform")) or not pool  # starts say on which nodes
         self._own = OWN if self.platform.limits else OWN.union(WHOSE)
         self._row = zeros(NUMBERS)  # the transition that is done
         self.late = 0  # passes that came later than the policy had asked for
@@ -449,7 +451,9 @@ class Planner:
             elif code == ON:
                 self._add_node(starts[-1][2], self.rows[starts[-1][0]], job, a)
             elif code == START:
-                starts.append([ids[job], REASONS[a], *([] if state.machine.pool else [[]])])
+                starts.append([ids[job], REASONS[a], *([[]] if self._named else [])])
+                if self._named and state.machine.pool:
+                    self._add_node(starts[-1][2], job, 0, int(state.jobs.tasks[job]))
                 for one in preempts[::-1]:  # those that left so that it has room
                     if one[1]:
                         break
