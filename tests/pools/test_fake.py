@@ -55,6 +55,18 @@ def test_a_job_runs_for_its_run_time_and_never_longer_than_its_walltime(runtime,
     assert verdicts(pool.read(())) == [(1, "ended", cause, begin + lasts * SECOND)]
 
 
+def test_a_job_that_is_started_twice_runs_once():
+    clock = Clock()
+    pool, job = pool_of(clock, 100 * SECOND), job_on("a", clock)
+    for _ in range(2):
+        pool.start([Decision(job, {})])
+        pool.read([job])
+    clock.t += 200 * SECOND
+    assert [kind for _, kind, *_ in verdicts(pool.read(()))] == ["ended"]
+    pool.start([Decision(job_on("a", clock, number), {}) for number in (2, 3)])  # 2 cpus each: no more is held
+    assert not [run for run in pool.read(()).foreign if run.nodes[0][0] == "a"]
+
+
 def test_another_daemon_finds_the_same_run():
     clock = Clock()
     jobs = [job_on("a", clock, number) for number in range(1, 30)]

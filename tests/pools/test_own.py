@@ -44,6 +44,20 @@ def test_a_pool_of_a_users_own_file_runs_jobs(shells):
     shells.until(lambda: shells.job(lost)["state"] == "NODE_FAIL")
 
 
+def test_what_a_pool_does_wrong_is_in_the_log_and_ends_nothing(shells):
+    wrong = EXAMPLE.replace(
+        "    def start(self, some):\n", "    def start(self, some):\n        raise KeyError('mine')\n", 1
+    )
+    wrong = wrong.replace("return Seen([", "return Seen(nodes=[NodeSeen('c', {'cpus': 1})], attempts=[", 1)
+    (shells.folder / "shells.py").write_text(wrong.replace("import Seen,", "import NodeSeen, Seen,"))
+    number = shells.submit("-t", "1", "--", "true")
+    shells.until(lambda: shells.job(number)["state"] == "NODE_FAIL")  # nobody knows what has become of it
+    log = (shells.folder / "daemon.log").read_text()
+    assert "KeyError: 'mine'" in log
+    assert "pool shells tells of node c, which the platform does not have" in log
+    assert shells.request("queue")["policy"] == "easy"
+
+
 @pytest.mark.parametrize(
     ("pool", "told"),
     [

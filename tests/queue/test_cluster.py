@@ -88,6 +88,15 @@ def test_another_daemon_goes_on_with_the_same_cluster(cluster):
     assert cluster.job(number)["attempt"] == 1
 
 
+def test_what_its_pool_cannot_do_to_jobs_is_refused(cluster):
+    number = cluster.submit("-t", "100:00:00", "--wrap", "true")
+    cluster.until(lambda: cluster.job(number)["state"] == "RUNNING")
+    told = "backfill: the pool of this queue cannot {} jobs\n"
+    assert cluster.run("suspend", number, check=2).stderr == told.format("suspend")
+    assert cluster.run("cancel", "--signal", "USR1", number, check=2).stderr == told.format("signal")
+    assert not cluster.job(number)["suspended"]
+
+
 def test_what_no_node_has_is_refused(cluster):
     for words, told in (
         (["-c", 400], "the job asks for 400 cpus; no node has more than 32 cpus"),

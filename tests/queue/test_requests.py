@@ -88,6 +88,7 @@ class Idle:
     """A planner and a pool that do nothing, and a clock that stands still."""
 
     name, speed = "idle", 1.0
+    does = frozenset({"signal", "suspend"})
 
     def __init__(self):
         self.facts = {}

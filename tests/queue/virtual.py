@@ -21,6 +21,7 @@ class Virtual:
     """
 
     name, speed = "virtual", 1.0
+    does = frozenset({"signal", "suspend"})
 
     def __init__(self, folder, policy="easy", dies=0, platform=None, **resources):
         self.t = BEGIN

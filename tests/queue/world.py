@@ -227,6 +227,7 @@ class Launcher:
     """The daemon's hand on the machine; dies with it."""
 
     name = "machine"
+    does = frozenset({"signal", "suspend"})
 
     def __init__(self, machine):
         self.machine = machine

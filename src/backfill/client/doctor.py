@@ -264,7 +264,9 @@ def daemon(machine: Machine) -> Iterator[Finding]:
         yield from _licences(queue)
         off = abs(queue["now_s"] - time.time())
         told = f"the clock of the queue and the wall clock are {off:.0f} s apart"
-        if off > STEP_S:
+        if machine.daemon["pool"] == "fake":
+            yield Finding(OK, "clock", "the queue has a clock of its own, which runs as fast as config.toml says")
+        elif off > STEP_S:
             yield Finding(WARN, "clock", told, "the wall clock was set; backfill serve --stop takes the new one over")
         else:
             yield Finding(OK, "clock", "the clock of the queue and the wall clock agree")

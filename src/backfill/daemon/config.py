@@ -118,7 +118,7 @@ class Config:
         if own := [name for name in OWN if name in told]:
             raise Unreadable(f"{self.file}: {own[0]} is set, and the platform says it; expected one of the two")
         file = home / str(told["platform"])
-        platform = _platform(file)
+        platform = read_platform(file)
         if len(platform.nodes) > 1 and self.pool == LOCAL:
             many = f"{file} has {len(platform.nodes)} nodes, and this machine is one"
             raise Unreadable(f'{self.file}: {many}; expected pool = "fake:1" for jobs that only take their time')
@@ -156,7 +156,7 @@ class Config:
             raise Unreadable(f"{self.file}: {name}: {error}") from None
 
 
-def _platform(file: Path) -> "Platform":
+def read_platform(file: Path) -> "Platform":
     """The platform of a file. Raises Unreadable."""
     from backfill.model.errors import PlatformError  # numpy and pydantic are for those who have one
     from backfill.model.platform import Platform
@@ -177,7 +177,7 @@ def begin_with(home: str, asked: dict[str, str]) -> None:
     try:
         text = file.read_text(encoding="utf-8") if file.exists() else ""
         if "platform" in asked:
-            _platform(Path(asked["platform"]))
+            read_platform(Path(asked["platform"]))
             copies[folder / PLATFORM] = Path(asked["platform"]).read_text(encoding="utf-8")
             settings["platform"] = PLATFORM
         told = tomllib.loads(text)
@@ -275,15 +275,7 @@ def program() -> str:
     """What identifies the code that decides: with another one, old decisions need not repeat themselves."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for part in (
-        "core",
-        "policies",
-        "worlds",
-        "worlds/live.py",
-        "worlds/workload.py",
-        "worlds/aside.py",
-        "queue/feed.py",
-    ):
+    for part in ("core", "policies", "worlds", "queue/feed.py"):
         found = package / part
         for path in sorted(found.rglob("*.py")) if found.is_dir() else [found]:
             digest.update(path.read_bytes())

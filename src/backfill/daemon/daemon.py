@@ -152,6 +152,8 @@ class Daemon:
         _keep_still()
         if isinstance(self.pool, LocalPool):
             self._kept += recover(self.engine, self.store, self.pool, self.folder, behind)
+        else:
+            self._read(self._holding())
         self._flush()
         self.witness.tell_all()  # a store that is put in place later, and is as old as this, is noticed
         await self.door.open()
@@ -289,6 +291,11 @@ class Daemon:
                 self._kept.append((one.job, one.attempt))
         self.poke()
 
+    def _holding(self) -> list[Job]:
+        """The jobs whose attempts hold something."""
+        book = self.engine.book
+        return [book.jobs[number] for number in sorted(book.holding)]
+
     def _has_news(self) -> None:
         """The pool has something to tell: read it once all that came with it is here."""
         if not self._reads:
@@ -326,8 +333,7 @@ class Daemon:
             except OSError as error:  # no descriptor is free, for instance: look again
                 note(f"{error.filename}: {error.strerror}")
             try:
-                book = self.engine.book
-                self._read([book.jobs[number] for number in sorted(book.holding)])
+                self._read(self._holding())
                 self.notices.look()
                 if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
                     self._tick()

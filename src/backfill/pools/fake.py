@@ -81,8 +81,7 @@ class FakePool:
         """See Pool."""
         now = self._given.now()
         for job in jobs:
-            if (job.id, job.attempt) not in self._runs:
-                self._begin(job)
+            self._begin(job)
         nodes = self._look_at_nodes(now)
         while self._ends and self._ends[0][0] <= now:
             end, key = heappop(self._ends)
@@ -130,6 +129,8 @@ class FakePool:
 
     def _begin(self, job: Job) -> None:
         key = (job.id, job.attempt)
+        if key in self._runs:
+            return
         self._runs[key] = job
         self._held[key] = [*self._nodes.parts(job.need, job.nodes)]
         self._nodes.take(self._held[key])

@@ -55,7 +55,7 @@ Slices = Generator[list[Event], None, Done]
 class Context:
     """What commands may look at. find: a job, over or not; over: the tasks of an array that are over; keep: the number
     of a spec; most: what there may be of a resource, where that is more than there is now; slice: see SLICE; platform:
-    the nodes of the queue, if it decides on several."""
+    the nodes of the queue, if it decides on several; does: what its pool can do to jobs that run."""
 
     book: Book
     now: int
@@ -67,6 +67,7 @@ class Context:
     most: Mapping[str, int]
     slice: int = SLICE
     platform: "Platform | None" = None  # None: a machine of one node
+    does: frozenset[str] = frozenset({"signal", "suspend"})  # see pools.base.Pool
     arrays: dict[int, "Array"] = field(default_factory=dict)  # those that were looked at
     current: set[int] = field(default_factory=set)  # those of them that were looked at in this slice
 
@@ -325,6 +326,8 @@ def requeue(request: Facts, given: Context) -> Slices:
 def suspend(request: Facts, given: Context) -> Slices:
     """Have running jobs stand still; they keep what they hold, and their limits stay where they are."""
 
+    _refuse_if_it_cannot("suspend", given)
+
     def stood(job: Job) -> Event | None:
         return Event("suspend", job.id) if job.state == RUNNING and not job.suspended else None
 
@@ -343,11 +346,18 @@ def resume(request: Facts, given: Context) -> Slices:
 def signal(request: Facts, given: Context) -> Slices:
     """Send a signal to the processes of running jobs, which is not taken for a wish that they end."""
 
+    _refuse_if_it_cannot("signal", given)
+
     def sent(job: Job) -> Event | None:
         going = job.state == RUNNING or (job.state == ENDING and job.spawned is not None)
         return Event("signal", job.id, {"number": request["signal"]}) if going else None
 
     return (yield from _each(_running(request, given, "sent a signal"), sent, given))
+
+
+def _refuse_if_it_cannot(what: str, given: Context) -> None:
+    if what not in given.does:
+        raise Refused(f"the pool of this queue cannot {what} jobs", field="ids")
 
 
 def _running(request: Facts, given: Context, verb: str) -> list[Job | Task]:

@@ -269,6 +269,7 @@ class Engine:
         return Context(
             self.book, self._now(), self.job, self._over, self._by_token,
             lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice, platform,
+            self.pool.does,
         )  # fmt: skip
 
     def job(self, number: int) -> Job | None:
@@ -321,7 +322,10 @@ class Engine:
     def saw(self, seen: Seen) -> None:
         """What is true by now, as the pool tells it."""
         for node in seen.nodes:
-            self.set_capacity(node.name, node.there, node.reason)
+            if node.name in self.book.nodes.stated:
+                self.set_capacity(node.name, node.there, node.reason)
+            else:
+                self.notes.append(f"pool {self.pool.name} tells of node {node.name}, which the platform does not have")
         self._foreign += seen.foreign
         for one in seen.attempts:
             self.settled(one.job, one.attempt, one.verdict)
@@ -629,15 +633,24 @@ class Engine:
                 self.notify(job, self.store.spec(job.spec))
         some = [Decision(job, self.store.spec(job.spec)) for job in launches if job.state == STARTING]
         if some:
-            self.pool.start(some)
+            self._have_pool(lambda: self.pool.start(some))
         if stops:
-            self.pool.stop(stops)
+            self._have_pool(lambda: self.pool.stop(stops))
         for event in acts:
             known = book.jobs.get(event.job)
             if known is not None and event.kind == "signal":
                 self.pool.signal(known, event.data["number"])
             elif known is not None:
                 self.pool.freeze(known)
+
+    def _have_pool(self, act: Callable[[], None]) -> None:
+        """Let the pool do something. If it fails, what has become of the attempts is found when it is read."""
+        try:
+            act()
+        except StoreLost:
+            raise
+        except Exception:
+            self.notes.append(f"pool {self.pool.name}: {traceback.format_exc()}")
 
     def _reload(self, error: StoreError | Refused) -> None:
         """Nothing of what happened since the last flush is on the disk, so nothing of it has happened."""

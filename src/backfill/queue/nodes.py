@@ -28,12 +28,8 @@ class Nodes:
         self.there = {place: dict(amounts) for place, amounts in stated.items()}
         self.held: dict[str, Amounts] = {place: {} for place in stated}
         self.reasons: dict[str, str] = {}  # why a node that has less than is stated does
+        self.names = [place for place in stated if place != FLOATING]  # in the order of the platform
         self._add_up()
-
-    @property
-    def names(self) -> list[str]:
-        """The nodes, in the order of the platform."""
-        return [place for place in self.stated if place != FLOATING]
 
     def set(self, place: str, amounts: Amounts, reason: str = "") -> bool:
         """Let a place have so much from now on; whether that is less of anything than before."""

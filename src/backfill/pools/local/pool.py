@@ -154,7 +154,7 @@ class LocalPool:
     def hear(self, text: str) -> None:
         """Look at an attempt of which its supervisor says that something has changed."""
         found = attempts.numbers(text)
-        if found is not None:
+        if found is not None and (found in self._launched or found in self._known):  # else it is over
             with suppress(OSError):  # the sweep looks again
                 self.look(*found)
 
