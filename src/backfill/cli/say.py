@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill.model.errors import BadArgument
+from backfill.system.bar import terminal_bar
 
 PATIENCE_S = 1.0  # work that takes longer says what it is doing
 LINE_S = 30.0  # where there is no terminal for a bar, it says every so often how far it is
@@ -121,26 +122,8 @@ def bar(text: str, total: int) -> Iterator[Callable[[int], None] | None]:
     if not sys.stderr.isatty():
         yield _lines(text, total)
         return
-    shown: list[Any] = []
-    begin = time.monotonic()
-
-    def progress(done: int) -> None:
-        if not shown:
-            if time.monotonic() - begin < PATIENCE_S:
-                return
-            from rich.console import Console
-            from rich.progress import Progress
-
-            shown.append(Progress(console=Console(stderr=True), transient=True))
-            shown[0].start()
-            shown.append(shown[0].add_task(text, total=total))
-        shown[0].update(shown[1], completed=done)
-
-    try:
+    with terminal_bar(text, total) as progress:
         yield progress
-    finally:
-        if shown:
-            shown[0].stop()
 
 
 def _lines(text: str, total: int) -> Callable[[int], None]:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,13 @@ from backfill.model.units import NEVER, counted, span_text
 from backfill.model.workload import SPREAD, Workload
 from backfill.queue.schema import Facts
 from backfill.queue.words import Unreadable
+from backfill.system.bar import terminal_bar
 from backfill.system.home import home
 from backfill.traces.read import read
 
 BATCH = 200  # requests that are under way at once
 FULL_S = 0.5  # between two tries while the queue is full
 SHOWN = 3  # reasons of refusals that are printed
-BAR_S = 1.0  # after which a bar shows how far it is
 ALONG = {"source", "json", "quiet"}  # keys of options that go with --from
 Ask = Callable[[list[Facts]], list[Facts]]  # answers to requests, in their order
 
@@ -51,8 +50,9 @@ def submit(given: Facts, words: Sequence[str]) -> int:
     for note in () if quiet else left_out(workload):
         print(f"backfill: {workload.name}: {note}", file=sys.stderr)
     now = round(queue.ask("queue", limit=0)["now_s"] * 1e6)
-    with _bar(len(workload), quiet) as progress:
-        numbers, refused = feed(_persistently, workload, now, progress)
+    with terminal_bar("jobs", len(workload)) as progress:
+        shown = progress if sys.stderr.isatty() and not quiet else lambda done: None
+        numbers, refused = feed(_persistently, workload, now, shown)
     first, last = min(numbers, default=0), max(numbers, default=0)
     if given.get("json"):
         print(json.dumps({"schema": 1, "queued": len(numbers), "first": first, "last": last, "refused": refused}))
@@ -175,27 +175,3 @@ def request(workload: Workload, row: int, ahead: int) -> Facts:
         job["priority"] = round(float(jobs.priority[row]))
     spec = {"argv": ["true"], "runtime": int(jobs.runtime[row])}
     return {"user": jobs.user[row], "group": jobs.group[row], "job": job, "spec": spec}
-
-
-@contextmanager
-def _bar(jobs: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal, once it has taken a second; yields what to tell about progress."""
-    begin, shown = time.monotonic(), list[Any]()
-
-    def progress(done: int) -> None:
-        if quiet or not sys.stderr.isatty() or time.monotonic() - begin < BAR_S:
-            return
-        if not shown:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            shown.append(Progress(console=Console(stderr=True), transient=True))
-            shown[0].start()
-            shown[0].add_task("jobs", total=jobs)
-        shown[0].update(shown[0].task_ids[0], completed=done)
-
-    try:
-        yield progress
-    finally:
-        for one in shown:
-            one.stop()

@@ -1,1 +1,1 @@
-"""What the operating system says: processes, signals and small files, and where a queue has its folder."""
+"""What the operating system says: processes, signals and small files, where a queue has its folder, and a terminal."""
