@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from backfill.compiler.view import View
 from backfill.core.journal import DECIDE
-from backfill.core.once import decide_once, sorter, take_in
+from backfill.core.once import arranger, decide_once
 from backfill.core.policy import Policy
 from backfill.core.transitions import do_again
 from backfill.model.platform import Platform
@@ -42,7 +42,7 @@ def feed(state: Any, chosen: Policy, rows: Iterable[Ints], grown: Callable[[Any,
 
     grown: is asked before each row for the State to go on with.
     """
-    arrange = sorter() if chosen.sorted_for_it else take_in
+    arrange = arranger(chosen)
     for row in rows:
         state = grown(state, row) if grown else state
         do_again(state, row)

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from backfill.compiler.record import zeros
 from backfill.core.journal import BEGIN, DECIDE, NUMBERS, ON, PREEMPT, PUT, START, TICK
-from backfill.core.once import sorter, take_in
+from backfill.core.once import arranger
 from backfill.core.transitions import do_again
 from backfill.worlds.simulated import begin as begin_simulation
 from backfill.worlds.simulated import simulate
@@ -67,7 +67,7 @@ def check(name, happening):
     done = simulate(workload, platform, chosen, params, asks, journal=True)
     assert not (done.journal[:, 0] == PREEMPT).any()
     lived, other = (begin_simulation(workload, platform, chosen, params, asks, None, True).state for _ in "ab")
-    arrange, now = sorter() if chosen.sorted_for_it else take_in, 0
+    arrange, now = arranger(chosen), 0
     for row in np.ascontiguousarray(done.journal):
         now = int(row[1]) if row[0] == TICK else now
         do_again(lived, row)

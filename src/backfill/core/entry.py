@@ -223,13 +223,8 @@ class Entry(Remembers):
         new = [key for key, number in self._sets.known.items() if number >= len(self._allowed)]
         for key in sorted(new, key=self._sets.known.__getitem__):
             row = int(np.argmax(keys == key))
-            some = np.ones(len(platform.nodes), np.bool_)
-            if partition[row] >= 0:
-                some &= platform.nodes_of(jobs.partition.names[partition[row]])
-            if jobs.site.codes[row] >= 0:
-                some &= platform.site == jobs.site.codes[row]
-            if jobs.constraint.codes[row] >= 0:
-                some &= platform.allows(jobs.constraint[row])
+            name = jobs.partition[row] if partition[row] >= 0 else ""
+            some = platform.within(name, jobs.site.codes[row], jobs.constraint[row])
             self._allowed = np.vstack([self._allowed, some.astype(np.int8)])
         return bound
 

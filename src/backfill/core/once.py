@@ -7,6 +7,7 @@ from numba import types
 from backfill.compiler import jit
 from backfill.compiler.far import run
 from backfill.compiler.kernel import apart, kernel
+from backfill.core.policy import Policy
 from backfill.core.queue import walk as queue
 from backfill.core.state import StateT
 
@@ -17,8 +18,11 @@ def take_in(state):
     queue.take_in(state)
 
 
-def sorter() -> Any:
-    """The compiled function that sorts queues whose order changes with time, compiled at its first use."""
+def arranger(policy: Policy) -> Any:
+    """What puts the queue of a policy in order before each pass; what sorts orders that change with time is compiled at
+    its first use."""
+    if not policy.sorted_for_it:
+        return take_in
     from backfill.core.queue.sorter import sort_before_pass
 
     return sort_before_pass

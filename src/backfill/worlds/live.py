@@ -48,7 +48,7 @@ from backfill.core.journal import (
     VACATE,
     WITHDRAW,
 )
-from backfill.core.once import decide_once, sorter, take_in
+from backfill.core.once import arranger, decide_once
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Policy
 from backfill.core.runs import REQUEUE, RUNNING
@@ -123,7 +123,7 @@ class Planner:
         self._own = OWN if self.platform.limits else OWN.union(WHOSE)
         self._row = zeros(NUMBERS)  # the transition that is done
         self.late = 0  # passes that came later than the policy had asked for
-        self.arrange = sorter() if self.policy.sorted_for_it else take_in
+        self.arrange = arranger(self.policy)
         self.jobs = 0  # rows of the State that are used
         self.ids: list[int] = []
         self.rows: dict[int, int] = {}

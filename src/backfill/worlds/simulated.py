@@ -18,7 +18,7 @@ from backfill.compiler.far import address_of
 from backfill.compiler.record import column, zeros
 from backfill.core.acts import do_act
 from backfill.core.errors import OK, Misused, raise_misuse, story
-from backfill.core.once import sorter, take_in
+from backfill.core.once import arranger
 from backfill.core.plan.planned import use_plan
 from backfill.core.policy import Policy
 from backfill.core.setup import state_of
@@ -198,7 +198,7 @@ def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
 
 
 def _run_compiled(policy: Policy, state: Any, world: Any, clock: Clock | None, progress: Progress | None) -> int:
-    arrange = sorter() if policy.sorted_for_it else take_in
+    arrange = arranger(policy)
     passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state, clock)
     while True:
         since = time.perf_counter()
@@ -245,7 +245,7 @@ def _now(state: Any, clock: Clock | None) -> str:
 
 def _run_stepping(policy: Policy, state: Any, world: Any, clock: Clock | None, progress: Progress | None) -> int:
     """Make the transitions one by one, with a plain Python policy between them."""
-    arrange = sorter() if policy.sorted_for_it else take_in
+    arrange = arranger(policy)
     passes = 0
     with _stopped_when_stuck(policy, state, clock):
         while done := pass_time(policy, arrange, state, world, FIRST_BUDGET):
