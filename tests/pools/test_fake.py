@@ -1,4 +1,4 @@
-"""A cluster that is not there: what it says of jobs and nodes follows from what it is told, and from the seed."""
+"""A simulated cluster: what it says of jobs and nodes follows from what it is told, and from the seed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A queue that decides on a cluster: nodes of three kinds, whose jobs only take their time."""
+"""A queue that decides on a cluster: nodes of three kinds, which are simulated."""
 
 import json
 import shutil

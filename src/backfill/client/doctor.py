@@ -231,7 +231,7 @@ def _cluster(config: Config) -> Iterator[Finding]:
              for name, amount in amounts.items() if amount]  # fmt: skip
     told = f"{many} nodes with {', '.join(parts)}; policy {Path(config.policy).name}"
     yield Finding(OK, "settings", told)
-    where = "jobs run nowhere: they only take their time" if config.fake else "who starts jobs is not checked here"
+    where = "a simulated cluster; jobs start no process" if config.fake else "who starts jobs is not checked here"
     yield Finding(OK, "pool", f"{config.pool}: {where}")
 
 

@@ -220,9 +220,9 @@ VERBS = {
         Option("--detach", "detach", None, "Run it in the background."),
         Option("--install", "install", None, "Have it started at boot, by a systemd user unit or by crontab."),
         Option("--uninstall", "uninstall", None, "Undo --install."),
-        Option("--pool", "pool", text, "Of a new queue: who starts its jobs. local: this machine; fake:SPEED: a "
-               "cluster whose jobs only take their time, SPEED times as fast.", "POOL"),
-        Option("--platform", "platform", text, "Of a new queue: its nodes, partitions, limits and licences.", "FILE"),
+        Option("--pool", "pool", text, "For a new queue, where jobs run. local: on this machine; fake:SPEED: on a "
+               "simulated cluster, SPEED times faster than real time.", "POOL"),
+        Option("--platform", "platform", text, "For a new queue, a file with its nodes, partitions, limits and licences.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),
         Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),

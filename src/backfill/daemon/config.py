@@ -121,7 +121,7 @@ class Config:
         platform = read_platform(file)
         if len(platform.nodes) > 1 and self.pool == LOCAL:
             many = f"{file} has {len(platform.nodes)} nodes, and this machine is one"
-            raise Unreadable(f'{self.file}: {many}; expected pool = "fake:1" for jobs that only take their time')
+            raise Unreadable(f'{self.file}: {many}; expected pool = "fake:1" to simulate the cluster')
         facts = platform_facts(platform)
         return facts["platform"], facts["nodes"]
 

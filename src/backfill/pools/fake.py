@@ -1,4 +1,4 @@
-"""A cluster that is not there: jobs only take their time, by a clock that runs as fast as one likes.
+"""A simulated cluster: jobs start no process and end after their run time, by a clock that may run at any speed.
 
 All of it follows from what the queue knows of a job and from the seed, so nothing has to be kept, and a daemon that
 comes back finds the same cluster.
