@@ -5,7 +5,7 @@ events alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from backfill.pools.local import witness
@@ -106,13 +106,14 @@ def _begins(event: Event, facts: Facts, jobs: dict[int, Facts], running: dict[in
     if event.kind != "start":
         return wrong
     held: Counter[tuple[str, str]] = Counter()
+
+    def parts(number: int, start: Facts) -> Iterator[tuple[str, str, int]]:
+        return nodes.parts(jobs[number]["need"], start.get("nodes") or [[MACHINE, jobs[number]["tasks"]]])
+
     for other, its in ((event.job, facts), *running.items()):
-        need, tasks = jobs[other]["need"], jobs[other]["tasks"]
-        for place, name, amount in nodes.parts(need, its.get("nodes") or [[MACHINE, tasks]]):
+        for place, name, amount in parts(other, its):
             held[place, name] += amount
-    for place, name, _ in nodes.parts(
-        jobs[event.job]["need"], facts.get("nodes") or [[MACHINE, jobs[event.job]["tasks"]]]
-    ):
+    for place, name, _ in parts(event.job, facts):
         there = nodes.there.get(place, {}).get(name, 0)
         if held[place, name] > there:
             where = "" if place in (MACHINE, FLOATING) else f" of node {place}"
