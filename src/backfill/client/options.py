@@ -222,7 +222,7 @@ VERBS = {
         Option("--uninstall", "uninstall", None, "Undo --install."),
         Option("--pool", "pool", text, "For a new queue, where jobs run. local: on this machine; fake:SPEED: on a "
                "simulated cluster, SPEED times faster than real time.", "POOL"),
-        Option("--platform", "platform", text, "For a new queue, a file with its nodes, partitions, limits and licences.", "FILE"),
+        Option("--platform", "platform", text, "For a new queue, its nodes, partitions, limits and licences.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),
         Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),
