@@ -116,7 +116,7 @@ def batches(seed: int, jobs: int = 1000, size: int = 5) -> Workload:
     )  # fmt: skip
 
 
-# Of conservative against easy, over 8 runs of 200,000 jobs (benchmarks/coverage/run.py --truth).
+# Of conservative against easy, over 8 runs of 200,000 jobs (benchmarks/intervals/run.py --truth).
 TRUE_OF_BATCHES = {"mean_wait_s": (-4096, -0.225), "mean_bounded_slowdown": (-13.4, -0.377)}
 
 
