@@ -101,6 +101,16 @@ def test_a_begin_means_the_calendar_however_that_is_set():
     assert engine.store.job(late).state == "DEADLINE"
 
 
+def test_the_moment_between_two_looks_at_a_fast_clock_is_no_step():
+    clock = Clock()
+    clock.speed = 1000.0
+    engine = queue_at(clock)
+    clock.ahead += 10 * SECOND  # 10 ms go by
+    assert not engine.look_at_clock()
+    clock.ahead += HOUR
+    assert engine.look_at_clock()
+
+
 def test_what_is_shown_are_times_of_the_calendar():
     clock = Clock()
     engine = queue_at(clock)

@@ -559,7 +559,7 @@ class Engine:
     def _skew(self) -> int:
         """What the calendar is ahead of the queue clock; as before, but for a step."""
         skew = self.clock.wall() - self.clock.now()
-        return skew if abs(skew - self.book.skew) > STEP else self.book.skew
+        return skew if abs(skew - self.book.skew) > STEP * max(self.clock.speed, 1) else self.book.skew
 
     def next_timer(self) -> int | None:
         """When `tick` and `flush` are to be called, if nothing else happens before."""
