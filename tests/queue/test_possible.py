@@ -100,7 +100,7 @@ ALONE = "the job alone is beyond the limit each user: running cpus of ana: 40 of
         ),
         (
             {"need": {"cpus": 2}, "exclusive": True},
-            "nodes n1 and m1, on which job 1 may run, are not alike; expected equal nodes to place a job on whole",
+            "nodes n1 and m1, on which the job may run, are not alike; expected equal nodes to place a job on whole",
             "impossible",
         ),
         (

@@ -45,7 +45,7 @@ def check(job: Job, platform: Platform) -> None:
     try:
         jobs, machine, _, causes = as_run(asked, platform)
     except PlatformError as error:
-        raise Refused(str(error), "impossible") from None
+        raise Refused(str(error).replace(f"job {job.id} ", "the job "), "impossible") from None
     reject_hopeless(jobs, machine, causes, machine.capacity, machine.copies)
     cause = str(causes[0])
     if cause in machine.licences[len(platform.licences) :]:  # the account of a limit
