@@ -1,6 +1,6 @@
 # make demo   install, run the demo on a bundled real log, say where the report is
 # make test   install, run the test suite
-# make test-live   the live queue under faults: ten thousand random histories, a thousand kills
+# make test-live   the live queue under faults: ten thousand random histories, a thousand kills, 20,000 jobs of a cluster
 # make release   check, build, install in a new environment and run the demo there, tag; make upload sends it to PyPI
 PYTHON ?= python3
 VENV := .venv
@@ -21,7 +21,7 @@ test-long: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n auto -m "long or not long"
 
 test-live: $(VENV)/.dev
-	BACKFILL_FAULT_RUNS=10000 BACKFILL_KILLS=1000 $(BIN)/python -m pytest tests/queue -n auto
+	BACKFILL_FAULT_RUNS=10000 BACKFILL_KILLS=1000 BACKFILL_CLUSTER_JOBS=20000 $(BIN)/python -m pytest tests/queue -n auto
 
 check: lint types test
 
