@@ -27,7 +27,8 @@ from typing import Any
 
 from backfill.answers.questions import answer as answer_question
 from backfill.queue import feed
-from backfill.queue.book import Event, Job
+from backfill.queue.book import Job
+from backfill.queue.events import Entry, Submit
 from backfill.queue.store import Store
 from backfill.system import processes
 from backfill.worlds.live import Planner, answer
@@ -339,7 +340,7 @@ def eta(base: Path, quick: bool) -> Rows:
         started = planner.decide(now, [message for both in told for message in both])["starts"]
         for number, _ in started:
             waiting[number - 2 * count - 1].state, waiting[number - 2 * count - 1].start = "RUNNING", now
-        store.commit([Event("submit", job.id, {"job": job.brief()}, job.submit) for job in jobs], jobs, now)
+        store.commit([Entry(Submit(job.id, job.brief()), job.submit) for job in jobs], jobs, now)
         answered = answer_question(planner, {"what": "eta", "now": now + 1_000_000, "skew": 0, "folder": str(folder),
                                              "messages": []})  # fmt: skip
         store.close()

@@ -8,7 +8,7 @@ import numpy as np
 from backfill.answers.asked import Queue
 from backfill.loading import load
 from backfill.model.schedule import REJECTED
-from backfill.queue.book import Event, Job
+from backfill.queue.book import Job
 from backfill.queue.feed import FACTS
 from backfill.queue.states import PENDING
 from backfill.queue.states import RUNNING as RUNS
@@ -16,6 +16,7 @@ from backfill.worlds.aside import Present
 from backfill.worlds.live import Planner
 from backfill.worlds.simulated import simulate
 from backfill.worlds.workload import table
+from tests.queue.logs import entry
 from tests.queue.test_planner import CLUSTER, SECOND, jobs_for_nodes
 
 
@@ -59,7 +60,7 @@ class Nodes:
     def decide(self, messages):
         messages = json.loads(json.dumps(messages))
         self.passes.append((self.now, messages))
-        self.log += [*map(event_of, messages), Event("pass", data={"now": self.now}, t=self.now)]
+        self.log += [*map(event_of, messages), entry("pass", 0, {"now": self.now}, self.now)]
         done = self.planner.decide(self.now, messages)
         self.wake = done["wake"]
         for number, by, *_ in done["preempts"]:
@@ -69,7 +70,7 @@ class Nodes:
             job = self.jobs[number]
             job.state, job.start, job.why, job.waits = RUNS, self.now, why, False
             job.nodes = nodes
-            self.log.append(Event("start", number, {"start": self.now, "why": why, "nodes": nodes}, t=self.now))
+            self.log.append(entry("start", number, {"start": self.now, "why": why, "nodes": nodes}, self.now))
 
     def drain(self, to_the_end=False):
         """Let it live until nothing more starts, or ends. Returns the start of each job that waited."""
@@ -120,12 +121,12 @@ def event_of(message):
     """The event of the log of which a planner is told so."""
     kind, about, *more = message
     if kind == "submit":
-        return Event("submit", about, {"job": {"id": about, "name": "job", **more[0]}})
+        return entry("submit", about, {"job": {"id": about, "name": "job", **more[0]}})
     if kind == "capacity":
-        return Event("node", 0, {"resources": about, "node": more[0]})
+        return entry("node", 0, {"resources": about, "node": more[0]})
     if kind == "gone":
-        return Event("end", about, {"state": more[0]})
-    return Event({"wait": "wait", "over": "seen"}[kind], about)
+        return entry("end", about, {"state": more[0]})
+    return entry({"wait": "wait", "over": "seen"}[kind], about)
 
 
 def possible(jobs, planner):

@@ -6,17 +6,17 @@ import pytest
 
 from backfill.pools.local import witness
 from backfill.queue import deep
-from backfill.queue.book import Event
 from backfill.queue.deep import check_deep, compare_with_witness, judge
 from backfill.queue.store import Store, StoreError, StoreLost
+from tests.queue.logs import entry
 from tests.queue.test_store import filled, submitted
 from tests.queue.virtual import Virtual
 
-THERE = Event("capacity", 0, {"resources": {"cpus": 2}, "cpu_ids": [0, 1], "gpu_ids": []})
+THERE = entry("capacity", 0, {"resources": {"cpus": 2}, "cpu_ids": [0, 1], "gpu_ids": []})
 
 
 def start(number, t, *cpus):
-    return Event("start", number, {"start": t, "cpu_ids": [*cpus], "gpu_ids": []}, t)
+    return entry("start", number, {"start": t, "cpu_ids": [*cpus], "gpu_ids": []}, t)
 
 
 def submit(store, number, **facts):
@@ -26,11 +26,11 @@ def submit(store, number, **facts):
 
 
 def preempt(number, t):
-    return Event("preempt", number, {"for": 2}, t)
+    return entry("preempt", number, {"for": 2}, t)
 
 
 def end(number, t, kind="end"):
-    return Event(kind, number, {"state": "COMPLETED"}, t)
+    return entry(kind, number, {"state": "COMPLETED"} if kind == "end" else {}, t)
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,17 @@ def test_a_log_that_breaks_a_promise_is_found(events, said):
 
 
 def test_a_run_that_was_seen_and_is_said_to_have_never_begun_is_found():
-    log = [THERE, submitted(1), start(1, 5, 0), Event("spawned", 1, t=6), end(1, 7, "unstarted")]
+    log = [THERE, submitted(1), start(1, 5, 0), entry("spawned", 1, {"processes": {}}, 6), end(1, 7, "unstarted")]
     assert judge(log) == ["event 0 says that job 1 never started, and it was seen running"]
 
 
 def test_what_the_witness_knows_and_the_log_does_not_is_found():
     def begins(number, attempt, kind="start"):
         facts = {"attempt": attempt}
-        return Event(kind, number, facts if kind == "start" else {"job": facts})
+        return entry(kind, number, facts if kind == "start" else {"job": facts})
 
     log = [submitted(1), begins(1, 1), begins(1, 2), submitted(2), begins(2, 1, "adopted"), submitted(3)]
-    log += [begins(3, 1), Event("unstarted", 3, {"launch": False})]
+    log += [begins(3, 1), entry("unstarted", 3, {"launch": False})]
     assert compare_with_witness(log, ["1.1", "1.2", "2.1"]) == []
     said = compare_with_witness(log, ["1.1", "1.1", "3.1", "4.1", "2.2"])
     assert [line.partition(",")[0] for line in said] == [
@@ -78,7 +78,7 @@ def test_what_the_witness_knows_and_the_log_does_not_is_found():
     after_a_restore = [submitted(5), begins(5, 4, "adopted")]  # of a job that had failed, and was started again
     assert compare_with_witness(after_a_restore, ["5.1", "5.2", "5.3", "5.4"]) == []
     assert len(compare_with_witness(after_a_restore, ["5.5"])) == 1
-    restored = [*log, Event("up", 0, {"last_job": 1003})]  # a copy of the store has lost job 4
+    restored = [*log, entry("up", 0, {"last_job": 1003})]  # a copy of the store has lost job 4
     assert len(compare_with_witness(restored, ["4.1"])) == 0
 
 

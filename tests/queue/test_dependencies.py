@@ -5,8 +5,10 @@ import itertools
 import pytest
 
 from backfill.queue import commands
-from backfill.queue.book import Book, Event
+from backfill.queue.book import Book
+from backfill.queue.events import Entry
 from backfill.queue.nodes import MACHINE, Nodes
+from tests.queue.logs import entry
 
 TASKS = 3
 
@@ -29,13 +31,12 @@ class Queue:
         try:
             next(commands.submit(asked, given))
         except StopIteration as over:
-            self.book.apply(over.value.events)
+            self.book.apply(map(Entry, over.value.events))
             self.book.decide_some()
             return over.value.answer["id"]
 
     def end(self, number, state):
-        start = {"attempt": 1, "start": 0, "why": "head", "cpu_ids": [], "gpu_ids": []}
-        self.book.apply([Event("start", number, start), Event("end", number, {"state": state})])
+        self.book.apply([entry("start", number), entry("end", number, {"state": state})])
         self.book.decide_some()
         self.over |= self.book.over
 

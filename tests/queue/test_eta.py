@@ -14,11 +14,12 @@ from backfill.answers.whatif import snapped
 from backfill.core.plan.promises import NO_TIME
 from backfill.daemon.shown import on_calendar
 from backfill.queue import feed
-from backfill.queue.book import Event, Job
+from backfill.queue.book import Job
 from backfill.queue.feed import FACTS
 from backfill.worlds import live as planner
 from backfill.worlds.aside import Present
 from backfill.worlds.future import Arrivals, Coming, Links, RunTimes, links, live_on
+from tests.queue.logs import entry
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 
 
@@ -200,15 +201,15 @@ def test_instants_are_told_as_exactly_as_they_can_be_foreseen():
 
 def test_what_was_told_is_held_against_what_came():
     def shown(t, job, guaranteed, middle, p90):
-        return Event("shown", 0, {"estimates": [[job, guaranteed, middle, p90, "user", 9]]}, t * SECOND)
+        return entry("shown", 0, {"estimates": [[job, guaranteed, middle, p90, "user", 9]]}, t * SECOND)
 
     def start(t, job, **more):
-        return Event("start", job, {"start": t * SECOND, **more})
+        return entry("start", job, {"start": t * SECOND, **more})
 
     events = [
-        Event("promise", 1, {"start": 9}), Event("promise", 2, {"start": 9}),
+        entry("promise", 1, {"start": 9}), entry("promise", 2, {"start": 9}),
         shown(0, 1, None, 50, 90), shown(10, 2, None, 4000, 4100),
-        shown(20, 3, None, 10, 20), shown(25, 4, None, 30, 30), Event("edit", 4, {"to": {}}),
+        shown(20, 3, None, 10, 20), shown(25, 4, None, 30, 30), entry("edit", 4, {"to": {}}),
         start(60, 1), start(7210, 2, slip="daemon-down"), start(30, 4),
     ]  # fmt: skip
     some, promises = kept(events)

@@ -13,11 +13,12 @@ import pytest
 
 from backfill.pools.local import attempts, supervisor, witness
 from backfill.pools.local.recovery import WitnessWriter, is_behind
-from backfill.queue.book import Event
 from backfill.queue.deep import check_deep
+from backfill.queue.events import End
 from backfill.queue.store import Store
 from backfill.system import processes
 from tests.patience import PATIENCE_S
+from tests.queue.logs import entry
 from tests.queue.test_deep import submit
 from tests.queue.test_store import filled
 from tests.queue.virtual import Virtual
@@ -339,10 +340,10 @@ def test_the_witness_is_told_of_jobs_that_end_while_they_wait_and_of_no_others(t
     cancelled = {"state": "CANCELLED", "reason": "Cancelled"}
     start = {"attempt": 1, "start": 20, "why": "", "cpu_ids": [0], "gpu_ids": []}
     events = [
-        *(Event("end", number, cancelled, 10_000_000 + number) for number in (1, 3, 4, 5)),
-        Event("end", 6, {"state": "DEADLINE", "reason": "DeadLine"}, 10_000_001),
-        Event("start", 7, start, 11_000_000),
-        Event("end", 7, {"state": "FAILED", "exit": 3, "signal": 0}, 12_000_000),
+        *(entry("end", number, cancelled, 10_000_000 + number) for number in (1, 3, 4, 5)),
+        entry("end", 6, {"state": "DEADLINE", "reason": "DeadLine"}, 10_000_001),
+        entry("start", 7, start, 11_000_000),
+        entry("end", 7, {"state": "FAILED", "exit": 3, "signal": 0}, 12_000_000),
     ]
     book.apply(events)
     store.commit(events, book.over.values(), 5)
@@ -362,7 +363,7 @@ def test_an_end_that_the_log_has_lost_is_entered_for_a_job_that_waits(tmp_path):
     queue = Virtual(tmp_path)
     queue.submit(4)
     number = queue.submit(2)
-    queue.engine.ended_before(number, 0, {"state": "CANCELLED", "reason": "Cancelled", "ended": 5})
+    queue.engine.ended_before(0, End(number, "CANCELLED", "Cancelled", ended=5))
     queue.flush()
     assert number not in queue.engine.book.jobs
     assert (queue.store.job(number).state, queue.store.job(number).end) == ("CANCELLED", 5)

@@ -7,6 +7,7 @@ import pytest
 
 from backfill.client.printing import age_text, starts_shown
 from backfill.daemon.foreseen import Foreseen
+from tests.queue.logs import of_kind
 from tests.queue.virtual import SECOND, Virtual
 
 
@@ -36,7 +37,7 @@ class Asked:
 
     def told(self):
         self.queue.flush()
-        return [event.data["estimates"] for event in self.queue.store.events() if event.kind == "shown"]
+        return [event.estimates for event in of_kind(self.queue.store.events(), "shown")]
 
 
 def test_a_look_has_estimates_made_for_the_next_one(tmp_path):

@@ -9,21 +9,15 @@ from backfill.client.doctor import OK, WARN, nodes
 from backfill.client.top import frame, nodes_lines
 from backfill.daemon.config import platform_facts
 from backfill.daemon.shown import node_rows
-from backfill.queue.book import Book, Event, Job
+from backfill.queue.book import Book, Job
+from backfill.queue.events import Capacity, Entry
 from tests.queue.test_planner import CLUSTER, cluster
 
 
 def book(tmp_path):
     """A book of the cluster in which two jobs run, and m2 is drained."""
     found = Book()
-    found.apply(
-        [
-            Event(
-                "capacity",
-                data={"resources": {}, "cpu_ids": [], "gpu_ids": [], **platform_facts(cluster(tmp_path, CLUSTER))},
-            )
-        ]
-    )
+    found.apply([Entry(Capacity({}, [], [], **platform_facts(cluster(tmp_path, CLUSTER))))])
     for number, placement in ((1, [["m1", 2], ["m2", 1]]), (2, [["n3", 1]])):
         found.jobs[number] = Job(number, need={"cpus": 3, "matlab": 1}, tasks=3, nodes=placement)
         found.nodes.take(found.nodes.parts({"cpus": 3, "matlab": 1}, placement))

@@ -7,7 +7,8 @@ import pytest
 
 from backfill.model.platform_file import parse_platform
 from backfill.queue import commands
-from backfill.queue.book import USUAL, Book, Event
+from backfill.queue.book import USUAL, Book
+from backfill.queue.events import Entry, Wait
 from backfill.queue.nodes import MACHINE, Nodes
 from backfill.queue.schema import Refused
 from backfill.worlds.adapt import as_run
@@ -57,9 +58,9 @@ class Queue:
         slices = verb(request, self.context)
         try:
             while True:
-                self.book.apply(next(slices))
+                self.book.apply(map(Entry, next(slices)))
         except StopIteration as over:
-            self.book.apply(over.value.events)
+            self.book.apply(map(Entry, over.value.events))
             return over.value.answer
 
 
@@ -177,16 +178,12 @@ def test_a_change_after_which_a_job_could_never_run_is_refused():
 def test_a_policy_is_told_of_another_partition_as_of_a_new_job():
     queue = Queue()
     number = queue.submit(qos="urgent")[1].id
-    queue.book.apply([Event("wait", number)])
+    queue.book.apply([Entry(Wait(number))])
     slices = commands.edit({"ids": [number], "to": {"partition": "short"}}, queue.context)
     with pytest.raises(StopIteration) as over:
         next(slices)
     (event,) = over.value.value.events
-    assert (event.data["leaves"], event.data["told"]["partition"], event.data["told"]["qos"]) == (
-        True,
-        "short",
-        "urgent",
-    )
+    assert (event.leaves, event.told["partition"], event.told["qos"]) == (True, "short", "urgent")
 
 
 @pytest.mark.parametrize("seed", range(6))

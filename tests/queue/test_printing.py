@@ -8,6 +8,7 @@ from backfill.client.printing import print_job, print_queue
 from backfill.daemon import shown
 from backfill.daemon.config import platform_facts
 from backfill.queue.engine import Engine
+from backfill.queue.events import Capacity
 from backfill.queue.store import Store
 from tests.queue.test_possible import PLATFORM
 from tests.queue.test_requests import Idle
@@ -18,7 +19,7 @@ def engine(tmp_path):
     """A queue that decides on nodes, with three jobs, of which one runs."""
     store, idle = Store(tmp_path / "store.db"), Idle()
     made = Engine(store, idle, idle, idle, {"walltime": 60_000_000, "grace": 0}, encode=json.dumps)
-    made.open({**platform_facts(PLATFORM), "resources": {}, "cpu_ids": [], "gpu_ids": []}, "easy", "p")
+    made.open(Capacity({}, [], [], **platform_facts(PLATFORM)), "easy", "p")
     asked = [
         {"need": {"cpus": 4}, "name": "wide", "tasks": 2, "ntasks": 8, "spread": "distinct"},
         {

@@ -11,6 +11,7 @@ from backfill.answers import replay
 from backfill.pools.base import Verdict
 from backfill.queue.book import PREEMPT
 from backfill.queue.engine import Engine
+from backfill.queue.events import Capacity
 from backfill.queue.states import HOLDING
 from backfill.worlds.live import answer
 from backfill.worlds.recorded import Closed
@@ -55,7 +56,7 @@ class History:
         self.clock, self.store = Clock(), FlakyStore()
         self.machine = Machine(self.random, self.clock, {"machine": {"cpus": 4, "matlab": 2}})
         self.ends, self.told, self.count = {}, set(), 0
-        self.capacity = {"resources": {"cpus": 4, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": []}
+        self.capacity = Capacity({"cpus": 4, "matlab": 2}, [0, 1, 2, 3], [])
         self.start()
         for _ in range(steps):
             self.step()

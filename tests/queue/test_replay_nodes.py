@@ -9,11 +9,13 @@ from backfill.answers.history import recorded
 from backfill.answers.replay import Epoch, check, what_if
 from backfill.api import simulate
 from backfill.model.platform import Platform
-from backfill.queue.book import Event
+from backfill.queue import events
+from backfill.queue.events import Began, Entry
 from backfill.queue.feed import passes
 from backfill.traces.read import read
 from backfill.traces.write import write
 from backfill.worlds.recorded import Closed
+from tests.queue.logs import of_kind
 from tests.queue.nodes import Nodes
 from tests.queue.test_planner import SECOND
 
@@ -39,7 +41,7 @@ def test_a_log_of_nodes_lived_again_has_the_same_starts_on_the_same_nodes(policy
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_log_in_which_nodes_come_and_go_is_lived_again(policy):
     queue, one = lived(policy, 2, shut=0.15)
-    assert sum(event.kind == "node" for event in queue.log) > 3
+    assert len(of_kind(queue.log, "node")) > 3
     found = check([one])
     assert (found.open_loop, found.closed_loop) == ([], [])
     assert found.closed_jobs > 30
@@ -60,37 +62,37 @@ def test_a_start_on_another_node_than_in_the_log_is_a_difference():
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_simulation_of_the_history_starts_every_job_when_and_where_it_started(policy, tmp_path):
     queue, one = lived(policy, 3)
-    ids = [event.job for event in queue.log if event.kind == "submit"]
-    found = recorded([Event("epoch", data=one.facts), *one.events], ids)
+    ids = [event.job for event in of_kind(queue.log, "submit")]
+    found = recorded([Entry(events.Epoch(one.facts)), *one.events], ids)
     assert (found.left_out, len(found.events)) == ({}, 0)
     write(found.workload, tmp_path / "week.csv")
     (tmp_path / "week.toml").write_text(found.platform.to_toml())
     platform = Platform.read(tmp_path / "week.toml")
     log = read(tmp_path / "week.csv", resources=platform.resources)
     schedule = simulate(log, platform, policy, overrun="extend").schedule
-    starts = {event.job: event for event in queue.log if event.kind == "start"}
+    starts = {event.job: event for event in of_kind(queue.log, "start")}
     assert len(starts) > 30
-    assert any(
-        queue.platform.speed[queue.platform.nodes.index(each.data["nodes"][0][0])] != 1 for each in starts.values()
-    )
+    assert any(queue.platform.speed[queue.platform.nodes.index(each.nodes[0][0])] != 1 for each in starts.values())
     for row, job in enumerate(schedule.job.tolist()):
-        data = starts[int(job)].data
-        assert schedule.start[row] == data["start"]
+        start = starts[int(job)]
+        assert schedule.start[row] == start.start
         held = schedule.held[row].reshape(-1, 2).tolist()
-        assert [[platform.nodes[node], tasks] for node, tasks in held] == [one[:2] for one in data["nodes"]]
+        assert [[platform.nodes[node], tasks] for node, tasks in held] == [one[:2] for one in start.nodes]
 
 
 def test_capacity_of_nodes_and_starts_of_others_are_told_with_the_workload():
     queue, one = lived("easy", 2, shut=0.15)
-    ids = [event.job for event in queue.log if event.kind == "submit"]
-    log = [Event("epoch", data=one.facts), *copy.deepcopy(one.events)]
-    next(event for event in log if event.kind == "start").kind = "began"
+    ids = [event.job for event in of_kind(queue.log, "submit")]
+    log = [Entry(events.Epoch(one.facts)), *one.events]
+    place = next(place for place, (event, *_) in enumerate(log) if event.kind == "start")
+    start, t, _ = log[place]
+    log[place] = Entry(Began(start.job, 1, start.start, start.why, start.nodes, [], []), t)
     found = recorded(log, ids)
     cells = found.events.cells
     told = {(*row,) for row in zip(cells["node"], cells["resource"], cells["value"], strict=True)}
-    for event in queue.log:
-        if event.kind == "node" and event.data["resources"]["cpus"] == 0:
-            assert (event.data["node"], "cpus", "0") in told
+    for event in of_kind(queue.log, "node"):
+        if event.resources["cpus"] == 0:
+            assert (event.node, "cpus", "0") in told
     assert [count for why, count in found.left_out.items() if "somebody else" in why] == [1]
 
 

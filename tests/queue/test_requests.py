@@ -26,6 +26,7 @@ from backfill.pools.local.pool import LocalPool, attempt_spec
 from backfill.queue import commands, schema
 from backfill.queue.book import Job
 from backfill.queue.engine import Engine
+from backfill.queue.events import Capacity
 from backfill.queue.schema import REQUESTS, Refused
 from backfill.queue.store import Store
 from tests.patience import PATIENCE_S, completed
@@ -152,7 +153,7 @@ def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(so
             store, idle, idle, idle, {"walltime": 60_000_000, "grace": 0},
             encode=json.JSONEncoder(separators=(",", ":")).encode, slice_=2,
         )  # fmt: skip
-        engine.open({"resources": {"cpus": 4}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": []}, "easy", "p")
+        engine.open(Capacity({"cpus": 4}, [0, 1, 2, 3], []), "easy", "p")
         engine.flush()
         for request in some:
             try:
@@ -262,7 +263,7 @@ def test_a_large_array_is_entered_in_slices_and_whole_whatever_happens_between(t
     again.__dict__.update(queue.__dict__)
     again.store = Store(tmp_path / "store.db")
     again.engine = Engine(again.store, again, again, again, {"walltime": 1, "grace": 0}, encode=json.dumps, slice_=10)
-    capacity = {"resources": queue.resources, "cpu_ids": [0, 1, 2, 3], "gpu_ids": []}
+    capacity = Capacity(queue.resources, [0, 1, 2, 3], [])
     again.engine.open(capacity, "easy", "test")
     again.engine.request(request, got.append)  # the client asks again with its token
     again.flush()

@@ -4,12 +4,13 @@ import sqlite3
 
 import pytest
 
-from backfill.queue.book import Event, Job
+from backfill.queue.book import Job
 from backfill.queue.store import Store, StoreError, StoreLost
+from tests.queue.logs import entry
 
 
 def submitted(number, **facts):
-    return Event(
+    return entry(
         "submit", number, {"job": Job(number, token=f"t{number}", need={"cpus": 1}, **facts).facts()}, t=number
     )
 
@@ -18,7 +19,7 @@ def filled(path):
     store = Store(path)
     book = store.load()
     events = [
-        Event("capacity", 0, {"resources": {"cpus": 2}, "cpu_ids": [0, 1], "gpu_ids": []}),
+        entry("capacity", 0, {"resources": {"cpus": 2}, "cpu_ids": [0, 1], "gpu_ids": []}),
         submitted(1),
         submitted(2),
     ]
@@ -33,7 +34,7 @@ def test_what_was_committed_is_read_again(tmp_path):
     book = store.load()
     assert sorted(book.jobs) == [1, 2]
     assert book.capacity == {"cpus": 2}
-    assert [event.kind for event in store.events()] == ["capacity", "submit", "submit"]
+    assert [one.event.kind for one in store.events()] == ["capacity", "submit", "submit"]
     assert store.by_token("t2").id == 2
     assert store.differences() == []
     store.close()
@@ -60,11 +61,11 @@ def test_a_full_disk_leaves_nothing_and_heals(tmp_path):
     number = store.keep_spec("small")
     large = submitted(3, name="x" * 200_000)
     with pytest.raises(StoreError, match="full"):
-        store.commit([large], [Job(**large.data["job"])], 5)
+        store.commit([large], [Job(**large.event.row)], 5)
     assert store.job(3) is None
     assert len([*store.events()]) == 3
     store._db.execute("PRAGMA max_page_count=1000000")
-    store.commit([large], [Job(**large.data["job"])], 5)
+    store.commit([large], [Job(**large.event.row)], 5)
     assert store.job(3).id == 3
     assert store.keep_spec("small") == number
     store.close()
@@ -73,9 +74,9 @@ def test_a_full_disk_leaves_nothing_and_heals(tmp_path):
 def test_a_store_to_which_another_process_wrote_must_be_read_anew(tmp_path):
     store = filled(tmp_path / "store.db")
     other = Store(tmp_path / "store.db")
-    other.commit([submitted(3)], [Job(**submitted(3).data["job"])], 5)
+    other.commit([submitted(3)], [Job(**submitted(3).event.row)], 5)
     with pytest.raises(StoreLost, match="UNIQUE"):
-        store.commit([submitted(4)], [Job(**submitted(4).data["job"])], 5)
+        store.commit([submitted(4)], [Job(**submitted(4).event.row)], 5)
     assert len([*other.events()]) == 4
     store.close()
     other.close()
@@ -116,8 +117,7 @@ def test_events_and_specs_of_a_transaction_that_failed_leave_no_gap(tmp_path):
     assert other != again
     job = Job(3, token="t3", spec=again)
     event = submitted(3)
-    store.commit([event], [job], 5)
+    assert store.commit([event], [job], 5) == 4
     assert store.spec(again) == {"argv": ["a"]}
     assert [one.seq for one in store.events()] == [1, 2, 3, 4]
-    assert event.seq == 4
     store.close()

@@ -304,6 +304,6 @@ def test_whatever_is_asked_there_is_one_answer_and_an_error_leaves_no_trace(verb
     engine.flush()
     (answer,) = got
     json.dumps(answer)
-    events = [event for event in engine.store.events() if event.job]
+    events = [one for one in engine.store.events() if one.job]
     assert "error" not in answer or not events
     assert engine.store.differences() == []

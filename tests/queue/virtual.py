@@ -6,6 +6,7 @@ from backfill.daemon.config import platform_facts
 from backfill.pools.base import Verdict
 from backfill.queue.book import PREEMPT
 from backfill.queue.engine import Engine
+from backfill.queue.events import Capacity
 from backfill.queue.states import HOLDING
 from backfill.queue.store import Store
 from backfill.worlds.live import answer
@@ -35,9 +36,9 @@ class Virtual:
         self.engine = Engine(self.store, self, self, self, defaults, encode=json.dumps)
         self._defaults = defaults
         self.resources = {"cpus": 4, "memory": 1 << 34, "gpus": 0, **resources}
-        capacity = {"resources": self.resources, "cpu_ids": [*range(self.resources["cpus"])], "gpu_ids": []}
+        capacity = Capacity(self.resources, [*range(self.resources["cpus"])], [])
         if platform is not None:
-            capacity = {"resources": {}, "cpu_ids": [], "gpu_ids": [], **platform_facts(platform)}
+            capacity = Capacity({}, [], [], **platform_facts(platform))
         self._capacity = capacity
         self.engine.open(capacity, policy, "test")
         self.flush()

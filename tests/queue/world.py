@@ -17,11 +17,12 @@ from backfill.queue import book, feed
 from backfill.queue.book import FOREIGN, PREEMPT
 from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
+from backfill.queue.events import Capacity
 from backfill.queue.states import HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.store import Store, StoreError, StoreLost
 
 SECOND = 1_000_000
-CAPACITY = {"resources": {"cpus": 4, "memory": 0, "gpus": 1, "matlab": 2}, "cpu_ids": [0, 1, 2, 3], "gpu_ids": [0]}
+CAPACITY = Capacity({"cpus": 4, "memory": 0, "gpus": 1, "matlab": 2}, [0, 1, 2, 3], [0])
 NODES = {"a": {"cpus": 4, "gpus": 1}, "b": {"cpus": 4, "gpus": 1}, "c": {"cpus": 2, "gpus": 0}, "": {"matlab": 2}}
 THREE = """\
 resources = ["cpus", "gpus"]
@@ -40,7 +41,7 @@ cpus = 2
 name = "matlab"
 copies = 2
 """
-CLUSTER = {"resources": {}, "cpu_ids": [], "gpu_ids": [], "platform": THREE, "nodes": NODES}
+CLUSTER = Capacity({}, [], [], NODES, THREE)
 POINTS = ("before-commit", "after-commit", "asked")
 
 
@@ -91,7 +92,7 @@ class FlakyStore(Store):
         if self.full:
             self._db.execute("ROLLBACK") if self._db.in_transaction else None
             raise StoreError("database or disk is full")
-        super().commit(events, jobs, wall)
+        return super().commit(events, jobs, wall)
 
     def tokens(self):
         """Of the jobs that are there, and of the array that is being entered."""
@@ -381,7 +382,7 @@ class World:
         self.greed, self.greedy, self.preempts = greed, False, seed % 2 == 0
         self.clock, self.store = Clock(), FlakyStore()
         self.cluster = seed % 3 == 1
-        self.machine = Machine(self.random, self.clock, NODES if self.cluster else {"machine": CAPACITY["resources"]})
+        self.machine = Machine(self.random, self.clock, NODES if self.cluster else {"machine": CAPACITY.resources})
         self.acknowledged, self.refused, self.open = set(), set(), {}
         self.crash_at = ""
         self.tokens = 0
@@ -548,7 +549,7 @@ class World:
         """Others take copies of a licence, or a node goes down, or comes back."""
         random, engine = self.random, self.engine
         if not self.cluster:
-            engine.set_capacity("machine", {**CAPACITY["resources"], "matlab": random.choice([0, 1, 2, 2])})
+            engine.set_capacity("machine", {**CAPACITY.resources, "matlab": random.choice([0, 1, 2, 2])})
             return
         place = random.choice([*NODES])
         nothing, now = dict.fromkeys(NODES[place], 0), engine.book.nodes.there[place]
@@ -682,7 +683,7 @@ class World:
 
     def repair(self):
         """Everything is there again."""
-        nodes = NODES if self.cluster else {"machine": CAPACITY["resources"]}
+        nodes = NODES if self.cluster else {"machine": CAPACITY.resources}
         for place, there in nodes.items():
             self.engine.set_capacity(place, there)
         self.flush()

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 
-from backfill.queue.book import Event, Facts
+from backfill.queue.book import Facts
+from backfill.queue.events import Edit, End, Entry, Promise, Start
+from backfill.queue.events import Shown as ShownEvent
 
 FRESH_S = 30.0  # estimates are told again so long, if nothing happened
 TIMES = 20  # that estimates of one job are written down
@@ -69,31 +71,30 @@ class Shown:
 KINDS = ("shown", "promise", "start", "edit", "end")  # of the events that `kept` looks at
 
 
-def kept(events: Iterable[Event]) -> tuple[list[Shown], Facts]:
+def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Facts]:
     """Estimates of jobs that have started since, and how many promises were kept; slips by cause."""
     told: dict[int, list[tuple[int, list[float | None]]]] = {}
     found: list[Shown] = []
     slips: dict[str, int] = {}
     promised: dict[int, int] = {}
     kept_promises = 0
-    for event in events:
-        if event.kind == "shown":
-            for number, *facts in event.data["estimates"]:
-                told.setdefault(number, []).append((event.t, facts))
-        elif event.kind == "promise":
-            promised[event.job] = event.data["start"]
-        elif event.kind == "start":
-            start = event.data["start"] / 1e6
-            for t, (guaranteed, middle, p90, *_) in told.pop(event.job, []):
-                if middle is not None and p90 is not None:
-                    found.append(Shown(t / 1e6, guaranteed, middle, p90, start))
-            if promised.pop(event.job, None) is not None:
-                slip = event.data.get("slip", "")
-                kept_promises += not slip
-                if slip:
-                    slips[slip] = slips.get(slip, 0) + 1
-        elif event.kind in ("edit", "end"):  # what was told was told of another job
-            told.pop(event.job, None)
+    for event, t, _ in entries:
+        match event:
+            case ShownEvent():
+                for number, *facts in event.estimates:
+                    told.setdefault(number, []).append((t, facts))
+            case Promise():
+                promised[event.job] = event.start
+            case Start():
+                for then, (guaranteed, middle, p90, *_) in told.pop(event.job, []):
+                    if middle is not None and p90 is not None:
+                        found.append(Shown(then / 1e6, guaranteed, middle, p90, event.start / 1e6))
+                if promised.pop(event.job, None) is not None:
+                    kept_promises += not event.slip
+                    if event.slip:
+                        slips[event.slip] = slips.get(event.slip, 0) + 1
+            case Edit() | End():  # what was told was told of another job
+                told.pop(event.job, None)
     return found, {"kept": kept_promises, "slips": slips}
 
 

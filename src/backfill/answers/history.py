@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from backfill.model.events import Events
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, seconds_text
 from backfill.model.workload import Ragged, Workload
-from backfill.queue.book import Event, Facts, Job, each_job, whole
-from backfill.queue.nodes import FLOATING, MACHINE
+from backfill.queue import events
+from backfill.queue.book import Facts, Job, each_job, whole
+from backfill.queue.events import Basis, Change, Entry, JobEvent
+from backfill.queue.nodes import FLOATING, MACHINE, Amounts, Placement
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 
@@ -135,14 +138,14 @@ class _Life:
     eligible: int | None = None
     start: int | None = None
     end: int | None = None
-    changes: list[tuple[int, Facts]] = field(default_factory=list)
+    changes: list[tuple[int, Change]] = field(default_factory=list)
     waits: int = 0
     known: bool = False  # the policy is to be told again that it waits, though nothing happened to it
     before: int | None = None  # the start of the run that was preempted last, while it goes on
     longest: int = 0  # that a run was that was preempted
     alone: bool = False  # it ended by itself when it was preempted
     foreign: bool = False  # somebody else started it
-    nodes: list[list[Any]] = field(default_factory=list)  # of its last run, see nodes.Placement
+    nodes: Placement = field(default_factory=list)  # of its last run, see nodes.Placement
 
 
 @dataclass
@@ -156,8 +159,8 @@ class Recorded:
     left_out: dict[str, int]  # why -> how many jobs
 
 
-def recorded(events: Iterable[Event], chosen: Iterable[int]) -> Recorded:
-    """These jobs as a workload, with the instants at which the policy was told of things. events: the log.
+def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
+    """These jobs as a workload, with the instants at which the policy was told of things.
 
     A job's submit is the pass at which the policy heard of it, its walltime has the grace behind it, since that is what
     the policy planned with. So `simulate --overrun extend` starts each when and where it started, if only submits,
@@ -166,7 +169,7 @@ def recorded(events: Iterable[Event], chosen: Iterable[int]) -> Recorded:
     from backfill.worlds.live import platform_of  # which loads the core
     from backfill.worlds.workload import table
 
-    lives, log = _lives(events, {*chosen})
+    lives, log = _lives(log_, {*chosen})
     some = [lives[number] for number in sorted(lives)]
     if not some or not log.epochs:
         raise InputError("no job of the history ever came to the policy; nothing can be simulated")
@@ -178,7 +181,7 @@ def recorded(events: Iterable[Event], chosen: Iterable[int]) -> Recorded:
     epoch = ([facts for t, facts in log.epochs if t <= begun] or [log.epochs[0][1]])[-1]
     others = [t for t, facts in log.epochs if t > begun and facts.get("platform") != epoch.get("platform")]
     there = _amounts(epoch, log, begun)
-    platform = platform_of(epoch if epoch.get("platform") else {"resources": there[MACHINE]})
+    platform = platform_of(epoch if epoch.get("platform") else Basis(resources=there[MACHINE]))
     speed = dict(zip(platform.nodes, platform.speed.tolist(), strict=True))
     left_out: dict[str, int] = {}
     submit, runtime, after = [], [], []
@@ -220,12 +223,12 @@ def recorded(events: Iterable[Event], chosen: Iterable[int]) -> Recorded:
 class _Log:
     """What the log says of the queue. Each entry of a list begins with an instant."""
 
-    epochs: list[tuple[int, Facts]] = field(default_factory=list)
-    there: list[tuple[int, str, Facts]] = field(default_factory=list)  # what a place has from then on, see nodes.py
+    epochs: list[tuple[int, Basis]] = field(default_factory=list)
+    there: list[tuple[int, str, Amounts]] = field(default_factory=list)  # what a place has from then on, see nodes.py
     policies: list[str] = field(default_factory=list)
 
 
-def _amounts(epoch: Facts, log: _Log, begun: int) -> dict[str, Facts]:
+def _amounts(epoch: Basis, log: _Log, begun: int) -> dict[str, Amounts]:
     """What each place had by then; a node of which nothing was said has what the platform states."""
     since = max((t for t, facts in log.epochs if facts is epoch), default=0)
     found = {MACHINE: epoch["resources"]} if not epoch.get("platform") else {}
@@ -234,7 +237,7 @@ def _amounts(epoch: Facts, log: _Log, begun: int) -> dict[str, Facts]:
 
 
 def _changed(
-    platform: Platform, there: dict[str, Facts], changes: Iterable[tuple[int, str, Facts]], begun: int, until: int
+    platform: Platform, there: dict[str, Amounts], changes: Iterable[tuple[int, str, Amounts]], begun: int, until: int
 ) -> Iterator[Facts]:
     """The events by which places have less or more, from what the platform states on."""
     now = {
@@ -261,69 +264,81 @@ def _at_speed_1(length: int, nodes: Iterable[Sequence[Any]], speed: dict[str, fl
     return next((one for one in (runtime, runtime + 1, runtime - 1) if math.ceil(one / slowest) == length), runtime)
 
 
-def _lives(events: Iterable[Event], wanted: set[int]) -> tuple[dict[int, _Life], _Log]:
+def _lives(entries: Iterable[Entry], wanted: set[int]) -> tuple[dict[int, _Life], _Log]:
     """The lives of these jobs, and what happened to the queue."""
     lives: dict[int, _Life] = {}
     log = _Log()
-    since: list[Any] = []  # what happened since the last pass, to be dated by the next one
+    since: list[Callable[[int], None]] = []  # what happened since the last pass, to be dated by the next one
     last = now = 0
-    for event in events:
-        life = lives.get(event.job)
-        last = event.t
-        if event.kind == "pass":
-            now = event.data["now"]
-            for step in since:
-                step(event.data["now"])
-            since = []
-        elif "job" in event.data and event.kind in ("submit", "began") and event.job in wanted:
-            lives[event.job] = life = _Life(whole(event.data["job"]), event.job)
-            since.append(_set(life, "told"))
-            if event.kind == "began":
-                since.append(_set(life, "eligible"))
-                _begin(life, event)
-        elif event.kind in ("capacity", "node"):
-            facts = event.data.get("node", MACHINE), event.data["resources"]
-            since.append(lambda t, facts=facts: log.there.append((t, *facts)))
-        elif event.kind == "epoch":
-            since.append(lambda t, facts=event.data: log.epochs.append((t, facts)))
-            log.policies += [] if event.data["policy"] in log.policies[-1:] else [event.data["policy"]]
-            for each in lives.values():
-                each.known = each.waits > 0 and each.start is None
-        elif life is None:
-            continue
-        elif event.kind == "declined":
-            life.known = True
-        elif event.kind == "wait" and life.known:
-            life.known = False
-        elif event.kind == "wait":
-            life.waits += 1
-            since.append(_set(life, "eligible"))
-        elif event.kind in ("start", "due", "began"):
-            _begin(life, event)
-        elif event.kind == "preempt":  # the run ends at the pass that decided so, as in a simulation
-            life.longest = max(life.longest, now - (now if life.start is None else life.start))
-            life.before, life.start = life.start, None
-        elif event.kind == "preempted":
-            life.before = None
-        elif event.kind in ("hold", "unstarted", "requeue"):
-            life.start, life.known = None, False
-        elif event.kind == "edit":
-            to = event.data["to"]
-            life.facts |= {name: to[name] for name in ("need", "after", "any_of", "singleton") if name in to}
-            since.append(lambda t, life=life, to=to: life.changes.append((t, to)))
-        elif event.kind == "end":
-            if life.before is not None and event.data["state"] != CANCELLED:
-                life.start, life.alone = life.before, True
-            since.append(_set(life, "end"))
+    for entry in entries:
+        event, last = entry.event, entry.t
+        match event:
+            case events.PassBegun(now=now):
+                for step in since:
+                    step(now)
+                since = []
+            case events.Submit() | events.Began(row=dict()) if event.job in wanted:
+                lives[event.job] = life = _Life(whole(event.row or {}), event.job)
+                since.append(_set(life, "told"))
+                if isinstance(event, events.Began):
+                    since.append(_set(life, "eligible"))
+                    _begin(life, event)
+            case events.Capacity() | events.NodeSet():
+                place = event.node if isinstance(event, events.NodeSet) else MACHINE
+                since.append(partial(_note, log.there, place, event.resources))
+            case events.Epoch(basis=basis):
+                since.append(partial(_note, log.epochs, basis))
+                log.policies += [] if basis["policy"] in log.policies[-1:] else [basis["policy"]]
+                for each in lives.values():
+                    each.known = each.waits > 0 and each.start is None
+            case JobEvent() if event.column in lives:
+                _change(lives[event.job], event, now, since)
     for step in since:
         step(last)
     return {job: life for job, life in lives.items() if life.eligible is not None}, log
 
 
-def _begin(life: _Life, event: Event) -> None:
+def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], None]]) -> None:
+    """Let an event of a job change its life. now: of the last pass."""
+    match event:
+        case events.Declined():
+            life.known = True
+        case events.Wait() if life.known:
+            life.known = False
+        case events.Wait():
+            life.waits += 1
+            since.append(_set(life, "eligible"))
+        case events.Start() | events.Due() | events.Began():
+            _begin(life, event)
+        case events.Preempt():  # the run ends at the pass that decided so, as in a simulation
+            life.longest = max(life.longest, now - (now if life.start is None else life.start))
+            life.before, life.start = life.start, None
+        case events.Preempted():
+            life.before = None
+        case events.Hold() | events.Unstarted() | events.Requeue():
+            life.start, life.known = None, False
+        case events.Edit(to=to):
+            life.facts |= {
+                name: value for name, value in to.items() if name in ("need", "after", "any_of", "singleton")
+            }
+            since.append(partial(_note, life.changes, to))
+        case events.End():
+            if life.before is not None and event.state != CANCELLED:
+                life.start, life.alone = life.before, True
+            since.append(_set(life, "end"))
+
+
+def _note(some: list[Any], *what: Any) -> None:
+    """Enter something with its instant, which comes last."""
+    *facts, t = what
+    some.append((t, *facts))
+
+
+def _begin(life: _Life, event: events.Start | events.Due | events.Began) -> None:
     """The policy starts a job, or somebody else."""
-    life.start, life.nodes = event.data.get("due", event.data["start"]), event.data.get("nodes", [])
-    life.foreign = event.kind == "began"
+    due = event.due if isinstance(event, events.Start) else None
+    life.start, life.nodes = event.start if due is None else due, event.nodes or []
+    life.foreign = isinstance(event, events.Began)
 
 
 def _set(life: _Life, name: str) -> Callable[[int], None]:
@@ -341,9 +356,8 @@ def _after(life: _Life, place: dict[int, int], arrays: dict[int, list[int]]) -> 
     return [place[on] for _, on in some]
 
 
-def _changes(life: _Life, t: int, to: Facts) -> Iterable[Facts]:
-    for name, value in to.items():
-        if name not in ("walltime", "priority"):
-            continue
-        text = seconds_text(value + life.facts["grace"]) if name == "walltime" else str(value)
-        yield {"time": seconds_text(t), "event": name, "job": str(life.job), "value": text}
+def _changes(life: _Life, t: int, to: Change) -> Iterable[Facts]:
+    for name in ("walltime", "priority"):
+        if name in to:
+            text = seconds_text(to[name] + life.facts["grace"]) if name == "walltime" else str(to[name])
+            yield {"time": seconds_text(t), "event": name, "job": str(life.job), "value": text}

@@ -12,8 +12,9 @@ import numpy as np
 
 from backfill.answers.history import recorded
 from backfill.model.errors import InputError
-from backfill.queue import feed
-from backfill.queue.book import PREEMPT, Event, Facts, each_job, whole
+from backfill.queue import events, feed
+from backfill.queue.book import PREEMPT, each_job, whole
+from backfill.queue.events import Basis, Entry
 from backfill.queue.store import Store, StoreError
 from backfill.worlds.live import Planner, load_policy, platform_of
 from backfill.worlds.options import Options
@@ -21,14 +22,19 @@ from backfill.worlds.recorded import Away, Closed, lives
 from backfill.worlds.simulated import simulate
 
 SHOWN = 5
+# Events of which `simulate` knows nothing.
+UNKNOWN = (
+    events.Hold, events.Release, events.Edit, events.Unstarted, events.Requeue, events.Declined, events.Capacity,
+    events.NodeSet, events.Began, events.Withdrawn,
+)  # fmt: skip
 
 
 @dataclass
 class Epoch:
     """A stretch of a log with one policy: its begin, its passes."""
 
-    facts: Facts
-    events: list[Event]
+    facts: Basis
+    events: list[Entry]
     passes: list[feed.Pass] = field(default_factory=list)
     away: Away = field(default_factory=list)  # spans in which nobody decided, once they are known
 
@@ -53,16 +59,16 @@ def epochs(folder: Path) -> list[Epoch]:
         raise InputError(f"{folder}: no queue is recorded there; expected a folder with a store.db")
     try:
         store = Store(path, readonly=True)
-        events = [*store.events()]
+        log = [*store.events()]
         store.close()
     except (StoreError, ValueError) as error:
         raise InputError(str(error)) from None
     found: list[Epoch] = []
-    for event in events:
-        if event.kind == "epoch":
-            found.append(Epoch(event.data, []))
+    for entry in log:
+        if isinstance(entry.event, events.Epoch):
+            found.append(Epoch(entry.event.basis, []))
         elif found:
-            found[-1].events.append(event)
+            found[-1].events.append(entry)
     for one in found:
         one.passes, _ = feed.passes(one.events)
     return found
@@ -133,24 +139,15 @@ def _cannot_simulate(one: Epoch) -> str:
     if one.facts.get("nodes"):
         return "nodes were out of service when it began"
     preempted: set[int] = set()
-    for event in one.events:
-        if event.kind in (
-            "hold",
-            "release",
-            "edit",
-            "unstarted",
-            "requeue",
-            "declined",
-            "capacity",
-            "node",
-            "began",
-            "withdrawn",
-        ):
+    for event, _, _ in one.events:
+        if isinstance(event, UNKNOWN):
             return f"it has a {event.kind}"
-        if event.kind == "spared" or (event.kind in ("end", "stop") and event.job in preempted):
+        if isinstance(event, events.Spared) or (isinstance(event, events.End | events.Stop) and event.job in preempted):
             return "a job ended by itself, or was cancelled, when it was preempted"
-        if event.kind in (PREEMPT, "preempted"):
-            (preempted.add if event.kind == PREEMPT else preempted.discard)(event.job)
+        if isinstance(event, events.Preempt):
+            preempted.add(event.job)
+        elif isinstance(event, events.Preempted):
+            preempted.discard(event.job)
     for then in one.passes:
         for kind, *about in then.messages:
             if kind in feed.WAITS and ["submit", about[0]] not in [message[:2] for message in then.messages]:
@@ -175,7 +172,7 @@ def _check_simulated(one: Epoch, number: int, result: Check) -> None:
     ran = {job: life for job, life in known.items() if life.starts and len(life.ends) == len(life.starts)}
     if not ran:
         return
-    log = recorded([Event("epoch", data=one.facts), *one.events], ran)
+    log = recorded([Entry(events.Epoch(one.facts)), *one.events], ran)
     policy, params = load_policy(one.facts["policy"], log.platform)
     schedule = simulate(log.workload, log.platform, policy, params, Options(overrun="extend")).schedule
     runs = schedule.all_runs
@@ -209,7 +206,7 @@ def what_if(some: list[Epoch], policy: str) -> WhatIf:
     result = WhatIf()
     for one in some:
         load_policy(policy, platform_of(one.facts))
-        jobs = {event.job: (event.t, whole(event.data["job"])) for event in one.events if event.kind == "submit"}
+        jobs = {event.job: (t, whole(event.row)) for event, t, _ in one.events if isinstance(event, events.Submit)}
         submits = {job: t for job, (t, _) in jobs.items()}
         arrays: dict[int, list[int]] = {}
         for job, (_, facts) in sorted(jobs.items()):

@@ -6,7 +6,8 @@ from typing import Any
 
 from backfill.client.client import FAILED, UNREACHABLE, Problem, persistent, stop
 from backfill.daemon.backups import restore as put_back
-from backfill.queue.store import BACKUP, Store, StoreError, examine
+from backfill.queue.events import Backup, Restored
+from backfill.queue.store import Store, StoreError, examine
 from backfill.system.home import home, trouble
 
 SHOWN = 10  # jobs that are named
@@ -65,13 +66,13 @@ def _found(path: Path) -> tuple[dict[str, int], dict[str, list[Any]], int]:
     counts, named = dict.fromkeys(kinds, 0), dict[str, list[Any]]()
     store = Store(path, readonly=True)
     try:
-        for event in store.latest(10_000):
-            if event.kind == BACKUP:  # what stands before it was found when an earlier copy was restored
+        for event, _, _ in store.latest(10_000):
+            if isinstance(event, Backup):  # what stands before it was found when an earlier copy was restored
                 counts, named = dict.fromkeys(kinds, 0), {}
-            elif event.kind == "restored":  # again, if the first daemon was killed before it could tell the witness
-                for kind, number in event.data.get("counts", {}).items():
+            elif isinstance(event, Restored):  # again, if the first daemon was killed before it could tell the witness
+                for kind, number in (event.counts or {}).items():
                     if number > counts.get(kind, number):
-                        counts[kind], named[kind] = number, event.data[kind]
+                        counts[kind], named[kind] = number, [*getattr(event, kind)]
         return counts, named, store.last_job()
     finally:
         store.close()

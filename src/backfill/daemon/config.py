@@ -15,6 +15,7 @@ from backfill.daemon.licences import Licence
 from backfill.model.errors import UsageError
 from backfill.packaged import resolved
 from backfill.policies import check_name
+from backfill.queue.events import Capacity
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_memory, parse_time
 
@@ -102,11 +103,11 @@ class Config:
         return Licence(name, command, every / 1e6, timeout / 1e6, margin, self._whole(facts, "copies", 0))
 
     @property
-    def capacity(self) -> dict[str, Any]:
+    def capacity(self) -> Capacity:
         """What jobs may have."""
         ids = ([], []) if self.pool != LOCAL else (self.cpu_ids, self.gpu_ids)
-        found: dict[str, Any] = {"resources": self.resources, "cpu_ids": ids[0], "gpu_ids": ids[1]}
-        return found | ({"platform": self.platform, "nodes": self.nodes} if self.platform else {})
+        nodes = self.nodes if self.platform else None
+        return Capacity(self.resources, *ids, nodes, self.platform or None)
 
     @property
     def stated(self) -> dict[str, dict[str, int]]:

@@ -35,6 +35,7 @@ from backfill.queue import commands, feed, schema
 from backfill.queue.book import PREEMPT, Facts, Job, Task
 from backfill.queue.commands import Busy
 from backfill.queue.engine import Clock, Engine
+from backfill.queue.events import Basis, Capacity, Submit
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
 from backfill.queue.states import HOLDING, PENDING
@@ -213,10 +214,10 @@ class Daemon:
     def _witness_anew(self) -> list[str]:
         return self.witness.anew(self.engine.book.last_job)
 
-    def _capacity(self) -> Facts:
+    def _capacity(self) -> Capacity:
         """What jobs may have; of a licence that is asked about, what was said last, until it is asked again."""
         told, engine = self.config.capacity, self.engine
-        amounts = told["nodes"][FLOATING] if "nodes" in told else told["resources"]
+        amounts = told.resources if told.nodes is None else told.nodes[FLOATING]
         for one in self.config.synced:
             amounts[one.name] = engine.book.capacity.get(one.name, one.ours)
             engine.most[one.name] = one.copies - one.margin if one.copies else ANY
@@ -529,7 +530,7 @@ class Daemon:
                 done = end.value
                 break
             yield
-        tasks = [event.data["job"] for event in [*events, *done.events] if event.job]
+        tasks = [event.row for event in [*events, *done.events] if isinstance(event, Submit)]
         if not tasks:
             raise Refused("the job is queued already", "usage", "token")
 
@@ -547,7 +548,7 @@ class Daemon:
             if number in book.jobs:
                 base.append(feed.basis(book.jobs[number]))
             yield
-        epoch = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
+        epoch: Basis = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
         asked = {"what": "switch", "policy": policy, "epoch": epoch}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None

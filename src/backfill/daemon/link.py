@@ -20,6 +20,7 @@ from typing import Any
 
 from backfill.queue import feed
 from backfill.queue.book import Facts
+from backfill.queue.events import Basis
 from backfill.queue.store import encode
 from backfill.system.home import python_path
 from backfill.system.processes import begun, send, state
@@ -107,7 +108,7 @@ class PlannerLink:
                 return int(header["seq"]), int(header["now"])
         return 0, 0
 
-    def begin(self, epoch: Facts, history: list[feed.Pass], since: int) -> None:
+    def begin(self, epoch: Basis, history: list[feed.Pass], since: int) -> None:
         """Let a planner be made that knows this."""
         if epoch["policy"] != self.policy:
             replaced, compiling = self.policy, self._compiling(epoch)
@@ -128,7 +129,7 @@ class PlannerLink:
             self._bring("plain")
         self._go_on()
 
-    def _compiling(self, epoch: Facts) -> Process | None:
+    def _compiling(self, epoch: Basis) -> Process | None:
         """Take the process that still compiles the policy in whose place another one begins, since it was too slow, or
         looped, in plain Python; None if there is none, or the policy has returned before."""
         took_its_place = epoch["asked"] == self.policy and self.kind == "plain" and self.policy not in self._returned

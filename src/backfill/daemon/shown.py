@@ -236,9 +236,7 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
         "cwd": spec.get("cwd"),
         **files(store.path.parent, job, spec),
         "node": os.uname().nodename,
-        "events": [
-            [_seconds(event.t, skew), event.kind, _event_data(event.data, skew)] for event in store.events(0, job.id)
-        ],
+        "events": [[_seconds(t, skew), kind, _event_data(data, skew)] for t, kind, data in store.story(job.id)],
     }
 
 

@@ -10,6 +10,8 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any
 
+from backfill.queue import events
+from backfill.queue.events import Basis, Entry, JobEvent
 from backfill.queue.nodes import MACHINE, Amounts, Free, Nodes, Placement
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 from backfill.queue.words import WHOLE
@@ -20,17 +22,6 @@ FEW = 100  # jobs that wait for the same, of which all is written down at once w
 REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run again
 FOREIGN = "foreign-start"  # why a promise was broken: somebody else started a job
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
-
-
-@dataclass(slots=True)
-class Event:
-    """Something that happened: to a job, or to the queue (job 0)."""
-
-    kind: str
-    job: int = 0
-    data: Facts = field(default_factory=dict)
-    t: int = 0
-    seq: int = 0  # its place in the log, once it is there
 
 
 @dataclass(slots=True)
@@ -176,7 +167,7 @@ class Book:
     holding: set[int] = field(default_factory=set)  # jobs whose attempts hold something
     busy_cpus: Counter[int] = field(default_factory=Counter)  # holders of each; two only after a restore
     busy_gpus: Counter[int] = field(default_factory=Counter)
-    epoch: Facts = field(default_factory=dict)  # policy and platform since the last `epoch`
+    epoch: Basis = field(default_factory=lambda: Basis())  # policy and platform since the last `epoch`
     epoch_seq: int = 0
     passes: int = 0  # since then
     last_job: int = 0
@@ -188,7 +179,7 @@ class Book:
     dependants: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # by what they wait for
     tasks: dict[int, set[int]] = field(default_factory=dict)  # of an array, those that are not over
     unbegun: dict[int, set[int]] = field(default_factory=dict)  # those of them that have never been started
-    unfinished: dict[int, Facts] = field(default_factory=dict)  # arrays of which some tasks are not entered yet
+    unfinished: dict[int, events.Array] = field(default_factory=dict)  # arrays of which some tasks are not entered yet
     mates: dict[tuple[str, str], list[int]] = field(
         default_factory=dict
     )  # heap of jobs by user and name; some are over
@@ -254,35 +245,43 @@ class Book:
         gpus = [one for one in self.gpu_ids if not self.busy_gpus[one]]
         return cpus[: job.tasks * job.need.get("cpus", 0)], gpus[: job.tasks * job.need.get("gpus", 0)]
 
-    def apply(self, events: Iterable[Event]) -> None:
+    def apply(self, entries: Iterable[Entry]) -> None:
         """Enter what happened."""
-        for event in events:
-            self.last_t = max(self.last_t, event.t)
-            if event.job:
-                self._job_event(event)
-            elif event.kind == "array":
-                self.begin_array(event.data, 0)
-            elif event.kind == "capacity":
-                self._set_capacity(event)
-            elif event.kind == "node":
-                self._set_node(event)
-            elif event.kind == "epoch":
-                self._begin_epoch(event)
-            elif event.kind == "pass":
-                self.passes += 1
-            elif event.kind in ("pause", "unpause"):
-                self._pause(event)
-            elif event.kind in ("up", "clock"):
-                self._look_up(event)
+        for entry in entries:
+            event, t, _ = entry
+            self.last_t = max(self.last_t, t)
+            match event:
+                case events.Submit() | events.Adopted():
+                    self._enter(event, t)
+                case events.Declined() | events.Spared() if event.gone:
+                    pass
+                case JobEvent() if event.column:
+                    self._job_event(event, t)
+                case events.PassBegun():
+                    self.passes += 1
+                case events.Array():
+                    self.begin_array(event, 0)
+                case events.Capacity():
+                    self._set_capacity(event, t)
+                case events.NodeSet():
+                    if self.nodes.set(event.node, event.resources, event.reason):
+                        self._trouble(t, "capacity-lowered")
+                case events.Epoch():
+                    self._begin_epoch(event.basis, entry)
+                case events.Pause() | events.Unpause():
+                    self.paused = isinstance(event, events.Pause)
+                    self._trouble(t, "queue-paused")
+                case events.Up() | events.ClockSet():
+                    self.skew = self.skew if event.skew is None else event.skew
+                    if isinstance(event, events.Up):
+                        self.last_job = max(self.last_job, event.last_job)
+                    if event.trouble:
+                        self._trouble(t, event.trouble)
 
-    def _pause(self, event: Event) -> None:
-        self.paused = event.kind == "pause"
-        self._trouble(event.t, "queue-paused")
-
-    def begin_array(self, whole: Facts, done: int) -> None:
+    def begin_array(self, whole: events.Array, done: int) -> None:
         """Know of the tasks of an array that are about to be entered, but for the first ones."""
-        array = whole["job"]["id"]
-        left = range(array + done, array + len(whole["indexes"]))
+        array = whole.row["id"]
+        left = range(array + done, array + len(whole.indexes))
         self.unfinished[array] = whole
         self.last_job = max(self.last_job, left[-1])
         self.tasks.setdefault(array, set()).update(left)
@@ -294,38 +293,25 @@ class Book:
         self.over.clear()
         self.fresh.clear()
 
-    def _look_up(self, event: Event) -> None:
-        """The daemon was away, the machine slept, or somebody set its clock."""
-        self.skew = event.data.get("skew", self.skew)
-        self.last_job = max(self.last_job, event.data.get("last_job", 0))
-        if event.data.get("trouble"):
-            self._trouble(event.t, event.data["trouble"])
-
     def _trouble(self, t: int, what: str) -> None:
         self.troubles.append((t, what))
         del self.troubles[:-1000]
 
-    def _set_capacity(self, event: Event) -> None:
+    def _set_capacity(self, event: events.Capacity, t: int) -> None:
         """What all nodes have: those of a platform, or the machine of one node."""
-        data, before = event.data, self.capacity
-        self.platform = data.get("platform", "")
-        self.nodes = Nodes(data["nodes"] if "nodes" in data else {MACHINE: data["resources"]})
+        before = self.capacity
+        self.platform = event.platform or ""
+        self.nodes = Nodes({MACHINE: event.resources} if event.nodes is None else event.nodes)
         for number in self.holding:
             self.nodes.take(self.parts(self.jobs[number]))
         if any(self.capacity.get(name, 0) < amount for name, amount in before.items()):
-            self._trouble(event.t, "capacity-lowered")
-        self.cpu_ids, self.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
+            self._trouble(t, "capacity-lowered")
+        self.cpu_ids, self.gpu_ids = list(event.cpu_ids), list(event.gpu_ids)
 
-    def _set_node(self, event: Event) -> None:
-        """A node, or what there is of floating licences, has changed."""
-        data = event.data
-        if self.nodes.set(data["node"], data["resources"], data.get("reason", "")):
-            self._trouble(event.t, "capacity-lowered")
-
-    def _begin_epoch(self, event: Event) -> None:
-        if event.data["why"] == "switched":
-            self._trouble(event.t, "policy-switched")
-        self.epoch, self.epoch_seq, self.passes = event.data, event.seq, 0
+    def _begin_epoch(self, basis: Basis, entry: Entry) -> None:
+        if basis["why"] == "switched":
+            self._trouble(entry.t, "policy-switched")
+        self.epoch, self.epoch_seq, self.passes = basis, entry.seq, 0
         for job in self.jobs.values():
             if job.waits or job.yields or job.due is not None:  # the queue of the policy begins empty
                 job.waits, job.yields, job.due = False, False, None
@@ -333,23 +319,67 @@ class Book:
                 self.touched.add(job.id)
                 self.review.add(job.id)
 
-    def _job_event(self, event: Event) -> None:
-        kind, data = event.kind, event.data
-        if kind in ("submit", "adopted"):
-            self._enter(event)
-            return
-        if kind == "began" and "job" in data:
-            self._enter(event)
+    def _job_event(self, event: JobEvent, t: int) -> None:
+        if isinstance(event, events.Began) and event.row is not None:
+            self._enter(event, t)
         job = self.jobs[event.job]
         for waiting, on, met, _ in self.undecided:  # an end is that of a job that knows what was decided before
             if [waiting, on] in job.after:
                 self.decide_for(job, waiting, on, met)
-        job.state = after(job.state, kind, data.get("state", ""))
+        kind = event.name if isinstance(event, events.Other) else event.kind
+        job.state = after(job.state, kind, event.state if isinstance(event, events.End) else "")
         self.touched.add(job.id)
-        getattr(self, f"_{kind}")(job, event)
+        self._change(job, event, t)
         self._sort_in(job)
         if job.throttle:
             self._count_active(job)
+
+    def _change(self, job: Job, event: JobEvent, t: int) -> None:
+        """Let an event change what is known of a job, but for its state."""
+        match event:
+            case events.Wait():
+                job.waits, job.reason = True, ""
+            case events.Start():
+                self._start(job, event)
+            case events.Spawned():
+                job.spawned, job.failures, job.withdrawn = t, 0, 0
+                job.processes = event.processes
+            case events.End():
+                self._end(job, event, t)
+            case events.Promise():
+                job.promise, job.promised = event.start, t
+            case events.Hold():
+                job.waits, job.due, job.held, job.reason = False, None, event.why, event.why
+            case events.Release():
+                job.held, job.reason, job.failures, job.withdrawn = "", "", 0, 0
+                self.review.add(job.id)
+            case events.Edit():
+                self._edit(job, event, t)
+            case events.Due():
+                job.waits, job.due, job.why = False, event.start, event.why
+                job.due_nodes = self.placed(job, event.nodes)
+            case events.Withdrawn():
+                job.due = None
+                self.review.add(job.id)
+            case events.Declined() if job.waits:  # it has to be told again that it waits
+                job.waits = False
+                self.review.add(job.id)
+            case events.Preempt():
+                self._preempt(job, event)
+            case events.Preempted():
+                self._preempted(job, t)
+            case events.Began():
+                self._start(job, event)
+                job.spawned = t
+                self._trouble(t, FOREIGN)
+            case events.Stop():
+                job.cause, job.waits, job.due = event.cause, False, None
+            case events.Unstarted():
+                self._unstarted(job, event, t)
+            case events.Requeue():
+                self._requeue(job, event, t)
+            case events.Suspend() | events.Resume():
+                job.suspended = isinstance(event, events.Suspend)
 
     def _sort_in(self, job: Job) -> None:
         """Keep those that make way, and those that are due."""
@@ -379,23 +409,23 @@ class Book:
         """The throttle of its array keeps a task back until another one is done."""
         heappush(self.parked.setdefault(job.array, []), job.id)
 
-    def _enter(self, event: Event) -> None:
+    def _enter(self, event: events.Submit | events.Adopted | events.Began, t: int) -> None:
         known = self.jobs.get(event.job)
         state = known.state if known else NEW
         if known:
             if known.state in HOLDING:  # another attempt is made when the one before it is over
                 self._give_back(known)
             self._forget(known)
-        facts = event.data["job"]
+        facts = event.row or {}
         lists = ("after", "nodes", "due_nodes", "cpu_ids", "gpu_ids")
         own = {name: list(facts.get(name, ())) for name in lists}  # the event stays as it is
         job = Job(**{**facts, **own, "id": event.job})
-        job.state = after(state, event.kind) if event.kind != "began" else state
-        if event.kind == "submit":
-            job.submit = event.t
+        job.state = state if isinstance(event, events.Began) else after(state, event.kind)
+        if isinstance(event, events.Submit):
+            job.submit = t
             self.fresh[job.token] = job.id
-        elif event.kind == "began":
-            job.submit = job.submit or event.t
+        elif isinstance(event, events.Began):
+            job.submit = job.submit or t
         else:
             job.nodes = job.nodes or self.placed(job, None)
             self._take(job)
@@ -404,7 +434,7 @@ class Book:
         self._index(job)
         self.touched.add(job.id)
         whole = self.unfinished.get(job.array)
-        if whole and job.id == job.array + len(whole["indexes"]) - 1:
+        if whole and job.id == job.array + len(whole.indexes) - 1:
             del self.unfinished[job.array]
 
     def restore(self, job: Job) -> None:
@@ -445,28 +475,8 @@ class Book:
         job.cpu_ids, job.gpu_ids, job.nodes = [], [], []
         job.suspended = False
 
-    def _suspend(self, job: Job, event: Event) -> None:
-        job.suspended = True
-
-    def _resume(self, job: Job, event: Event) -> None:
-        job.suspended = False
-
-    def _signal(self, job: Job, event: Event) -> None:
-        """Nothing of this changes what is known of a job."""
-
-    def _wait(self, job: Job, event: Event) -> None:
-        job.waits, job.reason = True, ""
-
-    def _hold(self, job: Job, event: Event) -> None:
-        job.waits, job.due, job.held = False, None, event.data["why"]
-        job.reason = job.held
-
-    def _release(self, job: Job, event: Event) -> None:
-        job.held, job.reason, job.failures, job.withdrawn = "", "", 0, 0
-        self.review.add(job.id)
-
-    def _edit(self, job: Job, event: Event) -> None:
-        to = event.data["to"]
+    def _edit(self, job: Job, event: events.Edit, t: int) -> None:
+        to = event.to
         if "name" in to:
             mates = self.mates[job.user, job.name]
             mates.remove(job.id)
@@ -474,110 +484,75 @@ class Book:
             self.review.add(self._first_mate(job))
         self._unlink(job)
         for name, value in to.items():
-            setattr(job, name, list(value) if name == "after" else value)
+            setattr(job, name, [*to["after"]] if name == "after" else value)
         for kind, on in job.after:
             self.dependants.setdefault((kind, on), set()).add(job.id)
         if "name" in to:
             heappush(self.mates.setdefault((job.user, job.name), []), job.id)
-        if event.data.get("leaves"):
+        if event.leaves:
             job.waits = False
         self.review.add(job.id)
-        self._trouble(event.t, "job-edited")
+        self._trouble(t, "job-edited")
 
-    def _promise(self, job: Job, event: Event) -> None:
-        job.promise, job.promised = event.data["start"], event.t
-
-    def _due(self, job: Job, event: Event) -> None:
-        job.waits, job.due, job.why = False, event.data["start"], event.data["why"]
-        job.due_nodes = self.placed(job, event.data.get("nodes"))
-
-    def _declined(self, job: Job, event: Event) -> None:
-        """The policy started a job that could not be started after all: if it still waits, it has to be told again."""
-        if job.waits:
-            job.waits = False
-            self.review.add(job.id)
-
-    def _spared(self, job: Job, event: Event) -> None:
-        """The policy took back what a job holds no more."""
-
-    def _withdrawn(self, job: Job, event: Event) -> None:
-        job.due = None
-        self.review.add(job.id)
-
-    def _preempt(self, job: Job, event: Event) -> None:
-        job.preempted_for, job.promise, job.promised = event.data["for"], None, 0
-        job.waits = not event.data.get("leaves")
+    def _preempt(self, job: Job, event: events.Preempt) -> None:
+        job.preempted_for, job.promise, job.promised = event.by, None, 0
+        job.waits = not event.leaves
         if job.due is not None:  # it had not begun
             job.due = None
             return
         job.yields, job.cause = True, PREEMPT if job.cause in ("", REQUEUE) else job.cause
 
-    def _preempted(self, job: Job, event: Event) -> None:
+    def _preempted(self, job: Job, t: int) -> None:
         self._give_back(job)
         job.preemptions += 1
-        job.ran += event.t - (event.t if job.start is None else job.start)
+        job.ran += t - (t if job.start is None else job.start)
         job.start = job.spawned = None
         job.cause, job.yields = "", False
         job.why = job.why if job.due is not None else ""
         self.review.add(job.id)
 
-    def _start(self, job: Job, event: Event) -> None:
-        data = event.data
-        job.waits, job.due, job.reason, job.attempt = False, None, "", data["attempt"]
-        job.start, job.why, job.slip = data["start"], data["why"], data.get("slip", "")
+    def _start(self, job: Job, event: events.Start | events.Began) -> None:
+        job.waits, job.due, job.reason, job.attempt = False, None, "", event.attempt
+        job.start, job.why, job.slip = event.start, event.why, event.slip if isinstance(event, events.Start) else ""
         job.spawned = job.end = job.exit = job.signal = None
         job.processes = {}
-        job.cpu_ids, job.gpu_ids = list(data["cpu_ids"]), list(data["gpu_ids"])
-        job.nodes, job.due_nodes = self.placed(job, data.get("nodes")), []
+        job.cpu_ids, job.gpu_ids = list(event.cpu_ids), list(event.gpu_ids)
+        job.nodes, job.due_nodes = self.placed(job, event.nodes), []
         self._take(job)
         self._begin(job)
 
-    def _began(self, job: Job, event: Event) -> None:
-        """A job runs that the policy did not start: an administrator, or the pool itself, did."""
-        self._start(job, event)
-        job.spawned = event.t
-        self._trouble(event.t, FOREIGN)
-
-    def _spawned(self, job: Job, event: Event) -> None:
-        job.spawned, job.failures, job.withdrawn = event.t, 0, 0
-        job.processes = event.data.get("processes", {})
-
-    def _stop(self, job: Job, event: Event) -> None:
-        job.cause, job.waits, job.due = event.data["cause"], False, None
-
-    def _unstarted(self, job: Job, event: Event) -> None:
+    def _unstarted(self, job: Job, event: events.Unstarted, t: int) -> None:
         self._give_back(job)
         job.start, job.why, job.cause = None, "", ""
         job.withdrawn += 1
-        if event.data.get("launch"):
+        if event.launch:
             job.failures += 1
-            self._trouble(event.t, "launch-failed")
+            self._trouble(t, "launch-failed")
         self.review.add(job.id)
 
-    def _requeue(self, job: Job, event: Event) -> None:
+    def _requeue(self, job: Job, event: events.Requeue, t: int) -> None:
         self._give_back(job)
-        if event.data.get("retry"):
+        if event.retry:
             job.retries += 1
-        elif not event.data.get("asked"):
+        elif not event.asked:
             job.restarts += 1
         job.yields = False
-        job.ran += event.t - (event.t if job.start is None else job.start)
+        job.ran += t - (t if job.start is None else job.start)
         job.start = job.spawned = None
         job.why = job.cause = ""
         self.review.add(job.id)
 
-    def _end(self, job: Job, event: Event) -> None:
-        data, held = event.data, job.start is not None
-        if held:
-            if data.get("ended", event.t) > (job.start or 0) + job.walltime + job.grace:
-                self._trouble(event.t, "overrun-kill-late")
+    def _end(self, job: Job, event: events.End, t: int) -> None:
+        ended = t if event.ended is None else event.ended
+        if job.start is not None:
+            if ended > job.start + job.walltime + job.grace:
+                self._trouble(t, "overrun-kill-late")
             ran_on = job.nodes
             self._give_back(job)
             job.nodes = ran_on
-        job.end, job.waits, job.reason = data.get("ended", event.t), False, data.get("reason", "")
+        job.end, job.waits, job.reason = ended, False, event.reason
         job.due, job.yields = None, False
-        for name in ("exit", "signal", "maxrss", "cpu"):
-            setattr(job, name, data.get(name))
+        job.exit, job.signal, job.maxrss, job.cpu = event.exit, event.signal, event.maxrss, event.cpu
         self._begin(job)  # whoever waits for its begin waits no longer
         good = job.state == COMPLETED
         for kind, met in (("afterok", good), ("afternotok", not good), ("afterany", True)):

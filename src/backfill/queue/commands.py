@@ -8,10 +8,11 @@ before its first task is, so it is queued as a whole, whatever happens between t
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from backfill.queue import feed
-from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, USUAL, Book, Event, Facts, Job, Task, each_job
+from backfill.queue import events, feed
+from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, USUAL, Book, Facts, Job, Task, each_job
+from backfill.queue.events import Change, End, Event, JobEvent, Stop, Told
 from backfill.queue.schema import Refused
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.words import WHOLE, amount_text, folded_labels
@@ -24,7 +25,13 @@ DEPENDENCIES_MAX = 100_000  # of all tasks of an array together
 SLICE = 100  # jobs that are changed in one go
 LOWERED = "JobHeldUser"
 PER_PART = ("cpus", "memory", "gpus")  # of a need, what each part of a job has; the rest is for the whole job
-CHANGED = ("walltime", "constraint", "partition", "qos")  # that may be edited, beside the need
+INSTANTS: tuple[Literal["begin", "deadline"], ...] = ("begin", "deadline")  # of an edit; 0 for none any more
+CHANGED: tuple[Literal["walltime", "constraint", "partition", "qos"], ...] = (
+    "walltime",
+    "constraint",
+    "partition",
+    "qos",
+)  # that may be edited, beside the need
 PLACED = (
     "tasks",
     "spread",
@@ -123,7 +130,7 @@ class Array:
 def submit(request: Facts, given: Context) -> Slices:
     """Queue a job, or an array of them."""
     token = request["token"]
-    if any(one["job"]["token"] == token for one in given.book.unfinished.values()):
+    if any(one.row["token"] == token for one in given.book.unfinished.values()):
         raise Busy
     known = given.by_token(token)
     if known is not None:  # the answer was lost on its way
@@ -162,7 +169,7 @@ def submit(request: Facts, given: Context) -> Slices:
     indexes, after = asked.get("array", [None]), asked.get("after", [])
     if len(set(indexes)) < len(indexes):
         raise Refused("two tasks of the array have the same index", field="array")
-    queued = len(book.jobs) + sum(len(one["indexes"]) for one in book.unfinished.values())
+    queued = len(book.jobs) + sum(len(one.indexes) for one in book.unfinished.values())
     if queued + len(indexes) > QUEUED_MAX:
         raise Refused(f"{queued:,} jobs are queued; expected at most {QUEUED_MAX:,}", "full")
     if len(after) * len(indexes) > DEPENDENCIES_MAX:
@@ -175,9 +182,9 @@ def submit(request: Facts, given: Context) -> Slices:
     if large and book.unfinished:
         raise Busy
     job.spec = given.keep(request["spec"])
-    whole = {"job": job.brief(), "indexes": indexes, "after": after}
+    whole = events.Array(job.brief(), indexes, after)
     if large:
-        yield [Event("array", 0, whole)]
+        yield [whole]
     done = yield from entered(whole, 0, given)
     if ignored:
         done.answer["ignored"] = ignored
@@ -230,24 +237,24 @@ def _on_one_machine(asked: Facts, need: dict[str, int]) -> dict[str, int]:
     return {name: amount * (parts if name in PER_PART else 1) for name, amount in need.items()}
 
 
-def entered(whole: Facts, done: int, given: Context) -> Slices:
+def entered(whole: events.Array, done: int, given: Context) -> Slices:
     """Enter the tasks of an array, or a single job, of which so many are there already."""
-    job, some = Job(**whole["job"]), whole["indexes"][done:]
-    waited_for = _waited_for(whole["after"], given)
-    events: list[Event] = []
+    job, some = Job(**whole.row), whole.indexes[done:]
+    waited_for = _waited_for(whole.after, given)
+    submits: list[Event] = []
     for place, index in enumerate(some, done):
         if place > done and (place - done) % given.slice == 0:
-            yield events
-            events = []
+            yield submits
+            submits = []
             given.begin_slice()
-            waited_for = _waited_for(whole["after"], given)  # as it is by now
-        task = {**whole["job"], "id": job.id + place}
+            waited_for = _waited_for(whole.after, given)  # as it is by now
+        task = {**whole.row, "id": job.id + place}
         if index is not None:
             task["index"], task["token"] = index, job.token if place == 0 else f"{job.token}/{place}"
         if waited_for:
             task["after"], task["never"] = _own_part(waited_for, index, job.any_of)
-        events.append(Event("submit", task["id"], {"job": task}))
-    return Done(submitted(job), events)
+        submits.append(events.Submit(task["id"], task))
+    return Done(submitted(job), submits)
 
 
 def check_need(need: Mapping[str, int], given: Context) -> None:
@@ -277,8 +284,8 @@ def unusual(job: Job) -> Facts:
 def hold(request: Facts, given: Context) -> Slices:
     """Keep pending jobs from starting until they are released."""
 
-    def held(job: Job) -> Event | None:
-        return Event("hold", job.id, {"why": LOWERED}) if job.state == PENDING and not job.held else None
+    def held(job: Job) -> JobEvent | None:
+        return events.Hold(job.id, LOWERED) if job.state == PENDING and not job.held else None
 
     return (yield from _each(_pending(request, given, "held"), held, given))
 
@@ -286,8 +293,8 @@ def hold(request: Facts, given: Context) -> Slices:
 def release(request: Facts, given: Context) -> Slices:
     """Release held jobs."""
 
-    def released(job: Job) -> Event | None:
-        return Event("release", job.id) if job.state == PENDING and job.held else None
+    def released(job: Job) -> JobEvent | None:
+        return events.Release(job.id) if job.state == PENDING and job.held else None
 
     return (yield from _each(_pending(request, given, "released"), released, given))
 
@@ -302,12 +309,11 @@ def _pending(request: Facts, given: Context, verb: str) -> list[Job | Task]:
 def cancel(request: Facts, given: Context) -> Slices:
     """End jobs: pending ones at once, others when their processes are gone. Those that are over stay as they are."""
 
-    def cancelled(job: Job) -> Event | None:
+    def cancelled(job: Job) -> JobEvent | None:
         if job.state == PENDING:
-            return Event("end", job.id, {"state": CANCELLED, "reason": "Cancelled"})
+            return End(job.id, CANCELLED, "Cancelled")
         if job.state in HOLDING and (job.state != ENDING or job.cause in (PREEMPT, REQUEUE)):
-            leaves = {"leaves": True} if job.waits or job.due is not None else {}
-            return Event("stop", job.id, {"cause": "cancel", **leaves})
+            return Stop(job.id, "cancel", leaves=job.waits or job.due is not None)
         return None
 
     return (yield from _each(chosen(request, given), cancelled, given))
@@ -316,9 +322,9 @@ def cancel(request: Facts, given: Context) -> Slices:
 def requeue(request: Facts, given: Context) -> Slices:
     """End running jobs and put them into the queue again."""
 
-    def ended(job: Job) -> Event | None:
+    def ended(job: Job) -> JobEvent | None:
         going = job.state in HOLDING and job.state != ENDING
-        return Event("stop", job.id, {"cause": REQUEUE}) if going else None
+        return Stop(job.id, REQUEUE) if going else None
 
     return (yield from _each(_running(request, given, "requeued"), ended, given))
 
@@ -328,8 +334,8 @@ def suspend(request: Facts, given: Context) -> Slices:
 
     _refuse_if_it_cannot("suspend", given)
 
-    def stood(job: Job) -> Event | None:
-        return Event("suspend", job.id) if job.state == RUNNING and not job.suspended else None
+    def stood(job: Job) -> JobEvent | None:
+        return events.Suspend(job.id) if job.state == RUNNING and not job.suspended else None
 
     return (yield from _each(_running(request, given, "suspended"), stood, given))
 
@@ -337,8 +343,8 @@ def suspend(request: Facts, given: Context) -> Slices:
 def resume(request: Facts, given: Context) -> Slices:
     """Let jobs that stand still go on."""
 
-    def went(job: Job) -> Event | None:
-        return Event("resume", job.id) if job.state == RUNNING and job.suspended else None
+    def went(job: Job) -> JobEvent | None:
+        return events.Resume(job.id) if job.state == RUNNING and job.suspended else None
 
     return (yield from _each(_running(request, given, "resumed"), went, given))
 
@@ -348,9 +354,9 @@ def signal(request: Facts, given: Context) -> Slices:
 
     _refuse_if_it_cannot("signal", given)
 
-    def sent(job: Job) -> Event | None:
+    def sent(job: Job) -> JobEvent | None:
         going = job.state == RUNNING or (job.state == ENDING and job.spawned is not None)
-        return Event("signal", job.id, {"number": request["signal"]}) if going else None
+        return events.Signal(job.id, request["signal"]) if going else None
 
     return (yield from _each(_running(request, given, "sent a signal"), sent, given))
 
@@ -370,18 +376,18 @@ def _running(request: Facts, given: Context, verb: str) -> list[Job | Task]:
 def pause(request: Facts, given: Context) -> Slices:
     """Start nothing any more until `unpause`; what runs goes on."""
     yield from ()
-    return Done({"changed": not given.book.paused}, [] if given.book.paused else [Event("pause")])
+    return Done({"changed": not given.book.paused}, [] if given.book.paused else [events.Pause()])
 
 
 def unpause(request: Facts, given: Context) -> Slices:
     """Start jobs again."""
     yield from ()
-    return Done({"changed": given.book.paused}, [Event("unpause")] if given.book.paused else [])
+    return Done({"changed": given.book.paused}, [events.Unpause()] if given.book.paused else [])
 
 
 def edit(request: Facts, given: Context) -> Slices:
     """Give pending jobs another walltime, priority, name, need, begin, deadline or dependency."""
-    to = request["to"]
+    to: Change = request["to"]
     if not to:
         raise Refused("expected something to change, --time for instance", field="to")
     some = chosen(request, given)
@@ -405,13 +411,13 @@ def edit(request: Facts, given: Context) -> Slices:
     if to.keys() & {"after", "name", "singleton"}:
         _refuse_circle(some, to, given)
 
-    def edited(job: Job) -> Event | None:
+    def edited(job: Job) -> JobEvent | None:
         if job.state != PENDING or (job.due is not None and to.keys() - {"walltime", "priority"}):
             return None
         if not to.keys() - {"walltime", "priority"}:
-            return Event("edit", job.id, {"to": to})
-        new = {name: value for name, value in to.items() if name != "need"}
-        for name in ("begin", "deadline"):
+            return events.Edit(job.id, to)
+        new = to.copy()
+        for name in INSTANTS:
             if name in new:
                 new[name] = new[name] or None
         if "need" in to:
@@ -420,19 +426,22 @@ def edit(request: Facts, given: Context) -> Slices:
             any_of = to.get("any_of", False)
             left, never = _own_part(_waited_for(to["after"], given), job.index, any_of)
             new |= {"after": left, "never": never, "any_of": any_of, "singleton": to.get("singleton", False)}
-        data: Facts = {"to": new, "leaves": job.waits}
+        leaves = job.waits
         if new.keys() & {"need", "deadline", "constraint", "partition", "qos"}:  # which a policy knows since the submit
-            data["told"] = {**feed.told({**job.facts(), **new}), "submit": job.submit}
-        elif not (new.keys() & {"begin", "after", "name"}):
-            data["leaves"] = False
-        elif new.keys() & {"walltime", "priority"}:
-            data["told"] = {**feed.told({**job.facts(), **new}), "submit": job.submit}
-        return Event("edit", job.id, data)
+            return events.Edit(job.id, new, leaves, _told(job, new))
+        if not (new.keys() & {"begin", "after", "name"}):
+            return events.Edit(job.id, new, leaves=False)
+        return events.Edit(job.id, new, leaves, _told(job, new) if new.keys() & {"walltime", "priority"} else None)
 
     return (yield from _each(some, edited, given))
 
 
-def _check_edited(some: Sequence[Job], to: Facts, given: Context) -> None:
+def _told(job: Job, new: Change) -> Told:
+    """What a planner is told of a job that is another one now."""
+    return {**feed.told({**job.facts(), **new}), "submit": job.submit}
+
+
+def _check_edited(some: Sequence[Job], to: Change, given: Context) -> None:
     """Refuse a change after which a job could never run."""
     for job in some:
         need = {**job.need, **to.get("need", {})}
@@ -443,10 +452,11 @@ def _check_edited(some: Sequence[Job], to: Facts, given: Context) -> None:
         else:
             from backfill.worlds.possible import check
 
-            check(replace(job, **{name: to[name] for name in CHANGED if name in to}, need=need), given.platform)
+            new: dict[str, Any] = {name: to[name] for name in CHANGED if name in to}
+            check(replace(job, **new, need=need), given.platform)
 
 
-def _refuse_circle(some: Sequence[Job | Task], to: Facts, given: Context) -> None:
+def _refuse_circle(some: Sequence[Job | Task], to: Change, given: Context) -> None:
     """Refuse jobs that would wait for each other, by dependencies or as singletons."""
     book, own = given.book, {job.id for job in some}
     waited_for = _waited_for(to["after"], given) if "after" in to else None
@@ -496,7 +506,7 @@ def _refuse_circle(some: Sequence[Job | Task], to: Facts, given: Context) -> Non
                 path.append((on, needs(on)))
 
 
-def _each(some: Sequence[Job | Task], change: Callable[[Job], Event | None], given: Context) -> Slices:
+def _each(some: Sequence[Job | Task], change: Callable[[Job], JobEvent | None], given: Context) -> Slices:
     """Change jobs, as each is when it is its turn, and tell which were changed and which stay as they are."""
     changed: list[Job | Task] = []
     events: list[Event] = []
@@ -623,12 +633,12 @@ def _of_array(kind: str, on: Array) -> tuple[bool | None, str]:
     return None if on.open else True, kind + WHOLE
 
 
-def hopeless(job: Job, wall: int) -> Event | None:
+def hopeless(job: Job, wall: int) -> End | None:
     """The end of a pending job that can never start any more. wall: now, by the calendar."""
     if job.never:
-        return Event("end", job.id, {"state": CANCELLED, "reason": "DependencyNeverSatisfied"})
+        return End(job.id, CANCELLED, "DependencyNeverSatisfied")
     if job.deadline is not None and wall + job.walltime > job.deadline:
-        return Event("end", job.id, {"state": DEADLINE, "reason": "DeadLine"})
+        return End(job.id, DEADLINE, "DeadLine")
     return None
 
 

@@ -5,12 +5,16 @@ events alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from backfill.pools.local import witness
-from backfill.queue.book import Event, Facts, whole
-from backfill.queue.nodes import FLOATING, MACHINE, Nodes
+from backfill.queue import events
+from backfill.queue.book import Facts, whole
+from backfill.queue.events import Entry, JobEvent
+from backfill.queue.nodes import FLOATING, MACHINE, Nodes, Placement
 from backfill.queue.store import Store, StoreError
 
 SHOWN = 20  # problems of one kind
@@ -43,111 +47,134 @@ def check_deep(home: Path) -> list[str]:
         store.close()
 
 
-def judge(log: Iterable[Event]) -> list[str]:
+@dataclass
+class Run:
+    """What an attempt holds, as its first event has it."""
+
+    nodes: Placement
+    cpu_ids: Sequence[int]
+    gpu_ids: Sequence[int]
+
+
+def judge(log: Iterable[Entry]) -> list[str]:
     """Where a log breaks a promise: a job that runs twice at once or again without leave, more held than there is, two
     jobs on one cpu or gpu, an end without a start, time that goes back."""
     wrong: list[str] = []
     jobs: dict[int, Facts] = {}
-    running: dict[int, Facts] = {}  # the `start` of each job that holds something
+    running: dict[int, Run] = {}  # what each job holds
     runs: dict[int, int] = {}  # attempts that may have run
     preempted: set[int] = set()  # by the policy, while they run
     spawned: set[int] = set()  # seen running
     nodes = Nodes({})
     last = 0
-    for event in log:
-        number, kind, data = event.job, event.kind, event.data
-        if event.t < last:
-            wrong.append(f"event {event.seq} is dated before the one before it")
-        last = event.t
-        if kind == "capacity":
-            nodes = Nodes(data["nodes"] if "nodes" in data else {MACHINE: data["resources"]})
-        elif kind == "node":
-            nodes.set(data["node"], data["resources"])
-        elif kind in ("submit", "adopted"):
-            jobs[number] = whole(data["job"])
-        elif kind == "edit":
-            jobs[number] |= data["to"]
-        if kind == "adopted" and number in running:  # the log has lost how the attempt before this one ended
+    for event, t, seq in log:
+        if t < last:
+            wrong.append(f"event {seq} is dated before the one before it")
+        last = t
+        match event:
+            case events.Capacity():
+                nodes = Nodes({MACHINE: event.resources} if event.nodes is None else event.nodes)
+            case events.NodeSet():
+                nodes.set(event.node, event.resources)
+            case events.Submit() | events.Adopted() | events.Began(row=dict()):
+                jobs[event.job] = whole(event.row or {})
+            case events.Edit():
+                jobs[event.job] |= event.to
+        if not isinstance(event, JobEvent):
+            continue
+        number = event.job
+        if isinstance(event, events.Adopted) and number in running:  # the log has lost the end of the attempt before
             del running[number]
             runs[number] -= 1
-        if kind == "began" and "job" in data:
-            jobs[number] = whole(data["job"])
-        if kind in ("start", "adopted", "began"):
-            facts = data["job"] if kind == "adopted" else data
-            wrong += _begins(event, facts, jobs, running, nodes)
-            running[number] = facts
-            runs[number] = runs.get(number, 0) + 1
-            if runs[number] > 1 and not jobs[number]["requeue"]:
-                wrong.append(f"job {number} is started again at event {event.seq} and may have run before")
-        elif kind == "spawned":
-            spawned.add(number)
-        elif kind == "preempt":
-            preempted.add(number)
-        elif kind in ("end", "requeue", "unstarted", "preempted"):
-            if running.pop(number, None) is None and (kind != "end" or data["state"] not in ("CANCELLED", "DEADLINE")):
-                wrong.append(f"event {event.seq} ends job {number}, which holds nothing")
-            if kind == "preempted" and number not in preempted and not data.get("found"):
-                wrong.append(f"event {event.seq} says that job {number} was preempted, which no policy decided")
-            if kind == "unstarted" and number in spawned:
-                wrong.append(f"event {event.seq} says that job {number} never started, and it was seen running")
-            elif kind in ("unstarted", "preempted") or data.get("asked") or data.get("retry"):
-                runs[number] -= 1
-            spawned.discard(number)
-            preempted.discard(number)
+        match event:
+            case events.Start() | events.Adopted() | events.Began():
+                run = _run(event)
+                if number in running:
+                    wrong.append(f"job {number} is started at event {seq} while it runs")
+                if isinstance(event, events.Start):
+                    wrong += _begins(number, run, seq, jobs, running, nodes)
+                running[number] = run
+                runs[number] = runs.get(number, 0) + 1
+                if runs[number] > 1 and not jobs[number]["requeue"]:
+                    wrong.append(f"job {number} is started again at event {seq} and may have run before")
+            case events.Spawned():
+                spawned.add(number)
+            case events.Preempt():
+                preempted.add(number)
+            case events.End() | events.Requeue() | events.Unstarted() | events.Preempted():
+                held = running.pop(number, None) is not None
+                wanted = isinstance(event, events.Requeue) and (event.asked or event.retry > 0)
+                if not held and not (isinstance(event, events.End) and event.state in ("CANCELLED", "DEADLINE")):
+                    wrong.append(f"event {seq} ends job {number}, which holds nothing")
+                if isinstance(event, events.Preempted) and number not in preempted and not event.found:
+                    wrong.append(f"event {seq} says that job {number} was preempted, which no policy decided")
+                if isinstance(event, events.Unstarted) and number in spawned:
+                    wrong.append(f"event {seq} says that job {number} never started, and it was seen running")
+                elif wanted or isinstance(event, events.Unstarted | events.Preempted):
+                    runs[number] -= 1
+                spawned.discard(number)
+                preempted.discard(number)
     return wrong
 
 
-def _begins(event: Event, facts: Facts, jobs: dict[int, Facts], running: dict[int, Facts], nodes: Nodes) -> list[str]:
-    """What is wrong with a start beside all that runs. One that was not decided here (`adopted`, `began`) may be
-    beyond what there is."""
+def _run(event: events.Start | events.Adopted | events.Began) -> Run:
+    if isinstance(event, events.Adopted):
+        return Run(event.row.get("nodes", ()), event.row["cpu_ids"], event.row["gpu_ids"])
+    return Run(event.nodes or (), event.cpu_ids, event.gpu_ids)
+
+
+def _begins(
+    number: int, run: Run, seq: int, jobs: dict[int, Facts], running: dict[int, Run], nodes: Nodes
+) -> list[str]:
+    """What is wrong with a start that was decided here beside all that runs; others may be beyond what there is."""
     wrong = []
-    if event.job in running:
-        wrong.append(f"job {event.job} is started at event {event.seq} while it runs")
-    if event.kind != "start":
-        return wrong
     held: Counter[tuple[str, str]] = Counter()
 
-    def parts(number: int, start: Facts) -> Iterator[tuple[str, str, int]]:
-        return nodes.parts(jobs[number]["need"], start.get("nodes") or [[MACHINE, jobs[number]["tasks"]]])
+    def parts(number: int, run: Run) -> Iterator[tuple[str, str, int]]:
+        return nodes.parts(jobs[number]["need"], run.nodes or [[MACHINE, jobs[number]["tasks"]]])
 
-    for other, its in ((event.job, facts), *running.items()):
+    for other, its in ((number, run), *running.items()):
         for place, name, amount in parts(other, its):
             held[place, name] += amount
-    for place, name, _ in parts(event.job, facts):
+    for place, name, _ in parts(number, run):
         there = nodes.there.get(place, {}).get(name, 0)
         if held[place, name] > there:
             where = "" if place in (MACHINE, FLOATING) else f" of node {place}"
-            wrong.append(f"{held[place, name]} {name}{where} are held from event {event.seq} on; there are {there}")
-    for ids in ("cpu_ids", "gpu_ids"):
-        used = {one for other in running.values() for one in other[ids]}
-        if used & {*facts[ids]}:
-            wrong.append(f"{ids} {sorted(used & {*facts[ids]})} are given twice at event {event.seq}")
+            wrong.append(f"{held[place, name]} {name}{where} are held from event {seq} on; there are {there}")
+    for name, mine, others in (
+        ("cpu_ids", run.cpu_ids, [other.cpu_ids for other in running.values()]),
+        ("gpu_ids", run.gpu_ids, [other.gpu_ids for other in running.values()]),
+    ):
+        twice = {*mine} & {*chain.from_iterable(others)}
+        if twice:
+            wrong.append(f"{name} {sorted(twice)} are given twice at event {seq}")
     return wrong
 
 
-def compare_with_witness(log: Iterable[Event], began: Iterable[str]) -> list[str]:
+def compare_with_witness(log: Iterable[Entry], began: Iterable[str]) -> list[str]:
     """Return where the log and the witness disagree about attempts: they began twice, or without a start in the log, or
     the log says that they never began. Those that a restore has lost are left out."""
     started: dict[str, str] = {}  # attempt -> the last event that says whether it ran
     current: dict[int, str] = {}
     gaps: list[tuple[int, int]] = []  # numbers of jobs that a restore has lost
     last = 0
-    for event in log:
-        if event.kind in ("submit", "adopted"):
+    for event, _, _ in log:
+        if isinstance(event, events.Submit | events.Adopted):
             last = max(last, event.job)
-        if event.kind in ("start", "adopted"):
-            facts = event.data if event.kind == "start" else event.data["job"]
-            current[event.job] = f"{event.job}.{facts['attempt']}"
-            started[current[event.job]] = event.kind
-            if event.kind == "adopted":  # a restore has lost the starts of those before it
-                for attempt in range(1, facts["attempt"]):
-                    started.setdefault(f"{event.job}.{attempt}", event.kind)
-        elif event.kind == "unstarted" and not event.data.get("launch"):
-            started[current[event.job]] = event.kind
-        elif event.kind == "up":
-            if event.data.get("last_job", 0) > last:
-                gaps.append((last, event.data["last_job"]))
-            last = max(last, event.data.get("last_job", 0))
+        match event:
+            case events.Start() | events.Adopted():
+                attempt = event.attempt if isinstance(event, events.Start) else event.row["attempt"]
+                current[event.job] = f"{event.job}.{attempt}"
+                started[current[event.job]] = event.kind
+                if isinstance(event, events.Adopted):  # a restore has lost the starts of those before it
+                    for before in range(1, attempt):
+                        started.setdefault(f"{event.job}.{before}", event.kind)
+            case events.Unstarted(launch=False):
+                started[current[event.job]] = event.kind
+            case events.Up():
+                if event.last_job > last:
+                    gaps.append((last, event.last_job))
+                last = max(last, event.last_job)
     wrong, seen = [], set()
     for name in began:
         number = int(name.partition(".")[0])

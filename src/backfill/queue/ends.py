@@ -1,7 +1,8 @@
 """What it means for a job that an attempt of it is over, as `settle` found it."""
 
 from backfill.pools.base import Verdict
-from backfill.queue.book import PREEMPT, REQUEUE, Event, Facts, Job
+from backfill.queue.book import PREEMPT, REQUEUE, Job
+from backfill.queue.events import End, Record
 from backfill.queue.states import CANCELLED, COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 STATES = {
@@ -30,13 +31,18 @@ def made_way(job: Job, verdict: Verdict) -> bool:
     return verdict.kind == "unknown" and (bool(verdict.record.get("told")) or (job.requeue and job.cause == PREEMPT))
 
 
-def end_of(record: Facts, number: int) -> Event:
+def end_of(record: Record, number: int) -> End:
     """The end of a job, by what its supervisor wrote down."""
     cause, status = record.get("cause"), record["status"]
     code, signal = (status >> 8) & 255, status & 127
     state = STATES.get(cause or "", COMPLETED if status == 0 else FAILED)
-    facts: Facts = {"state": state, "reason": REASONS.get(cause or "", "")}
-    facts.update(exit=None if signal else code, signal=signal, maxrss=record.get("maxrss"), cpu=record.get("cpu"))
-    if record.get("detail"):  # why it could not run at all
-        facts["detail"] = record["detail"]
-    return Event("end", number, facts)
+    return End(
+        number,
+        state,
+        REASONS.get(cause or "", ""),
+        None if signal else code,
+        signal,
+        record.get("maxrss"),
+        record.get("cpu"),
+        record.get("detail") or "",
+    )

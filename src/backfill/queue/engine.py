@@ -14,14 +14,15 @@ import heapq
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from backfill.pools.base import Decision, Foreign, Pool, Seen, Verdict
-from backfill.queue import commands, feed, schema
-from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Event, Facts, Job, Task
+from backfill.queue import commands, events, feed, schema
+from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Facts, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.ends import end_of, made_way
+from backfill.queue.events import Basis, Entry, Event, Record
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.states import CANCELLED, ENDING, FAILED, HOLDING, NODE_FAIL, PENDING, STARTING
@@ -73,7 +74,7 @@ class Link(Protocol):
     def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
         """The place in the log, and the instant, of the last pass of a planner that was put aside; 0 for none."""
 
-    def begin(self, epoch: Facts, history: list[feed.Pass], since: int) -> None:
+    def begin(self, epoch: Basis, history: list[feed.Pass], since: int) -> None:
         """Be made anew: since the epoch, or from the one that was put aside, whose last pass is the first of these."""
 
     def ask(self, now: int, messages: list[feed.Message]) -> None:
@@ -123,46 +124,40 @@ class Engine:
         self.changing = False  # and is gone for a moment, as a better one takes over
         self.said: list[feed.Message] = []  # what it will be told next
         self._stirred = False  # something of that may lead to a decision
-        self._opened: tuple[Facts, str, str] = ({}, "", "")
+        self._opened = (events.Capacity({}, (), ()), "", "")
         self.failures: list[str] = []  # of planners, since one answered
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
         self._history: list[feed.Pass] = []
         self._disturbed: set[int] = set()  # jobs about which something was said since the pass
-        self._events: list[Event] = []
+        self._events: list[Entry] = []
         self._answers: list[tuple[Reply, Facts, str]] = []  # with the token of a submit
         self._launches: list[Job] = []
         self._stops: list[Job] = []
-        self._acts: list[Event] = []  # signals to be sent
+        self._acts: list[events.Signal | events.Suspend | events.Resume] = []
         self._foreign: list[Foreign] = []  # runs that the book does not know yet
         self._timers: list[tuple[int, int]] = []
         self._works: deque[Work] = deque()
         self._deferred: list[Callable[[], None]] = []  # until no array is being entered
         self._backlog: deque[int] = deque()  # jobs to be looked at, that were too many for one flush
         self._waiters: dict[int, dict[Waiter, None]] = {}
-        self._wanted: Facts | None = None  # an epoch that is to begin
+        self._wanted: Basis | None = None  # an epoch that is to begin
         self.last_pass = self.pass_seq = 0  # its instant, and its place in the log
         self._slept = clock.slept()
 
     # ------------------------------------------------------------------ what comes in
 
-    def open(self, capacity: Facts, policy: str, program: str) -> None:
+    def open(self, capacity: events.Capacity, policy: str, program: str) -> None:
         """Begin to work: what the machine has, the policy of the configuration, and what identifies its code."""
         self._opened = (capacity, policy, program)
-        facts = {
-            "pool": self.pool.name,
-            "trouble": "daemon-down",
-            **self.clock.facts,
-            "skew": self._skew(),
-            "last_job": self.book.last_job,
-        }
-        self._happen(Event("up", 0, facts))
         book = self.book
+        last = book.last_job
+        self._happen(events.Up(self.pool.name, "daemon-down", **self.clock.facts, skew=self._skew(), last_job=last))
         if self._differs(capacity):
-            self._happen(Event("capacity", 0, capacity))
+            self._happen(capacity)
         epoch = book.epoch
-        same = epoch and epoch["program"] == program and epoch.get("platform", "") == book.platform
-        same = same and (book.platform or epoch["resources"].keys() == capacity["resources"].keys())
+        same = bool(epoch) and epoch["program"] == program and epoch.get("platform", "") == book.platform
+        same = same and (bool(book.platform) or epoch["resources"].keys() == capacity.resources.keys())
         if not epoch or epoch.get("configured", epoch["asked"]) != policy:
             self.switch(policy, program, "switched" if epoch else "first")
         elif not same:
@@ -171,7 +166,7 @@ class Engine:
             self._wanted = {}
         book.review.update(book.jobs)
         for array, whole in book.unfinished.items():
-            done = len(whole["indexes"]) - sum(task not in book.jobs for task in book.tasks[array])
+            done = len(whole.indexes) - sum(task not in book.jobs for task in book.tasks[array])
             self._works.append(Work(commands.entered(whole, done, self.context()), _nobody))
 
     def switch(self, policy: str, program: str, why: str, asked: str = "") -> None:
@@ -187,19 +182,18 @@ class Engine:
         epoch = self.book.epoch
         self.switch(epoch["policy"], epoch["program"], why, epoch["asked"])
 
-    def _differs(self, capacity: Facts) -> bool:
+    def _differs(self, capacity: events.Capacity) -> bool:
         """Whether the machine has something else than in the book."""
         book = self.book
-        if "platform" in capacity or book.platform:
-            return bool(capacity.get("platform", "") != book.platform)
-        return {"resources": book.capacity, "cpu_ids": book.cpu_ids, "gpu_ids": book.gpu_ids} != capacity
+        if capacity.platform is not None or book.platform:
+            return (capacity.platform or "") != book.platform
+        return capacity != events.Capacity(book.capacity, book.cpu_ids, book.gpu_ids)
 
     def set_capacity(self, place: str, resources: dict[str, int], reason: str = "") -> None:
         """A node has more or less of something, of cpus for instance, or of a licence; see Nodes for places."""
         nodes = self.book.nodes
         if resources != nodes.there.get(place) or reason != nodes.reasons.get(place, ""):
-            facts: Facts = {"node": place, "resources": resources}
-            self._happen(Event("node", 0, facts | ({"reason": reason} if reason else {})))
+            self._happen(events.NodeSet(place, resources, reason))
 
     def request(self, message: Facts, reply: Reply) -> None:
         """What a client asks for; it is answered when what follows from it is on the disk."""
@@ -240,12 +234,12 @@ class Engine:
         """Let the next slice happen, or nothing of it. Raises Busy, when nothing of the request has happened."""
         try:
             try:
-                events = next(work.slices)
+                happened = next(work.slices)
                 self._works.append(work)
             except StopIteration as over:
-                events = over.value.events
+                happened = over.value.events
                 self._answers.append((work.reply, over.value.answer, work.token))
-            for event in events:
+            for event in happened:
                 self._happen(event)
         except Refused as error:
             self._answers.append((work.reply, error.answer(), ""))
@@ -278,8 +272,8 @@ class Engine:
 
     def _by_token(self, token: str) -> Job | None:
         for whole in self.book.unfinished.values():
-            if whole["job"]["token"] == token:
-                return Job(**whole["job"])
+            if whole.row["token"] == token:
+                return Job(**whole.row)
         number = self.book.fresh.get(token)
         return self.job(number) if number is not None else self.store.by_token(token)
 
@@ -312,7 +306,7 @@ class Engine:
         """Start nothing any more. Who waits is told, so that nobody takes this for a crash."""
         self.stopping = True
         if self.binds and self.plan:  # for a planner of another program, which cannot read what this one keeps
-            self._happen(Event("plan", 0, {"plan": self._promises()}))
+            self._happen(events.Plan(self._promises()))
         told = Refused("the queue was stopped; jobs that run go on", "stopped").answer()
         waiters, self._waiters = self._waiters, {}
         for replies in waiters.values():
@@ -339,44 +333,38 @@ class Engine:
             verdict = Verdict("unknown")
         if verdict.kind in ("alive", "orphan"):
             if verdict.record and job.spawned is None:
-                self._happen(Event("spawned", number, {"processes": verdict.record}))
+                self._happen(events.Spawned(number, verdict.record))
         elif job.cause != "cancel" and made_way(job, verdict):
-            facts: Facts = {"leaves": True} if not job.yields else {}
-            facts |= {"found": True} if job.cause != PREEMPT else {}  # the log has lost that it was preempted
-            self._happen(Event("preempted", number, {"for": job.preempted_for, **facts}))
+            found = job.cause != PREEMPT  # the log has lost that it was preempted
+            self._happen(events.Preempted(number, job.preempted_for, leaves=not job.yields, found=found))
         elif verdict.kind == "ended":
-            again = self._again_after(job, verdict.record)
-            if again:
-                self._happen(Event("requeue", number, again))
-                return
             end = end_of(verdict.record, number)
             ended = self.clock.instant(verdict.record)
             if ended is not None:  # the daemon may have been away since then
-                end.data["ended"] = min(max(ended, job.start or 0), self._now())
-            self._happen(end)
+                end = replace(end, ended=min(max(ended, job.start or 0), self._now()))
+            self._happen(self._again_after(job, verdict.record, end) or end)
         elif verdict.kind == "unstarted" and job.state == ENDING and job.cause != REQUEUE:
-            self._happen(Event("end", number, {"state": CANCELLED, "reason": "Cancelled"}))
+            self._happen(events.End(number, CANCELLED, "Cancelled"))
         elif verdict.kind == "unstarted":
-            self._happen(Event("unstarted", number, {"launch": bool(verdict.record)}))
+            self._happen(events.Unstarted(number, bool(verdict.record)))
             if job.failures >= LAUNCHES or job.withdrawn >= WITHDRAWALS:
-                self._happen(Event("hold", number, {"why": "LaunchFailed"}))
+                self._happen(events.Hold(number, "LaunchFailed"))
         elif job.cause == REQUEUE:
-            self._happen(Event("requeue", number, {"asked": True}))
+            self._happen(events.Requeue(number, asked=True))
         elif job.requeue and job.restarts < RESTARTS and job.state != ENDING:
-            self._happen(Event("requeue", number))
+            self._happen(events.Requeue(number))
         else:
-            self._happen(Event("end", number, {"state": NODE_FAIL, "reason": "NodeFail"}))
+            self._happen(events.End(number, NODE_FAIL, "NodeFail"))
 
-    def _again_after(self, job: Job, record: Facts) -> Facts:
-        """Why a job is to run again whose attempt has ended; nothing if it is not."""
-        end = end_of(record, job.id).data
+    def _again_after(self, job: Job, record: Record, end: events.End) -> events.Requeue | None:
+        """Why a job is to run again whose attempt has ended; None if it is not."""
         if job.cause != "cancel" and record.get("cause") == REQUEUE:
-            return {"asked": True}
-        failed = end["state"] == FAILED and not end["reason"] and not record.get("cause")
+            return events.Requeue(job.id, asked=True)
+        failed = end.state == FAILED and not end.reason and not record.get("cause")
         late = job.deadline is not None and self._now() + self.book.skew + job.walltime > job.deadline
         if failed and job.retries < job.retry and job.state != ENDING and not late:
-            return {"retry": job.retries + 1, "exit": end["exit"], "signal": end["signal"]}
-        return {}
+            return events.Requeue(job.id, retry=job.retries + 1, exit=end.exit, signal=end.signal)
+        return None
 
     def adopt(self, facts: Facts, spec: Facts) -> None:
         """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
@@ -384,7 +372,7 @@ class Engine:
         if known is not None and (known.end is not None or known.attempt >= facts["attempt"]):
             return
         facts = {**facts, "state": "", "spec": self.store.keep_spec(self.encode(spec))}
-        self._happen(Event("adopted", facts["id"], {"job": facts}))
+        self._happen(events.Adopted(facts["id"], facts))
         self.notes.append(f"job {facts['id']} was found in its run folder: the end of the log was lost")
 
     def _began(self, run: Foreign) -> None:
@@ -393,27 +381,23 @@ class Engine:
         if (known is None and run.job) or (known is not None and known.state != PENDING):
             return
         if known is not None and known.due is not None:
-            self._happen(Event("withdrawn", run.job))
-        facts: Facts = {"attempt": known.attempt + 1 if known else 1, "start": run.since, "why": FOREIGN}
-        facts |= {"nodes": [[*each] for each in run.nodes], "cpu_ids": [], "gpu_ids": []}
-        number = run.job
+            self._happen(events.Withdrawn(run.job))
+        number, attempt, row = run.job, known.attempt + 1 if known else 1, None
         if known is None:
             number = self.book.last_job + 1
             spec = self.store.keep_spec(self.encode(run.spec))
-            facts["job"] = {**run.facts, "token": f"{FOREIGN}-{number}", "spec": spec}
-        self._happen(Event("began", number, facts))
+            row = {**run.facts, "token": f"{FOREIGN}-{number}", "spec": spec}
+        self._happen(events.Began(number, attempt, run.since, FOREIGN, [[*each] for each in run.nodes], [], [], row))
 
-    def ended_before(self, number: int, attempt: int, end: Facts) -> None:
+    def ended_before(self, attempt: int, end: events.End) -> None:
         """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
-        job = self.book.jobs.get(number)
-        if job is None or job.attempt != attempt:
-            return
-        facts: Facts = {name: end.get(name) for name in ("exit", "signal", "maxrss", "cpu", "ended") if name in end}
-        self._happen(Event("end", number, {"state": end["state"], "reason": end.get("reason", ""), **facts}))
+        job = self.book.jobs.get(end.job)
+        if job is not None and job.attempt == attempt:
+            self._happen(end)
 
-    def restored(self, facts: Facts) -> None:
+    def restored(self, found: events.Restored) -> None:
         """Write down that the log is older than what has happened, and what was found of the rest."""
-        self._happen(Event("restored", 0, facts))
+        self._happen(found)
 
     def begun(self, answer: Facts) -> None:
         """A planner is there. What it decided of old must be what was decided then."""
@@ -426,8 +410,7 @@ class Engine:
                     if why == PREEMPT:
                         self._preempt(job, *more)
                     else:
-                        where = {"nodes": more[0]} if more else {}
-                        self._happen(self._about(job, "declined", {"why": why, **where}))
+                        self._decline(job, why, *more)
                 continue
             self.notes.append(f"pass {number} since the epoch gave other decisions when it was repeated")
             self.ready = False
@@ -447,53 +430,48 @@ class Engine:
             self._preempt(number, by)
         disturbed = self._disturbed | {run.job for run in self._foreign}
         for number, why, *where in answer["starts"]:
-            job, book = self.book.jobs.get(number), self.book
-            facts: Facts = {"why": why} | ({"nodes": where[0]} if where else {})
+            job, book, nodes = self.book.jobs.get(number), self.book, where[0] if where else None
             late = book.paused or number in disturbed  # something has happened since the policy was asked
-            if late or job is None or not job.waits or not book.will_fit(job, book.placed(job, facts.get("nodes"))):
-                self._happen(self._about(number, "declined", facts))
-            elif self._start(job, now, facts):
+            if late or job is None or not job.waits or not book.will_fit(job, book.placed(job, nodes)):
+                self._decline(number, why, nodes)
+            elif self._start(job, now, why, nodes):
                 pass
             elif book.yielding:
-                behind = self.behind(job, book.placed(job, facts.get("nodes")))
-                self._happen(Event("due", number, {"start": now, **facts, "behind": behind}))
+                self._happen(events.Due(number, now, why, nodes, self.behind(job, book.placed(job, nodes))))
             else:
-                self._happen(self._about(number, "declined", facts))
+                self._decline(number, why, nodes)
 
-    def _start(self, job: Job, start: int, how: Facts) -> bool:
+    def _decline(self, number: int, why: str, nodes: Placement | None = None) -> None:
+        """Tell the policy that a job which it started was not started."""
+        self._happen(events.Declined(number, why, nodes, gone=number not in self.book.jobs))
+
+    def _start(self, job: Job, start: int, why: str, nodes: Placement | None) -> bool:
         """Start a job, if what it needs is free there; this is the book's own judgement, in which no policy takes part.
 
-        how: why, and on which nodes, if the queue has a platform.
+        nodes: if the queue has a platform.
         """
         book = self.book
-        if job.state != PENDING or not book.fits(job, book.placed(job, how.get("nodes"))):
+        if job.state != PENDING or not book.fits(job, book.placed(job, nodes)):
             return False
-        facts: Facts = {"attempt": job.attempt + 1, "start": start, **how, "cpu_ids": [], "gpu_ids": []}
-        if book.cpu_ids:
-            facts["cpu_ids"], facts["gpu_ids"] = cpus, gpus = book.placement(job)
-            if [len(cpus), len(gpus)] != [job.tasks * job.need.get(name, 0) for name in ("cpus", "gpus")]:
-                return False
-        if job.due is not None:
-            facts["due"] = job.due
+        cpus, gpus = book.placement(job) if book.cpu_ids else ([], [])
+        needed = [job.tasks * job.need.get(name, 0) for name in ("cpus", "gpus")]
+        if book.cpu_ids and [len(cpus), len(gpus)] != needed:
+            return False
+        slip = ""
         if job.promise is not None and start > job.promise + self.late:
             late = job.due is not None and job.due <= job.promise + self.late
-            facts["slip"] = PREEMPT if late else self._cause(job, start)
-        self._happen(Event("start", job.id, facts))
+            slip = PREEMPT if late else self._cause(job, start)
+        self._happen(events.Start(job.id, job.attempt + 1, start, why, cpus, gpus, nodes, job.due, slip))
         self._launches.append(job)
         return True
-
-    def _about(self, number: int, kind: str, facts: Facts) -> Event:
-        """An event of a job; of one that is not there any more, an event of the queue."""
-        return Event(kind, number, facts) if number in self.book.jobs else Event(kind, 0, {"job": number, **facts})
 
     def _preempt(self, number: int, by: int) -> None:
         """The policy has taken back what a job holds, or is about to: its attempt makes way, if it is not over."""
         job = self.book.jobs.get(number)
         if job is None or (job.due is None and (job.yields or job.state not in HOLDING)):
-            self._happen(self._about(number, "spared", {"for": by}))
+            self._happen(events.Spared(number, by, gone=job is None))
             return
-        leaves = {"leaves": True} if job.cause == "cancel" else {}
-        self._happen(Event("preempt", number, {"for": by, **leaves}))
+        self._happen(events.Preempt(number, by, leaves=job.cause == "cancel"))
 
     def behind(self, job: Job, nodes: Placement) -> list[int]:
         """The jobs that hold something of what a job needs there, and make way."""
@@ -533,7 +511,7 @@ class Engine:
     def note_shown(self, estimates: list[list[object]]) -> None:
         """Write down which starts people were told to expect."""
         if estimates:
-            self._happen(Event("shown", 0, {"estimates": estimates}))
+            self._happen(events.Shown(estimates))
 
     def tick(self) -> None:
         """Time has gone by."""
@@ -546,15 +524,15 @@ class Engine:
         time of the calendar still means that; limits and promises are spans, and stay."""
         slept, skew = self.clock.slept() - self._slept, self._skew()
         self._slept += slept
-        facts: Facts = {"trouble": "machine-suspended", "slept": slept} if slept > STEP else {}
-        if skew != self.book.skew:
-            facts["skew"] = skew
+        set_ = skew != self.book.skew
+        if set_:
             self.notes.append(f"the clock of the machine was set: it is {skew / SECOND:+,.0f} s from that of the queue")
-        if facts:
-            self._happen(Event("clock", 0, facts))
+        if set_ or slept > STEP:
+            trouble = ("machine-suspended", slept) if slept > STEP else ("", 0)
+            self._happen(events.ClockSet(*trouble, skew if set_ else None))
             self._timers.clear()
             self.book.review.update(self.book.jobs)
-        return bool(facts)
+        return set_ or slept > STEP
 
     def _skew(self) -> int:
         """What the calendar is ahead of the queue clock; as before, but for a step."""
@@ -584,13 +562,14 @@ class Engine:
             try:
                 self.fault("before-commit")
                 self._number()
-                self.store.commit(self._events, self._dirty(), self.clock.wall())
+                first = self.store.commit(self._events, self._dirty(), self.clock.wall())
             except StoreLost:
                 raise
             except StoreError as error:
                 self._reload(error)
                 return
             self.fault("after-commit")
+            self._number_passes(first)
         self._written()
         if self._wanted is not None and self.asked is None:
             self._make_planner()
@@ -612,13 +591,16 @@ class Engine:
         book = self.book
         return [*(book.jobs[number] for number in sorted(book.touched)), *book.over.values()]
 
+    def _number_passes(self, first: int) -> None:
+        """Learn where in the log the last epoch and the last pass are. first: the place of the first new event."""
+        for seq, (event, _, _) in enumerate(self._events, first):
+            if isinstance(event, events.Epoch):
+                self.book.epoch_seq = seq
+            elif isinstance(event, events.PassBegun):
+                self.pass_seq = seq
+
     def _written(self) -> None:
         book, launches, stops = self.book, self._launches, self._stops
-        for event in self._events:
-            if event.kind == "epoch":
-                book.epoch_seq = event.seq
-            elif event.kind == "pass":
-                self.pass_seq = event.seq
         over = list(book.over.values())
         book.settle()
         acts, self._acts = self._acts, []
@@ -636,10 +618,10 @@ class Engine:
             self._have_pool(lambda: self.pool.start(some))
         if stops:
             self._have_pool(lambda: self.pool.stop(stops))
-        for event in acts:
-            known = book.jobs.get(event.job)
-            if known is not None and event.kind == "signal":
-                self.pool.signal(known, event.data["number"])
+        for act in acts:
+            known = book.jobs.get(act.job)
+            if known is not None and isinstance(act, events.Signal):
+                self.pool.signal(known, act.number)
             elif known is not None:
                 self.pool.freeze(known)
 
@@ -673,24 +655,25 @@ class Engine:
     def _now(self) -> int:
         return max(self.clock.now(), self.book.last_t)
 
-    def _happen(self, event: Event) -> None:
-        event.t = self._now()
-        self.book.apply([event])
-        self._events.append(event)
-        if event.kind == "epoch":
-            self.said, self._stirred = [], False
-            return
+    def _happen(self, event: Event, t: int | None = None) -> None:
+        """Enter an event. t: its instant; by default it happens now."""
+        entry = Entry(event, self._now() if t is None else t)
+        self.book.apply([entry])
+        self._events.append(entry)
         for message in feed.messages(event):
             self.said.append(message)
             self._stirred |= message[0] != "submit"
             if message[0] in ("gone", "change", *feed.WAITS):
                 self._disturbed.add(message[1])
-        if event.kind in ("hold", "edit", "end"):
-            self.carried.pop(event.job, None)
-        if event.kind in ("suspend", "resume", "signal"):
-            self._acts.append(event)
-        if event.kind in ("stop", "preempt") and self.book.jobs[event.job].state == ENDING:
-            self._stops.append(self.book.jobs[event.job])
+        match event:
+            case events.Epoch():
+                self.said, self._stirred = [], False
+            case events.Hold() | events.Edit() | events.End():
+                self.carried.pop(event.job, None)
+            case events.Suspend() | events.Resume() | events.Signal():
+                self._acts.append(event)
+            case events.Stop() | events.Preempt() if (job := self.book.jobs[event.job]).state == ENDING:
+                self._stops.append(job)
 
     def _review(self) -> None:
         """Jobs that may wait from now on do; those that never can are over."""
@@ -722,7 +705,7 @@ class Engine:
             if decided:
                 pass
             elif not why:
-                self._happen(Event("wait", number, self._promise_of(job)))
+                self._happen(self._wait(job))
             elif why == "JobArrayTaskLimit":
                 book.park(job)
             elif why == "BeginTime" and job.begin is not None:
@@ -742,18 +725,19 @@ class Engine:
             if job.waits and job.promise is not None:
                 self.carried[job.id] = known.get(job.id, [job.promise, []])
 
-    def _promise_of(self, job: Job) -> Facts:
-        """The start that the planner of an earlier epoch has promised to a job which joins the queue of the policy."""
+    def _wait(self, job: Job) -> events.Wait:
+        """A job joins the queue of the policy, with the start that the planner of an earlier epoch has promised it."""
         start, nodes = self.carried.pop(job.id, [0, []])
         if start <= self._now() or (not nodes and len(self.book.nodes.names) > 1):
-            return {}
-        return {"promised": start, "nodes": nodes} if nodes else {"promised": start}
+            return events.Wait(job.id)
+        return events.Wait(job.id, start, nodes or ())
 
     def _begin_epoch(self) -> None:
         """An epoch begins: the open jobs are all that its planner will know."""
         if self._wanted and self.asked is None:
             self._carry()
-            self._happen(Event("epoch", 0, {**self._wanted, **feed.begins_with(self.book), "now": self._now()}))
+            basis: Basis = {**self._wanted, **feed.begins_with(self.book), "now": self._now()}
+            self._happen(events.Epoch(basis))
             self._wanted = {}
             self.ready = False
 
@@ -766,11 +750,11 @@ class Engine:
         for job in reversed(due):
             free = book.free_for_policy()
             if any(free.of(place, name) < 0 for place, name, _ in book.nodes.parts(job.need, job.due_nodes)):
-                self._happen(Event("withdrawn", job.id))
+                self._happen(events.Withdrawn(job.id))
         for job in due:
-            how = {"why": job.why, "nodes": job.due_nodes} if book.platform else {"why": job.why}
-            if job.due is not None and not self._start(job, self._now(), how) and not book.yielding:
-                self._happen(Event("withdrawn", job.id))
+            nodes = job.due_nodes if book.platform else None
+            if job.due is not None and not self._start(job, self._now(), job.why, nodes) and not book.yielding:
+                self._happen(events.Withdrawn(job.id))
 
     def _ask(self) -> int | None:
         """The instant of a pass, if one is due; it is written down before the planner is asked."""
@@ -786,10 +770,7 @@ class Engine:
             return None
         now = max(now, last)
         self.wake, self.asked, self.last_pass = None, now, now
-        event = Event("pass", 0, {"now": now})
-        event.t = now
-        self.book.apply([event])
-        self._events.append(event)
+        self._happen(events.PassBegun(now), now)
         return now
 
     def _make_planner(self) -> None:
@@ -798,13 +779,14 @@ class Engine:
         self._wanted = None
         since, now = self.link.kept(book.epoch_seq, book.epoch["program"])
         there = next(self.store.events(since - 1), None) if since else None
-        if there is None or there.kind != "pass" or there.data["now"] != now:  # another log, as after a restore
+        if there is None or there.event != events.PassBegun(now):  # another log, as after a restore
             since = 0
         if not since and book.passes > RELIVED:
             self._again("restarted")
             self.flush()
             return
-        self._history, self.said = feed.passes(self.store.events(since or book.epoch_seq), bool(since))
+        log = self.store.events(since or book.epoch_seq, but=feed.SILENT)
+        self._history, self.said = feed.passes(log, bool(since))
         self._stirred = any(message[0] != "submit" for message in self.said)
         self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
@@ -826,7 +808,7 @@ class Engine:
                 self.places[number] = nodes[0]
             job = self.book.jobs.get(number)
             if self.binds and job is not None and job.waits and job.promise is None and number not in self._disturbed:
-                self._happen(Event("promise", number, {"start": t}))
+                self._happen(events.Promise(number, t))
         self.wake = answer["wake"]
 
     def _cause(self, job: Job, now: int) -> str:

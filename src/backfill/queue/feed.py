@@ -16,11 +16,13 @@ What the policy did itself it is not told: it has started a job that is due, and
 again, whatever becomes of the attempt that makes way.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from backfill.queue.book import PREEMPT, USUAL, Book, Event, Facts, Job
+from backfill.queue import events
+from backfill.queue.book import PREEMPT, USUAL, Book, Facts, Job
+from backfill.queue.events import Basis, Entry, Event, Told
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
 
 Message = list[Any]
@@ -33,61 +35,60 @@ FACTS = {
     )
 }  # fmt: skip
 BASIC = (*FACTS, "submit", "why", "nodes")
+SILENT = ("spawned", "promise", "shown")  # frequent kinds of events of which a planner is told nothing
 WAITS = ("wait", "promised")  # messages by which a job joins the queue of the policy
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
 
-def told(facts: Facts) -> Facts:
+def told(row: Mapping[str, Any]) -> Told:
     """What a planner is told of a job: its facts, without what is usual."""
-    return {name: facts[name] for name, usual in FACTS.items() if facts.get(name, usual) != usual}
+    return cast(Told, {name: row[name] for name, usual in FACTS.items() if row.get(name, usual) != usual})
 
 
 def messages(event: Event) -> Iterator[Message]:
     """What an event means to a planner."""
-    kind, job, data = event.kind, event.job, event.data
-    if kind == "submit":
-        yield ["submit", job, told(data["job"])]
-    elif kind == "wait" and "promised" in data:
-        yield ["promised", job, data["promised"], data.get("nodes", [])]
-    elif kind == "wait":
-        yield ["wait", job]
-    elif kind == "hold":
-        yield ["gone", job, CANCELLED]
-    elif kind == "declined":
-        yield ["gone", job or data["job"], CANCELLED]
-    elif kind == "withdrawn" or (kind in ("stop", "preempt") and data.get("leaves")):
-        yield ["gone", job, CANCELLED]
-    elif kind in ("unstarted", "requeue") or (kind == "preempted" and data.get("leaves")):
-        yield ["gone", job, NODE_FAIL]
-    elif kind == "end":
-        yield ["gone", job, SEEN.get(data["state"], COMPLETED)]
-        yield ["over", job]
-    elif kind == "edit":
-        if data.get("leaves") or "told" in data:
-            yield ["gone", job, CANCELLED]
-        if "told" in data:
-            yield ["submit", job, data["told"]]
-        elif not data.get("leaves"):
-            yield ["change", job, {name: value for name, value in data["to"].items() if name in FACTS}]
-    elif kind == "adopted":
-        facts = data["job"]
-        yield ["gone", job, NODE_FAIL]
-        yield ["submit", job, told(facts)]
-        yield ["began", job, facts["start"], facts.get("why", ""), facts.get("nodes", [])]
-    elif kind == "began":
-        if "job" in data:
-            yield ["submit", job, told(data["job"])]
-        yield ["began", job, data["start"], data["why"], data["nodes"]]
-    elif kind == "capacity":
-        yield ["capacity", data["resources"]]
-    elif kind == "node":
-        yield ["capacity", data["resources"], data["node"]]
+    match event:
+        case events.Submit():
+            yield ["submit", event.job, told(event.row)]
+        case events.Wait(promised=None):
+            yield ["wait", event.job]
+        case events.Wait():
+            yield ["promised", event.job, event.promised, event.nodes]
+        case events.End():
+            yield ["gone", event.job, SEEN.get(event.state, COMPLETED)]
+            yield ["over", event.job]
+        case events.Hold() | events.Declined() | events.Withdrawn():
+            yield ["gone", event.job, CANCELLED]
+        case events.Stop(leaves=True) | events.Preempt(leaves=True):
+            yield ["gone", event.job, CANCELLED]
+        case events.Unstarted() | events.Requeue() | events.Preempted(leaves=True):
+            yield ["gone", event.job, NODE_FAIL]
+        case events.Edit():
+            if event.leaves or event.told is not None:
+                yield ["gone", event.job, CANCELLED]
+            if event.told is not None:
+                yield ["submit", event.job, event.told]
+            elif not event.leaves:
+                yield ["change", event.job, {name: value for name, value in event.to.items() if name in FACTS}]
+        case events.Adopted(row=row):
+            yield ["gone", event.job, NODE_FAIL]
+            yield ["submit", event.job, told(row)]
+            yield ["began", event.job, row["start"], row.get("why", ""), row.get("nodes", [])]
+        case events.Began():
+            if event.row is not None:
+                yield ["submit", event.job, told(event.row)]
+            yield ["began", event.job, event.start, event.why, event.nodes]
+        case events.Capacity():
+            yield ["capacity", event.resources]
+        case events.NodeSet():
+            yield ["capacity", event.resources, event.node]
 
 
-def begins_with(book: Book, jobs: list[list[Any]] | None = None) -> Facts:
+def begins_with(book: Book, jobs: list[list[Any]] | None = None) -> Basis:
     """What an epoch begins with: the machine, what its nodes have by now where that is not what the platform states,
     and the open jobs. jobs: these, if `base` has been made already."""
-    nodes, found = book.nodes, {"resources": dict(book.capacity), "base": base(book) if jobs is None else jobs}
+    nodes = book.nodes
+    found: Basis = {"resources": dict(book.capacity), "base": base(book) if jobs is None else jobs}
     if book.platform:
         changed = {place: there for place, there in nodes.there.items() if there != nodes.stated.get(place)}
         found |= {"platform": book.platform, "nodes": changed}
@@ -107,7 +108,7 @@ def basis(job: Job) -> list[Any]:
     return [job.id, facts, job.start if job.state in HOLDING else None]
 
 
-def begun(epoch: Facts) -> list[Message]:
+def begun(epoch: Basis) -> list[Message]:
     """The messages for a new planner about that with which its epoch begins; runs in the order of their starts."""
     base = epoch["base"]
     running = sorted(
@@ -135,23 +136,23 @@ def decisions(answer: Facts) -> list[list[Any]]:
     return [*([job, PREEMPT, by] for job, by, *_ in answer["preempts"]), *answer["starts"]]
 
 
-def passes(events: Iterable[Event], behind: bool = False) -> tuple[list[Pass], list[Message]]:
-    """The passes since an `epoch`, from the events behind it; and what the next one will be told.
+def passes(entries: Iterable[Entry], behind: bool = False) -> tuple[list[Pass], list[Message]]:
+    """The passes since an `epoch`, from the log behind it; and what the next one will be told.
 
     behind: the events are those behind a pass, which is the first then, without what was said before it.
     """
     found = [Pass(0, [])] if behind else []
     said: list[Message] = []
-    for event in events:
-        if event.kind == "pass":
-            found.append(Pass(event.data["now"], said))
-            said = []
-        else:
-            data = event.data
-            if event.kind in ("due", "declined") or (event.kind == "start" and "due" not in data):
-                where = [data["nodes"]] if "nodes" in data else []
-                found[-1].decided.append([data.get("job", event.job), data["why"], *where])
-            elif event.kind in (PREEMPT, "spared"):
-                found[-1].decided.append([data.get("job", event.job), PREEMPT, data["for"]])
-            said += messages(event)
+    for event, _, _ in entries:
+        match event:
+            case events.PassBegun():
+                found.append(Pass(event.now, said))
+                said = []
+                continue
+            case events.Due() | events.Declined() | events.Start(due=None):
+                where = [] if event.nodes is None else [event.nodes]
+                found[-1].decided.append([event.job, event.why, *where])
+            case events.Preempt() | events.Spared():
+                found[-1].decided.append([event.job, PREEMPT, event.by])
+        said += messages(event)
     return found, said

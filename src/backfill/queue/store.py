@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.book import Book, Event, Job, Task
+from backfill.queue.book import Book, Job, Task
+from backfill.queue.events import Array, Entry, decoded
 from backfill.queue.states import COMPLETED, OVER
 from backfill.system.processes import sync
 
@@ -130,19 +131,21 @@ class Store:
         """Give the file back."""
         self._db.close()
 
-    def commit(self, events: Iterable[Event], jobs: Iterable[Job], wall: int) -> None:
+    def commit(self, entries: Sequence[Entry], jobs: Iterable[Job], wall: int) -> int:
         """Write events, and jobs as they are after them, in one transaction. Raises StoreError: nothing was written.
 
-        Events get their places in the log.
+        Returns the place of the first event in the log; the others have the next ones.
         """
         try:
             self._begin()
-            batch = self.batch + 1
-            rows = []
-            for seq, event in enumerate(events, self._seq + 1):
-                event.seq = seq
-                rows.append((seq, batch, event.t, wall, event.kind, event.job, encode(event.data)))
-            self._db.executemany(INSERT_EVENT, rows)
+            batch, first = self.batch + 1, self._seq + 1
+            self._db.executemany(
+                INSERT_EVENT,
+                [
+                    (seq, batch, t, wall, event.kind, event.column, encode(event.data()))
+                    for seq, (event, t, _) in enumerate(entries, first)
+                ],
+            )
             self._db.executemany(
                 WRITE_JOB,
                 [
@@ -154,7 +157,8 @@ class Store:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._undone(error) from error
-        self.batch, self._seq = batch, self._seq + len(rows)
+        self.batch, self._seq = batch, self._seq + len(entries)
+        return first
 
     def _begin(self) -> None:
         if not self._db.in_transaction:
@@ -241,21 +245,28 @@ class Store:
         """The last jobs that ended, in the order of their ids."""
         return self.jobs(f"state IN ({', '.join('?' * len(OVER))})", OVER, limit)
 
-    def events(self, since: int = 0, job: int | None = None, kinds: Sequence[str] = ()) -> Iterator[Event]:
-        """The events behind a place in the log; of one job only those of that, or those of some kinds."""
+    def events(self, since: int = 0, kinds: Sequence[str] = (), but: Sequence[str] = ()) -> Iterator[Entry]:
+        """The events behind a place in the log: all, those of some kinds, or all but those of some kinds.
+
+        Raises KeyError for one that lacks a field.
+        """
         where = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        more: list[Any] = [*kinds]
-        if job is not None:
-            where, more = f"{where} AND job = ? AND job > 0", [*more, job]  # which the index wants to hear
+        where += f" AND kind NOT IN ({', '.join('?' * len(but))})" if but else ""
         rows = self._read(
-            f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *more)
+            f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *kinds, *but)
         )
         for seq, t, kind, number, data in rows:
-            yield Event(kind, number, json.loads(data) if data != "{}" else {}, t, seq)
+            yield Entry(decoded(kind, number, json.loads(data) if data != "{}" else {}), t, seq)
 
-    def latest(self, count: int, kinds: Sequence[str] = ()) -> Iterator[Event]:
+    def story(self, job: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """What happened to a job, as the log has it: instant, kind, data."""
+        where = "job = ? AND job > 0"  # which the index wants to hear
+        for t, kind, data in self._read(f"SELECT t_us, kind, data FROM event WHERE {where} ORDER BY seq", (job,)):
+            yield t, kind, json.loads(data)
+
+    def latest(self, count: int, kinds: Sequence[str] = ()) -> Iterator[Entry]:
         """The last events of the log, or those of them that are of some kinds."""
-        return self.events(max(self._last("seq") - count, 0), kinds=kinds)
+        return self.events(max(self._last("seq") - count, 0), kinds)
 
     def last_job(self) -> int:
         """The last number that a job has, or that none gets any more; 0 where there is none."""
@@ -291,10 +302,10 @@ class Store:
             for seq, t, data in run(
                 f"SELECT seq, t_us, data FROM event WHERE kind = '{kind}' ORDER BY seq DESC LIMIT 1"
             ):
-                book.apply([Event(kind, 0, json.loads(data), t, seq)])
+                book.apply([Entry(decoded(kind, 0, json.loads(data)), t, seq)])
                 since = seq if kind == "capacity" else since
         changed = "SELECT seq, t_us, data FROM event WHERE kind = 'node' AND seq > ? ORDER BY seq"
-        book.apply(Event("node", 0, json.loads(data), t, seq) for seq, t, data in run(changed, (since,)))
+        book.apply(Entry(decoded("node", 0, json.loads(data)), t, seq) for seq, t, data in run(changed, (since,)))
         paused = [*run("SELECT kind FROM event WHERE kind IN ('pause', 'unpause') ORDER BY seq DESC LIMIT 1")]
         book.paused = paused == [("pause",)]
         passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"
@@ -312,9 +323,9 @@ class Store:
     def _find_unfinished(self, book: Book) -> None:
         """Find the array that was being entered, of which there is at most one."""
         for (data,) in self._read("SELECT data FROM event WHERE kind = 'array' ORDER BY seq DESC LIMIT 1"):
-            whole = json.loads(data)
-            ((done,),) = self._read("SELECT count(*) FROM job WHERE array_id = ?", (whole["job"]["id"],))
-            if done < len(whole["indexes"]):
+            whole = Array.read(0, json.loads(data))
+            ((done,),) = self._read("SELECT count(*) FROM job WHERE array_id = ?", (whole.row["id"],))
+            if done < len(whole.indexes):
                 book.begin_array(whole, done)
 
     @contextmanager
@@ -330,8 +341,8 @@ class Store:
     def fold(self) -> dict[int, Job]:
         """Every job as the log alone says it is."""
         book, over = Book(), {}
-        for event in self.events():
-            book.apply([event])
+        for entry in self.events():
+            book.apply([entry])
             book.decide_some()
             over.update(book.over)
             book.settle()

@@ -18,6 +18,7 @@ from typing import Any
 from backfill.core.entry import Room
 from backfill.core.numbers import Remembers
 from backfill.core.snapshot import Snapshot, values_of
+from backfill.queue.events import Basis
 from backfill.worlds.live import Planner
 
 KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.25"))  # processor time until the planner is put on the disk again,
@@ -54,7 +55,7 @@ def save(planner: Planner, file: Path, header: dict[str, Any]) -> None:
     os.replace(new, file)
 
 
-def load(file: Path, epoch: dict[str, Any]) -> Planner:
+def load(file: Path, epoch: Basis) -> Planner:
     """The planner on the disk."""
     with file.open("rb") as kept_:
         kept_.readline()

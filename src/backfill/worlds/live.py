@@ -63,6 +63,7 @@ from backfill.model.units import NEVER
 from backfill.model.workload import RESOURCES, Ints, Jobs
 from backfill.queue import feed
 from backfill.queue.book import Facts
+from backfill.queue.events import Basis
 from backfill.queue.feed import Message
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.worlds.adapt import as_run
@@ -86,7 +87,7 @@ ANEW = "the queue runs a preempted job anew from its beginning"
 Decisions = dict[str, Any]
 
 
-def platform_of(epoch: Facts) -> Platform:
+def platform_of(epoch: Basis) -> Platform:
     """The platform of an epoch: that of the file which the queue was given, else one node with its resources."""
     return parsed(epoch["platform"]) if epoch.get("platform") else machine(epoch["resources"])
 
@@ -109,7 +110,7 @@ class Planner:
     """A policy and its State since an epoch began."""
 
     def __init__(
-        self, text: str, epoch: dict[str, Any], platform: Platform | None = None, preempts: Sequence[str] = LOCAL
+        self, text: str, epoch: Basis, platform: Platform | None = None, preempts: Sequence[str] = LOCAL
     ) -> None:
         """platform: by default a machine of one node. preempts: how jobs can be preempted there, some of HOW."""
         self.platform = platform or platform_of(epoch)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backfill.queue.book import PREEMPT, Facts
+from backfill.queue.events import Basis
 from backfill.queue.feed import FACTS, WAITS, Message, Pass
 from backfill.queue.states import CANCELLED, TIMEOUT
 from backfill.worlds.live import Planner
@@ -129,7 +130,7 @@ class Closed:
     def __init__(
         self,
         policy: str,
-        facts: Facts,
+        facts: Basis,
         passes: list[Pass],
         away: Away,
         submits: Mapping[int, int] | None = None,

@@ -7,13 +7,14 @@ they waited; none of them runs again, and no job number comes back.
 
 from collections.abc import Iterable
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 
 from backfill.pools.local import attempts, witness
 from backfill.pools.local.pool import LocalPool
-from backfill.queue.book import Event, Facts, Job
+from backfill.queue.book import Facts, Job
 from backfill.queue.engine import Engine
+from backfill.queue.events import End, Restored
 from backfill.queue.states import CANCELLED, DEADLINE, ENDING, HOLDING
 from backfill.queue.store import BACKUP, Store, encode
 from backfill.queue.words import runs
@@ -54,7 +55,11 @@ class WitnessWriter:
         told = len(ends) < ENDS
         seq = seq if told else ends[-1].seq
         if lines or seq > self._seq:
-            waited = [_end(event.job, event.data, event.t) for event in ends if _had_waited(event)]
+            waited = [
+                End(end.job, end.state, end.reason, ended=t if end.ended is None else end.ended)
+                for end, t, _ in ends
+                if isinstance(end, End) and _had_waited(end)
+            ]
             last = encode({"last_job": self._store.last_job()})
             witness.write(self._home, *lines, *_closed(waited), f"log {seq} {last}", durable=durable)
             self._seq = seq
@@ -67,22 +72,17 @@ class WitnessWriter:
         witness.write(self._home, f"numbers {self._store.last_job()}")
 
 
-def _had_waited(event: Event) -> bool:
+def _had_waited(end: End) -> bool:
     """Whether an end may be that of a job that waited: nobody has seen how an attempt ended."""
-    return event.data["state"] in (CANCELLED, DEADLINE) and "exit" not in event.data
+    return end.state in (CANCELLED, DEADLINE) and not end.measured
 
 
-def _end(number: int, facts: Facts, t: int) -> tuple[int, Facts]:
-    """The end of a job, as the witness has it."""
-    return number, {"state": facts["state"], "reason": facts.get("reason", ""), "ended": facts.get("ended", t)}
-
-
-def _closed(ends: Iterable[tuple[int, Facts]]) -> list[str]:
+def _closed(ends: Iterable[End]) -> list[str]:
     """Return what the witness is told of jobs that ended while they waited; those of one second together."""
     groups: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    for number, end in sorted(ends, key=itemgetter(0)):
-        key = (end["state"], end["reason"], end["ended"] // 1_000_000)
-        groups.setdefault(key, []).append((number, end["ended"]))
+    for end in sorted(ends, key=attrgetter("job")):
+        ended = end.ended or 0
+        groups.setdefault((end.state, end.reason, ended // 1_000_000), []).append((end.job, ended))
     lines = []
     for (state, reason, _), some in groups.items():
         ranges = [[*one] for one in runs(number for number, _ in some)]
@@ -103,7 +103,7 @@ def merge(home: Path, old: Store, copy: Store) -> None:
         if job.attempt > (other.attempt if other else 0) and attempts.name(job.id, job.attempt) not in known:
             lines.append(witness.line("began", attempts.name(job.id, job.attempt), job.processes))
         if job.end is not None and job.start is None:
-            waited.append(_end(job.id, job.facts(), job.end))
+            waited.append(End(job.id, job.state, job.reason, ended=job.end))
         elif job.end is not None:
             lines.append(_over(job))
     witness.write(str(home), *lines, *_closed(waited))
@@ -171,7 +171,7 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
     """Enter the attempts and ends that the witness knows and the log does not."""
     began: dict[int, tuple[int, Facts]] = {}  # the last attempt of each job
     ends: dict[tuple[int, int], Facts] = {}
-    waited: dict[int, Facts] = {}  # ends of jobs that waited
+    waited: dict[int, End] = {}  # ends of jobs that waited
     for kind, name, record in witness.read(str(home)):
         key = attempts.numbers(name)
         if kind == "began" and key is not None and key[1] >= began.get(key[0], (0, {}))[0]:
@@ -181,9 +181,9 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
             if record.get("state") and key[1] > began.get(key[0], (0, {}))[0]:  # its first line is lost
                 began[key[0]] = (key[1], {})
         elif kind == "closed":
-            end = {"state": name, "reason": record["reason"], "ended": record["ended"]}
             numbers = (number for first, last in record["jobs"] for number in range(first, last + 1))
-            waited.update((number, end) for number in numbers if number in engine.book.jobs)
+            some = (number for number in numbers if number in engine.book.jobs)
+            waited |= {number: End(number, name, record["reason"], ended=record["ended"]) for number in some}
     lost = []
     for number, (attempt, record) in sorted(began.items()):
         job = engine.book.jobs.get(number) or store.job(number)
@@ -210,20 +210,20 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
     for job in [*engine.book.jobs.values()]:
         key = (job.id, job.attempt)
         if job.state in HOLDING and ends.get(key, {}).get("state"):
-            engine.ended_before(*key, ends[key])
+            engine.ended_before(job.attempt, End.read(job.id, ends[key]))
             ended.append(job.id)
         elif job.id in waited:
-            engine.ended_before(*key, waited[job.id])
+            engine.ended_before(job.attempt, waited[job.id])
             closed.append(job.id)
         elif job.state in HOLDING and job.id in began and began[job.id][0] == job.attempt:
             pool.know(key, began[job.id][1])
     found = {"found": sorted({*adopted}), "ended": ended, "closed": closed, "lost": lost}
     engine.restored(
-        {
-            "first": first + 1,
+        Restored(
+            first + 1,
             **{name: some[:LISTED] for name, some in found.items()},
-            "counts": {name: len(some) for name, some in found.items()},
-        }
+            counts={name: len(some) for name, some in found.items()},
+        )
     )
     engine.notes.append(
         "the log was older than what has happened since: jobs that had begun: "
