@@ -11,7 +11,8 @@ from backfill.answers.estimates import KINDS, Shown, kept, widening
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
-from backfill.queue.book import PREEMPT, Facts, Job
+from backfill.queue.book import PREEMPT, Job
+from backfill.queue.shapes import Question
 from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store
 from backfill.worlds.aside import Present
@@ -59,7 +60,7 @@ class Queue:
         self.take_stock()
 
     @classmethod
-    def read(cls, planner: Planner, asked: Facts) -> "Queue":
+    def read(cls, planner: Planner, asked: Question) -> "Queue":
         """The queue whose folder a question names."""
         begun = time.process_time()
         store = Store(Path(asked["folder"]) / "store.db", readonly=True)

@@ -5,17 +5,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
+from typing import Literal, TypedDict
 
-from backfill.queue.book import Facts
 from backfill.queue.events import Edit, End, Entry, Promise, Start
 from backfill.queue.events import Shown as ShownEvent
+from backfill.queue.shapes import Estimate, Eta
 
 FRESH_S = 30.0  # estimates are told again so long, if nothing happened
 TIMES = 20  # that estimates of one job are written down
-COLUMNS = ("guaranteed_s", "median_s", "p90_s", "history", "ended_jobs")
+COLUMNS: tuple[Literal["guaranteed_s", "median_s", "p90_s", "history", "ended_jobs"], ...] = (
+    "guaranteed_s",
+    "median_s",
+    "p90_s",
+    "history",
+    "ended_jobs",
+)
 LATELY, ENOUGH = 200, 50  # estimates that are looked at, and that are enough to say something
 TOO_FEW = 0.85  # of the bounds at 90 % that held
 LEADS = ((3_600, "< 1 h"), (21_600, "1 - 6 h"), (float("inf"), "> 6 h"))  # how long before the likely start it was told
+
+
+Cell = float | str | int | None  # of an estimate as it is written down
 
 
 @dataclass
@@ -23,12 +33,12 @@ class Estimates:
     """An answer of the planner's copy, and what was told before."""
 
     of: tuple[int, ...]  # what the queue was when it was asked
-    answer: Facts
-    shown: dict[int, list[object]] = field(default_factory=dict)  # of each job, as last written down
+    answer: Eta
+    shown: dict[int, list[Cell]] = field(default_factory=dict)  # of each job, as last written down
     times: dict[int, int] = field(default_factory=dict)  # of each job, how often
 
     @cached_property
-    def rows(self) -> dict[int, Facts]:
+    def rows(self) -> dict[int, Estimate]:
         """The jobs of which a likely start is known."""
         return {row["id"]: row for row in self.answer["jobs"] if row["median_s"] is not None}
 
@@ -36,13 +46,13 @@ class Estimates:
         """Whether it may be told again."""
         return of == self.of and now / 1e6 - self.answer["now_s"] < FRESH_S
 
-    def told(self, now: int) -> Facts:
+    def told(self, now: int) -> Eta:
         """For a client."""
         return {**self.answer, "age_s": max(round(now / 1e6 - self.answer["now_s"], 3), 0.0)}
 
-    def news(self, before: "Estimates | None") -> list[list[object]]:
+    def news(self, before: "Estimates | None") -> list[list[Cell]]:
         """What is to be written down: [job, COLUMNS...] of those that are told another start than last time."""
-        found = []
+        found: list[list[Cell]] = []
         for row in self.answer["jobs"]:
             number, facts = row["id"], [row[name] for name in COLUMNS]
             times = before.times.get(number, 0) if before else 0
@@ -71,7 +81,25 @@ class Shown:
 KINDS = ("shown", "promise", "start", "edit", "end")  # of the events that `kept` looks at
 
 
-def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Facts]:
+class Promises(TypedDict):
+    """How many promised starts were kept; the others by what broke them."""
+
+    kept: int
+    slips: dict[str, int]
+
+
+class Lead(TypedDict):
+    """Estimates that were told so long before the start; shares of them, but for the median of the errors."""
+
+    lead: str
+    estimates: int
+    within_90: float
+    median_error_s: float
+    early: float
+    late: float
+
+
+def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Promises]:
     """Estimates of jobs that have started since, and how many promises were kept; slips by cause."""
     told: dict[int, list[tuple[int, list[float | None]]]] = {}
     found: list[Shown] = []
@@ -112,13 +140,13 @@ def widening(shown: Sequence[Shown]) -> tuple[float, float]:
     return (max(needed, 1.0) if held < TOO_FEW else 1.0), held
 
 
-def accuracy(shown: Iterable[Shown]) -> list[Facts]:
+def accuracy(shown: Iterable[Shown]) -> list[Lead]:
     """By how long before the start it was told: how many started by the 90% bound, and how far off the medians were."""
     groups: list[list[Shown]] = [[] for _ in LEADS]
     for one in shown:
         lead = one.median_s - one.told_s  # by the start that came, those that are late would be put together
         groups[next(place for place, (most, _) in enumerate(LEADS) if lead < most)].append(one)
-    found = []
+    found: list[Lead] = []
     for (_, name), some in zip(LEADS, groups, strict=True):
         if some:
             early = sum(one.start_s < one.median_s for one in some)

@@ -10,13 +10,14 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypedDict
 
 from backfill.answers.asked import Queue
 from backfill.answers.explain import explain
 from backfill.answers.slots import slots
 from backfill.answers.whatif import estimates, switch, test
 from backfill.model.errors import BackfillError
-from backfill.queue.book import Facts
+from backfill.queue.shapes import Eta, JsonObject, Question
 from backfill.worlds.live import Planner
 from backfill.worlds.watchdog import WATCHDOG
 
@@ -25,15 +26,15 @@ TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # for the trial of another policy
 LEAST = 19  # nice: whatever else wants a cpu goes first
 
 
-def eta(queue: Queue, asked: Facts) -> Facts:
+def eta(queue: Queue, asked: Question) -> Eta:
     """When pending jobs start: at the latest, in half of the futures, in nine of ten."""
     rows = estimates(queue)
-    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds}
-    told |= {"futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3)}
-    return told | {"arrivals": queue.arrivals is not None, "jobs": rows}
+    return {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds,
+            "futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3),
+            "arrivals": queue.arrivals is not None, "jobs": rows}  # fmt: skip
 
 
-ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
+ANSWERS: dict[str, Callable[[Queue, Question], JsonObject]] = {
     "eta": eta,
     "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"], asked.get("user", "")),
     "test": lambda queue, asked: test(queue, asked["tasks"]),
@@ -42,7 +43,14 @@ ANSWERS: dict[str, Callable[[Queue, Facts], Facts]] = {
 }
 
 
-def aside(planner: Planner | None, asked: Facts) -> int:
+class Asked(TypedDict):
+    """A request to the planner: a question, and the name of the pipe that takes the answer."""
+
+    to: str
+    question: Question
+
+
+def aside(planner: Planner | None, asked: Asked) -> int:
     """Have a question answered by a copy of this process, into the pipe with the name asked["to"]; its number.
 
     Returns 0 if the system has no room for another process, or nobody reads the pipe any more. The pipe is opened
@@ -84,7 +92,7 @@ def aside(planner: Planner | None, asked: Facts) -> int:
         os._exit(code)
 
 
-def answer(planner: Planner | None, asked: Facts) -> Facts:
+def answer(planner: Planner | None, asked: Question) -> JsonObject:
     """What is told of a question, which may use up the planner."""
     assert planner is not None
     begun = time.process_time()
@@ -92,5 +100,4 @@ def answer(planner: Planner | None, asked: Facts) -> Facts:
         told = ANSWERS[asked["what"]](Queue.read(planner, asked), asked)
     except BackfillError as error:
         return {"error": {"code": "question", "message": str(error), "field": ""}}
-    told["cpu_s"] = round(time.process_time() - begun, 3)
-    return told
+    return {**told, "cpu_s": round(time.process_time() - begun, 3)}

@@ -1,14 +1,16 @@
 """What would be: when jobs start, when one that is not submitted yet would, and what another policy would do."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from backfill.answers.asked import Queue, seconds
 from backfill.core.plan.promises import NO_TIME
 from backfill.queue import feed
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import Job
+from backfill.queue.events import Row
 from backfill.queue.nodes import FLOATING
+from backfill.queue.shapes import Estimate, JsonObject, Question
 from backfill.queue.states import PENDING, STARTING
 from backfill.worlds.future import Pool
 from backfill.worlds.live import Planner
@@ -18,34 +20,57 @@ ESTIMATED = 2_000  # pending jobs of which is said when they start
 GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # up to so many seconds ahead, an estimate is told to so many
 
 
+class Three(TypedDict):
+    """The start of a job, as in Estimate."""
+
+    guaranteed_s: float | None
+    median_s: float | None
+    p90_s: float | None
+
+
+class Switched(TypedDict):
+    """A job under another policy; kept: its promised start is."""
+
+    id: int
+    label: str
+    name: str
+    promise_s: float | None
+    kept: bool
+    before: Three
+    after: Three
+
+
 # ---------------------------------------------------------------------- estimates
 
 
-def estimate(queue: Queue, job: Job, starts: Any) -> Facts:
+def estimate(queue: Queue, job: Job, starts: Any) -> Estimate:
     """What is told of one job, from its starts in the futures."""
     now, pool = queue.now, queue.times.of(job.user, job.name)
     guaranteed = queue.reserved(job.id) if queue.binds and job.waits else None
-    told = _told(job, pool) | {"guaranteed_s": seconds(guaranteed)}
+    told: Estimate = {**_told(job, pool), "guaranteed_s": seconds(guaranteed)}
     if job.state == STARTING:
-        return told | {name: seconds(job.start) for name in ("guaranteed_s", "median_s", "p90_s")}
+        start = seconds(job.start)
+        return {**told, "guaranteed_s": start, "median_s": start, "p90_s": start}
     if job.held or job.never:
-        return told | {"why_not": "held" if job.held else "never"}
+        return {**told, "why_not": "held" if job.held else "never"}
     known = np.sort(starts[starts != NO_TIME])
     if len(known) < 0.9 * len(starts) or not len(known):
-        return told | {"why_not": "far" if job.waits else "blocked"}
+        return {**told, "why_not": "far" if job.waits else "blocked"}
     median = int(known[(len(known) - 1) // 2])
     p90 = int(known[min(int(np.ceil(0.9 * len(starts))), len(known)) - 1])
     p90 = now + round((p90 - now) * queue.widened) if p90 > now else p90
     median, p90 = snapped(median, now), snapped(p90, now, up=True)
     if guaranteed is not None:
         median, p90 = min(median, guaranteed), min(p90, guaranteed)
-    return told | {"median_s": seconds(median), "p90_s": seconds(max(median, p90))}
+    return {**told, "median_s": seconds(median), "p90_s": seconds(max(median, p90))}
 
 
-def _told(job: Job, pool: Pool) -> Facts:
-    facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user")}
-    facts |= dict.fromkeys(("guaranteed_s", "median_s", "p90_s"))
-    return facts | {"history": pool.told, "ended_jobs": len(pool.shares), "why_not": ""}
+def _told(job: Job, pool: Pool) -> Estimate:
+    return {
+        "id": job.id, "label": job.label, "name": job.name, "user": job.user,
+        "guaranteed_s": None, "median_s": None, "p90_s": None,
+        "history": pool.told, "ended_jobs": len(pool.shares), "why_not": "",
+    }  # fmt: skip
 
 
 def snapped(t: int, now: int, up: bool = False) -> int:
@@ -55,7 +80,7 @@ def snapped(t: int, now: int, up: bool = False) -> int:
     return max((t + (grain - 1 if up else grain // 2)) // grain * grain, now)
 
 
-def estimates(queue: Queue) -> list[Facts]:
+def estimates(queue: Queue) -> list[Estimate]:
     """Return the estimates of pending jobs; of more than ESTIMATED, those of the first that are not held."""
     pending, rows = queue.pending(), queue.planner.rows
     first = sorted(pending, key=lambda job: bool(job.held or job.never))[:ESTIMATED]
@@ -67,7 +92,7 @@ def estimates(queue: Queue) -> list[Facts]:
 # ---------------------------------------------------------------------- a job that is not there yet
 
 
-def test(queue: Queue, tasks: list[Facts]) -> Facts:
+def test(queue: Queue, tasks: list[Row]) -> JsonObject:
     """When the tasks of a submit would start, and whose start it would bring back."""
     planner = queue.planner
     before = _plans(queue)
@@ -110,7 +135,7 @@ def _plans(queue: Queue) -> dict[int, int]:
 # ---------------------------------------------------------------------- another policy
 
 
-def switch(queue: Queue, asked: Facts) -> Facts:
+def switch(queue: Queue, asked: Question) -> JsonObject:
     """What another policy would do with those who wait: likely starts, and which promises would fall."""
     other = Planner(asked["policy"], asked["epoch"])
     there = {job.id for job in queue.pending()}
@@ -121,7 +146,7 @@ def switch(queue: Queue, asked: Facts) -> Facts:
     new = {row["id"]: row for row in estimates(after)}
     new |= {job.id: estimate(after, job, None) for job in after.jobs.values() if job.state == STARTING}
     promises = queue.binds
-    rows: list[Facts] = []
+    rows: list[Switched] = []
     for number in sorted(there & new.keys()):
         job, row = queue.jobs[number], new[number]
         promised = job.promise if promises and job.waits else None
@@ -136,5 +161,5 @@ def switch(queue: Queue, asked: Facts) -> Facts:
             "fall": [row["label"] for row in rows if not row["kept"]], "jobs": rows}  # fmt: skip
 
 
-def _three(row: Facts) -> Facts:
-    return {name: row[name] for name in ("guaranteed_s", "median_s", "p90_s")}
+def _three(row: Estimate) -> Three:
+    return {"guaranteed_s": row["guaranteed_s"], "median_s": row["median_s"], "p90_s": row["p90_s"]}

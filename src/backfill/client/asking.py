@@ -551,7 +551,7 @@ def _accuracy(as_json: bool) -> int:
         return 0
     lines = [["TOLD BEFORE", "ESTIMATES", "WITHIN 90 %", "MEDIAN ERROR", "EARLY", "LATE"]]
     for group in groups:
-        shares = [f"{group[name]:.0%}" for name in ("within_90", "early", "late")]
+        shares = [f"{share:.0%}" for share in (group["within_90"], group["early"], group["late"])]
         error_text = clock_text(round(group["median_error_s"] * 1e6))
         lines.append([group["lead"], str(group["estimates"]), shares[0], error_text, *shares[1:]])
     table(lines, right=range(1, 6))

@@ -4,11 +4,10 @@ Spans are its differences, whatever the calendar does. `wall` is the calendar, f
 """
 
 import time
-from typing import Any
 
+from backfill.queue.events import Record
+from backfill.queue.shapes import ClockFacts
 from backfill.system.processes import boot_id, boot_us, wall_us
-
-Facts = dict[str, Any]
 
 
 class QueueClock:
@@ -17,14 +16,14 @@ class QueueClock:
 
     speed = 1.0  # seconds of it in a second
 
-    def __init__(self, last: int, earlier: Facts) -> None:
+    def __init__(self, last: int, earlier: Record) -> None:
         self.boot = boot_id()
         same = self.boot != "" and earlier.get("boot") == self.boot
         first = earlier["anchor"] + boot_us() if same else wall_us()
         self._anchor = max(first, last + 1) - boot_us()
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ClockFacts:
         """What a later daemon needs to carry it on."""
         return {"boot": self.boot, "anchor": self._anchor}
 
@@ -40,7 +39,7 @@ class QueueClock:
         """How long the machine has slept since its boot."""
         return boot_us() - time.monotonic_ns() // 1000
 
-    def instant(self, record: Facts) -> int | None:
+    def instant(self, record: Record) -> int | None:
         """When something happened that a supervisor wrote down; None where it did not say when."""
         if "wall" not in record:
             return None

@@ -17,6 +17,7 @@ from backfill.packaged import resolved
 from backfill.policies import check_name
 from backfill.queue.events import Capacity
 from backfill.queue.nodes import FLOATING, MACHINE
+from backfill.queue.shapes import Defaults
 from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_memory, parse_time
 
 if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
@@ -48,7 +49,7 @@ class Config:
             self.policy = kept(home, str(told.get("policy", POLICY)))
         except Unreadable as error:
             raise Unreadable(f"{self.file}: {error}") from None
-        self.defaults = {
+        self.defaults: Defaults = {
             "walltime": self._read(told, "default_time", parse_time, WALLTIME),
             "grace": self._read(told, "grace", parse_time, GRACE),
         }

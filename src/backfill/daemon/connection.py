@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from backfill.daemon.shown import parts
-from backfill.queue.book import Facts
 from backfill.queue.schema import Refused
+from backfill.queue.shapes import JsonObject
 from backfill.system.home import LINE, peer
 
 CLIENTS = 10_000  # fewer where this process may not have so many files
@@ -33,11 +33,11 @@ class Answer:
 
     def __init__(self, ready: Callable[[], object] = lambda: None) -> None:
         self._ready = ready
-        self.told: Facts | None = None
+        self.told: JsonObject | None = None
         self.gone = False
         self.unwanted: Callable[[], object] | None = None
 
-    def __call__(self, told: Facts) -> None:
+    def __call__(self, told: JsonObject) -> None:
         """Answer, unless that has been done."""
         if self.told is None:
             self.told = told

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,12 +33,26 @@ from backfill.pools.local import attempts
 from backfill.pools.local.pool import LocalPool, files
 from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number, over_line, recover
 from backfill.queue import commands, feed, schema
-from backfill.queue.book import PREEMPT, Facts, Job, Task
+from backfill.queue.book import PREEMPT, Job, Task
 from backfill.queue.commands import Busy
-from backfill.queue.engine import Clock, Engine
+from backfill.queue.engine import Clock, Engine, Reply
 from backfill.queue.events import Basis, Capacity, Submit
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
+from backfill.queue.shapes import (
+    Failure,
+    JobsRequest,
+    JsonObject,
+    OutputRequest,
+    Over,
+    PolicyRequest,
+    Question,
+    QueueRequest,
+    ShowRequest,
+    SlotsRequest,
+    Spec,
+    SubmitRequest,
+)
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode, move_writes
 from backfill.queue.words import Unreadable
@@ -57,7 +72,7 @@ WAITED_FOR_MAX = 1_000_000  # jobs, by all clients together
 FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this point is reached for the N-th time
 
 
-Steps = Generator[None, None, Facts | None]
+Steps = Generator[None, None, JsonObject | None]
 
 
 class Waiters:
@@ -74,7 +89,7 @@ class Waiting:
     """
 
     def __init__(self, reply: Answer, left: set[int], all_: Waiters, forget: Callable[["Waiting"], None]) -> None:
-        self.left, self._reply, self._over = left, reply, list[Facts]()
+        self.left, self._reply, self._over = left, reply, list[Over]()
         self._all, self._forget, self._there = all_, forget, True
         all_.clients += 1
         all_.jobs += len(left)
@@ -88,7 +103,7 @@ class Waiting:
             self._all.jobs -= len(self.left)
             self._forget(self)
 
-    def __call__(self, told: Facts) -> None:
+    def __call__(self, told: Over | Failure) -> None:
         """Be told how one of the jobs ended, or why nobody will know."""
         if "error" in told:
             self._reply(told)
@@ -97,7 +112,7 @@ class Waiting:
             self.left.discard(told["id"])
             self._all.jobs -= 1
         if not self.left:
-            self._reply({"jobs": sorted(self._over, key=lambda one: int(one["id"]))})
+            self._reply({"jobs": sorted(self._over, key=itemgetter("id"))})
         if self._reply.told is not None:
             self.leave()
 
@@ -208,7 +223,7 @@ class Daemon:
     def _given(self, clock: Clock) -> Given:
         return Given(self.folder, self.config.stated, clock.now, self._spec_of, self._has_news)
 
-    def _spec_of(self, job: Job) -> Facts:
+    def _spec_of(self, job: Job) -> Spec:
         return self.store.spec(job.spec)
 
     def _witness_anew(self) -> list[str]:
@@ -425,11 +440,11 @@ class Daemon:
         except StoreLost as error:
             _lose(error)
 
-    def _look(self, message: Facts, reply: Answer) -> None:
+    def _look(self, message: dict[str, Any], reply: Answer) -> None:
         """Answer what changes nothing, at once or step by step."""
         self._step(getattr(self, f"_look_{message['do']}")(message, reply), message, reply)
 
-    def _step(self, steps: Steps, message: Facts, reply: Answer) -> None:
+    def _step(self, steps: Steps, message: dict[str, Any], reply: Answer) -> None:
         """Work at an answer for a moment; if it is not ready by then, go on when others have been served."""
         end = time.perf_counter() + STEP_S
         try:
@@ -456,7 +471,7 @@ class Daemon:
 
     # Each yields when it may be interrupted, and returns its answer; None if it replies later.
 
-    def _look_ping(self, message: Facts, reply: Answer) -> Steps:
+    def _look_ping(self, message: JsonObject, reply: Answer) -> Steps:
         link, engine = self.link, self.engine
         planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
         planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
@@ -464,7 +479,7 @@ class Daemon:
         found = {"pid": os.getpid(), "planner": planner, "waiters": self._waiters.clients}
         return found | {"pool": self.pool.name, "now_s": self.clock.now() / 1e6}
 
-    def _look_queue(self, message: Facts, reply: Answer) -> Steps:
+    def _look_queue(self, message: QueueRequest, reply: Answer) -> Steps:
         # A policy that is not compiled yet is too slow for what nobody asked for.
         refresh = bool(message.get("estimates")) and self.link.kind == "compiled"
         starts, estimates = self._foreseen.glance(refresh)
@@ -476,7 +491,7 @@ class Daemon:
         }
         return rows
 
-    def _look_show(self, message: Facts, reply: Answer) -> Steps:
+    def _look_show(self, message: ShowRequest, reply: Answer) -> Steps:
         """Return all about some jobs, from a place on; of many the first ones."""
         some, first, jobs = self._chosen(message), message.get("from", 0), []
         for one in some[first : first + message.get("limit", SHOWN)]:
@@ -486,13 +501,13 @@ class Daemon:
             yield
         return {"jobs": jobs, "all": len(some)}
 
-    def _look_eta(self, message: Facts, reply: Answer) -> Steps:
+    def _look_eta(self, message: JsonObject, reply: Answer) -> Steps:
         """Estimate the starts of all pending jobs."""
         self._foreseen.eta(lambda told: reply(self._dated(told)))
         yield
         return None
 
-    def _look_explain(self, message: Facts, reply: Answer) -> Steps:
+    def _look_explain(self, message: JobsRequest, reply: Answer) -> Steps:
         """Tell why a job does not run."""
         job = self._one(message)
         yield
@@ -503,11 +518,11 @@ class Daemon:
             behind = self.engine.behind(job, job.due_nodes) if job.due is not None else []
             return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
-        asked = {"what": "explain", "id": job.id, "reason": told["reason"]}
+        asked: Question = {"what": "explain", "id": job.id, "reason": told["reason"]}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None
 
-    def _look_slots(self, message: Facts, reply: Answer) -> Steps:
+    def _look_slots(self, message: SlotsRequest, reply: Answer) -> Steps:
         """Tell what fits now, and for how long."""
         need = message.get("need", {})
         commands.check_need(need, self.engine.context())
@@ -519,7 +534,7 @@ class Daemon:
         )
         return None
 
-    def _look_test(self, message: Facts, reply: Answer) -> Steps:
+    def _look_test(self, message: SubmitRequest, reply: Answer) -> Steps:
         """Tell when a job would start; nothing of it is stored."""
         slices = commands.submit(message, replace(self.engine.context(), keep=lambda spec: 0))
         events = []
@@ -534,13 +549,13 @@ class Daemon:
         if not tasks:
             raise Refused("the job is queued already", "usage", "token")
 
-        def over(told: Facts) -> None:
+        def over(told: JsonObject) -> None:
             reply(told if "error" in told else {**done.answer, **self._dated(told)})
 
         self._question({"what": "test", "tasks": tasks}, over, reply)
         return None
 
-    def _look_switch(self, message: Facts, reply: Answer) -> Steps:
+    def _look_switch(self, message: PolicyRequest, reply: Answer) -> Steps:
         """Tell what another policy would do with those who wait."""
         book, policy = self.engine.book, self._policy(message)
         base = []
@@ -549,11 +564,11 @@ class Daemon:
                 base.append(feed.basis(book.jobs[number]))
             yield
         epoch: Basis = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
-        asked = {"what": "switch", "policy": policy, "epoch": epoch}
+        asked: Question = {"what": "switch", "policy": policy, "epoch": epoch}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None
 
-    def _look_policy(self, message: Facts, reply: Answer) -> Steps:
+    def _look_policy(self, message: PolicyRequest, reply: Answer) -> Steps:
         """Let another policy take over, until config.toml names another one."""
         policy = self._policy(message)
         yield
@@ -561,22 +576,22 @@ class Daemon:
         self.poke()
         return {"policy": policy}
 
-    def _policy(self, message: Facts) -> str:
+    def _policy(self, message: PolicyRequest) -> str:
         try:
             return kept(self.folder, str(message.get("policy")))
         except Unreadable as error:
             raise Refused(str(error), "usage", "policy") from None
 
-    def _dated(self, told: Facts) -> Facts:
+    def _dated(self, told: JsonObject) -> JsonObject:
         """An answer of the planner's copy as clients get it."""
-        dated: Facts = on_calendar(told, self.engine.book.skew)
+        dated: JsonObject = on_calendar(told, self.engine.book.skew)
         return dated
 
-    def _question(self, what: Facts, reply: Callable[[Facts], None], asker: Answer | None = None) -> None:
+    def _question(self, what: Question, reply: Reply, asker: Answer | None = None) -> None:
         """Ask the planner's copy; when the asker goes, it ends. What was asked for by several is answered anyway."""
-        asked = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
+        asked: Question = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
 
-        def answered(told: Facts) -> None:
+        def answered(told: JsonObject) -> None:
             reply(told)
             self.poke()  # answers leave after that
 
@@ -584,11 +599,11 @@ class Daemon:
         if asker is not None:
             asker.unwanted = unwanted
 
-    def _look_find(self, message: Facts, reply: Answer) -> Steps:
+    def _look_find(self, message: JobsRequest, reply: Answer) -> Steps:
         yield
         return {"ids": [job.id for job in self._chosen(message)]}
 
-    def _look_output(self, message: Facts, reply: Answer) -> Steps:
+    def _look_output(self, message: OutputRequest, reply: Answer) -> Steps:
         """Tell where the output of a job is, and whether more will come: asked several times a second."""
         job = self._one(message)
         yield
@@ -596,7 +611,7 @@ class Daemon:
         path = (message.get("err") and found["error"]) or found["output"]
         return {"path": path, "job": brief(self.engine, job, self.clock.now())}
 
-    def _look_wait(self, message: Facts, reply: Answer) -> Steps:
+    def _look_wait(self, message: JobsRequest, reply: Answer) -> Steps:
         """Answer when all of the jobs are over."""
         try:
             left = {job.id for job in self._chosen(message)}
@@ -624,15 +639,15 @@ class Daemon:
         """Whether jobs are meant by a name that some had which are over by now."""
         return isinstance(one, dict) and bool(self.store.jobs("name = ?", (one["name"],), 1))
 
-    def _look_stop(self, message: Facts, reply: Answer) -> Steps:
+    def _look_stop(self, message: JsonObject, reply: Answer) -> Steps:
         asyncio.get_running_loop().call_later(STOP_S, self._stopped.set)
         yield
         return {"pid": os.getpid()}
 
-    def _chosen(self, message: Facts) -> list[Job | Task]:
+    def _chosen(self, message: JobsRequest | ShowRequest) -> list[Job | Task]:
         return commands.chosen(message, self.engine.context())
 
-    def _one(self, message: Facts) -> Job:
+    def _one(self, message: JobsRequest) -> Job:
         """Return the one job that a request is about."""
         found = self._chosen(message)
         job = self.engine.job(found[0].id) if len(found) == 1 else None

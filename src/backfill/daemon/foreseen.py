@@ -1,10 +1,11 @@
 """The estimates that the daemon has: the last ones, and new ones, made in the background when somebody looks."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import cast
 
 from backfill.answers.estimates import Estimates
-from backfill.queue.book import Facts
 from backfill.queue.engine import SECOND, Engine, Reply
+from backfill.queue.shapes import Eta, JsonObject
 from backfill.queue.states import PENDING
 
 LEAST = 2 * SECOND  # between two rounds that nobody asked for
@@ -26,7 +27,7 @@ class Starts(Mapping[int, tuple[float, float]]):
             raise KeyError(number)
         plan = self._engine.plan if self._engine.binds else {}
         latest = max(plan[number] / 1e6, self._now) if number in plan else float("inf")
-        likely, bound = (min(max(found[name], self._now), latest) for name in ("median_s", "p90_s"))
+        likely, bound = (min(max(t or 0.0, self._now), latest) for t in (found["median_s"], found["p90_s"]))
         return likely, bound
 
     def __iter__(self) -> Iterator[int]:
@@ -56,7 +57,7 @@ class Foreseen:
         else:
             self._make(state, [reply])
 
-    def glance(self, refresh: bool) -> tuple[Mapping[int, tuple[float, float]], Facts | None]:
+    def glance(self, refresh: bool) -> tuple[Mapping[int, tuple[float, float]], JsonObject | None]:
         """What is known of starts to come, with its age; refresh: have it made anew, for the next look."""
         now, state, last = self._engine.clock.now(), self._state(), self._last
         pending = any(job.state == PENDING and not job.held for job in self._engine.book.jobs.values())
@@ -78,22 +79,23 @@ class Foreseen:
     def _make(self, state: tuple[int, ...], replies: list[Reply]) -> None:
         self._coming = coming = (state, replies)
 
-        def over(told: Facts) -> None:
+        def over(told: JsonObject) -> None:
             if self._coming is coming:
                 self._coming = None
             now = self._engine.clock.now()
             if "error" in told:
                 self._next = now + AFTER_ERROR
             else:
-                self._last = Estimates(state, told)
-                self._next = now + max(LEAST, round(SHARE * told["cpu_s"] * SECOND))
+                found = cast(Eta, told)
+                self._last = Estimates(state, found)
+                self._next = now + max(LEAST, round(SHARE * found["cpu_s"] * SECOND))
                 told = self._tell(self._last) if replies else told
             for reply in replies:
                 reply(told)
 
         self._ask(over)
 
-    def _tell(self, estimates: Estimates) -> Facts:
+    def _tell(self, estimates: Estimates) -> Eta:
         """For a client; what is told for the first time is written down."""
         if estimates is not self._told:
             self._engine.note_shown(estimates.news(self._told))

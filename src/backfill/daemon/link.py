@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from backfill.queue import feed
-from backfill.queue.book import Facts
-from backfill.queue.events import Basis
+from backfill.queue.events import Basis, Record
+from backfill.queue.shapes import JsonObject, Question
 from backfill.queue.store import encode
 from backfill.system.home import python_path
 from backfill.system.processes import begun, send, state
@@ -68,7 +68,7 @@ class PlannerLink:
         self._loaded: set[str] = set()
         self._returned: set[str] = set()  # policies that were replaced while they were compiled, and got another try
         self._slow = False  # the compiled one has to compile first
-        self._todo: dict[str, Any] | None = None
+        self._todo: Record | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0  # in a row
         self._blamed = False  # the policy is at fault for the last one, and has decided nothing since
@@ -84,7 +84,7 @@ class PlannerLink:
         return {kind: made.pid for kind, made in self._made.items() if made.returncode is None}
 
     @property
-    def passes(self) -> Facts:
+    def passes(self) -> dict[str, float]:
         """How long the last passes took, from the question to the answer, in milliseconds."""
         spans = sorted(self._spans)
         if not spans:
@@ -137,7 +137,7 @@ class PlannerLink:
 
     async def _return(self, policy: str, made: Process) -> None:
         """Have a policy decide again as soon as it is compiled, if nobody wants another one by then."""
-        told: Facts = {}
+        told: Record = {}
         try:
             with suppress(TimeoutError, OSError, ValueError, _Killed):
                 told = await self._read(made)
@@ -153,7 +153,7 @@ class PlannerLink:
         """Ask the planner for its decisions."""
         self._send({"do": "ask", "now": now, "messages": messages, "seq": self.engine.pass_seq})
 
-    def question(self, folder: Path, what: Facts, reply: Callable[[Facts], None]) -> Callable[[], object]:
+    def question(self, folder: Path, what: Question, reply: Callable[[JsonObject], None]) -> Callable[[], object]:
         """Have a copy of the planner answer a question of a client; decisions do not wait for that.
 
         Returns a function that ends the question: nobody wants the answer any more.
@@ -162,7 +162,7 @@ class PlannerLink:
 
         async def work() -> None:
             problem = {"code": "starting", "message": "the policy is being started; ask again", "field": ""}
-            told: Facts = {"error": problem}
+            told: JsonObject = {"error": problem}
             try:
                 if places is self._trials and places.locked():
                     raise OSError("other policies are being tried; ask again")
@@ -180,7 +180,7 @@ class PlannerLink:
         self._spawn(work())
         return gone.set
 
-    async def _question(self, folder: Path, what: Facts, gone: asyncio.Event) -> Facts:
+    async def _question(self, folder: Path, what: Question, gone: asyncio.Event) -> JsonObject:
         """It answers into a pipe with a name, which ends with it, however it ends."""
         self._asked += 1
         path = folder / f"answer.{self._asked}"
@@ -219,7 +219,7 @@ class PlannerLink:
             path.unlink(missing_ok=True)
         if not text:
             raise OSError("its process was ended, as a policy that loops is; see daemon.log")
-        found: Facts = json.loads(text)
+        found: JsonObject = json.loads(text)
         return found
 
     async def _take_turn(self) -> None:
@@ -284,7 +284,7 @@ class PlannerLink:
 
         compiles = False
 
-        def hear(sign: Facts) -> None:
+        def hear(sign: Record) -> None:
             """A policy that only takes its time to be loaded would do so in plain Python too."""
             nonlocal spare, compiles
             if spare is not None and not compiles:
@@ -343,10 +343,10 @@ class PlannerLink:
         todo, self._todo = self._todo, None
         self._send(todo)
 
-    def _send(self, what: dict[str, Any]) -> None:
+    def _send(self, what: JsonObject) -> None:
         self._busy = self._spawn(self._ask(what))
 
-    async def _ask(self, what: dict[str, Any]) -> None:
+    async def _ask(self, what: JsonObject) -> None:
         begin = time.monotonic()
         made = self._made.get(self.kind)
         try:
@@ -382,7 +382,7 @@ class PlannerLink:
         """Return what a policy may take of a span: after a failure of its own half of it."""
         return span / 2 if self._blamed else span
 
-    async def _read(self, made: Process, hear: Callable[[Facts], None] = lambda sign: None) -> dict[str, Any]:
+    async def _read(self, made: Process, hear: Callable[[Record], None] = lambda sign: None) -> Record:
         """Return what a planner answers; signs of life before that, which `hear` is told, extend its time.
 
         Raises TimeoutError if it is silent for too long, _Killed if somebody else ended it, OSError if it ended by
@@ -394,7 +394,7 @@ class PlannerLink:
             line = await self._line(made, made.stdout, LOAD_S if compiles else self._left(SILENT_S))
             if not line:
                 raise await _end_of(made)
-            found: dict[str, Any] = json.loads(line)
+            found: Record = json.loads(line)
             if not found.keys() & {"progress", "compiles"}:
                 return found
             compiles = found.get("compiles", False)
@@ -435,7 +435,7 @@ class PlannerLink:
             self._spawn(_reaped(made))
 
 
-async def _tell(to: asyncio.StreamWriter, what: Facts) -> None:
+async def _tell(to: asyncio.StreamWriter, what: JsonObject) -> None:
     """Tell a planner something, a part at a time."""
     size = 0
     for part in chain(_parts(what), "\n"):

@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any
 
 from backfill.queue.book import Job
+from backfill.queue.shapes import Spec
 from backfill.queue.variables import inherited
 from backfill.system import processes
 from backfill.system.home import python_path
@@ -51,7 +52,7 @@ class Notices:
         self._waiting: deque[dict[str, Any]] = deque()
         self._running: list[Running] = []
 
-    def start(self, job: Job, spec: dict[str, Any]) -> None:
+    def start(self, job: Job, spec: Spec) -> None:
         """Run the command of a job that is over."""
         env = {
             **inherited(spec.get("env", {})),

@@ -7,9 +7,9 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from backfill.model.errors import BackfillError
+from backfill.queue.shapes import JsonObject
 from backfill.worlds.watchdog import WATCHDOG
 
 
@@ -21,7 +21,7 @@ def serve(text: str, cpu_s: float) -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def say(told: dict[str, Any]) -> None:
+    def say(told: JsonObject) -> None:
         out.write(json.dumps(told) + "\n")
         out.flush()
 

@@ -11,6 +11,7 @@ from backfill.pools.local.pool import files
 from backfill.queue import commands
 from backfill.queue.book import PREEMPT, Book, Facts, Job
 from backfill.queue.engine import Engine
+from backfill.queue.shapes import JsonObject, QueueRequest
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store, encode
 from backfill.queue.words import WHOLE, folded_labels, names_text, numbers_text
@@ -80,7 +81,7 @@ class Rows:
 
 
 def queue_rows(
-    engine: Engine, store: Store, now: int, asked: Facts, starts: Mapping[int, tuple[float, float]]
+    engine: Engine, store: Store, now: int, asked: QueueRequest, starts: Mapping[int, tuple[float, float]]
 ) -> Generator[None, None, Facts]:
     """Return open jobs, those that ended last, and the state of the machine. starts: see Foreseen.
 
@@ -174,7 +175,7 @@ def _kinds(platform: str) -> list[tuple[list[str], list[str]]]:
     ]
 
 
-def parts(answer: Facts) -> list[bytes]:
+def parts(answer: JsonObject) -> list[bytes]:
     """Return an answer as it is sent, a line, in parts of which none is very long if its rows are Rows."""
     rows = answer.get("jobs")
     if not isinstance(rows, Rows):
@@ -185,8 +186,8 @@ def parts(answer: Facts) -> list[bytes]:
 
 def _alike(job: Job) -> tuple[Any, ...]:
     """What pending tasks of an array have in common that are shown as one."""
-    asked = sorted(job.need.items()), sorted(commands.unusual(job).items())
-    return job.array, job.walltime, job.held in BY_HAND, *map(tuple, asked)
+    asked = *sorted(job.need.items()), None, *sorted(commands.unusual(job).items())
+    return job.array, job.walltime, job.held in BY_HAND, *asked
 
 
 def _fold(first: Facts, found: Facts) -> None:

@@ -9,12 +9,12 @@ snapshot.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import Job
+from backfill.queue.events import Record, Row
 from backfill.queue.nodes import Amounts, Placement
-
-Record = dict[str, Any]
+from backfill.queue.shapes import Spec
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Decision:
     """A job that starts: its next attempt, on `job.nodes`. spec: what to run, where, in which environment."""
 
     job: Job
-    spec: Facts
+    spec: Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Foreign:
     job: int
     nodes: Placement
     since: int
-    facts: Facts = field(default_factory=dict)
-    spec: Facts = field(default_factory=dict)
+    facts: Row = field(default_factory=dict)
+    spec: Spec = field(default_factory=lambda: Spec())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Given:
     home: Path
     nodes: Mapping[str, Amounts]
     now: Callable[[], int]
-    spec_of: Callable[[Job], Facts]
+    spec_of: Callable[[Job], Spec]
     news: Callable[[], None]
 
 

@@ -11,7 +11,9 @@ from heapq import heapify, heappop, heappush
 
 from backfill.pools.base import Decision, Foreign, Given, NodeSeen, Seen, Sighting, Verdict
 from backfill.queue.book import Job
+from backfill.queue.events import Record
 from backfill.queue.nodes import Nodes
+from backfill.queue.shapes import ClockFacts
 
 SECOND = 1_000_000
 DAY, FAR = 86_400 * SECOND, 2**62
@@ -34,7 +36,7 @@ class VirtualClock:
         self._begun = time.monotonic()
 
     @property
-    def facts(self) -> dict[str, object]:
+    def facts(self) -> ClockFacts:
         """Nothing: the last instant of the log is enough."""
         return {}
 
@@ -50,7 +52,7 @@ class VirtualClock:
         """It never does."""
         return 0
 
-    def instant(self, record: dict[str, object]) -> int | None:
+    def instant(self, record: Record) -> int | None:
         """When an attempt ended."""
         found = record.get("at")
         return found if isinstance(found, int) else None

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from backfill.queue import events
-from backfill.queue.events import Basis, Entry, JobEvent
+from backfill.queue.events import Basis, Entry, JobEvent, Record, Row
 from backfill.queue.nodes import MACHINE, Amounts, Free, Nodes, Placement
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 from backfill.queue.words import WHOLE
@@ -80,7 +80,7 @@ class Job:
     start: int | None = None
     ran: int = 0  # for how long its earlier attempts ran
     spawned: int | None = None
-    processes: Facts = field(default_factory=dict)  # of the attempt, once they were seen
+    processes: Record = field(default_factory=dict)  # of the attempt, once they were seen
     end: int | None = None
     nodes: list[list[Any]] = field(default_factory=list)  # where its attempt runs, see nodes.Placement
     due_nodes: list[list[Any]] = field(default_factory=list)  # where it is due
@@ -107,11 +107,11 @@ class Job:
             return 128 + self.signal
         return self.exit or 1
 
-    def facts(self) -> Facts:
+    def facts(self) -> Row:
         """As a dict, which `Job(**facts)` reads. It shares lists with the job: write it down at once."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def brief(self) -> Facts:
+    def brief(self) -> Row:
         """The same without what is usual, which `Job(**brief)` has anyway."""
         return {name: value for (name, usual), value in zip(USUAL, _values(self), strict=True) if value != usual}
 
@@ -120,7 +120,7 @@ USUAL = [*Job(0).facts().items()]
 _values = attrgetter(*(name for name, _ in USUAL))  # of a job, all at once
 
 
-def whole(brief: Facts) -> Facts:
+def whole(brief: Row) -> Row:
     """All facts of a job that is written down without what is usual."""
     return {**dict(USUAL), **brief}
 

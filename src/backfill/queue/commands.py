@@ -11,9 +11,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from backfill.queue import events, feed
-from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, USUAL, Book, Facts, Job, Task, each_job
-from backfill.queue.events import Change, End, Event, JobEvent, Stop, Told
+from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, USUAL, Book, Job, Task, each_job
+from backfill.queue.events import Change, End, Event, JobEvent, Row, Stop, Told
 from backfill.queue.schema import Refused
+from backfill.queue.shapes import (
+    Defaults,
+    EditRequest,
+    JobsRequest,
+    JsonObject,
+    NewJob,
+    ShowRequest,
+    SignalRequest,
+    Spec,
+    SubmitRequest,
+)
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.words import WHOLE, amount_text, folded_labels
 
@@ -51,7 +62,7 @@ class Busy(Exception):
 class Done:
     """The last slice of a request, and its answer, which is given when all is on the disk."""
 
-    answer: Facts
+    answer: dict[str, object]
     events: list[Event] = field(default_factory=list)
 
 
@@ -69,8 +80,8 @@ class Context:
     find: Callable[[int], Job | None]
     over: Callable[[int], list[Task]]
     by_token: Callable[[str], Job | None]
-    keep: Callable[[Facts], int]
-    defaults: Mapping[str, Any]
+    keep: Callable[[Spec], int]
+    defaults: Defaults
     most: Mapping[str, int]
     slice: int = SLICE
     platform: "Platform | None" = None  # None: a machine of one node
@@ -127,7 +138,7 @@ class Array:
         return self._book.jobs.get(number) or self._over.get(number)
 
 
-def submit(request: Facts, given: Context) -> Slices:
+def submit(request: SubmitRequest, given: Context) -> Slices:
     """Queue a job, or an array of them."""
     token = request["token"]
     if any(one.row["token"] == token for one in given.book.unfinished.values()):
@@ -191,13 +202,13 @@ def submit(request: Facts, given: Context) -> Slices:
     return done
 
 
-def _placed(asked: Facts, request: Facts, given: Context) -> tuple[Facts, list[str]]:
+def _placed(asked: NewJob, request: SubmitRequest, given: Context) -> tuple[Row, list[str]]:
     """The facts of a new job that say where it may run, and the names of those that mean nothing to this queue."""
     need = {"cpus": 1, **asked["need"]}
     if need["cpus"] < 1:
         raise Refused("cpus is 0; expected 1 or more", field="cpus")
-    found: Facts = {"user": request.get("user", "")}
-    found |= {name: asked[name] for name in ("project", "ntasks") if name in asked}
+    found: Row = {"user": request.get("user", "")}
+    found |= {name: value for name, value in asked.items() if name in ("project", "ntasks")}
     if given.platform is None:
         found["need"] = _on_one_machine(asked, need)
         check_need(found["need"], given)
@@ -205,7 +216,7 @@ def _placed(asked: Facts, request: Facts, given: Context) -> tuple[Facts, list[s
             found["ntasks"] = asked["tasks"]
         return found, [name for name in ("site", *_unknown(given)) if asked.get(name)]
     unknown = _unknown(given)
-    found |= {name: asked[name] for name in PLACED if name in asked and name not in unknown}
+    found |= {name: value for name, value in asked.items() if name in PLACED and name not in unknown}
     found |= {"need": need, "group": request.get("group", "")}
     if asked.get("gpu_type"):
         from backfill.model.constraint import with_feature
@@ -224,7 +235,7 @@ def _unknown(given: Context) -> list[str]:
     return [name for name in ("partition", "qos") if not there.get(name)]
 
 
-def _on_one_machine(asked: Facts, need: dict[str, int]) -> dict[str, int]:
+def _on_one_machine(asked: NewJob, need: dict[str, int]) -> dict[str, int]:
     """The need of a whole job on a machine of one node. Raises Refused if it asks for what only several nodes have."""
     parts = asked.get("tasks", 1)
     if asked.get("spread") == "distinct" and parts > 1:
@@ -266,13 +277,13 @@ def check_need(need: Mapping[str, int], given: Context) -> None:
             raise Refused(told, "impossible", name)
 
 
-def submitted(job: Job) -> Facts:
+def submitted(job: Job) -> dict[str, object]:
     """What is told of a job that was queued."""
     facts = {"id": job.array or job.id, "walltime": job.walltime, "need": job.need, "name": job.name, **unusual(job)}
     return {**facts, "held": bool(job.held), "array": bool(job.array)}
 
 
-def unusual(job: Job) -> Facts:
+def unusual(job: Job) -> dict[str, object]:
     """The facts that say where a job may run, as clients are told them, without those that are usual.
 
     Its tasks are called parts: `ntasks` are those that its submitter asked for, and `tasks` are the jobs of an array.
@@ -281,7 +292,7 @@ def unusual(job: Job) -> Facts:
     return {shown: value for name, shown in names.items() if (value := getattr(job, name)) != _USUAL[name]}
 
 
-def hold(request: Facts, given: Context) -> Slices:
+def hold(request: JobsRequest, given: Context) -> Slices:
     """Keep pending jobs from starting until they are released."""
 
     def held(job: Job) -> JobEvent | None:
@@ -290,7 +301,7 @@ def hold(request: Facts, given: Context) -> Slices:
     return (yield from _each(_pending(request, given, "held"), held, given))
 
 
-def release(request: Facts, given: Context) -> Slices:
+def release(request: JobsRequest, given: Context) -> Slices:
     """Release held jobs."""
 
     def released(job: Job) -> JobEvent | None:
@@ -299,14 +310,14 @@ def release(request: Facts, given: Context) -> Slices:
     return (yield from _each(_pending(request, given, "released"), released, given))
 
 
-def _pending(request: Facts, given: Context, verb: str) -> list[Job | Task]:
+def _pending(request: JobsRequest, given: Context, verb: str) -> list[Job | Task]:
     some = chosen(request, given)
     if not any(job.state == PENDING for job in some):
         raise Refused(f"only pending jobs can be {verb}", "state", "ids")
     return some
 
 
-def cancel(request: Facts, given: Context) -> Slices:
+def cancel(request: JobsRequest, given: Context) -> Slices:
     """End jobs: pending ones at once, others when their processes are gone. Those that are over stay as they are."""
 
     def cancelled(job: Job) -> JobEvent | None:
@@ -319,7 +330,7 @@ def cancel(request: Facts, given: Context) -> Slices:
     return (yield from _each(chosen(request, given), cancelled, given))
 
 
-def requeue(request: Facts, given: Context) -> Slices:
+def requeue(request: JobsRequest, given: Context) -> Slices:
     """End running jobs and put them into the queue again."""
 
     def ended(job: Job) -> JobEvent | None:
@@ -329,7 +340,7 @@ def requeue(request: Facts, given: Context) -> Slices:
     return (yield from _each(_running(request, given, "requeued"), ended, given))
 
 
-def suspend(request: Facts, given: Context) -> Slices:
+def suspend(request: JobsRequest, given: Context) -> Slices:
     """Have running jobs stand still; they keep what they hold, and their limits stay where they are."""
 
     _refuse_if_it_cannot("suspend", given)
@@ -340,7 +351,7 @@ def suspend(request: Facts, given: Context) -> Slices:
     return (yield from _each(_running(request, given, "suspended"), stood, given))
 
 
-def resume(request: Facts, given: Context) -> Slices:
+def resume(request: JobsRequest, given: Context) -> Slices:
     """Let jobs that stand still go on."""
 
     def went(job: Job) -> JobEvent | None:
@@ -349,7 +360,7 @@ def resume(request: Facts, given: Context) -> Slices:
     return (yield from _each(_running(request, given, "resumed"), went, given))
 
 
-def signal(request: Facts, given: Context) -> Slices:
+def signal(request: SignalRequest, given: Context) -> Slices:
     """Send a signal to the processes of running jobs, which is not taken for a wish that they end."""
 
     _refuse_if_it_cannot("signal", given)
@@ -366,28 +377,28 @@ def _refuse_if_it_cannot(what: str, given: Context) -> None:
         raise Refused(f"the pool of this queue cannot {what} jobs", field="ids")
 
 
-def _running(request: Facts, given: Context, verb: str) -> list[Job | Task]:
+def _running(request: JobsRequest, given: Context, verb: str) -> list[Job | Task]:
     some = chosen(request, given)
     if not any(job.state in HOLDING for job in some):
         raise Refused(f"only running jobs can be {verb}", "state", "ids")
     return some
 
 
-def pause(request: Facts, given: Context) -> Slices:
+def pause(request: JsonObject, given: Context) -> Slices:
     """Start nothing any more until `unpause`; what runs goes on."""
     yield from ()
     return Done({"changed": not given.book.paused}, [] if given.book.paused else [events.Pause()])
 
 
-def unpause(request: Facts, given: Context) -> Slices:
+def unpause(request: JsonObject, given: Context) -> Slices:
     """Start jobs again."""
     yield from ()
     return Done({"changed": given.book.paused}, [events.Unpause()] if given.book.paused else [])
 
 
-def edit(request: Facts, given: Context) -> Slices:
+def edit(request: EditRequest, given: Context) -> Slices:
     """Give pending jobs another walltime, priority, name, need, begin, deadline or dependency."""
-    to: Change = request["to"]
+    to = request["to"]
     if not to:
         raise Refused("expected something to change, --time for instance", field="to")
     some = chosen(request, given)
@@ -542,7 +553,7 @@ def _each(some: Sequence[Job | Task], change: Callable[[Job], JobEvent | None], 
     return Done({"ids": [*ids], "labels": labels, "unchanged": unchanged}, events)
 
 
-def chosen(request: Facts, given: Context) -> list[Job | Task]:
+def chosen(request: JobsRequest | ShowRequest, given: Context) -> list[Job | Task]:
     """The jobs that a request is about, each once; of arrays also the tasks that are over."""
     found: dict[int, Job | Task] = {}
     for one in request["ids"]:
@@ -643,7 +654,7 @@ def hopeless(job: Job, wall: int) -> End | None:
 
 
 _USUAL = dict(USUAL)
-VERBS: dict[str, Callable[[Facts, Context], Slices]] = {
+VERBS: dict[str, Callable[[Any, Context], Slices]] = {
     "submit": submit,
     "hold": hold,
     "release": release,

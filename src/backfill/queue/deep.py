@@ -12,8 +12,8 @@ from pathlib import Path
 
 from backfill.pools.local import witness
 from backfill.queue import events
-from backfill.queue.book import Facts, whole
-from backfill.queue.events import Entry, JobEvent
+from backfill.queue.book import whole
+from backfill.queue.events import Entry, JobEvent, Row
 from backfill.queue.nodes import FLOATING, MACHINE, Nodes, Placement
 from backfill.queue.store import Store, StoreError
 
@@ -60,7 +60,7 @@ def judge(log: Iterable[Entry]) -> list[str]:
     """Where a log breaks a promise: a job that runs twice at once or again without leave, more held than there is, two
     jobs on one cpu or gpu, an end without a start, time that goes back."""
     wrong: list[str] = []
-    jobs: dict[int, Facts] = {}
+    jobs: dict[int, Row] = {}
     running: dict[int, Run] = {}  # what each job holds
     runs: dict[int, int] = {}  # attempts that may have run
     preempted: set[int] = set()  # by the policy, while they run
@@ -123,9 +123,7 @@ def _run(event: events.Start | events.Adopted | events.Began) -> Run:
     return Run(event.nodes or (), event.cpu_ids, event.gpu_ids)
 
 
-def _begins(
-    number: int, run: Run, seq: int, jobs: dict[int, Facts], running: dict[int, Run], nodes: Nodes
-) -> list[str]:
+def _begins(number: int, run: Run, seq: int, jobs: dict[int, Row], running: dict[int, Run], nodes: Nodes) -> list[str]:
     """What is wrong with a start that was decided here beside all that runs; others may be beyond what there is."""
     wrong = []
     held: Counter[tuple[str, str]] = Counter()

@@ -13,22 +13,23 @@ its attempt is proved over, and not before: a job that was started in its place 
 import heapq
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from backfill.pools.base import Decision, Foreign, Pool, Seen, Verdict
 from backfill.queue import commands, events, feed, schema
-from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Facts, Job, Task
+from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.ends import end_of, made_way
-from backfill.queue.events import Basis, Entry, Event, Record
+from backfill.queue.events import Basis, Entry, Event, Record, Row
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
+from backfill.queue.shapes import Begun, ClockFacts, Decisions, Defaults, Failure, JsonObject, Over, Spec
 from backfill.queue.states import CANCELLED, ENDING, FAILED, HOLDING, NODE_FAIL, PENDING, STARTING
 from backfill.queue.store import Store, StoreError, StoreLost
 
-Reply = Callable[[Facts], None]
+Reply = Callable[[JsonObject], None]
 SECOND = 1_000_000
 STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
 LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
@@ -53,18 +54,18 @@ class Clock(Protocol):
     def slept(self) -> int:
         """How long the machine has slept."""
 
-    def instant(self, record: Facts) -> int | None:
+    def instant(self, record: Record) -> int | None:
         """When something happened that a supervisor wrote down; None where it did not say when."""
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ClockFacts:
         """What a later daemon needs to carry it on."""
 
 
 class Waiter(Protocol):
     """Who waits for jobs."""
 
-    def __call__(self, told: Facts) -> None:
+    def __call__(self, told: Over | Failure) -> None:
         """Be told how one of the jobs ended."""
 
 
@@ -101,12 +102,12 @@ class Engine:
         clock: Clock,
         pool: Pool,
         link: Link,
-        defaults: Facts,
+        defaults: Defaults,
         fault: Callable[[str], None] = lambda point: None,
-        encode: Callable[[Facts], str] = str,
+        encode: Callable[[Spec], str] = str,
         number: Callable[[int], None] = lambda last: None,
         slice_: int = commands.SLICE,
-        notify: Callable[[Job, Facts], None] = lambda job, spec: None,
+        notify: Callable[[Job, Spec], None] = lambda job, spec: None,
     ) -> None:
         self.store, self.clock, self.pool, self.link, self.notify = store, clock, pool, link, notify
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
@@ -131,7 +132,7 @@ class Engine:
         self._history: list[feed.Pass] = []
         self._disturbed: set[int] = set()  # jobs about which something was said since the pass
         self._events: list[Entry] = []
-        self._answers: list[tuple[Reply, Facts, str]] = []  # with the token of a submit
+        self._answers: list[tuple[Callable[[Any], None], JsonObject, str]] = []  # with the token of a submit
         self._launches: list[Job] = []
         self._stops: list[Job] = []
         self._acts: list[events.Signal | events.Suspend | events.Resume] = []
@@ -195,7 +196,7 @@ class Engine:
         if resources != nodes.there.get(place) or reason != nodes.reasons.get(place, ""):
             self._happen(events.NodeSet(place, resources, reason))
 
-    def request(self, message: Facts, reply: Reply) -> None:
+    def request(self, message: dict[str, Any], reply: Reply) -> None:
         """What a client asks for; it is answered when what follows from it is on the disk."""
         try:
             schema.check(message)
@@ -204,7 +205,7 @@ class Engine:
             return
         self.meet(message, reply)
 
-    def meet(self, message: Facts, reply: Reply) -> None:
+    def meet(self, message: dict[str, Any], reply: Reply) -> None:
         """The same of a request that has been checked."""
         slices = commands.VERBS[message["do"]](message, self.context())
         try:
@@ -366,7 +367,7 @@ class Engine:
             return events.Requeue(job.id, retry=job.retries + 1, exit=end.exit, signal=end.signal)
         return None
 
-    def adopt(self, facts: Facts, spec: Facts) -> None:
+    def adopt(self, facts: Row, spec: Spec) -> None:
         """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
         known = self.book.jobs.get(facts["id"]) or self.store.job(facts["id"])
         if known is not None and (known.end is not None or known.attempt >= facts["attempt"]):
@@ -399,7 +400,7 @@ class Engine:
         """Write down that the log is older than what has happened, and what was found of the rest."""
         self._happen(found)
 
-    def begun(self, answer: Facts) -> None:
+    def begun(self, answer: Begun) -> None:
         """A planner is there. What it decided of old must be what was decided then."""
         self.asked, self.ready, self.changing, self.binds = None, True, False, answer["binds"]
         for number, (then, now) in enumerate(zip(self._history, answer["passes"], strict=True), 1):
@@ -419,7 +420,7 @@ class Engine:
         self._history = []
         self._take_plan(answer)
 
-    def decided(self, answer: Facts) -> None:
+    def decided(self, answer: Decisions) -> None:
         """The planner's decisions of the pass that was asked for."""
         if self.asked is None or answer["now"] != self.asked:
             return
@@ -508,10 +509,10 @@ class Engine:
             self._wanted = {}
             self.ready, self.changing = False, True
 
-    def note_shown(self, estimates: list[list[object]]) -> None:
+    def note_shown(self, estimates: Sequence[list[Any]]) -> None:
         """Write down which starts people were told to expect."""
         if estimates:
-            self._happen(events.Shown(estimates))
+            self._happen(events.Shown([*estimates]))
 
     def tick(self) -> None:
         """Time has gone by."""
@@ -609,8 +610,8 @@ class Engine:
         for reply, answer, _ in answers:
             reply(answer)
         for job in over:
-            for reply in self._waiters.pop(job.id, []):
-                reply(ended(job))
+            for waiter in self._waiters.pop(job.id, []):
+                waiter(ended(job))
             if job.notify:
                 self.notify(job, self.store.spec(job.spec))
         some = [Decision(job, self.store.spec(job.spec)) for job in launches if job.state == STARTING]
@@ -794,7 +795,7 @@ class Engine:
         self.asked = -1
         self.link.begin(book.epoch, self._history, since)
 
-    def _take_plan(self, answer: Facts) -> None:
+    def _take_plan(self, answer: Decisions | Begun) -> None:
         if answer["anew"]:
             self.plan.clear()
             self.places.clear()
@@ -816,16 +817,16 @@ class Engine:
         return next((what for t, what in reversed(self.book.troubles) if job.promised <= t <= now), "bug")
 
 
-def ended(job: Job) -> Facts:
+def ended(job: Job) -> Over:
     """What is told of a job that is over."""
     return {"id": job.id, "state": job.state, "code": job.code}
 
 
-def _failed(error: StoreError | Refused) -> Facts:
+def _failed(error: StoreError | Refused) -> JsonObject:
     if isinstance(error, Refused):
         return error.answer()
     return {"error": {"code": "store", "message": f"nothing was stored: {error}", "field": ""}}
 
 
-def _nobody(answer: Facts) -> None:
+def _nobody(answer: JsonObject) -> None:
     """Whom an answer goes to whose client has gone with an earlier daemon."""

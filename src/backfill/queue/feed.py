@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from backfill.queue import events
-from backfill.queue.book import PREEMPT, USUAL, Book, Facts, Job
+from backfill.queue.book import PREEMPT, USUAL, Book, Job
 from backfill.queue.events import Basis, Entry, Event, Told
+from backfill.queue.shapes import Decisions
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
 
 Message = list[Any]
@@ -130,7 +131,7 @@ class Pass:
     decided: list[list[Any]] = field(default_factory=list)
 
 
-def decisions(answer: Facts) -> list[list[Any]]:
+def decisions(answer: Decisions) -> list[list[Any]]:
     """What a planner decided: [job, PREEMPT, for which job] of each preemption; [job, why] of each start, and among
     nodes its placement."""
     return [*([job, PREEMPT, by] for job, by, *_ in answer["preempts"]), *answer["starts"]]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from backfill.queue.shapes import Failure
 from backfill.queue.words import AFTER, TASKS_MAX
 
 Facts = dict[str, Any]
@@ -23,7 +24,7 @@ class Refused(Exception):
         super().__init__(message)
         self.code, self.field = code, field
 
-    def answer(self) -> Facts:
+    def answer(self) -> Failure:
         """For the client."""
         return {"error": {"code": self.code, "message": str(self), "field": self.field}}
 

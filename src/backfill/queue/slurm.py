@@ -10,11 +10,8 @@ from backfill.queue.nodes import MACHINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    from typing import Any
-
     from backfill.queue.book import Job
-
-    Facts = dict[str, Any]
+    from backfill.queue.shapes import SlurmSpec
 
 NAMES = (  # of all variables that a script may find
     "SLURMD_NODENAME", *(f"SLURM_{name}" for name in (
@@ -28,14 +25,14 @@ NAMES = (  # of all variables that a script may find
 OTHERS = ("SLURM_CLUSTER_NAME", "SLURM_STEP_ID")
 
 
-def variables(job: Job, facts: Facts) -> dict[str, str]:
+def variables(job: Job, facts: SlurmSpec) -> dict[str, str]:
     """The environment variables of sbatch that mean the same in this queue. facts: see `submitted`."""
     here, tasks, now = os.uname().nodename, max(int(facts["tasks"]), 1), int(time.time())
     each = max(tasks // job.tasks, 1)  # of Slurm's tasks, for each of the job's
     nodes = nodes_of(job) or [(here.partition(".")[0], job.tasks)]
     listed = ",".join(name for name, _ in nodes)
     cpus, counts = [count * job.need["cpus"] for _, count in nodes], [count * each for _, count in nodes]
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "JOB_ID": job.id, "JOBID": job.id, "JOB_NAME": job.name, "JOB_USER": job.user, "JOB_UID": os.getuid(),
         "JOB_NUM_NODES": len(nodes), "NNODES": len(nodes), "JOB_NODELIST": listed, "NODELIST": listed,
         "NODEID": 0, "PROCID": 0, "LOCALID": 0, "NTASKS": tasks, "NPROCS": tasks, "TASKS_PER_NODE": _repeated(counts),

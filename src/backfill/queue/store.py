@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from backfill.queue.book import Book, Job, Task
-from backfill.queue.events import Array, Entry, decoded
+from backfill.queue.events import Array, Entry, Row, decoded
+from backfill.queue.shapes import Spec
 from backfill.queue.states import COMPLETED, OVER
 from backfill.system.processes import sync
 
@@ -200,10 +201,10 @@ class Store:
             raise self._undone(error) from error
         return int(found[0])
 
-    def spec(self, number: int) -> dict[str, Any]:
+    def spec(self, number: int) -> Spec:
         """What a job runs."""
         ((body,),) = self._read("SELECT body FROM spec WHERE id = ?", (number,))
-        found: dict[str, Any] = json.loads(body)
+        found: Spec = json.loads(body)
         return found
 
     def job(self, number: int) -> Job | None:
@@ -258,7 +259,7 @@ class Store:
         for seq, t, kind, number, data in rows:
             yield Entry(decoded(kind, number, json.loads(data) if data != "{}" else {}), t, seq)
 
-    def story(self, job: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    def story(self, job: int) -> Iterator[tuple[int, str, Row]]:
         """What happened to a job, as the log has it: instant, kind, data."""
         where = "job = ? AND job > 0"  # which the index wants to hear
         for t, kind, data in self._read(f"SELECT t_us, kind, data FROM event WHERE {where} ORDER BY seq", (job,)):
@@ -277,7 +278,7 @@ class Store:
         """The last instant of the log; 0 where nothing has happened."""
         return self._last("t_us")
 
-    def clock(self) -> dict[str, Any]:
+    def clock(self) -> Row:
         """What the last daemon wrote down of its clock; empty where there was none."""
         found = [*self._read("SELECT data FROM event WHERE kind = 'up' ORDER BY seq DESC LIMIT 1")]
         return json.loads(found[0][0]) if found else {}

@@ -10,9 +10,9 @@ from backfill.system.processes import ATTEMPT, JOB, KEEPER, marks
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
     from collections.abc import Mapping
-    from typing import Any
 
     from backfill.queue.book import Job
+    from backfill.queue.shapes import Spec
 
 OWN = (  # of a job, or of the command of --notify
     JOB, ATTEMPT, KEEPER, "BACKFILL_JOB_NAME", "BACKFILL_ARRAY_ID", "BACKFILL_ARRAY_INDEX", "BACKFILL_CPUS",
@@ -38,7 +38,7 @@ def inherited(env: Mapping[str, str]) -> dict[str, str]:
     return left
 
 
-def of_job(home: str, job: Job, spec: Mapping[str, Any]) -> dict[str, str]:
+def of_job(home: str, job: Job, spec: Spec) -> dict[str, str]:
     """Return the environment of the attempt of a job that begins now."""
     walltime = job.walltime / 1e6
     env = inherited(spec.get("env", {}))

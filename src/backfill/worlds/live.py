@@ -66,6 +66,7 @@ from backfill.queue.book import Facts
 from backfill.queue.events import Basis
 from backfill.queue.feed import Message
 from backfill.queue.nodes import FLOATING, MACHINE
+from backfill.queue.shapes import Begun, Decisions
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_kind, check_processors
 from backfill.worlds.moves import Moves
@@ -83,8 +84,6 @@ WHOSE = ("user", "group", "project")
 HOW = ("requeue", "checkpoint", "suspend")  # a job may be preempted, by the numbers of core/runs.py
 LOCAL = HOW[:1]  # on a machine of one node
 ANEW = "the queue runs a preempted job anew from its beginning"
-
-Decisions = dict[str, Any]
 
 
 def platform_of(epoch: Basis) -> Platform:
@@ -467,9 +466,8 @@ class Planner:
                 reserved_since = ids[job] in plan and (rows[place:, 1] == job)[reserved[place:]].any()
                 plan[ids[job]] = plan[ids[job]] if reserved_since else None
         state.journal.rows = 0
-        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan)}
-        told["wake"] = self.wake
-        return told | {"anew": not self.policy.keeps}
+        return {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan), "wake": self.wake,
+                "anew": not self.policy.keeps}  # fmt: skip
 
     def _note_moves(self, now: int, reserved: Ints, gone: list[int]) -> None:
         """Note what a pass reserved: rows of the journal, of which there may be thousands."""
@@ -545,7 +543,7 @@ def _check_preempts(policy: Policy, params: Any, can: Sequence[str]) -> None:
 
 def answer(
     planner: Planner | None, asked: dict[str, Any], progress: Callable[[], None] = lambda: None
-) -> tuple[Planner, Decisions]:
+) -> tuple[Planner, Decisions | Begun]:
     """Answer a request of the daemon.
 
     planner: who is asked; for a history, the one that it continues, or None. progress: is called now and then while a

@@ -12,11 +12,12 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from backfill.pools.base import Decision, Seen, Sighting, Verdict
 from backfill.pools.local import attempts, groups, keeper, witness
-from backfill.queue.book import PREEMPT, Facts, Job
+from backfill.queue.book import PREEMPT, Job
+from backfill.queue.events import Record
+from backfill.queue.shapes import Spec
 from backfill.queue.states import ENDING, STARTING
 from backfill.queue.variables import of_job
 from backfill.system import processes
@@ -50,11 +51,11 @@ class LocalPool:
         self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
         self._launched: dict[tuple[int, int], float] = {}
         self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
-        self._known: dict[tuple[int, int], Facts] = {}  # processes of attempts that were seen running
+        self._known: dict[tuple[int, int], Record] = {}  # processes of attempts that were seen running
         self._unproven: set[tuple[int, int]] = set()  # launched before the witness was lost
         self._witness = witness.identity(str(home))
 
-    def know(self, key: tuple[int, int], processes: Facts) -> None:
+    def know(self, key: tuple[int, int], processes: Record) -> None:
         """Learn of the processes of an attempt that was seen running."""
         self._known[key] = processes
 
@@ -79,7 +80,7 @@ class LocalPool:
                 note(f"launch of job {one.job.label}: {told}")
                 self._launched.pop((one.job.id, one.job.attempt))
 
-    def _launch(self, job: Job, spec: dict[str, Any]) -> None:
+    def _launch(self, job: Job, spec: Spec) -> None:
         key = (job.id, job.attempt)
         self._launched[key] = time.monotonic()
         told = attempt_spec(self.home, job, spec)
@@ -241,7 +242,7 @@ class LocalPool:
     def _run(self, job: int, attempt: int) -> Path:
         return self.home / "run" / attempts.name(job, attempt)
 
-    def _watch(self, key: tuple[int, int], known: dict[str, Any]) -> None:
+    def _watch(self, key: tuple[int, int], known: Record) -> None:
         if key in self._watched or not hasattr(os, "pidfd_open"):
             return
         try:
@@ -311,7 +312,7 @@ class LocalPool:
         return door
 
 
-def attempt_spec(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
+def attempt_spec(home: Path, job: Job, spec: Spec) -> Record:
     """What a supervisor has to know. The whole job is in it: the folder is a second witness beside the store."""
     argv = list(spec["argv"])
     if spec.get("script"):  # apart from the run folder: scripts remove the folder that they find themselves in
@@ -347,10 +348,10 @@ def script_name(word: str) -> str:
     return name if name not in ("", ".", "..") else "script"
 
 
-def files(home: Path, job: Job, spec: dict[str, Any]) -> dict[str, str | None]:
+def files(home: Path, job: Job, spec: Spec) -> dict[str, str | None]:
     """The files of a job's input, output and errors; None for no input, and for errors that go with the output."""
     cwd = spec.get("cwd", "/")
-    named_in = {name: spec.get(name) for name in ("input", "output", "error")}
+    named_in = {"input": spec.get("input"), "output": spec.get("output"), "error": spec.get("error")}
     found = {name: os.path.join(cwd, named(pattern, job)) if pattern else None for name, pattern in named_in.items()}
     return {**found, "output": found["output"] or str(home / "log" / f"{job.id}.out")}
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from backfill.pools.local import attempts, witness
 from backfill.pools.local.pool import LocalPool
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import Job
 from backfill.queue.engine import Engine
-from backfill.queue.events import End, Restored
+from backfill.queue.events import End, Record, Restored
 from backfill.queue.states import CANCELLED, DEADLINE, ENDING, HOLDING
 from backfill.queue.store import BACKUP, Store, encode
 from backfill.queue.words import runs
@@ -169,8 +169,8 @@ def recover(engine: Engine, store: Store, pool: LocalPool, home: Path, behind: b
 
 def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted: list[int], first: int) -> None:
     """Enter the attempts and ends that the witness knows and the log does not."""
-    began: dict[int, tuple[int, Facts]] = {}  # the last attempt of each job
-    ends: dict[tuple[int, int], Facts] = {}
+    began: dict[int, tuple[int, Record]] = {}  # the last attempt of each job
+    ends: dict[tuple[int, int], Record] = {}
     waited: dict[int, End] = {}  # ends of jobs that waited
     for kind, name, record in witness.read(str(home)):
         key = attempts.numbers(name)

@@ -1,0 +1,239 @@
+"""The shapes of the JSON that enters and leaves the queue: checked requests, specs of jobs, answers of planners.
+
+Times are microseconds, of the queue clock unless it is said otherwise; memory is in bytes.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
+
+from backfill.queue.events import Basis, Change, Row
+from backfill.queue.nodes import Amounts
+
+JsonObject = Mapping[str, object]  # an answer, which leaves as JSON
+
+
+class SlurmSpec(TypedDict):
+    """What a script of sbatch states; per_cpu: memory; array: its count, minimum, maximum and step."""
+
+    tasks: int
+    host: str
+    dir: str
+    per_cpu: NotRequired[int]
+    array: NotRequired[list[int]]
+
+
+class Spec(TypedDict, total=False):
+    """What a job runs, and how. warn: signal, microseconds before the limit, whether only to its shell."""
+
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    umask: int
+    limits: dict[str, list[int]]
+    nice: int
+    affinity: list[int]
+    input: str
+    output: str
+    error: str
+    truncate: bool
+    keep_descendants: bool
+    warn: list[Any]
+    script: str
+    slurm: SlurmSpec
+    runtime: int
+
+
+class NewJob(TypedDict, total=False):
+    """What a submit asks for; after: kinds of dependencies with jobs as clients name them."""
+
+    need: Amounts
+    name: str
+    project: str
+    priority: int
+    walltime: int
+    grace: int
+    begin: int
+    deadline: int
+    requeue: bool
+    retry: int
+    notify: str
+    singleton: bool
+    held: bool
+    any_of: bool
+    array: list[int]
+    throttle: int
+    after: list[list[Any]]
+    tasks: int
+    ntasks: int
+    spread: str
+    constraint: str
+    gpu_type: str
+    partition: str
+    qos: str
+    site: str
+    exclusive: bool
+
+
+class SubmitRequest(TypedDict):
+    """A checked `submit` or `test`."""
+
+    token: str
+    job: NewJob
+    spec: Spec
+    user: NotRequired[str]
+    group: NotRequired[str]
+
+
+class JobsRequest(TypedDict):
+    """A checked request about jobs; for the ways to name one see schema.ONE."""
+
+    ids: list[Any]
+
+
+class SignalRequest(JobsRequest):
+    """A checked `signal`."""
+
+    signal: int
+
+
+class EditRequest(JobsRequest):
+    """A checked `edit`."""
+
+    to: Change
+
+
+ShowRequest = TypedDict("ShowRequest", {"ids": list[Any], "from": int, "limit": int}, total=False)
+
+
+class QueueRequest(TypedDict, total=False):
+    """A checked `queue`; after: the last job of the rows before, limit: rows at most."""
+
+    ended: int
+    estimates: bool
+    nodes: bool
+    states: list[str]
+    users: list[str]
+    names: list[str]
+    fold: bool
+    limit: int
+    after: int
+
+
+class SlotsRequest(TypedDict, total=False):
+    """A checked `slots`."""
+
+    need: Amounts
+
+
+class OutputRequest(JobsRequest):
+    """A checked `output`."""
+
+    err: NotRequired[bool]
+
+
+class PolicyRequest(TypedDict):
+    """A checked `policy` or `switch`."""
+
+    policy: str
+
+
+class Defaults(TypedDict, total=False):
+    """What a job has that does not say it."""
+
+    walltime: int
+    grace: int
+
+
+class ClockFacts(TypedDict, total=False):
+    """What a later daemon needs to carry a clock on."""
+
+    boot: str
+    anchor: int
+
+
+class Over(TypedDict):
+    """How a job ended; code: its exit code for `wait`."""
+
+    id: int
+    state: str
+    code: int
+
+
+class Failure(TypedDict):
+    """Why a request was not met: error has a code, a message and a field."""
+
+    error: dict[str, str]
+
+
+class Estimate(TypedDict):
+    """When a job starts, in seconds: at the latest, likely, and in nine of ten futures; why_not: why that is unknown.
+
+    history: whose ended jobs say how long it runs, of which there are ended_jobs.
+    """
+
+    id: int
+    label: str
+    name: str
+    user: str
+    guaranteed_s: float | None
+    median_s: float | None
+    p90_s: float | None
+    history: str
+    ended_jobs: int
+    why_not: str
+
+
+class Eta(TypedDict):
+    """The estimates of pending jobs. widened, held: see answers.asked.Queue; cpu_s, age_s: once it is told."""
+
+    schema: int
+    now_s: float
+    policy: str
+    binds: bool
+    futures: int
+    widened: float
+    held: float
+    arrivals: bool
+    jobs: list[Estimate]
+    cpu_s: NotRequired[float]
+    age_s: NotRequired[float]
+
+
+class Question(TypedDict, total=False):
+    """What is asked of a copy of the planner. what: which question; the other fields are those of the daemon, and what
+    the request had."""
+
+    what: str
+    now: int
+    skew: int
+    folder: str
+    id: int
+    reason: str
+    need: Amounts
+    grace: int
+    user: str
+    tasks: list[Row]
+    policy: str
+    epoch: Basis
+
+
+class Decisions(TypedDict):
+    """What a planner decided in a pass. Each list holds rows that begin with a job; a plan that is `anew` replaces the
+    one before it."""
+
+    now: int
+    starts: list[list[Any]]
+    preempts: list[list[Any]]
+    plan: list[list[Any]]
+    wake: int | None
+    anew: bool
+
+
+class Begun(TypedDict):
+    """What a planner knows once it has been made: its decisions of old, and whether its plan binds."""
+
+    passes: list[list[list[Any]]]
+    plan: list[list[Any]]
+    wake: int | None
+    anew: bool
+    binds: bool
