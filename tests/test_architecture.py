@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ ARROWS: dict[str, set[str]] = {
         "packaged",
         *BELOW,
     },
-    "papers": {"executors", "api", "spec", "report", *BELOW},
+    "papers": {"executors", "api", "spec", "report", "analysis", "workloads", "traces", "model"},
     "client": {"daemon", "answers", "pools", "queue", "system", "traces", "model", "compiler", "loading"},
     "daemon": {"answers", "worlds", "pools", "queue", "system", "packaged", "policies", "model"},
     "answers": {"worlds", "analysis", "queue", "system", "loading", "core", "model"},
@@ -85,6 +86,7 @@ UPWARD = {("model/workload.py", f"backfill.traces.frames.from_{kind}") for kind 
 UPWARD |= {("queue/commands.py", f"backfill.worlds.possible.{name}") for name in ("check", "default_walltime")}
 UPWARD |= {("queue/engine.py", "backfill.worlds.workload.parsed")}
 
+LAYOUT = ROOT.parents[1] / "docs" / "architecture.md"
 OUTSIDE = {"time", "random", "os", "threading", "pathlib", "subprocess"}
 HEAVY = {"numba", "polars", "jinja2", "pydantic", "matplotlib"}
 
@@ -121,6 +123,24 @@ def test_imports_point_one_way(path):
         if top == "backfill" and rest and rest[0] != part:
             other = rest[0] if rest[0] in ARROWS else "api"
             assert other == part or other in ARROWS[part], f"{name_of(path)} imports {name}"
+
+
+def test_papers_import_only_what_the_documentation_offers_to_other_packages():
+    section = LAYOUT.read_text(encoding="utf-8").partition("## What other packages may import")[2].partition("\n## ")[0]
+    offered = set(re.findall(r"`(backfill[\w.]*)`", section))
+    for module in offered:
+        assert find_spec(module), f"docs/architecture.md offers {module}, which does not exist"
+    for path in (path for path in FILES if part_of(path) == "papers"):
+        for name in imported(path):
+            if name.split(".")[0] == "backfill" and not name.startswith("backfill.papers"):
+                module, _, what = name.rpartition(".")
+                assert module in offered, f"{name_of(path)} imports {name}, which is private"
+                assert what == "__version__" or not what.startswith("_"), f"{name_of(path)} imports {name}"
+
+
+def test_only_the_verb_that_runs_papers_imports_them():
+    users = {name_of(path) for path in FILES for name in imported(path) if name.startswith("backfill.papers")}
+    assert {user for user in users if not user.startswith("papers/")} == {"cli/reproduce.py"}
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if part_of(p) in ("core", "policies")], ids=name_of)

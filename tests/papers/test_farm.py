@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from backfill.analysis.interval import Estimate
 from backfill.executors import carry_out, executor
 from backfill.model.errors import BackfillError, BadArgument
 from backfill.papers import farm_claims
 from backfill.papers.asked import Asked
-from backfill.papers.claims import Claim, Estimate
+from backfill.papers.claims import Claim
 from backfill.papers.farm import POLICIES, REPLICATIONS, FarmTask, reproduce, run
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep

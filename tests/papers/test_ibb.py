@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from backfill.analysis.interval import Estimate
 from backfill.analysis.paired import Change
 from backfill.api import simulate
 from backfill.executors import carry_out, executor
@@ -12,7 +13,7 @@ from backfill.model.errors import UsageError, WorkloadError
 from backfill.model.units import SECOND
 from backfill.papers import ibb, ibb_claims, ibb_logs, nas
 from backfill.papers.asked import Asked
-from backfill.papers.claims import Estimate, below
+from backfill.papers.claims import below
 from backfill.papers.ibb_claims import BB, BB_EMPTY, BEST_FIT, EASY, FCFS, IBB, IBB_EVEN
 from backfill.papers.ibb_logs import LANL, LOADS, META, METRICS, RESPONSE, SLOWDOWN, WAIT, LogSweep, LogTask, Row
 from backfill.papers.ibb_models import Drawn, lublin_with_memory, of_jobs, several

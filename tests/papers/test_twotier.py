@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from backfill.analysis.interval import Estimate
 from backfill.api import simulate
 from backfill.papers import case_study, twotier
 from backfill.papers.asked import Asked
 from backfill.papers.blocks import Blocks, Held
 from backfill.papers.cases import Case, judged
-from backfill.papers.claims import Estimate
 from backfill.papers.sweep import Sweep
 from backfill.papers.twotier_claims import (
     FACTORS,

@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from backfill.analysis.interval import Estimate
 from backfill.api import simulate
-from backfill.papers.claims import Estimate
 from backfill.papers.grid_runs import mser_5
 from backfill.papers.waiting_lines import draws, join_shortest_queue, mean_wait
 from backfill.workloads.grid import grid

@@ -81,10 +81,10 @@ def reproduce(
 
     from backfill.executors import executor
     from backfill.papers.asked import Asked
-    from backfill.papers.figures import check_plot
     from backfill.papers.logs import find
     from backfill.papers.write import write
     from backfill.policies import get
+    from backfill.report.plots import check_plot
 
     check_plot()
     logs = find(module.LOGS, log or ())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from backfill.estimate_sweep import EstimateSweep
     from backfill.executors import Where
     from backfill.model.platform import Platform
-    from backfill.papers.figures import Figure
+    from backfill.report.plots import Figure
     from backfill.spec import RunSpec
 
 DRAWN = (  # metric, name of its figure, title, axis
@@ -41,7 +41,7 @@ def check_sweep(
     for kind in sweep.split(","):
         Estimates.parse(kind)
     if figures is not None:
-        from backfill.papers.figures import check_plot
+        from backfill.report.plots import check_plot
 
         check_folder(figures)
         check_plot()
@@ -115,7 +115,7 @@ def _print(swept: "EstimateSweep") -> None:
 
 
 def _draw(swept: "EstimateSweep", folder: Path) -> None:
-    from backfill.papers.figures import write_figure
+    from backfill.report.plots import write_figure
 
     make_folder(folder)
     drawn = _figures(swept)
@@ -125,8 +125,8 @@ def _draw(swept: "EstimateSweep", folder: Path) -> None:
 
 
 def _figures(swept: "EstimateSweep") -> "list[Figure]":
-    from backfill.papers.claims import Estimate
-    from backfill.papers.figures import Figure
+    from backfill.analysis.interval import Estimate
+    from backfill.report.plots import Figure
 
     figures = []
     for metric, name, title, y in DRAWN:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from backfill.papers.figures import COLOURS
+from backfill.report.plots import COLOURS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backfill.papers.claims import Claim, Estimate
+from backfill.analysis.interval import Estimate
+from backfill.papers.claims import Claim
 
 SHOWN = 10  # cases in a note
 

@@ -15,9 +15,9 @@ from backfill.model.workload import Workload
 from backfill.papers import farm_claims
 from backfill.papers.asked import Asked, Plan
 from backfill.papers.farm_claims import BF_MOD, BF_UNMOD, INTERARRIVALS, LABELS, POLICIES, PRIORITY, RATIOS, band
-from backfill.papers.figures import Figure
 from backfill.papers.sweep import Numbers, Sweep
 from backfill.papers.write import Reproduction
+from backfill.report.plots import Figure
 from backfill.spec import RunSpec
 from backfill.workloads.farm import farm
 

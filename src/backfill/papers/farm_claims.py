@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from backfill.papers.claims import Claim, Estimate, below, worst_of
+from backfill.analysis.interval import Estimate
+from backfill.papers.claims import Claim, below, worst_of
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 

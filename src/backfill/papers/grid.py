@@ -10,7 +10,6 @@ from typing import Any
 from backfill import __version__
 from backfill.papers import grid_claims
 from backfill.papers.asked import Asked, Plan
-from backfill.papers.figures import Figure
 from backfill.papers.grid_claims import (
     APPROACHES,
     HIGH,
@@ -40,6 +39,7 @@ from backfill.papers.grid_runs import (
 )
 from backfill.papers.sweep import Numbers, Sweep
 from backfill.papers.write import Reproduction
+from backfill.report.plots import Figure
 from backfill.workloads.grid import POWERS
 
 TITLE = (

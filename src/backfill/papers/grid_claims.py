@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from backfill.papers.claims import Claim, Estimate, below
+from backfill.analysis.interval import Estimate
+from backfill.papers.claims import Claim, below
 from backfill.papers.grid_runs import COMPLETED, CUTS, GANGS, JOBS, LATE, OTHER, RT, SLD, WAIT, WARMUP, WRT, WSLD
 from backfill.papers.sweep import Sweep
 from backfill.papers.waiting_lines import mean_wait

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from backfill.analysis.gangs import Gangs, completed, is_local
+from backfill.api import run_spec
 from backfill.model.schedule import NO_TIME, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
@@ -14,7 +15,6 @@ from backfill.papers.sweep import Numbers
 from backfill.papers.waiting_lines import draws, join_shortest_queue
 from backfill.spec import RunSpec
 from backfill.workloads.grid import grid
-from backfill.worlds.simulated import simulate
 
 COMPLETIONS, WARMUP = 20_000, 2_000  # that are measured, and that are left out before
 ARRIVALS = 22_500  # so that so many end before the last comes, though some wait then
@@ -55,7 +55,7 @@ def block(number: int) -> str:
 
 
 def _numbers(log: Workload, spec: RunSpec, blocks: bool) -> Numbers:
-    schedule = simulate(log, log.platform, spec.policy, spec.params, spec.options).schedule
+    schedule = run_spec(log, log.platform, spec).schedule
     if is_local(log).all():
         return _against_reference(log, schedule, spec.options.seed)
     stop = int(log.jobs.submit.max())

@@ -15,7 +15,6 @@ from backfill.model.workload import Workload
 from backfill.papers import ibb_claims, ibb_figures, nas
 from backfill.papers.asked import Asked, Plan
 from backfill.papers.claims import Claim
-from backfill.papers.figures import Figure
 from backfill.papers.ibb_claims import (
     BB,
     BB_EMPTY,
@@ -44,6 +43,7 @@ from backfill.papers.ibb_models import Drawn, lublin_with_memory, of_jobs, sever
 from backfill.papers.logs import how_to_get, missing
 from backfill.papers.sweep import Numbers, Sweep
 from backfill.papers.write import Reproduction
+from backfill.report.plots import Figure
 
 TITLE = (
     "Liu, Luan, Wang, Qian: IBB: Improved K-resource aware backfill balanced scheduling for HTCondor, NPC 2016, "

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
+from backfill.analysis.interval import Estimate
 from backfill.papers import nas
-from backfill.papers.claims import Claim, Estimate, below
+from backfill.papers.claims import Claim, below
 from backfill.papers.ibb_logs import LANL, LOADS, META, RESPONSE, SLOWDOWN, WAIT, LogSweep
 from backfill.papers.logs import how_to_get
 from backfill.papers.sweep import Sweep

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from backfill.papers import nas
-from backfill.papers.figures import Figure
 from backfill.papers.ibb_claims import BB, IBB, LABELS, WORDS
 from backfill.papers.ibb_logs import BOUNDED, LOADS, METRICS, RESPONSE, SLOWDOWN, WAIT, LogSweep
 from backfill.papers.sweep import Sweep
+from backfill.report.plots import Figure
 
 UNITS = {WAIT: "mean wait, s", RESPONSE: "mean response, s", SLOWDOWN: "mean slowdown",
          BOUNDED: "mean bounded slowdown"}  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from backfill.analysis.interval import Estimate
 from backfill.analysis.metrics import Counted
 from backfill.analysis.paired import Change, PairedLog, pairs_of_log
 from backfill.analysis.weeks import WEEK
@@ -18,7 +19,6 @@ from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Workload
-from backfill.papers.claims import Estimate
 from backfill.papers.logs import Log
 from backfill.papers.sweep import Numbers
 from backfill.spec import RunSpec

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backfill.papers.claims import Estimate
+from backfill.analysis.interval import Estimate
 from backfill.spec import RunSpec
 
 Numbers = dict[str, float]  # metric -> value

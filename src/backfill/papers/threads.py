@@ -6,9 +6,8 @@ what comes out with other choices.
 """
 
 from backfill import __version__
+from backfill.analysis.interval import Estimate
 from backfill.papers.asked import Asked, Plan
-from backfill.papers.claims import Estimate
-from backfill.papers.figures import Drawing, Figure
 from backfill.papers.sweep import Cell, Sweep
 from backfill.papers.threads_claims import MOST, PRINTED, SIZES, change, of_figures, of_laws, of_responses
 from backfill.papers.threads_runs import (
@@ -26,6 +25,7 @@ from backfill.papers.threads_runs import (
     run,
 )
 from backfill.papers.write import Reproduction
+from backfill.report.plots import Drawing, Figure
 
 TITLE = "The thread matrix with horizontal scanning"
 REPLICATIONS = 10

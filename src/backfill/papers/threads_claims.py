@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 
+from backfill.analysis.interval import Estimate
 from backfill.api import simulate
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.papers.cases import Case, judged
-from backfill.papers.claims import Claim, Estimate
+from backfill.papers.claims import Claim
 from backfill.papers.sweep import Sweep
 from backfill.papers.threads_runs import (
     BEHIND,

@@ -10,7 +10,6 @@ from dataclasses import replace
 from backfill import __version__
 from backfill.papers import case_study, twotier_claims, twotier_figures
 from backfill.papers.asked import Asked, Plan
-from backfill.papers.figures import Drawing
 from backfill.papers.sweep import Cell, Numbers, Sweep
 from backfill.papers.twotier_claims import (
     BUSIEST,
@@ -29,6 +28,7 @@ from backfill.papers.twotier_claims import (
 )
 from backfill.papers.twotier_runs import run
 from backfill.papers.write import Reproduction
+from backfill.report.plots import Drawing
 
 TITLE = (
     "Lin, Thai, Wang, Lai: Two-tier project and job scheduling for SaaS cloud service providers, "

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from backfill.analysis.interval import Estimate
 from backfill.papers.cases import Case, judged
-from backfill.papers.claims import Claim, Estimate
+from backfill.papers.claims import Claim
 from backfill.papers.sweep import Sweep, ratio
 from backfill.papers.twotier_runs import BROKEN, HIGH, JOB, LOW, MOVED, PROJECT, PROMISED, RUN, USED, WAIT
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from backfill.papers.claims import Estimate
-from backfill.papers.figures import Figure
+from backfill.analysis.interval import Estimate
 from backfill.papers.sweep import Sweep
 from backfill.papers.twotier_claims import (
     BUSIEST,
@@ -19,6 +18,7 @@ from backfill.papers.twotier_claims import (
     with_slack,
 )
 from backfill.papers.twotier_runs import HIGH, JOB, LOW, PROJECT, RUN, USED, WAIT
+from backfill.report.plots import Figure
 
 X = "mean inter-arrival time, s"
 AT = [str(ia) for ia in INTERARRIVALS]

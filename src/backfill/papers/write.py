@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backfill.papers.claims import Claim
-from backfill.papers.figures import Drawing, write_figure
+from backfill.report.plots import Drawing, write_figure
 from backfill.report.templating import templates
 from backfill.traces.files import make_folder, written_text
 

@@ -1,4 +1,4 @@
-"""The figures of a paper: as PNG and SVG by matplotlib (the extra `plot`), and as CSV with intervals."""
+"""Lines over a few values, each point with its interval: as PNG and SVG by matplotlib (the extra `plot`), as CSV."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from backfill.analysis.interval import Estimate
 from backfill.model.errors import MissingExtra
-from backfill.papers.claims import Estimate
 from backfill.traces.files import written, written_text
 
 # Okabe and Ito's palette, told apart without colour by its markers.
