@@ -1,4 +1,4 @@
-"""The decision core: what a policy sees, what it may do, what it can rely on, and who writes what.
+"""The decision core: what a policy sees, what it may do, and what it can rely on.
 
 What a policy sees
     A view of the State (view.py) as it is after all events of one instant: the jobs submitted so far, the machine as it
@@ -25,26 +25,7 @@ What it can rely on
       end early, late (beyond its limit, with `--overrun extend`) or be lost, and its job may wait again.
     * The same events give the same passes: no clock, no chance but `pick`, no file.
 
-Who writes which room
-    ==========  ======================================================================
-    jobs        transitions (submit, change)
-    machine     transitions (capacity, windows)
-    free        take and give back, in runs.py; capacity, in transitions.py
-    runs        `start`; transitions (begin, end, change)
-    queue       queue.py alone: transitions and `start` go through enqueue and dequeue
-    placed      the verbs that look for a place
-    shadow      shadow.py: `shadow_time`, `use_extra`
-    later       later.py, for the same; it follows the runs that start and end
-    plan        future.py and profile.py, for the policies that plan
-    projects    transitions (submit)
-    promises    `reserve`; transitions (promised); a job that is requeued loses what it was promised
-    bookings    `reserve`, `withdraw`, `start`, the moves for a new job; transitions (leave)
-    batch       transitions: what happened; `start` and `wake`: what was decided
-    own         the policy; `pick` counts the numbers that it drew
-    journal     transitions and verbs, where one is kept
-    scratch     whoever is at work; nothing in it lasts
-    trace       the core: counters, the first mistake
-    ==========  ======================================================================
+Who writes which room: docs/architecture.md, compared with the source by tests/test_rooms.py.
 
 The world (world.py) is a source of events and keeps a book of what runs hold, which no policy ever gets.
 """

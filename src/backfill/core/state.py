@@ -1,6 +1,6 @@
 """The State: all that a policy may know and touch at one instant, in rooms, each with one owner.
 
-Times are int64 microseconds. What may be read and written where: core/__init__.py.
+Times are int64 microseconds. Who writes which room: docs/architecture.md.
 """
 
 from numba import int64, types
