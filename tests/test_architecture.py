@@ -170,15 +170,13 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code):
     assert (done.returncode, done.stderr.strip()) == (0, "set()")
 
 
-# Modules that import each other, of which one does so when it is called: a class whose constructors read files; a
-# compiler that has to know what compiled code raises; options that are in scripts; verbs that are loaded one by one.
+# Modules that import each other, of which one does so when it is called: classes whose constructors read files; a
+# compiler that has to know what compiled code raises.
 CIRCLES = [
     {"model.workload", "model.precedence", "model.schedule", "traces.columns", "traces.dates", "traces.demand"}
     | {"traces.fixed", "traces.frames", "traces.notes", "traces.seconds", "traces.table"},
-    {"model.events", "model.platform", "model.platform_file", "model.rules_file"},
+    {"model.platform", "model.platform_file"},
     {"compiler.kernel", "compiler.users", "core.errors"},
-    {"client.options", "client.sbatch"},
-    {"client.client", "client.asking", "client.boot", "client.from_file", "client.restoring"},
 ]
 
 

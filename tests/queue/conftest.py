@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill.client import client
+from backfill.client import calling, client
 from backfill.system import processes
 from tests.patience import PATIENCE_S, until
 
@@ -52,8 +52,8 @@ class Live:
         """The answer to a request, whatever dies meanwhile; without a process of its own, unless there is no daemon."""
         while True:
             try:
-                queue = client.Queue(str(self.folder), start=False)
-            except client.Problem:
+                queue = calling.Queue(str(self.folder), start=False)
+            except calling.Problem:
                 self.run("serve", "--detach", check=None)
                 continue
             try:

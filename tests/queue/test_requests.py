@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backfill.client import client
+from backfill.client import calling
 from backfill.daemon import connection
 from backfill.daemon.daemon import Waiters, Waiting
 from backfill.pools.base import Decision
@@ -361,7 +361,7 @@ def test_beyond_a_bound_a_client_is_told_at_once_and_idle_ones_make_way(live):
         some.append(sock)
     begun = time.monotonic()
     assert "clients are connected, as many as there may be; ask again later" in live.run("queue", check=4).stderr
-    assert time.monotonic() - begun < client.ANSWER_S
+    assert time.monotonic() - begun < calling.ANSWER_S
     live.until(lambda: "1 pending" in live.run("queue", check=None).stdout)
     for sock in some:
         sock.close()
@@ -471,10 +471,10 @@ def test_a_script_that_is_too_long_is_refused_at_once(live, monkeypatch):
         refused = live.run("submit", "s.sh", check=2).stderr
         assert told in refused
         assert refused.count("\n") == 1
-        assert time.monotonic() - begun < client.ANSWER_S / 2
-    monkeypatch.setattr(client, "LINE", 1 << 30)
-    queue = client.Queue(str(live.folder))
-    with pytest.raises(client.Problem, match="longer than 8 MiB"):  # which it hears though it cannot send all
+        assert time.monotonic() - begun < calling.ANSWER_S / 2
+    monkeypatch.setattr(calling, "LINE", 1 << 30)
+    queue = calling.Queue(str(live.folder))
+    with pytest.raises(calling.Problem, match="longer than 8 MiB"):  # which it hears though it cannot send all
         queue.ask("find", ids=["x" * (20 << 20)])
     queue.close()
     assert [job["id"] for job in live.jobs()] == [1]

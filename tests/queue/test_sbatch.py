@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from backfill.client import sbatch
-from backfill.client.options import of_script
+from backfill.client.sbatch import of_script
 from backfill.pools.local.pool import attempt_spec, named
 from backfill.queue.book import Job
 from backfill.queue.parts import parts_of

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from backfill.client.options import of_script, parse, wants_help
+from backfill.client.options import parse, wants_help
+from backfill.client.sbatch import of_script
 from backfill.queue import words
 from backfill.queue.words import Unreadable
 

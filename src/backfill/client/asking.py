@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from backfill.client.client import FAILED, STARTING, Problem, ids_of, persistent
-from backfill.client.options import parse
+from backfill.client.calling import FAILED, STARTING, Problem, persistent
+from backfill.client.options import ids_of, parse
 from backfill.client.printing import start_text, table
 from backfill.model.units import counted
 from backfill.queue.parts import amounts_of

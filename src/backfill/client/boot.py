@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from backfill.client.client import FAILED, Problem, Queue
+from backfill.client.calling import FAILED, Problem, Queue
 from backfill.system.home import default_home, python_path, user_name
 
 PATIENCE_S = 20.0  # with systemctl and its kin

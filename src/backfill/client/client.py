@@ -4,283 +4,53 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 from contextlib import suppress
 from importlib import import_module
 
-from backfill.client.options import VERBS, help_text, of_script, parse, wants_help
+from backfill.client.calling import (
+    FAILED,
+    INTERRUPTED,
+    UNREACHABLE,
+    USAGE,
+    Problem,
+    Queue,
+    answered,
+    asked,
+    persistent,
+    stop,
+    token,
+)
+from backfill.client.options import help_text, ids_of, parse, wants_help
 from backfill.queue.states import OVER as ENDED
-from backfill.queue.words import Unreadable, asks_text, more_text, parse_id, parse_instant, safe, time_text
+from backfill.queue.words import Unreadable, asks_text, more_text, parse_instant, safe, time_text
 from backfill.system.home import (
-    LINE,
     LOCK,
-    SOCKET,
-    WANTED,
     group_name,
     home,
-    near,
-    owner,
-    peer,
     python_path,
-    trouble,
     user_name,
 )
 
-FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
-STARTING = 75  # the policy is being started: ask again
-START_S, ANSWER_S = 60.0, 60.0
-LATE_S = 2.0
-BUFFER = 1 << 16  # bytes of an answer that are read in one go
 LINES, PAGE, STORIES, NO_END = (
     1000,
     1000,
     100,
     100_000,
 )  # rows on a terminal; in one answer; jobs with all about them; all
-CODES = {
-    "usage": USAGE,
-    "size": USAGE,
-    "unknown": FAILED,
-    "impossible": REJECTED,
-    "stopped": UNREACHABLE,
-    "starting": STARTING,
-    "busy": UNREACHABLE,
-}
-
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 AS_GIVEN = (  # fields of a request that have their value from an option of this key
     *("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify"),
     *("constraint", "partition", "qos", "exclusive"),
 )
-SENDS_ENVIRONMENT = ("submit", "test")
-CHANGES = ("cancel", "hold", "release", "edit", "requeue", "suspend", "resume", "signal", "pause", "unpause")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    import subprocess
     from collections.abc import Sequence
     from typing import Any
 
     Facts = dict[str, Any]
-
-
-class Problem(Exception):
-    """What went wrong, in one line, and the exit code."""
-
-    def __init__(self, message: str, code: int, kind: str = "") -> None:
-        super().__init__(message)
-        self.code, self.kind = code, kind  # kind: what the daemon calls it
-
-
-class Queue:
-    """A connection to the daemon, which is started if there is none."""
-
-    def __init__(self, folder: str, start: bool = True) -> None:
-        self.folder = folder
-        wrong = trouble(folder)
-        if wrong:
-            raise Problem(wrong, UNREACHABLE)
-        self.owner = owner(folder)
-        found = self._connected()
-        if found is None and not start:
-            found = self._connected_late()
-        if found is None and not start:
-            raise Problem("no daemon serves this queue; it starts with the first submit", UNREACHABLE)
-        self._sock = found or self._start()
-        self._file = self._sock.makefile("rb", BUFFER)
-
-    def ask(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> Facts:
-        """The answer to a request. Raises Problem."""
-        answer: Facts = json.loads(self.text(what, timeout, **more))
-        return answer
-
-    def text(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> bytes:
-        """The answer as it comes: JSON in one line. Raises Problem."""
-        if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
-            told = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
-            raise Problem(told, UNREACHABLE)
-        request = _line({"v": 1, "do": what, **more})
-        if len(request) > LINE:
-            size = f"{len(request) / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
-            raise Problem(f"the request, with script and environment, is {size}", USAGE, "size")
-        self._sock.settimeout(timeout)
-        with suppress(BrokenPipeError):  # a daemon that wants to hear no more may have said why
-            self._sock.sendall(request)
-        line = self._file.readline()
-        if not line:
-            raise ConnectionError("the daemon ended")
-        if line.startswith(b'{"error"'):
-            problem = json.loads(line)["error"]
-            raise Problem(problem["message"], CODES.get(problem["code"], FAILED), problem["code"])
-        return line
-
-    def all(self, requests: list[Facts]) -> list[Facts]:
-        """The answers to several requests that are sent at once, errors as they come."""
-        self._sock.settimeout(ANSWER_S)
-        self._sock.sendall(b"".join(_line({"v": 1, "do": "submit", **request}) for request in requests))
-        lines = [self._file.readline() for _ in requests]
-        if not all(lines):
-            raise ConnectionError("the daemon ended")
-        return [json.loads(line) for line in lines]
-
-    def close(self) -> None:
-        """Let go of the daemon."""
-        self._file.close()
-        self._sock.close()
-
-    def _connected(self) -> socket.socket | None:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        path = os.path.join(self.folder, SOCKET)
-        try:
-            sock.connect(near(path))
-        except (FileNotFoundError, ConnectionRefusedError):
-            sock.close()
-            return None
-        except OSError as error:
-            raise Problem(f"{path}: {error.strerror}", UNREACHABLE) from None
-        there = peer(sock)
-        if there not in (None, self.owner):  # before anything is sent: a submit has the whole environment in it
-            sock.close()
-            told = f"{path} is served by a process of {user_name(there or 0)}; expected one of {user_name(self.owner)}"
-            raise Problem(told, UNREACHABLE)
-        return sock
-
-    def _connected_late(self) -> socket.socket | None:
-        """Connect to a daemon whose socket somebody removed: in a moment it has another one."""
-        end, sock = time.monotonic() + LATE_S, None
-        while sock is None and time.monotonic() < end and self._is_locked():
-            time.sleep(0.02)
-            sock = self._connected()
-        return sock
-
-    def _is_locked(self) -> bool:
-        """Whether the process lives that wrote its number into the lock."""
-        try:
-            with open(os.path.join(self.folder, LOCK), "rb") as file:
-                return os.path.exists(f"/proc/{int(file.read())}")
-        except (OSError, ValueError):
-            return False
-
-    def _start(self) -> socket.socket:
-        """Start the daemon; two that do so at once end up with one."""
-        import subprocess
-
-        if self.owner != os.getuid():
-            told = f"no daemon serves {self.folder}; only {user_name(self.owner)}, who owns the folder, can start it"
-            raise Problem(told, UNREACHABLE)
-
-        said_in = os.path.join(self.folder, "daemon.log")
-        try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            log = os.open(said_in, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        except OSError as error:
-            raise Problem(f"{error.filename}: {error.strerror}", UNREACHABLE) from None
-        begin, size = time.monotonic(), os.fstat(log).st_size
-        from backfill.system.processes import JOB, unmarked
-
-        if os.environ.get(JOB):
-            return self._start_outside(log)
-        # A pipe that this process closes once a daemon answers: one that is late finds that nobody wants it any more.
-        wanted, ours = os.pipe2(os.O_CLOEXEC)
-        made = subprocess.Popen(
-            [sys.executable, "-P", "-m", "backfill.daemon.daemon"],
-            stdin=wanted, stdout=log, stderr=log, start_new_session=True, cwd="/",
-            env={**unmarked(), "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path(), WANTED: "1"},
-        )  # fmt: skip
-        os.close(log)
-        os.close(wanted)
-        try:
-            return self._await(made, begin, said_in, size)
-        finally:
-            os.close(ours)
-
-    def _await(self, made: subprocess.Popen[bytes], begin: float, said_in: str, size: int) -> socket.socket:
-        """Wait until a daemon answers, the one that was made or another one."""
-        while time.monotonic() - begin < START_S:
-            sock = self._connected()
-            if sock is not None:
-                return sock
-            code = made.poll()
-            if code is not None and code < 0:
-                raise ConnectionError("the daemon was killed")
-            if code is not None and code not in (0, 75):
-                with open(said_in, "rb") as file:
-                    said = file.read()[size:].decode(errors="replace").strip().splitlines()
-                ours = [line.removeprefix("backfill: ") for line in said if line.startswith("backfill: ")]
-                why = [f"exit code {code}", *said[-1:], *ours[-1:]][-1]  # others may say more as they end
-                raise Problem(f"the daemon does not start: {why}", UNREACHABLE)
-            time.sleep(0.005)
-        raise Problem(f"the daemon has not answered for {START_S:.0f} s; see {said_in}", UNREACHABLE)
-
-    def _start_outside(self, log: int) -> socket.socket:
-        """Have the keeper of this job start the daemon: one that the job itself started would end with the job."""
-        from backfill.system.processes import JOB, KEEPER
-
-        os.close(log)
-        keeper = os.environ.get(KEEPER) or os.path.join(self.folder, "keeper.sock")
-        end = time.monotonic() + START_S
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
-            try:
-                door.connect(near(keeper))
-                door.send(b"serve " + os.fsencode(self.folder))
-            except OSError:
-                told = f"no daemon serves {self.folder}, and a job cannot start one: its keeper is gone"
-                raise Problem(f"{told}; where this is no job, unset {JOB}", UNREACHABLE) from None
-            while time.monotonic() < end:
-                sock = self._connected()
-                if sock is not None:
-                    return sock
-                time.sleep(0.005)
-        raise Problem(f"the daemon does not start; see {os.path.join(self.folder, 'daemon.log')}", UNREACHABLE)
-
-
-def _line(request: Facts) -> bytes:
-    """A request as it is sent. What a terminal that is not UTF-8 made of UTF-8 is made right again."""
-    try:
-        line = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogateescape")
-        line.decode()
-    except UnicodeError:
-        line = json.dumps(request).encode()
-    return line + b"\n"
-
-
-def persistent(what: str, folder: str, **more: Any) -> Facts:
-    """An answer, however often the daemon dies meanwhile; only for requests that may be repeated."""
-    return asked(what, folder, **more)[0]
-
-
-def asked(what: str, folder: str, **more: Any) -> tuple[Facts, bool]:
-    """An answer as by `persistent`, and whether the request was sent again: then the first one may have been met."""
-    line, again = _asked(what, folder, **more)
-    return json.loads(line), again
-
-
-def _asked(what: str, folder: str, **more: Any) -> tuple[bytes, bool]:
-    """The same, as the answer comes."""
-    end, again = time.monotonic() + ANSWER_S, False
-    while True:
-        try:
-            queue = Queue(folder)
-            try:
-                return queue.text(what, **more), again
-            finally:
-                queue.close()
-        except (ConnectionError, TimeoutError):
-            again = True
-            if time.monotonic() > end:
-                raise Problem(f"the daemon does not answer{_unknown(what)}", UNREACHABLE) from None
-            time.sleep(0.02)
-        except KeyboardInterrupt:
-            raise Problem(f"interrupted{_unknown(what)}", INTERRUPTED) from None
-
-
-def _unknown(what: str) -> str:
-    """What is to be said of a request that may have been met, or may be later."""
-    if what == "submit":
-        return ": it is unknown whether the job is queued; see: backfill queue"
-    return f": it is unknown whether {what} was done; see: backfill queue" if what in CHANGES else ""
 
 
 # ---------------------------------------------------------------------- verbs
@@ -307,6 +77,8 @@ def submit(words: Sequence[str]) -> int:
         if script is None:  # a program in this folder, not one of that name elsewhere
             argv = [_absolute(left[0]), *left[1:]]
         else:
+            from backfill.client.sbatch import of_script
+
             try:
                 in_script, slurm = of_script(script)
             except Unreadable as error:
@@ -401,11 +173,6 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
     }
 
 
-def token() -> str:
-    """The name of a request, which nobody else gives to another one: one that is sent twice is met once."""
-    return f"{os.getpid():x}-{time.time_ns():x}-{os.urandom(8).hex()}"
-
-
 def _absolute(path: str) -> str:
     """A path from the root, if need be by way of the folder in which the user is."""
     try:
@@ -495,7 +262,7 @@ def queue(words: Sequence[str]) -> int:
     chosen: Facts = {name: given[name] for name in ("states", "users", "names") if name in given}
     if given.get("json"):  # 100,000 jobs, as the daemon has encoded them
         most = min(given.get("most", NO_END), NO_END)
-        line, _ = _asked("queue", home(), ended=ended, estimates=True, limit=most, **chosen)
+        line, _ = answered("queue", home(), ended=ended, estimates=True, limit=most, **chosen)
         print(line.decode(), end="")
         return 0
     most = given.get("most", LINES)
@@ -701,26 +468,6 @@ def serve(words: Sequence[str]) -> int:
     return work()
 
 
-def stop(folder: str) -> None:
-    """Stop the daemon and wait until it is gone; running jobs go on. Raises Problem if there is none."""
-    pid = Queue(folder, start=False).ask("stop")["pid"]
-    end = time.monotonic() + START_S
-    while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
-        time.sleep(0.02)
-
-
-def ids_of(given: Facts, left: Sequence[str]) -> list[Any]:
-    """The jobs that a command line names, as a request has them."""
-    ids: list[Any] = [parse_id(part) for word in left for part in word.split(",")]
-    if given.get("all"):
-        ids.append("all")
-    if "name" in given:
-        ids.append({"name": given["name"]})
-    if not ids:
-        raise Unreadable("no job; expected its number")
-    return ids
-
-
 def main(words: Sequence[str]) -> int:
     """One command line, its first word a verb of VERBS; returns its exit code."""
     verb, *rest = words
@@ -760,6 +507,3 @@ def _complain(what: str, code: int) -> int:
 def _note(what: str) -> None:
     sys.stdout.flush()
     print(f"backfill: {safe(what)}", file=sys.stderr)
-
-
-__all__ = ["VERBS", "Queue", "main"]

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from backfill.client.boot import survives
-from backfill.client.client import FAILED, Problem, Queue
+from backfill.client.calling import FAILED, Problem, Queue
 from backfill.client.options import parse
 from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues

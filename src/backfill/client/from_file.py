@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from backfill.client.client import ANSWER_S, REJECTED, UNREACHABLE, USAGE, Problem, Queue, token
+from backfill.client.calling import ANSWER_S, REJECTED, UNREACHABLE, USAGE, Problem, Queue, token
 from backfill.model.errors import BackfillError
 from backfill.model.precedence import in_order
 from backfill.model.units import NEVER, counted, span_text

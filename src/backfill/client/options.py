@@ -12,6 +12,7 @@ from backfill.queue.words import (
     parse_count,
     parse_dependency,
     parse_gpus,
+    parse_id,
     parse_licences,
     parse_memory,
     parse_nodes,
@@ -295,37 +296,6 @@ def _begun(name: str, table: dict[str, Option]) -> Option | None:
     return next(iter(some.values())) if len(some) == 1 else None
 
 
-def of_script(script: str) -> tuple[dict[str, Any], bool]:
-    """The options in the first comment block of a script, in lines that begin with #SBATCH or #BACKFILL, and whether
-    it has lines for Slurm; their options may be those of sbatch.py too. Raises Unreadable."""
-    import shlex
-
-    found: dict[str, Any] = {}
-    is_slurm = False
-    for line in script[: 32 << 10].splitlines():
-        if not line.startswith("#") and line.strip():
-            break
-        match = re.match(r"#(SBATCH|BACKFILL)\s+(.*)", line)
-        if not match:
-            continue
-        try:
-            words = shlex.split(match[2], comments=True)
-            if match[1] == "SBATCH":
-                from backfill.client import sbatch
-
-                is_slurm = True
-                given, left, _ = parse("submit", words, sbatch.OPTIONS)
-                sbatch.check(given)
-            else:
-                given, left, _ = parse("submit", words)
-        except ValueError as error:  # Unreadable is one
-            raise Unreadable(f"{line.strip()}: {error}") from None
-        if left:
-            raise Unreadable(f"{line.strip()}: {left[0]!r} is not an option")
-        found |= given
-    return found, is_slurm
-
-
 def help_text(verb: str) -> str:
     """What `backfill VERB --help` prints."""
     about = VERBS[verb]
@@ -338,3 +308,15 @@ def help_text(verb: str) -> str:
     if about.examples:
         lines += ["", "Examples:", *(f"  {line}" for line in about.examples)]
     return "\n".join(lines) + "\n"
+
+
+def ids_of(given: dict[str, Any], left: Sequence[str]) -> list[Any]:
+    """The jobs that a command line names, as a request has them."""
+    ids: list[Any] = [parse_id(part) for word in left for part in word.split(",")]
+    if given.get("all"):
+        ids.append("all")
+    if "name" in given:
+        ids.append({"name": given["name"]})
+    if not ids:
+        raise Unreadable("no job; expected its number")
+    return ids

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from backfill.client.client import FAILED, UNREACHABLE, Problem, persistent, stop
+from backfill.client.calling import FAILED, UNREACHABLE, Problem, persistent, stop
 from backfill.daemon.backups import restore as put_back
 from backfill.queue.events import Backup, Restored
 from backfill.queue.store import Store, StoreError, examine

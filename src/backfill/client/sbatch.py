@@ -7,10 +7,12 @@ names it. Options that this queue has under the same name are in options.py.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from contextlib import suppress
 from itertools import pairwise
 
-from backfill.client.options import Option, text
+from backfill.client.options import Option, parse, text
 from backfill.queue.parts import SAME, tasks_of
 from backfill.queue.words import Unreadable, parse_count, parse_memory
 from backfill.system.home import user_name
@@ -161,3 +163,30 @@ def submitted(given: Facts, cwd: str) -> Facts:
         steps = {later - before for before, later in pairwise(indexes)}
         facts["array"] = [len(indexes), indexes[0], indexes[-1], steps.pop() if len(steps) == 1 else 1]
     return facts
+
+
+def of_script(script: str) -> tuple[dict[str, Any], bool]:
+    """The options in the first comment block of a script, in lines that begin with #SBATCH or #BACKFILL, and whether
+    it has lines for Slurm; their options may be those above too. Raises Unreadable."""
+    found: dict[str, Any] = {}
+    is_slurm = False
+    for line in script[: 32 << 10].splitlines():
+        if not line.startswith("#") and line.strip():
+            break
+        match = re.match(r"#(SBATCH|BACKFILL)\s+(.*)", line)
+        if not match:
+            continue
+        try:
+            words = shlex.split(match[2], comments=True)
+            if match[1] == "SBATCH":
+                is_slurm = True
+                given, left, _ = parse("submit", words, OPTIONS)
+                check(given)
+            else:
+                given, left, _ = parse("submit", words)
+        except ValueError as error:  # Unreadable is one
+            raise Unreadable(f"{line.strip()}: {error}") from None
+        if left:
+            raise Unreadable(f"{line.strip()}: {left[0]!r} is not an option")
+        found |= given
+    return found, is_slurm

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from backfill.client.client import Problem, persistent
+from backfill.client.calling import Problem, persistent
 from backfill.client.options import parse
 from backfill.client.printing import age_text, start_text, starts_shown
 from backfill.queue.words import Unreadable, asks_text, clock_text, safe, size_text

@@ -5,6 +5,8 @@ one of its features.
 """
 
 import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 from backfill.model.errors import quote
 
@@ -49,3 +51,8 @@ def is_gpu_type(name: str) -> bool:
 def is_feature(name: str) -> bool:
     """Whether it can stand in a constraint."""
     return _FEATURE.fullmatch(name) is not None and name.isprintable()
+
+
+def matching(pattern: str, names: Iterable[str]) -> list[int]:
+    """The places of the names that a shell pattern matches; upper and lower case differ."""
+    return [place for place, name in enumerate(names) if fnmatchcase(name, pattern)]

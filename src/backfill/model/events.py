@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from backfill.model import notebook
+from backfill.model.constraint import matching
 from backfill.model.errors import EventsError, UsageError, at, printable, quote
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, SECOND, TIME_MAX, counted, parse_seconds, parse_size, seconds_text
@@ -33,7 +33,6 @@ _SECONDS = f"a number of seconds from {-TIME_MAX // SECOND} to {TIME_MAX // SECO
 _SIZE = "a whole number from 0 to 2^62 that may carry K, M, G or T"
 _NOTHING = ("nan", "NaN", "NaT", "<NA>")  # how tables of Python print an empty cell
 _SHOWN = 5  # names that a message lists
-_AMOUNT_MAX = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,11 +340,6 @@ def events_of(workload: Workload, given: Events | None) -> Events | None:
 
 def _refused(file: str, lines: Sequence[int] | None, row: int, what: str) -> EventsError:
     return EventsError(at(file, None, f"row {row + 1}: {what}") if lines is None else at(file, lines[row], what))
-
-
-def matching(pattern: str, names: Iterable[str]) -> list[int]:
-    """The places of the names that a shell pattern matches; upper and lower case differ."""
-    return [place for place, name in enumerate(names) if fnmatchcase(name, pattern)]
 
 
 def listed(names: Sequence[str]) -> str:

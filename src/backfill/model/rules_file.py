@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from backfill.model.events import matching
+from backfill.model.constraint import matching
 from backfill.model.partitions import PER, PLACES, Limit, Partition, Rules
 from backfill.model.tables import AMOUNT, Amount, Name, Table, key, quoted
 from backfill.model.units import parse_span, seconds_text
