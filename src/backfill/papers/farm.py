@@ -10,12 +10,11 @@ from typing import Any
 
 from backfill import __version__
 from backfill.api import run_spec
-from backfill.model.errors import BackfillError
 from backfill.model.workload import Workload
 from backfill.papers import farm_claims
 from backfill.papers.asked import Asked, Plan
 from backfill.papers.farm_claims import BF_MOD, BF_UNMOD, INTERARRIVALS, LABELS, POLICIES, PRIORITY, RATIOS, band
-from backfill.papers.sweep import Numbers, Sweep
+from backfill.papers.sweep import Numbers, Sweep, kept
 from backfill.papers.write import Reproduction
 from backfill.report.plots import Figure
 from backfill.spec import RunSpec
@@ -63,13 +62,7 @@ def run(cell: FarmTask) -> dict[str, Numbers]:
 
 def _numbers(log: Workload, policy: str, spec: RunSpec, check: bool) -> Numbers:
     result = run_spec(log, None, spec)
-    numbers = {}
-    for name in KEPT:
-        if (value := result.metrics[name]) is None:
-            raise BackfillError(
-                f"farm with seed {spec.options.seed}, {policy}: {name} has no value, so no claim can rest on it"
-            )
-        numbers[name] = float(value)
+    numbers = kept(result, {name: name for name in KEPT})
     if check and policy == BF_UNMOD:
         numbers["violations"] = float(len(result.verify()))  # BF_UNMOD binds itself, so late heads are among them
     return numbers

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from backfill.analysis.interval import Estimate
+from backfill.api import Result
+from backfill.model.errors import BackfillError
 from backfill.spec import RunSpec
 
 Numbers = dict[str, float]  # metric -> value
@@ -21,6 +23,16 @@ class Cell:
     def of(cls, policies: Iterable[str], **arguments: Any) -> "Cell":
         """With policies by their texts."""
         return cls(arguments, {text: RunSpec.of(text) for text in policies})
+
+
+def kept(result: Result, metrics: Mapping[str, str]) -> Numbers:
+    """Metrics of a run under other names. Raises BackfillError if one has no value: no claim could rest on it."""
+    numbers: Numbers = {}
+    for name, metric in metrics.items():
+        if (value := result.metrics[metric]) is None:
+            raise BackfillError(f"{result.name} with seed {result.seed}: {metric} has no value")
+        numbers[name] = float(value)
+    return numbers
 
 
 def ratio(p: Sequence[float], q: Sequence[float]) -> Estimate:

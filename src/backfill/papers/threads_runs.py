@@ -4,9 +4,8 @@ import numpy as np
 
 from backfill.analysis.projects import turnarounds
 from backfill.api import Result, run_spec
-from backfill.model.errors import BackfillError
 from backfill.model.workload import Floats, Ints, Workload
-from backfill.papers.sweep import Cell, Numbers
+from backfill.papers.sweep import Cell, Numbers, kept
 from backfill.workloads.threads import threads
 
 FCFS = "partition-variable"  # whole jobs, first come first served
@@ -56,11 +55,7 @@ def run(cell: Cell) -> dict[str, Numbers]:
 
 
 def _numbers(result: Result) -> Numbers:
-    numbers: Numbers = {}
-    for name, metric in KEPT.items():
-        if (value := result.metrics[metric]) is None:
-            raise BackfillError(f"{result.name} with seed {result.seed}: {metric} has no value")
-        numbers[name] = float(value)
+    numbers = kept(result, KEPT)
     response = turnarounds(result.workload, result.schedule, np.arange(len(result.workload)))
     numbers[HEAD] = float(response[: -(-len(response) // 20)].mean())
     numbers[BEHIND] = float(response[behind_largest(result.workload)].mean())

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 
 from backfill.api import Result, run_spec
-from backfill.model.errors import BackfillError
 from backfill.model.promises import CAUSES
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints
-from backfill.papers.sweep import Cell, Numbers
+from backfill.papers.sweep import Cell, Numbers, kept
 from backfill.workloads.twotier import two_tier
 
 GIVEN = CAUSES.index("given")
@@ -33,11 +32,7 @@ def run(cell: Cell) -> dict[str, Numbers]:
 
 
 def _numbers(result: Result) -> Numbers:
-    numbers: Numbers = {}
-    for name, metric in KEPT.items():
-        if (value := result.metrics[metric]) is None:
-            raise BackfillError(f"{result.name} with seed {result.seed}: {metric} has no value")
-        numbers[name] = float(value)
+    numbers = kept(result, KEPT)
     used = [float(value) for name, value in result.metrics.items() if name.startswith("utilization_r") and value]
     promised, moved, broken = laws(result)
     return (
