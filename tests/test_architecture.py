@@ -170,13 +170,11 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code):
     assert (done.returncode, done.stderr.strip()) == (0, "set()")
 
 
-# Modules that import each other, of which one does so when it is called: classes whose constructors read files; a
-# compiler that has to know what compiled code raises.
+# Modules that import each other, of which one does so when it is called: classes whose constructors read files.
 CIRCLES = [
     {"model.workload", "model.precedence", "model.schedule", "traces.columns", "traces.dates", "traces.demand"}
     | {"traces.fixed", "traces.frames", "traces.notes", "traces.seconds", "traces.table"},
     {"model.platform", "model.platform_file"},
-    {"compiler.kernel", "compiler.users", "core.errors"},
 ]
 
 

@@ -5,6 +5,7 @@ import textwrap
 import pytest
 
 import backfill as bf
+from backfill.compiler import jit
 from backfill.loading import load
 from backfill.model.errors import PolicyError
 
@@ -196,3 +197,45 @@ def test_a_function_given_in_python_is_checked():
         bf.simulate(bf.generate(LOG), None, Careless())
     with pytest.raises(PolicyError, match=rf"{__file__}:\d+: state has no field 'walltime'"):
         bf.simulate(bf.generate(LOG), None, lambda state: state.walltime)
+
+
+COMPILED = {  # what the types of compiled code refuse by themselves
+    "state.now = 5": (1, "state.now {W}"),
+    "state.queue.waiting -= 1": (1, "state.queue.waiting {W}"),
+    "state.own.k = 2": (1, "state.own.k is a parameter, which no policy can change"),
+    "state.own.seen = state.own.seen": (
+        1, "state.own.seen is written by its items: state.own.seen[0] = ... or state.own.seen[:] = ..."),
+    "state.free.nodes[0, 0] += 1": (1, "this array {W}"),
+    "flat = state.free.nodes.flat\nflat[0] = 1": (2, "this array {W}"),
+    "np.fill_diagonal(state.free.nodes, 1)": (1, "this array {W}"),
+    "x = np.ascontiguousarray(state.jobs.submit)\nx[0] = 1": (1, "np.ascontiguousarray {F}"),
+    "for x in np.nditer(state.jobs.submit):\n    x[()] = 1": (1, "np.nditer {F}"),
+    "some = [state.free.nodes]\nsome[0][0, 0] = 1": (2, "this array {W}"),
+    "some = [each for each in (state.free.nodes,)]\nsome[0][0, 0] = 1": (1, "a list {F}"),
+}  # fmt: skip
+FORGETS = "forgets that an array of the state is read-only; expected a copy, as of array.copy()"
+
+
+def without_the_check(monkeypatch):
+    monkeypatch.setattr("backfill.loading.check_policy", lambda *_: None)
+
+
+@pytest.mark.skipif(jit.PLAIN, reason="needs the compiler")
+@pytest.mark.parametrize("body", COMPILED)
+def test_compiled_code_refuses_it_without_the_check_too(tmp_path, monkeypatch, body):
+    monkeypatch.chdir(tmp_path)
+    without_the_check(monkeypatch)
+    line, message = COMPILED[body]
+    first = write(tmp_path, body, "compiled")
+    with pytest.raises(PolicyError) as caught:
+        load("mine.py")
+    assert str(caught.value) == f"mine.py:{first + line}: {message.format(W=NOT_YOURS, F=FORGETS)}"
+
+
+@pytest.mark.parametrize("body", ["state.now = 5", "state.queue.waiting = 0", "room = state.free\nroom.overheld = 1"])
+def test_a_plain_pass_is_stopped_at_the_field_without_the_check_too(tmp_path, monkeypatch, body):
+    monkeypatch.chdir(tmp_path)
+    without_the_check(monkeypatch)
+    write(tmp_path, body, "plain")
+    with pytest.raises(PolicyError, match=rf"^mine\.py:\d+: policy mine: state\.[a-z.]+ {NOT_YOURS}$"):
+        bf.simulate(bf.generate(LOG), None, "mine.py")

@@ -17,7 +17,7 @@ from backfill.analysis.metrics import Metrics, Trim, kept, metrics
 from backfill.analysis.promises import Change, history, kept_metrics, promise_metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
-from backfill.compiler.explain import NOT_YOURS
+from backfill.compiler.users import NOT_YOURS
 from backfill.core.policy import Policy, json_value
 from backfill.core.queue.order import FCFS
 from backfill.model import frames, notebook
@@ -721,6 +721,8 @@ def _blamed(policy: Policy, error: BaseException) -> PolicyError | None:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if not lines:
         return None
+    if NOT_YOURS in str(error):
+        return PolicyError(at(file, lines[-1], f"policy {policy.name}: {error}"))
     if "read-only" in str(error):  # numpy, of an array of the policy's view
         return PolicyError(at(file, lines[-1], f"policy {policy.name}: this array {NOT_YOURS}"))
     message = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())

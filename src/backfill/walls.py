@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from backfill.compiler.explain import NOT_YOURS, is_users, no_field
-from backfill.compiler.view import FIELDS, READABLE
+from backfill.compiler.explain import is_users, no_field
+from backfill.compiler.users import NOT_YOURS
+from backfill.compiler.view import FIELDS, READABLE, of_own
 from backfill.core.policy import Policy
 from backfill.model.errors import PolicyError, at
 
@@ -26,7 +27,8 @@ IN_PLACE = {"byteswap", "fill", "itemset", "partition", "put", "resize", "setfie
 SAME_MEMORY = {"diagonal", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "view", "__array__"}
 OF_ARRAYS = {"dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides"}  # numbers: not the array's memory
 WRITING = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "shuffle"}  # functions of numpy
-VIEWING = {"asarray", "atleast_1d", "atleast_2d", "diagonal", "flip", "ravel", "reshape", "squeeze", "transpose"}
+VIEWING = {"asarray", "ascontiguousarray", "asfortranarray", "atleast_1d", "atleast_2d", "diagonal", "flip", "ravel"}
+VIEWING |= {"reshape", "squeeze", "transpose"}
 UNKNOWN_SHAPE = 99
 
 
@@ -279,14 +281,9 @@ class _Walk(ast.NodeVisitor):
 
     def write_field(self, target: ast.Attribute) -> None:
         held = self.value(target.value, written=True)
-        text = ast.unparse(target)
         if held == _Room("own"):
-            kinds = {named.name: named.kind for named in self.check.policy.layout}
-            if target.attr not in kinds:
-                self.refuse(target, no_field(target.attr, "own", self.check.policy.layout))
-            if kinds[target.attr] == "param":
-                self.refuse(target, f"{text} is a parameter, which no policy can change")
-            self.refuse(target, f"{text} is written by its items: {text}[0] = ... or {text}[:] = ...")
+            self.field(target, "own")
+            self.refuse(target, of_own(target.attr, self.check.policy.layout))
         elif isinstance(held, _Array):
             self.refuse_write(target, target, f"{held.origin}.{target.attr}")
         elif isinstance(held, _State | _Room):

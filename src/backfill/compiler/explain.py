@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from backfill.compiler import jit
-from backfill.compiler.users import FRACTION
+from backfill.compiler.users import NOT_YOURS, REFUSED
 from backfill.compiler.view import READABLE, Layout, readable
 
 FOREIGN = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
@@ -89,10 +89,9 @@ def no_field(name: str, room: str, layout: Layout) -> str:
     return f"{place} has no field {name!r}; {hint}"
 
 
-NOT_YOURS = "is read-only; a policy writes only its own memory, state.own, and calls verbs"
-
-
 def _what(name: str, layout: Layout, text: str, inside: str) -> str:
+    if match := re.search(f"{REFUSED}([^\n]+)", text):
+        return match[1]
     if match := _FIELD.search(text):
         return no_field(match[1], match[3] or ("own" if match[2] == "Own" else ""), layout)
     if match := _WRITE.search(text):
@@ -100,8 +99,6 @@ def _what(name: str, layout: Layout, text: str, inside: str) -> str:
         return f"state{room}.{match[3]} {NOT_YOURS}" if match[3] else f"this array {NOT_YOURS}"
     if match := re.search(r"Untyped global name '(\w+)': .*'function'", text):
         return f"{match[1]} is a plain function; expected @kernel() above it"
-    if FRACTION in text:
-        return FRACTION
     if "to none for '$" in text:
         return f"policy {name} returns a value; expected none"
     if match := re.search(r'"TypeError: (.+?)"', text):

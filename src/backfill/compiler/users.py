@@ -1,7 +1,7 @@
 """How a user's policy is compiled: its mistakes have a line, also those that it makes while it runs.
 
-numba gives a line to what code raises itself, and none to an index out of bounds or a division by zero. And neither
-numba nor numpy minds when a fraction is cut off.
+numba gives a line to what code raises itself, and none to an index out of bounds or a division by zero. Neither numba
+nor numpy minds when a fraction is cut off. And some of what numba offers forgets that an array is read-only.
 """
 
 from typing import Any
@@ -17,30 +17,66 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 
 FRACTION = "a float is written into whole numbers; expected a whole number, as of int(...), or memory_f for floats"
+NOT_YOURS = "is read-only; a policy writes only its own memory, state.own, and calls verbs"
+REFUSED = "Refused: "  # a refusal below begins so among the lines of the compiler
+FORGETFUL = (np.ascontiguousarray, np.asfortranarray, np.nditer)
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _WholeNumbers(AnalysisPass):
-    """Refuses an assignment of a float to an item of an array of integers."""
+class _Refusals(AnalysisPass):
+    """Refuses what has a type and is wrong all the same: writes to what a policy only reads, cut off fractions."""
 
-    _name = "whole_numbers"
+    _name = "refusals"
 
     def __init__(self) -> None:
         AnalysisPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """What the compiler calls once it knows all types. Raises TypingError at the assignment."""
-        for block in state.func_ir.blocks.values():
-            for kind in (ir.SetItem, ir.StaticSetItem):
-                for each in block.find_insts(kind):
-                    target, value = state.typemap[each.target.name], state.typemap[each.value.name]
-                    if _whole(target) and isinstance(getattr(value, "dtype", value), types.Float):
-                        raise TypingError(FRACTION, each.loc)
+        """What the compiler calls once it knows all types. Raises TypingError at the statement."""
+
+        def kind_of(variable: Any) -> Any:
+            return state.typemap[variable.name]
+
+        for each in (each for block in state.func_ir.blocks.values() for each in block.body):
+            wrong = None
+            if isinstance(each, ir.SetItem | ir.StaticSetItem):
+                wrong = _of_item(kind_of(each.target), kind_of(each.value))
+            elif isinstance(each, ir.SetAttr) and hasattr(kind_of(each.target), "unwritable"):
+                wrong = kind_of(each.target).unwritable(each.attr)
+            elif isinstance(each, ir.Assign) and isinstance(each.value, ir.Expr):
+                wrong = _of_expression(each.value, kind_of)
+            if wrong:
+                raise TypingError(REFUSED + wrong, each.loc)
         return False
 
 
-def _whole(kind: Any) -> bool:
-    return isinstance(kind, types.Array) and isinstance(kind.dtype, types.Integer)
+def _of_item(target: Any, value: Any) -> str | None:
+    """What is wrong with a write to an item."""
+    if isinstance(target, types.NumpyFlatType) and _is_read_only(target.array_type):
+        return f"this array {NOT_YOURS}"
+    whole = isinstance(target, types.Array) and isinstance(target.dtype, types.Integer)
+    return FRACTION if whole and isinstance(getattr(value, "dtype", value), types.Float) else None
+
+
+def _of_expression(made: ir.Expr, kind_of: Any) -> str | None:
+    """What is wrong with an expression that gets an array of the State."""
+    if made.op != "call":
+        return None
+    given, key = [*made.args, *(value for _, value in made.kws)], getattr(kind_of(made.func), "typing_key", None)
+    if key is np.fill_diagonal and given and _is_read_only(kind_of(given[0])):
+        return f"this array {NOT_YOURS}"
+    name = f"np.{key.__name__}" if key in FORGETFUL else "a list" if str(key).startswith("list.") else ""
+    if not name or not any(_is_read_only(kind_of(each)) for each in given):
+        return None
+    return f"{name} forgets that an array of the state is read-only; expected a copy, as of array.copy()"
+
+
+def _is_read_only(kind: Any) -> bool:
+    return isinstance(kind, types.Array) and not kind.mutable
+
+
+class Misused(BaseException):  # no `except Exception` of a policy is meant to hide it
+    """A policy of a user misused a verb just now; what it did is in state.trace.error."""
 
 
 class _Returns(CPUCallConv):
@@ -84,8 +120,6 @@ class _Lower(Lower):
             self._return_if_refused(self.typeof(name), self.loadvar(name))
 
     def _return_if_refused(self, kind: Any, view: Any) -> None:
-        from backfill.core.errors import Misused  # is made of kernels, and these need the compiler
-
         state = self.context.cast(self.builder, view, kind, kind.opened)
         refused = self.context.compile_internal(self.builder, _refused, types.boolean(kind.opened), (state,))
         with cgutils.if_unlikely(self.builder, refused):
@@ -110,7 +144,7 @@ class Compiler(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         """The usual passes, with these."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(_WholeNumbers, NopythonTypeInference)
+        passes.add_pass_after(_Refusals, NopythonTypeInference)
         passes.passes = [(_Lowering if each is NativeLowering else each, what) for each, what in passes.passes]
         passes.finalize()
         return [passes]

@@ -17,7 +17,7 @@ from numba.core.typing.templates import AttributeTemplate
 
 from backfill.compiler import jit
 from backfill.compiler.pointer import array_of, read_field
-from backfill.compiler.users import Whole
+from backfill.compiler.users import NOT_YOURS, Whole
 from backfill.core.batch import BATCH
 from backfill.core.jobs import JOBS as OF_JOBS
 from backfill.core.machine import FREE, MACHINE, PLACED
@@ -122,7 +122,7 @@ class View:
         return int(self._state.now)  # type: ignore[attr-defined]
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"state.{name} is read-only")
+        raise AttributeError(f"state.{name} {NOT_YOURS}")
 
 
 class _Room:
@@ -151,7 +151,7 @@ class _Room:
         return int(getattr(getattr(self._state, room), counted)) + more
 
     def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"state.{self._name}.{field} is read-only")
+        raise AttributeError(f"state.{self._name}.{field} {NOT_YOURS}")
 
 
 class _Own:
@@ -173,7 +173,14 @@ class _Own:
         return items.view(Whole) if named.kind == "int" else items
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"state.own.{name} is written by its items: state.own.{name}[0] = ...")
+        raise AttributeError(of_own(name, tuple(self._layout.values())))
+
+
+def of_own(name: str, layout: Layout) -> str:
+    """What is wrong with an assignment to something of the policy's own."""
+    if any(named.name == name and named.kind == "param" for named in layout):
+        return f"state.own.{name} is a parameter, which no policy can change"
+    return f"state.own.{name} is written by its items: state.own.{name}[0] = ... or state.own.{name}[:] = ..."
 
 
 class ViewType(types.Type):
@@ -185,6 +192,10 @@ class ViewType(types.Type):
         self.layout = layout
         super().__init__(f"View{tuple(map(tuple, layout))}")
 
+    def unwritable(self, name: str) -> str:
+        """What is wrong with an assignment to a field."""
+        return f"state.{name} {NOT_YOURS}"
+
 
 class RoomType(types.Type):
     """A room behind the wall."""
@@ -193,6 +204,10 @@ class RoomType(types.Type):
         self.room = room
         super().__init__(f"Room({room})")
 
+    def unwritable(self, name: str) -> str:
+        """What is wrong with an assignment to a field."""
+        return f"state.{self.room}.{name} {NOT_YOURS}"
+
 
 class OwnType(types.Type):
     """What belongs to the policy."""
@@ -200,6 +215,10 @@ class OwnType(types.Type):
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         super().__init__(f"Own{tuple(map(tuple, layout))}")
+
+    def unwritable(self, name: str) -> str:
+        """What is wrong with an assignment to a field."""
+        return of_own(name, self.layout)
 
 
 def view_type(layout: Layout) -> Any:

@@ -12,7 +12,8 @@ from numba.core.errors import TypingError
 
 from backfill.compiler import jit
 from backfill.compiler.kernel import Apart, Kernel, apart, kernel
-from backfill.core.errors import OK, Misused
+from backfill.compiler.users import Misused
+from backfill.core.errors import OK
 
 NUMBERS = ("job", "slot", "reason", "t", "begin", "n")  # arguments of verbs that are whole numbers
 

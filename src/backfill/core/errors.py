@@ -31,10 +31,6 @@ BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_star
 ENDED = {COMPLETED: "completed", TIMEOUT: "killed at its limit", CANCELLED: "cancelled", NODE_FAIL: "lost its nodes"}
 
 
-class Misused(BaseException):  # no `except Exception` of a policy is meant to hide it
-    """A policy of a user misused a verb just now; what it did is in state.trace.error."""
-
-
 @kernel(inline=True)
 def fail(state, code, job, which, asked, available):
     """Write down the first misuse; the loop stops at it."""

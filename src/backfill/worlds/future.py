@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from backfill.compiler.record import SMALL, column, zeros
-from backfill.core.errors import OK, Misused, raise_misuse
+from backfill.compiler.users import Misused
+from backfill.core.errors import OK, raise_misuse
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.random import FIRST, GOLDEN, SECOND
 from backfill.core.runs import RUNNING
@@ -40,9 +41,6 @@ LEAST = 3_600_000_000  # a span that says how jobs come: a queue that begins wit
 COMERS, MOST = 20, 1_000  # jobs that say how jobs come, and that come in one future
 SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
 SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
-
-Share = Callable[[float, float], float]
-
 
 # ---------------------------------------------------------------------- run times
 

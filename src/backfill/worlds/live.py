@@ -21,10 +21,11 @@ import numpy as np
 
 from backfill.compiler.kernel import Apart
 from backfill.compiler.record import zeros
+from backfill.compiler.users import Misused
 from backfill.compiler.view import View
 from backfill.core.compact import Kept
 from backfill.core.entry import ROW, Alike, Entrants, Entry, Room, write_row
-from backfill.core.errors import OK, Misused, raise_misuse
+from backfill.core.errors import OK, raise_misuse
 from backfill.core.journal import (
     ASK,
     BEGIN,

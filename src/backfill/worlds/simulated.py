@@ -16,8 +16,9 @@ import numpy as np
 from backfill.compiler.explain import is_users
 from backfill.compiler.far import address_of
 from backfill.compiler.record import column, zeros
+from backfill.compiler.users import Misused
 from backfill.core.acts import do_act
-from backfill.core.errors import OK, Misused, raise_misuse, story
+from backfill.core.errors import OK, raise_misuse, story
 from backfill.core.once import arranger
 from backfill.core.plan.planned import use_plan
 from backfill.core.policy import Policy
