@@ -1,8 +1,8 @@
 """What a queue has recorded, lived again.
 
-Open loop: every pass that is in the log is asked for again; the policy must decide the same. Closed loop: the jobs
-start when the policy says so, run as long as they did, and must start at the very microsecond (closed.py); where
-nothing but submits and ends happened, `simulate` must say the same.
+Open loop: every pass that is in the log is asked for again; the policy must decide the same. Closed loop
+(worlds/recorded.py): the jobs start when the policy says so, run as long as they did, and must start at the very
+microsecond; where nothing but submits and ends happened, `simulate` must say the same.
 """
 
 from dataclasses import dataclass, field
