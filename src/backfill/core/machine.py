@@ -42,7 +42,6 @@ Machine, MachineT = record("Machine", MACHINE, globals())
 FREE = [
     ("nodes", int64[:, ::1]),  # (m, k); below 0 where runs hold more than there is
     ("total", int64[::1]),  # (k,) over all nodes
-    ("overheld", int64),  # 1: runs hold more of a node than there is, or did at the beginning of this instant
     ("licences", int64[::1]),  # (l,); the same
     ("shapes", ShapesT),  # how much of what jobs ask for that is
 ]
@@ -96,7 +95,6 @@ def new_free(platform: Platform, copies: Ints, shapes: Any) -> Any:
     return Free(
         nodes=capacity.copy(),
         total=column(capacity.sum(axis=0)),
-        overheld=0,
         licences=copies.copy(),
         shapes=shapes,
     )

@@ -58,24 +58,11 @@ TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ways to end that a policy
 WALLTIME, PRIORITY = np.int64(0), np.int64(1)  # what `change` changes
 
 
-@kernel()
-def look_for_overheld(state):
-    """Find out whether runs hold more of a node than there is."""
-    free, machine = state.free, state.machine
-    free.overheld = 0
-    for node in range(machine.nodes):
-        for k in range(machine.resources):
-            if free.nodes[node, k] < 0:
-                free.overheld = 1
-
-
 @kernel(inline=True)
 def tick(state, t):
     """It is t now: a new instant, at which nothing has happened yet."""
     note(state, TICK, t)
     state.now = t
-    if state.free.overheld > 0:
-        look_for_overheld(state)
     clear_batch(state.batch)
     state.plan.live, state.placed.may = 0, NONE
     if state.shadow.job >= 0:
@@ -149,7 +136,6 @@ def begin(state, job, since, reason):
         if state.bookings.kept:
             drop_booking(state, job)
     note_begin(state.batch, open_run(state, job, since, reason))
-    look_for_overheld(state)
     state.batch.changes += 1
 
 
@@ -268,8 +254,6 @@ def set_capacity(state, node, k, amount, base):
     machine.capacity[node, k], machine.base[node, k] = amount, base
     free.nodes[node, k] += gained
     free.total[k] += gained
-    if free.nodes[node, k] < 0:
-        free.overheld = 1
     note_node(state, node, gained > 0)
     state.later.live = 0
     state.batch.changes += 1

@@ -46,6 +46,7 @@ PLAN = [
     ("fits", int64),  # address of `fits`
     ("hold_place", int64),  # of `hold_place`
     ("book_start", int64),  # of `book_start`
+    ("overheld", int8[::1]),  # (m,): 1: runs hold more of a node than there is, so `total` has all of it as free
     # where jobs have a place in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
@@ -83,6 +84,7 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
         fits=0,
         hold_place=0,
         book_start=0,
+        overheld=np.zeros(len(platform.nodes), np.int8),
         first=zeros(1 if simple else jobs),
         many=np.zeros(1 if simple else jobs, np.int32),
         pairs=zeros(SMALL, 2),
@@ -133,7 +135,11 @@ def book_run(state, run, begin, end, sign):
 
 @kernel()
 def _book_pairs(state, job, pairs, first, many, begin, end, sign):
-    book(state.plan.total, ONLY, begin, end, state.jobs.need, job, sign)
+    counted = int64(0)
+    for pair in range(first, first + many):
+        if not state.plan.overheld[pairs[pair, 0]]:
+            counted += pairs[pair, 1]
+    book(state.plan.total, ONLY, begin, end, state.jobs.demand, job, sign * counted)
     for pair in range(first, first + many):
         book(state.plan.nodes, pairs[pair, 0], begin, end, state.jobs.demand, job, sign * pairs[pair, 1])
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
@@ -336,8 +342,11 @@ def book_running(state):
 def _clear_total(state):
     total = np.zeros((1, state.machine.resources), np.int64)
     for node in range(state.machine.nodes):
+        state.plan.overheld[node] = 0
         for k in range(state.machine.resources):
             total[0, k] += state.machine.base[node, k]
+            if state.free.nodes[node, k] < 0:
+                state.plan.overheld[node] = 1
     clear(state.plan.total, total)
 
 

@@ -57,10 +57,9 @@ def first_among_all(state, job, begin, before):
     """The first instant of [begin, before) at which all nodes together have room for the job; at most FUTURE.
 
     It is a bound for what the nodes one by one allow. With windows it is `begin`: a window takes what a run that goes
-    on into it holds, and so the sum has that amount taken twice. So it is where runs hold more of a node than there is:
-    what that node lacks is not lacking on the others.
+    on into it holds, and so the sum has that amount taken twice.
     """
-    if state.machine.windows > 0 or state.free.overheld > 0:
+    if state.machine.windows > 0:
         return begin
     return earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, before, before, span(state, job))
 
