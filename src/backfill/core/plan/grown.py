@@ -2,15 +2,24 @@
 
 A job holds the best of all places that there were at its last turn, and room elsewhere has only shrunk since. So nodes
 that grew since the last round began are all that its next turn has to look at, on the time that was freed.
+
+Searches in vain are remembered, for each shape of jobs and each class of lengths: on a node, from one instant until
+another, none of them starts. That stays true until the node grows, and then at every start from which a job does not
+reach what was freed.
 """
 
-from numba import int64
+from numba import int32, int64
 
 from backfill.compiler.kernel import kernel
-from backfill.compiler.record import record, zeros
+from backfill.compiler.record import doubled_rows, record, zeros
 from backfill.core.plan.profile import FUTURE, PAST
 
 RECENT, FRESH = 0, 1  # since the last round began; since this one did
+CLASSES = 16  # of lengths: each of them up to twice the one before
+SHORTEST = 26  # lengths below 2**(SHORTEST + 1) microseconds, which is two minutes, are of the first class
+RING = 8  # a power of two: so many times that a node grew are known one by one
+MOST = 512  # rows of searches in vain
+SINCE, UNTIL, LENGTH, TIMES = range(4)
 
 GROWN = [
     ("count", int64[::1]),  # (2,): nodes that grew
@@ -19,16 +28,15 @@ GROWN = [
     ("until", int64[:, ::1]),  # (2, m): to here; PAST where it did not
     ("first", int64[::1]),  # (2,): the least `since`, licences included
     ("unknown", int64[::1]),  # (2,): 1: any of them may have
-    # searches in vain: a job of a shape that runs no less than `length` starts no sooner on a node, since it grew last
     ("times", int64[::1]),  # (m,): how often a node grew
-    ("length", int64[:, ::1]),  # (s, m)
-    ("soonest", int64[:, ::1]),  # (s, m)
-    ("found", int64[:, ::1]),  # (s, m): `times` when that was found
-    # for gangs: from one instant until another no task of a shape that runs no less than `barren_length` starts
-    ("barren_since", int64[:, ::1]),  # (s, m)
-    ("barren_until", int64[:, ::1]),  # (s, m)
-    ("barren_length", int64[:, ::1]),  # (s, m)
-    ("barren", int64[:, ::1]),  # (s, m): `times` when that was found
+    ("begin", int64[:, ::1]),  # (m, RING): where it grew, the last times: from here
+    ("end", int64[:, ::1]),  # (m, RING): to here
+    # searches in vain
+    ("row", int32[:, ::1]),  # (s, CLASSES): the row of a shape and class of lengths; 0 none
+    ("rows", int64),  # that are used, the first one included, which nobody has
+    # (rows * m, 4): for each row and node SINCE and UNTIL, exclusive: then no unit of the shape starts there, if it
+    # runs no less than LENGTH; and the TIMES that the node had grown when that was found
+    ("vain", int64[:, ::1]),
 ]
 Grown, GrownT = record("Grown", GROWN, globals())
 
@@ -46,20 +54,20 @@ def new_grown(nodes: int, shapes: int) -> object:
         until=until,
         first=first,
         unknown=zeros(2),
-        times=zeros(nodes) + 1,
-        length=zeros(shapes, nodes),
-        soonest=zeros(shapes, nodes),
-        found=zeros(shapes, nodes),
-        barren_since=zeros(shapes, nodes),
-        barren_until=zeros(shapes, nodes),
-        barren_length=zeros(shapes, nodes),
-        barren=zeros(shapes, nodes),
+        times=zeros(nodes),
+        begin=zeros(nodes, RING),
+        end=zeros(nodes, RING),
+        row=zeros(shapes, CLASSES).astype("int32"),
+        rows=1,
+        vain=zeros(8 * nodes, 4),
     )
 
 
 @kernel()
 def note_grown(grown, node, begin, end):
     """A node grew somewhere on [begin, end)."""
+    slot = grown.times[node] & (RING - 1)
+    grown.begin[node, slot], grown.end[node, slot] = begin, end
     grown.times[node] += 1
     for which in range(2):
         if grown.until[which, node] == PAST:
@@ -89,3 +97,62 @@ def _clear(grown, which):
     for i in range(grown.count[which]):
         grown.until[which, grown.node[which, i]] = PAST
     grown.count[which], grown.first[which], grown.unknown[which] = 0, FUTURE, 0
+
+
+@kernel()
+def forget_vain(grown):
+    """No search in vain is known."""
+    grown.rows = 1
+    for shape in range(len(grown.row)):
+        for c in range(CLASSES):
+            grown.row[shape, c] = 0
+
+
+@kernel()
+def row_of(grown, shape, length):
+    """The row of searches in vain of a shape of jobs that run so long."""
+    c = 0
+    while c < CLASSES - 1 and length >> (SHORTEST + 1 + c) > 0:
+        c += 1
+    if grown.row[shape, c] > 0:
+        return int64(grown.row[shape, c])
+    if grown.rows == MOST:
+        forget_vain(grown)
+    if grown.rows * len(grown.times) == len(grown.vain):
+        grown.vain = doubled_rows(grown.vain)
+    row = grown.rows
+    grown.row[shape, c] = row
+    grown.rows += 1
+    for node in range(len(grown.times)):
+        grown.vain[row * len(grown.times) + node, SINCE] = grown.vain[row * len(grown.times) + node, UNTIL] = 0
+    return row
+
+
+@kernel()
+def vain_until(grown, row, node, length, t):
+    """Until when, from t on, no unit of a row that runs so long starts on a node; t itself where nothing is known."""
+    vain = grown.vain[row * len(grown.times) + node]
+    until = vain[UNTIL]
+    if t >= until or t < vain[SINCE] or length < vain[LENGTH]:
+        return t
+    first, last = vain[TIMES], grown.times[node]
+    if last - first > RING:
+        return t
+    for i in range(first, last):
+        if t < grown.end[node, i & (RING - 1)]:
+            until = min(until, grown.begin[node, i & (RING - 1)] - length + 1)
+    return max(until, t)
+
+
+@kernel()
+def note_vain(grown, row, node, length, since, until):
+    """No unit of a row that runs so long starts on a node on [since, until).
+
+    What is known already is kept where it is of shorter jobs as well, and goes on to here.
+    """
+    vain = grown.vain[row * len(grown.times) + node]
+    if vain[SINCE] <= since <= vain_until(grown, row, node, length, vain[SINCE]):
+        if length > vain[LENGTH]:
+            return
+        since = vain[SINCE]
+    vain[SINCE], vain[UNTIL], vain[LENGTH], vain[TIMES] = since, until, length, grown.times[node]

@@ -4,13 +4,13 @@ import numpy as np
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.wall import verb
-from backfill.core.place.gangs import may_run_on
+from backfill.core.place.gangs import may_run_on, seat
 from backfill.core.place.placement import SITE
-from backfill.core.plan.grown import FRESH, RECENT
+from backfill.core.plan.grown import FRESH, RECENT, note_vain, row_of, vain_until
 from backfill.core.plan.plan import book_job, earliest_by_power, keep_place
-from backfill.core.plan.profile import FUTURE, GIVE, NONE, TAKE, book, earliest, free_since, tasks_over
+from backfill.core.plan.profile import FUTURE, GIVE, TAKE, book, earliest, free_since, tasks_over
 from backfill.core.plan.rooms import border, bucket, open_place, open_pool
-from backfill.core.plan.search import ONLY, first_among_all, span
+from backfill.core.plan.search import NOT_KEPT, ONLY, earliest_of_gang, first_among_all, first_gain, span
 from backfill.core.trace import LOOKS
 
 
@@ -36,11 +36,18 @@ def _improve_anew(state, job, held, begin):
     t = earliest_by_power(state, job, begin)
     if t == held and _placed_where_held(state, job):
         book_job(state, job, held, end, TAKE)
-        return held
-    open_place(state, state.plan.pairs, state.plan.first, state.plan.many, job, held, end)
-    keep_place(state, job)
-    book_job(state, job, t, t + span(state, job), TAKE)
+    else:
+        _move(state, job, held, t)
     return t
+
+
+@kernel()
+def _move(state, job, held, t):
+    """Book a job that was lifted out at t, where it was placed."""
+    length = span(state, job)
+    open_place(state, state.plan.pairs, state.plan.first, state.plan.many, job, held, held + length)
+    keep_place(state, job)
+    book_job(state, job, t, t + length, TAKE)
 
 
 @apart()
@@ -50,27 +57,31 @@ def _improve_on_one_node(state, job, held):
     On its own node the time from its start on lies under its own booking, so it can stay booked for the look.
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    shape = np.int64(jobs.shape[job]) if state.free.shapes.exact else NONE
+    row = _row(state, job, length)
     own = plan.pairs[plan.first[job], 0]
     best, best_node = held, own
     for i in range(grown.count[RECENT]):
         node = grown.node[RECENT, i]
         begin = max(state.now, grown.since[RECENT, node] - length + 1)
-        known = shape >= 0 and node != own and grown.found[shape, node] == grown.times[node]
-        if known and length >= grown.length[shape, node]:
-            begin = max(begin, grown.soonest[shape, node])
-        before, until = best + (node < best_node), held if node == own else FUTURE
-        if begin >= min(before, grown.until[RECENT, node]):
+        before = best + (node < best_node)
+        last = min(before, grown.until[RECENT, node])
+        if begin >= last:
             continue
-        if not may_run_on(state, job, node):
+        keeps = row != NOT_KEPT and node != own
+        since = begin
+        if keeps:
+            begin = vain_until(grown, row, node, length, begin)
+        if begin >= last or not may_run_on(state, job, node):
             continue
         state.trace.counters[LOOKS] += 1
-        t = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], begin, before, until, length)
+        if keeps:
+            t = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], begin, FUTURE, FUTURE, length)
+            note_vain(grown, row, node, length, since, t)
+        else:
+            until = held if node == own else FUTURE
+            t = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], begin, before, until, length)
         if t < before:
             best, best_node = t, node
-        elif shape >= 0 and node != own:
-            grown.found[shape, node] = grown.times[node]
-            grown.length[shape, node], grown.soonest[shape, node] = length, before
     if best < held or best_node != own:
         book_job(state, job, held, held + length, GIVE)
         open_place(state, plan.pairs, plan.first, plan.many, job, held, held + length)
@@ -83,61 +94,80 @@ def _improve_on_one_node(state, job, held):
 def _improve_gang(state, job, held):
     """Look for a place only where all nodes together have room earlier, or a node more powerful than its last grew."""
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    end, weakest = held + length, plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
-    begin, better = held, False
+    own, first, last = state.search.own, plan.first[job], plan.first[job] + plan.many[job]
+    end, weakest = held + length, plan.pairs[last - 1, 0]
+    begin, better, row = held, False, _row(state, job, length)
+    for pair in range(first, last):
+        own[plan.pairs[pair, 0]] = 1
     for i in range(grown.count[RECENT]):
         node = grown.node[RECENT, i]
         since, until = grown.since[RECENT, node], grown.until[RECENT, node]
         if since >= end or not may_run_on(state, job, node):
             continue
         begin = min(begin, max(state.now, since - length + 1))
-        if until > held and not better:
-            better = jobs.spread[job] == SITE or (
-                node < weakest and tasks_over(plan.nodes, node, held, end, jobs.demand, job, jobs.tasks[job])[0] > 0
-            )
+        if until > held and not better and (node < weakest or jobs.spread[job] == SITE):
+            known = vain_until(grown, row, node, length, held) if row != NOT_KEPT and not own[node] else held
+            better = known == held and tasks_over(plan.nodes, node, held, end, jobs.demand, job, np.int64(1))[0] > 0
     if begin < held:
         begin = min(held, first_among_all(state, job, begin, held))
     if begin < held:
-        begin = _first_gain(state, job, begin, held)
-    if begin == held and not better:
-        return held
-    return _improve_anew(state, job, held, begin)
+        begin = first_gain(state, job, begin, held, row)
+    t = _earlier_gang(state, job, held, begin, row) if begin < held else held
+    for pair in range(first, last):
+        own[plan.pairs[pair, 0]] = 0
+    if t < held:
+        _move(state, job, held, t)
+    elif better:
+        _reseat(state, job, held)
+    return t
 
 
 @kernel()
-def _first_gain(state, job, begin, held):
-    """The first start of [begin, held) at which a node that grew takes a task, on time that was freed; `held` if none.
+def _row(state, job, length):
+    """The row of searches in vain for a job; NOT_KEPT where other jobs of its shape may ask for less."""
+    if not state.free.shapes.exact:
+        return NOT_KEPT
+    return row_of(state.plan.grown, np.int64(state.jobs.shape[job]), length)
 
-    At its last turn a gang lacked tasks at every earlier start, and only such nodes can take more of them since.
+
+@kernel()
+def _earlier_gang(state, job, held, begin, row):
+    """Look for a place of a gang on [begin, held), and lift it out if there is one. Returns its start."""
+    end = held + span(state, job)
+    state.trace.counters[LOOKS] += 1
+    book_job(state, job, held, end, GIVE)
+    t = earliest_of_gang(state, job, begin, held, row)
+    if t == FUTURE:
+        book_job(state, job, held, end, TAKE)
+    return min(t, held)
+
+
+@kernel()
+def _reseat(state, job, held):
+    """Put a gang on more powerful nodes for the same start, where some grew.
+
+    It has all tasks that there were on nodes in front of its last one, and only those that grew can take more now.
     """
-    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    shape, own, first = np.int64(jobs.shape[job]) if state.free.shapes.exact else NONE, state.search.out, held
-    for pair in range(plan.first[job], plan.first[job] + plan.many[job]):
-        own[plan.pairs[pair, 0]] = NONE
+    plan, jobs, grown, length, tasks = state.plan, state.jobs, state.plan.grown, span(state, job), state.search.tasks
+    if jobs.spread[job] == SITE:
+        _improve_anew(state, job, held, held)
+        return
+    state.trace.counters[LOOKS] += 1
+    first, last, most = plan.first[job], plan.first[job] + plan.many[job], jobs.most[job]
+    for node in range(state.machine.nodes):
+        tasks[node] = 0
+    for pair in range(first, last):
+        tasks[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
+    weakest = plan.pairs[last - 1, 0]
     for i in range(grown.count[RECENT]):
         node = grown.node[RECENT, i]
-        mine = own[node] == NONE
-        since = t = max(begin, grown.since[RECENT, node] - length + 1)
-        until = before = min(first, grown.until[RECENT, node])
-        known = shape >= 0 and not mine and grown.barren[shape, node] == grown.times[node]
-        if known and length >= grown.barren_length[shape, node]:
-            if grown.barren_since[shape, node] <= t:
-                t = max(t, grown.barren_until[shape, node])
-            elif grown.barren_until[shape, node] >= before:
-                before = min(before, grown.barren_since[shape, node])
-        if t >= before or not may_run_on(state, job, node):
-            continue
-        under_own = held if mine else FUTURE
-        state.trace.counters[LOOKS] += 1
-        t = earliest(plan.nodes, node, jobs.demand, job, np.int64(1), t, before, under_own, length)
-        if t < before:
-            first = t
-        elif shape >= 0 and not mine:
-            grown.barren[shape, node], grown.barren_length[shape, node] = grown.times[node], length
-            grown.barren_since[shape, node], grown.barren_until[shape, node] = since, until
-    for pair in range(plan.first[job], plan.first[job] + plan.many[job]):
-        own[plan.pairs[pair, 0]] = 0
-    return first
+        if node < weakest and grown.until[RECENT, node] > held and may_run_on(state, job, node):
+            more = most - tasks[node]  # beside its own
+            tasks[node] += tasks_over(plan.nodes, node, held, held + length, jobs.demand, job, more)[0]
+    seat(state, job, tasks, np.int64(0))
+    if not _placed_where_held(state, job):
+        book_job(state, job, held, held + length, GIVE)
+        _move(state, job, held, held)
 
 
 @kernel()

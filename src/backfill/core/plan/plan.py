@@ -29,7 +29,7 @@ from backfill.core.plan.profile import (
     trim,
 )
 from backfill.core.plan.rooms import BUCKETS, FEW, FINEST, forget_rooms, join_level, open_place
-from backfill.core.plan.search import ONLY, earliest_as_before, earliest_of_gang, earliest_on_one_node, span
+from backfill.core.plan.search import NOT_KEPT, ONLY, earliest_as_before, earliest_of_gang, earliest_on_one_node, span
 from backfill.core.queue.walk import is_waiting
 from backfill.core.runs import is_suspended
 from backfill.model.platform import Platform
@@ -196,7 +196,7 @@ def earliest_by_power(state, job, begin):
         return earliest_as_before(state, job, begin)
     if state.jobs.alone[job]:
         return earliest_on_one_node(state, job, begin)
-    return earliest_of_gang(state, job, begin)
+    return earliest_of_gang(state, job, begin, FUTURE, NOT_KEPT)
 
 
 @verb()

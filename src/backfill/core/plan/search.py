@@ -1,17 +1,20 @@
 """When a job can start in a plan, among nodes and licences: the first instant from which all of it stays free."""
 
 import numpy as np
-from numba import int64
+from numba import int8, int64
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import SMALL, doubled, record, zeros
 from backfill.core.place.gangs import first_enough, group_of, may_run_on, seat
 from backfill.core.place.placement import tasks_that_fit
+from backfill.core.plan.grown import RECENT, note_vain, vain_until
 from backfill.core.plan.profile import FUTURE, TAKE, earliest, tasks_over
 from backfill.core.queue.heaps import pop_end, push_end
 from backfill.core.runs import place_as_before
+from backfill.core.trace import LOOKS
 
 ONLY = np.int64(0)  # the one lane of a pool, and of all nodes together
+NOT_KEPT = np.int64(0)  # the row of searches in vain (grown.py) where none are kept
 
 SEARCH = [
     ("tasks", int64[::1]),  # (m,): how many tasks of a gang a node takes over a whole window
@@ -23,6 +26,7 @@ SEARCH = [
     ("waiting", int64),
     ("out", int64[::1]),  # (m,): nodes that were released since they were asked
     ("released", int64),  # so many
+    ("own", int8[::1]),  # (m,): 1: the job was lifted from here, so what is known of the node does not hold
 ]
 Search, SearchT = record("Search", SEARCH, globals())
 
@@ -38,6 +42,7 @@ def new_search(nodes: int, sites: int) -> object:
         waiting=0,
         out=zeros(nodes),
         released=0,
+        own=np.zeros(nodes, np.int8),
     )
 
 
@@ -93,40 +98,43 @@ def earliest_on_one_node(state, job, begin):
 
 
 @apart()
-def earliest_of_gang(state, job, begin):
-    """The first instant from which enough tasks of a gang stay, node by node, for as long as it may run.
+def earliest_of_gang(state, job, begin, before, row):
+    """The first instant of [begin, before) from which enough tasks of a gang stay, node by node, for as long as it may
+    run; FUTURE where there is none.
+
+    row: of searches in vain, if the job holds a place, was lifted from it, and starts sooner only where nodes grew.
 
     A node takes more tasks only once the last stretch on which it takes so few has left the window. So time goes from
     one such release to the next, and only the node that is released is asked again. What the others were found to take
     is then a bound, which is held to the plan where it is enough.
     """
     search = state.search
-    t = _earliest_of_all(state, job, begin)
-    if t == FUTURE:
+    t = _next_chance(state, job, begin, before, row)
+    if t >= before:
         return FUTURE
     search.waiting = 0
     for i in range(len(search.sums)):
         search.sums[i] = 0
     for node in range(state.machine.nodes):
         search.tasks[node] = 0
-        _ask_node(state, job, node, t)
+        _ask_node(state, job, node, t, before, row)
     while True:
         group = first_enough(state, job, search.sums)
         if group >= 0:
             for node in range(state.machine.nodes):
                 if search.tasks[node] > 0:
-                    _ask_node(state, job, node, t)
+                    _ask_node(state, job, node, t, before, row)
             group = first_enough(state, job, search.sums)
         if group >= 0:
             seat(state, job, search.tasks, group)
             return t
-        t = _earliest_of_all(state, job, _release_enough(state, job))
-        if t == FUTURE:
+        t = _next_chance(state, job, _release_enough(state, job), before, row)
+        if t >= before:
             return FUTURE
         while search.waiting > 0 and search.time[0] <= t:
             _release_first(state)
         for i in range(search.released):
-            _ask_node(state, job, search.out[i], t)
+            _ask_node(state, job, search.out[i], t, before, row)
 
 
 @kernel()
@@ -164,6 +172,54 @@ def _release_enough(state, job):
 
 
 @kernel()
+def first_gain(state, job, begin, held, row):
+    """The first start of [begin, held) at which a node that grew takes a task, on time that was freed; `held` if none.
+
+    At its last turn a gang lacked tasks at every earlier start, and only such nodes can take more of them since. Its
+    own nodes are marked in `search.own`.
+    """
+    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
+    own, first = state.search.own, held
+    for i in range(grown.count[RECENT]):
+        node = grown.node[RECENT, i]
+        since = t = max(begin, grown.since[RECENT, node] - length + 1)
+        before = min(first, grown.until[RECENT, node])
+        if t >= before:
+            continue
+        keeps = row != NOT_KEPT and not own[node]
+        if keeps:
+            t = vain_until(grown, row, node, length, t)
+        if t >= before or not may_run_on(state, job, node):
+            continue
+        state.trace.counters[LOOKS] += 1
+        if keeps:
+            t = earliest(plan.nodes, node, jobs.demand, job, TAKE, t, FUTURE, FUTURE, length)
+            note_vain(grown, row, node, length, since, t)
+        else:
+            under_own = held if own[node] else FUTURE
+            t = earliest(plan.nodes, node, jobs.demand, job, TAKE, t, before, under_own, length)
+        if t < before:
+            first = t
+            if t == begin:
+                break
+    return first
+
+
+@kernel()
+def _next_chance(state, job, begin, before, row):
+    """The first instant of [begin, before) at which neither what all nodes have together nor where nodes grew says that
+    a gang cannot start.
+    """
+    t = _earliest_of_all(state, job, begin)
+    while row != NOT_KEPT and t < before:
+        gain = first_gain(state, job, t, before, row)
+        if gain == t:
+            break
+        t = _earliest_of_all(state, job, gain) if gain < before else FUTURE
+    return t
+
+
+@kernel()
 def _earliest_of_all(state, job, begin):
     """The first instant from which a gang finds what it needs on all nodes together, and its licences."""
     jobs, length, t = state.jobs, span(state, job), begin
@@ -182,17 +238,24 @@ def _earliest_of_all(state, job, begin):
 
 
 @kernel()
-def _ask_node(state, job, node, t):
+def _ask_node(state, job, node, t, before, row):
     """Find out how many tasks a node takes from t on, and when it is released from what lets it take no more."""
     search, jobs = state.search, state.jobs
-    tasks, release = int64(0), FUTURE
-    if may_run_on(state, job, node):
-        tasks, release = tasks_over(state.plan.nodes, node, t, t + span(state, job), jobs.demand, job, jobs.most[job])
+    tasks, release, length, nodes = int64(0), FUTURE, span(state, job), state.plan.nodes
+    keeps = row != NOT_KEPT and not search.own[node]
+    known = vain_until(state.plan.grown, row, node, length, t) if keeps else t
+    if known > t:
+        release = known
+    elif may_run_on(state, job, node):
+        tasks, release = tasks_over(nodes, node, t, t + length, jobs.demand, job, jobs.most[job])
         if tasks == jobs.most[job]:
             release = FUTURE
+        elif keeps and tasks == 0:
+            release = earliest(nodes, node, jobs.demand, job, TAKE, release, FUTURE, FUTURE, length)
+            note_vain(state.plan.grown, row, node, length, t, release)
     search.sums[group_of(state, job, node)] += tasks - search.tasks[node]
     search.tasks[node], search.release[node] = tasks, release
-    if release < FUTURE:
+    if release < before:
         if search.waiting == len(search.time):
             search.time, search.node = doubled(search.time), doubled(search.node)
         search.waiting = push_end(search.time, search.node, search.waiting, release, node)
