@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.analysis.series import Steps, held_cpus, waiting_cpus, waiting_jobs, window
+from backfill.analysis.series import Steps, held_cpus, waiting_jobs, window
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 
@@ -23,7 +23,6 @@ def test_processors_and_the_queue_step_at_starts_and_ends():
     assert (held.times // SECOND).tolist() == [0, 20, 30]
     assert held.values.tolist() == [4, 2, 0]
     assert waiting_jobs(schedule).values.tolist() == [0, 1, 0]  # a came and started in one instant
-    assert waiting_cpus(log, schedule).values.tolist() == [0, 2, 0]
     assert window(schedule) == (0, 30 * SECOND)
 
 

@@ -28,7 +28,9 @@ def act(state, what, slot, number):
         fast.dequeue(state, number)
         fast.take_in(state)
     elif what == MOVE:
-        fast.reorder(state, number)
+        fast.dequeue(state, number)
+        fast.enqueue(state, number)
+        fast.take_in(state)
     elif what == HEAD:
         return fast.head(state)
     elif what == REWIND:

@@ -10,7 +10,7 @@ from backfill.api import SCHEMA
 from backfill.model.errors import InputError
 from backfill.report import saved
 from backfill.report.page import render, write_page
-from backfill.report.saved import RESULT, load, outcome_of, rewrite
+from backfill.report.saved import RESULT, load, rewrite
 
 FARM = """
 [[node]]
@@ -30,7 +30,8 @@ def same(tmp_path, found) -> None:
     page = rewrite(tmp_path / "saved", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "at once.html").read_bytes()
     assert page.shown
-    outcome = outcome_of(tmp_path / "saved")
+    with saved._judged(tmp_path / "saved") as outcome:
+        pass
     kept = json.loads((tmp_path / "saved" / RESULT).read_text())
     assert {name: value for name, value in outcome.told.items() if name != "files"} == json.loads(
         json.dumps(found.outcome("backfill x").told)

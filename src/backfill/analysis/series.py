@@ -95,12 +95,6 @@ def jobs_inside(schedule: Schedule) -> Steps:
     return Steps.of(schedule.eligible[ran], schedule.end[ran], np.ones(int(ran.sum()), np.int64))
 
 
-def waiting_cpus(workload: Workload, schedule: Schedule) -> Steps:
-    """Processors asked for by the jobs in the queue, over time."""
-    runs = schedule.all_runs
-    return Steps.of(runs.since(schedule.eligible), runs.start, workload.jobs.procs[runs.job])
-
-
 def idle_while_waiting(waits: tuple[Ints, Ints], runs: tuple[Ints, Ints], procs: Ints, cpus: int) -> float:
     """Processors x microseconds that no run holds at instants at which some job waits.
 

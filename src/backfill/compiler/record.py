@@ -158,11 +158,6 @@ def column(values: Any, dtype: Any = np.int64) -> Any:
     return np.require(values, dtype, ["C", "W", "A"])
 
 
-def own_column(values: Any, dtype: Any = np.int64) -> Any:
-    """The same as an array that shares its memory with no other."""
-    return np.array(values, dtype, order="C")
-
-
 def zeros(*shape: int) -> Any:
     """An int64 array of zeros."""
     return np.zeros(shape, np.int64)

@@ -26,7 +26,6 @@ from backfill.model import schedule
 CANCELLED, NODE_FAIL = np.int8(schedule.CANCELLED), np.int8(schedule.NODE_FAIL)
 
 # What the file of events asks for, step by step: windows are announced, begin and end.
-ACTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "copies", "announce", "open", "close")
 CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, CLOSE = range(10)
 WHOLE = np.int64(-1)  # as a resource: all of the node
 

@@ -80,7 +80,7 @@ WORLD = [
     ("over_run", int64[::1]),
     ("overs", int64),
     # the file of events, in order of time
-    ("act", int64[:, ::1]),  # (acts, 8): time, what (acts.ACTS), job, node, resource or licence, value, until, amount
+    ("act", int64[:, ::1]),  # (acts, 8): time, what (acts.py), job, node, resource or licence, value, until, amount
     ("act_priority", float64[::1]),  # (acts,): that it gives
     ("do_act", int64),  # address of acts.do_act, which does the next one
     ("acts", int64),  # done so far

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 OUTPUT_MAX = 64 << 10
-ALARM = 3  # failures in a row until the queue says so
 
 
 @dataclass

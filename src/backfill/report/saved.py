@@ -66,12 +66,6 @@ def save(folder: str | Path, outcome: Outcome) -> None:
             out.write("\n")
 
 
-def outcome_of(path: str | Path) -> Outcome:
-    """The outcome that was saved in a folder, or printed into a file. Raises SavedError if it is neither."""
-    with _judged(path) as outcome:
-        return outcome
-
-
 def load(path: str | Path) -> Page:
     """The page of a saved result: its folder, or a file of JSON as `--json` prints it, which gives tables only.
 

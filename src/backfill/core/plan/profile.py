@@ -583,14 +583,6 @@ def free_since(profile, lane, matrix, row, factor, t):
 
 
 @kernel()
-def next_change(profile, lane, after):
-    """The first breakpoint of a lane later than `after`; FUTURE where there is none."""
-    d, e = find(profile, lane, after)
-    d, e = entry_after(profile, lane, d, e)
-    return FUTURE if e == NONE else profile.time[e]
-
-
-@kernel()
 def _note(profile, lane, begin, end, matrix, row, factor):
     if profile.noted == len(profile.note):
         profile.note = doubled_rows(profile.note)

@@ -60,14 +60,6 @@ def dequeue(state, job):
 
 
 @kernel()
-def reorder(state, job):
-    """Move a waiting job to where its walltime, need and priority of now belong, in every order."""
-    dequeue(state, job)
-    enqueue(state, job)
-    take_in(state)
-
-
-@kernel()
 def take_in(state):
     """Put the jobs that have become eligible into every order, and lay the queue out as its length asks for.
 

@@ -24,8 +24,6 @@ _PAIR = re.compile(r"(?:^|\s)([A-Za-z_][\w.]*)=(.*?)(?=\s[A-Za-z_][\w.]*=|$)")
 _JOBS = re.compile(r":(\d+(?:\[\d+\])?)")
 _TYPES = "ACDEQRS"  # abort, checkpoint, delete, end, queued, rerun, start; the others are not about runs of jobs
 # Words of node specs and selects that are no properties of nodes.
-_AMOUNTS = {"ppn", "ncpus", "mem", "vmem", "pmem", "pvmem", "mpiprocs", "ompthreads", "ngpus", "gpus", "gpu", "mics",
-            "naccelerators", "reqmem", "procs", "vp", "host", "vnode", "arch", "reserve"}  # fmt: skip
 _WORDS = {"default", "shared", "excl", "excl_host", "shared_gpus", "exclusive_thread", "exclusive_process"}
 _KILLED_AT_WALLTIME = -29  # JOB_EXEC_KILL_WALLTIME of PBS Pro
 
