@@ -16,15 +16,8 @@ STARTING = 75  # the policy is being started: ask again
 START_S, ANSWER_S = 60.0, 60.0
 LATE_S = 2.0
 BUFFER = 1 << 16  # bytes of an answer that are read in one go
-CODES = {
-    "usage": USAGE,
-    "size": USAGE,
-    "unknown": FAILED,
-    "impossible": REJECTED,
-    "stopped": UNREACHABLE,
-    "starting": STARTING,
-    "busy": UNREACHABLE,
-}
+CODES = {"usage": USAGE, "size": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE}
+CODES |= {"starting": STARTING, "busy": UNREACHABLE}
 SENDS_ENVIRONMENT = ("submit", "test")
 CHANGES = ("cancel", "hold", "release", "edit", "requeue", "suspend", "resume", "signal", "pause", "unpause")
 

@@ -25,20 +25,10 @@ from backfill.client.calling import (
 from backfill.client.options import help_text, ids_of, parse, wants_help
 from backfill.queue.states import OVER as ENDED
 from backfill.queue.words import Unreadable, asks_text, more_text, parse_instant, safe, time_text
-from backfill.system.home import (
-    LOCK,
-    group_name,
-    home,
-    python_path,
-    user_name,
-)
+from backfill.system.home import LOCK, group_name, home, python_path, user_name
 
-LINES, PAGE, STORIES, NO_END = (
-    1000,
-    1000,
-    100,
-    100_000,
-)  # rows on a terminal; in one answer; jobs with all about them; all
+LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer
+STORIES, NO_END = 100, 100_000  # jobs with all about them; all
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 AS_GIVEN = (  # fields of a request that have their value from an option of this key
     *("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify"),

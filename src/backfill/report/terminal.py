@@ -17,11 +17,11 @@ _OF = "utilization_"
 _CELL, _BESIDE = 14, 26  # characters of a resource's name, and of what stands beside the resources
 
 
-def result_table(rows: Sequence[tuple[str, Metrics]], title: str | None = None) -> Table:
+def result_table(rows: Sequence[tuple[str, Metrics]]) -> Table:
     """The headline metrics of one or several results, (policy, metrics) each, side by side."""
     all_metrics = [metrics for _, metrics in rows]
     return policy_table(
-        [policy for policy, _ in rows], columns(headline(all_metrics), all_metrics, wait_unit(all_metrics)), title
+        [policy for policy, _ in rows], columns(headline(all_metrics), all_metrics, wait_unit(all_metrics))
     )
 
 
@@ -51,9 +51,7 @@ def _used_cells(held: str, unusable: str, metrics: Sequence[Metrics]) -> list[st
     return [f"{a} ({b})" for a, b in zip(*both, strict=True)]
 
 
-def policy_table(
-    policies: Sequence[str], named: Sequence[tuple[str, Sequence[str]]], title: str | None = None
-) -> Table:
+def policy_table(policies: Sequence[str], named: Sequence[tuple[str, Sequence[str]]]) -> Table:
     """A row for each policy, with these columns: a heading and a cell for each policy.
 
     Lines fit 80 columns: a policy's name is cut where it would not, or goes on below where cut names would be alike.
@@ -61,14 +59,8 @@ def policy_table(
     """
     narrow = [("\n".join(map(plain, head.split(" "))), cells) for head, cells in named]
     room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in narrow)
-    table = Table(
-        title=Text(plain(title)) if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, _GAP - 1, 0, 0),  # the box adds a column
-    )
+    padding = (0, _GAP - 1, 0, 0)  # the box adds a column
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     room = max(room, 6)
     alike = len({policy[: room - 1] for policy in policies}) < len(set(policies))  # once they are cut
     cut: dict[str, Any] = {"overflow": "fold"} if alike else {"overflow": "ellipsis", "no_wrap": True}

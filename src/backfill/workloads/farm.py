@@ -8,8 +8,6 @@ farms, CoreGRID 2007, section 7; docs/decisions/0009-farm-readings.md has what t
 Each attribute has a stream of numbers of its own, so that farms which differ in one argument share all the others.
 """
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass
 
@@ -20,7 +18,7 @@ from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, SECOND, TIME_MAX
 from backfill.model.workload import SPREAD, Counted, Floats, Ints, Jobs, Ragged, Workload
-from backfill.workloads.uniform import Uniform
+from backfill.workloads.uniform import Uniform, digest
 
 VERSION = 1  # raise it whenever the same arguments give other jobs
 MOST = 10**7  # jobs
@@ -118,7 +116,7 @@ def farm(
         ),
         name="farm",
         licences=platform.licences,
-        sha256=hashlib.sha256(json.dumps(["farm", VERSION, arguments], sort_keys=True).encode()).hexdigest(),
+        sha256=digest("farm", VERSION, arguments),
         cpus=platform.cpus,
         platform=platform,
     )

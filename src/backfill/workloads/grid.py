@@ -8,8 +8,6 @@ Each attribute of each stream has random numbers of its own, so that workloads w
 the others.
 """
 
-import hashlib
-import json
 import math
 
 import numpy as np
@@ -18,7 +16,7 @@ from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload
-from backfill.workloads.uniform import Uniform
+from backfill.workloads.uniform import Uniform, digest
 
 VERSION = 3  # raise it whenever the same arguments give other jobs
 MOST = 10**7  # jobs
@@ -106,7 +104,7 @@ def grid(
         ),
         name="grid",
         resources=platform.resources,
-        sha256=hashlib.sha256(json.dumps(["grid", VERSION, arguments], sort_keys=True).encode()).hexdigest(),
+        sha256=digest("grid", VERSION, arguments),
         cpus=platform.cpus,
         platform=platform,
     )

@@ -7,8 +7,6 @@ leaves open, and what was taken: docs/decisions/0022-thread-matrix.md.
 Each attribute has a stream of numbers of its own, so that workloads which differ in one argument share all the others.
 """
 
-import hashlib
-import json
 import math
 
 import numpy as np
@@ -17,7 +15,7 @@ from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
-from backfill.workloads.uniform import Uniform
+from backfill.workloads.uniform import Uniform, digest
 
 VERSION = 1  # raise it whenever the same arguments give other jobs
 MOST = 10**7  # jobs
@@ -76,7 +74,7 @@ def threads(
         ),
         name="threads",
         resources=platform.resources,
-        sha256=hashlib.sha256(json.dumps(["threads", VERSION, arguments], sort_keys=True).encode()).hexdigest(),
+        sha256=digest("threads", VERSION, arguments),
         cpus=cpus,
         platform=platform,
     )

@@ -8,8 +8,6 @@ the text leaves open.
 Each attribute has a stream of numbers of its own, so that workloads which differ in one argument share all the others.
 """
 
-import hashlib
-import json
 import math
 
 import numpy as np
@@ -18,7 +16,7 @@ from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import SPREAD, Floats, Ints, Jobs, Labels, Workload
-from backfill.workloads.uniform import Uniform
+from backfill.workloads.uniform import Uniform, digest
 
 VERSION = 1  # raise it whenever the same arguments give other jobs
 MOST = 10**7  # projects
@@ -90,7 +88,7 @@ def two_tier(
         ),
         name="two-tier",
         resources=platform.resources,
-        sha256=hashlib.sha256(json.dumps(["two-tier", VERSION, arguments], sort_keys=True).encode()).hexdigest(),
+        sha256=digest("two-tier", VERSION, arguments),
         cpus=platform.cpus,
         platform=platform,
     )

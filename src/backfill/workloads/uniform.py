@@ -1,4 +1,9 @@
-"""Uniform numbers that are the same with every numpy and on every machine."""
+"""Uniform numbers that are the same with every numpy and on every machine, and the hash of what is made from them."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,3 +24,8 @@ class Uniform:
     def whole(self, count: int, low: int, high: int) -> Floats:
         """Whole numbers from low to high, both included."""
         return low + np.floor(self(count) * (high - low + 1))
+
+
+def digest(model: str, version: int, arguments: Mapping[str, Any]) -> str:
+    """The sha256 of the jobs that a version of a model makes from these arguments."""
+    return hashlib.sha256(json.dumps([model, version, arguments], sort_keys=True).encode()).hexdigest()
