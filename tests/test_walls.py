@@ -239,3 +239,13 @@ def test_a_plain_pass_is_stopped_at_the_field_without_the_check_too(tmp_path, mo
     write(tmp_path, body, "plain")
     with pytest.raises(PolicyError, match=rf"^mine\.py:\d+: policy mine: state\.[a-z.]+ {NOT_YOURS}$"):
         bf.simulate(bf.generate(LOG), None, "mine.py")
+
+
+@pytest.mark.skipif(jit.PLAIN, reason="needs the compiler")
+def test_what_the_compiler_does_not_know_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "np.add(1.0, 2.0, out=state.own.score)", "compiled")
+    with pytest.raises(
+        PolicyError, match=r"^mine\.py:\d+: policy mine does not compile: unsupported keyword arguments"
+    ):
+        load("mine.py")

@@ -213,7 +213,7 @@ class Policy:
         view = view_type(self.layout)
         try:
             entry = kernel(types.void, view)(self.decide)
-        except (NumbaError, UnsupportedBytecodeError) as error:
+        except (NumbaError, UnsupportedBytecodeError, NotImplementedError) as error:
             raise PolicyError(explain(self.name, self.decide, self.layout, str(error))) from error
         made = entry.overloads[(view,)]
         entry.get_compile_result = lambda signature: made  # it is called with a State: the same pointer as its view
