@@ -16,8 +16,9 @@ from backfill.model.units import NEVER, seconds_text
 from backfill.model.workload import Ragged, Workload
 from backfill.queue import events
 from backfill.queue.book import Facts, Job, each_job, whole
-from backfill.queue.events import Basis, Change, Entry, JobEvent
+from backfill.queue.events import Entry, JobEvent
 from backfill.queue.nodes import FLOATING, MACHINE, Amounts, Placement
+from backfill.queue.shapes import Basis, Change
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 

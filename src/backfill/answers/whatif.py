@@ -8,9 +8,8 @@ from backfill.answers.asked import Queue, seconds
 from backfill.core.plan.promises import NO_TIME
 from backfill.queue import feed
 from backfill.queue.book import Job
-from backfill.queue.events import Row
 from backfill.queue.nodes import FLOATING
-from backfill.queue.shapes import Estimate, JsonObject, Question
+from backfill.queue.shapes import Estimate, JsonObject, Question, Row
 from backfill.queue.states import PENDING, STARTING
 from backfill.worlds.future import Pool
 from backfill.worlds.live import Planner

@@ -5,8 +5,7 @@ Spans are its differences, whatever the calendar does. `wall` is the calendar, f
 
 import time
 
-from backfill.queue.events import Record
-from backfill.queue.shapes import ClockFacts
+from backfill.queue.shapes import ClockFacts, Record
 from backfill.system.processes import boot_id, boot_us, wall_us
 
 

@@ -36,10 +36,11 @@ from backfill.queue import commands, feed, schema
 from backfill.queue.book import PREEMPT, Job, Task
 from backfill.queue.commands import Busy
 from backfill.queue.engine import Clock, Engine, Reply
-from backfill.queue.events import Basis, Capacity, Submit
+from backfill.queue.events import Capacity, Submit
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
+    Basis,
     Failure,
     JobsRequest,
     JsonObject,

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill.queue import feed
-from backfill.queue.events import Basis, Record
-from backfill.queue.shapes import JsonObject, Question
+from backfill.queue.shapes import Basis, JsonObject, Question, Record
 from backfill.queue.store import encode
 from backfill.system.home import python_path
 from backfill.system.processes import begun, send, state

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from backfill.queue.book import Job
-from backfill.queue.events import Record, Row
 from backfill.queue.nodes import Amounts, Placement
-from backfill.queue.shapes import Spec
+from backfill.queue.shapes import Record, Row, Spec
 
 
 @dataclass(frozen=True)

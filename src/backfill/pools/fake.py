@@ -11,9 +11,8 @@ from heapq import heapify, heappop, heappush
 
 from backfill.pools.base import Decision, Foreign, Given, NodeSeen, Seen, Sighting, Verdict
 from backfill.queue.book import Job
-from backfill.queue.events import Record
 from backfill.queue.nodes import Nodes
-from backfill.queue.shapes import ClockFacts
+from backfill.queue.shapes import ClockFacts, Record
 
 SECOND = 1_000_000
 DAY, FAR = 86_400 * SECOND, 2**62

@@ -11,8 +11,9 @@ from operator import attrgetter
 from typing import Any
 
 from backfill.queue import events
-from backfill.queue.events import Basis, Entry, JobEvent, Record, Row
+from backfill.queue.events import Entry, JobEvent
 from backfill.queue.nodes import MACHINE, Amounts, Free, Nodes, Placement
+from backfill.queue.shapes import Basis, Record, Row
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 from backfill.queue.words import WHOLE
 

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from backfill.queue import events, feed
 from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, USUAL, Book, Job, Task, each_job
-from backfill.queue.events import Change, End, Event, JobEvent, Row, Stop, Told
+from backfill.queue.events import End, Event, JobEvent, Stop
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
+    Change,
     Defaults,
     EditRequest,
     JobsRequest,
     JsonObject,
     NewJob,
+    Row,
     ShowRequest,
     SignalRequest,
     Spec,
     SubmitRequest,
+    Told,
 )
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.words import WHOLE, amount_text, folded_labels

@@ -13,8 +13,9 @@ from pathlib import Path
 from backfill.pools.local import witness
 from backfill.queue import events
 from backfill.queue.book import whole
-from backfill.queue.events import Entry, JobEvent, Row
+from backfill.queue.events import Entry, JobEvent
 from backfill.queue.nodes import FLOATING, MACHINE, Nodes, Placement
+from backfill.queue.shapes import Row
 from backfill.queue.store import Store, StoreError
 
 SHOWN = 20  # problems of one kind

@@ -2,7 +2,8 @@
 
 from backfill.pools.base import Verdict
 from backfill.queue.book import PREEMPT, REQUEUE, Job
-from backfill.queue.events import End, Record
+from backfill.queue.events import End
+from backfill.queue.shapes import Record
 from backfill.queue.states import CANCELLED, COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 STATES = {

@@ -22,10 +22,22 @@ from backfill.queue import commands, events, feed, schema
 from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.ends import end_of, made_way
-from backfill.queue.events import Basis, Entry, Event, Record, Row
+from backfill.queue.events import Entry, Event
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
-from backfill.queue.shapes import Begun, ClockFacts, Decisions, Defaults, Failure, JsonObject, Over, Spec
+from backfill.queue.shapes import (
+    Basis,
+    Begun,
+    ClockFacts,
+    Decisions,
+    Defaults,
+    Failure,
+    JsonObject,
+    Over,
+    Record,
+    Row,
+    Spec,
+)
 from backfill.queue.states import CANCELLED, ENDING, FAILED, HOLDING, NODE_FAIL, PENDING, STARTING
 from backfill.queue.store import Store, StoreError, StoreLost
 

@@ -6,70 +6,12 @@ Times are microseconds of the queue clock, memory is in bytes.
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from operator import itemgetter
-from typing import Any, ClassVar, NamedTuple, Self, TypedDict, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from backfill.queue.nodes import Amounts, Placement
+from backfill.queue.shapes import Basis, Change, Record, Row, Told
 
-Row = dict[str, Any]  # a job as JSON, see book.Job
-After = list[list[Any]]  # what a job waits for: [kind, job or array]
-Record = dict[str, Any]  # what a pool knows of an attempt, in JSON
 _KEYS = {"row": "job", "by": "for"}  # fields that have another name in the JSON
-
-
-class Told(TypedDict, total=False):
-    """What a planner knows of a job, without what is usual."""
-
-    need: Amounts
-    walltime: int
-    grace: int
-    priority: int
-    user: str
-    group: str
-    project: str
-    deadline: int | None
-    tasks: int
-    spread: str
-    site: str
-    constraint: str
-    partition: str
-    qos: str
-    exclusive: bool
-    submit: int
-    why: str
-    nodes: Placement
-
-
-class Change(TypedDict, total=False):
-    """The new values of an edited job."""
-
-    walltime: int
-    priority: int
-    name: str
-    need: Amounts
-    begin: int | None
-    deadline: int | None
-    after: After
-    any_of: bool
-    singleton: bool
-    never: bool
-    constraint: str
-    partition: str
-    qos: str
-
-
-class Basis(TypedDict, total=False):
-    """What the planner of an epoch begins with; the platform is the text of its file, for `base` see feed.base."""
-
-    policy: str
-    asked: str
-    program: str
-    why: str
-    configured: str
-    resources: Amounts
-    platform: str
-    nodes: dict[str, Amounts]
-    base: list[list[Any]]
-    now: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,8 +449,3 @@ class End(JobEvent):
         """See Event."""
         measured = {"exit": self.exit, "maxrss": self.maxrss, "cpu": self.cpu}
         return Event.data(self) | ({} if self.signal is None else measured)
-
-    @property
-    def measured(self) -> bool:
-        """Whether somebody has seen how the attempt ended."""
-        return self.signal is not None

@@ -22,8 +22,8 @@ from typing import Any, cast
 
 from backfill.queue import events
 from backfill.queue.book import PREEMPT, USUAL, Book, Job
-from backfill.queue.events import Basis, Entry, Event, Told
-from backfill.queue.shapes import Decisions
+from backfill.queue.events import Entry, Event
+from backfill.queue.shapes import Basis, Decisions, Told
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
 
 Message = list[Any]

@@ -6,10 +6,68 @@ Times are microseconds, of the queue clock unless it is said otherwise; memory i
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-from backfill.queue.events import Basis, Change, Row
-from backfill.queue.nodes import Amounts
+from backfill.queue.nodes import Amounts, Placement
 
 JsonObject = Mapping[str, object]  # an answer, which leaves as JSON
+Row = dict[str, Any]  # a job as JSON, see book.Job
+After = list[list[Any]]  # what a job waits for: [kind, job or array]
+Record = dict[str, Any]  # what a pool knows of an attempt, in JSON
+
+
+class Told(TypedDict, total=False):
+    """What a planner knows of a job, without what is usual."""
+
+    need: Amounts
+    walltime: int
+    grace: int
+    priority: int
+    user: str
+    group: str
+    project: str
+    deadline: int | None
+    tasks: int
+    spread: str
+    site: str
+    constraint: str
+    partition: str
+    qos: str
+    exclusive: bool
+    submit: int
+    why: str
+    nodes: Placement
+
+
+class Change(TypedDict, total=False):
+    """The new values of an edited job."""
+
+    walltime: int
+    priority: int
+    name: str
+    need: Amounts
+    begin: int | None
+    deadline: int | None
+    after: After
+    any_of: bool
+    singleton: bool
+    never: bool
+    constraint: str
+    partition: str
+    qos: str
+
+
+class Basis(TypedDict, total=False):
+    """What the planner of an epoch begins with; the platform is the text of its file, for `base` see feed.base."""
+
+    policy: str
+    asked: str
+    program: str
+    why: str
+    configured: str
+    resources: Amounts
+    platform: str
+    nodes: dict[str, Amounts]
+    base: list[list[Any]]
+    now: int
 
 
 class SlurmSpec(TypedDict):

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from backfill.queue.book import Book, Job, Task
-from backfill.queue.events import Array, Entry, Row, decoded
-from backfill.queue.shapes import Spec
+from backfill.queue.events import Array, Entry, decoded
+from backfill.queue.shapes import Row, Spec
 from backfill.queue.states import COMPLETED, OVER
 from backfill.system.processes import sync
 

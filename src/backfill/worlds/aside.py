@@ -18,7 +18,7 @@ from typing import Any
 from backfill.core.entry import Room
 from backfill.core.numbers import Remembers
 from backfill.core.snapshot import Snapshot, values_of
-from backfill.queue.events import Basis
+from backfill.queue.shapes import Basis
 from backfill.worlds.live import Planner
 
 KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.25"))  # processor time until the planner is put on the disk again,

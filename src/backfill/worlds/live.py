@@ -64,10 +64,9 @@ from backfill.model.units import NEVER
 from backfill.model.workload import RESOURCES, Ints, Jobs
 from backfill.queue import feed
 from backfill.queue.book import Facts
-from backfill.queue.events import Basis
 from backfill.queue.feed import Message
 from backfill.queue.nodes import FLOATING, MACHINE
-from backfill.queue.shapes import Begun, Decisions
+from backfill.queue.shapes import Basis, Begun, Decisions
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_kind, check_processors
 from backfill.worlds.moves import Moves

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backfill.queue.book import PREEMPT, Facts
-from backfill.queue.events import Basis
 from backfill.queue.feed import FACTS, WAITS, Message, Pass
+from backfill.queue.shapes import Basis
 from backfill.queue.states import CANCELLED, TIMEOUT
 from backfill.worlds.live import Planner
 

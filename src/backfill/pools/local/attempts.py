@@ -20,7 +20,7 @@ from pathlib import Path
 from backfill.pools.base import Verdict
 from backfill.pools.local import witness
 from backfill.pools.local.supervisor import STAND_STILL_S
-from backfill.queue.events import Record
+from backfill.queue.shapes import Record
 from backfill.system.processes import (
     boot_id,
     lives,

@@ -14,7 +14,8 @@ from backfill.pools.local import attempts, witness
 from backfill.pools.local.pool import LocalPool
 from backfill.queue.book import Job
 from backfill.queue.engine import Engine
-from backfill.queue.events import End, Record, Restored
+from backfill.queue.events import End, Restored
+from backfill.queue.shapes import Record
 from backfill.queue.states import CANCELLED, DEADLINE, ENDING, HOLDING
 from backfill.queue.store import BACKUP, Store, encode
 from backfill.queue.words import runs
@@ -74,7 +75,7 @@ class WitnessWriter:
 
 def _had_waited(end: End) -> bool:
     """Whether an end may be that of a job that waited: nobody has seen how an attempt ended."""
-    return end.state in (CANCELLED, DEADLINE) and not end.measured
+    return end.state in (CANCELLED, DEADLINE) and end.signal is None
 
 
 def _closed(ends: Iterable[End]) -> list[str]:
