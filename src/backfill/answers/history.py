@@ -18,7 +18,7 @@ from backfill.queue import events
 from backfill.queue.book import Facts, Job, each_job, whole
 from backfill.queue.events import Entry, JobEvent
 from backfill.queue.nodes import FLOATING, MACHINE, Amounts, Placement
-from backfill.queue.shapes import Basis, Change
+from backfill.queue.shapes import Basis, Change, Row
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 
@@ -133,7 +133,7 @@ def _seconds(micros: int | None) -> float | None:
 class _Life:
     """A job as its policy saw it: the passes at which it was told of it."""
 
-    facts: Facts
+    facts: Row
     job: int
     told: int = 0
     eligible: int | None = None
@@ -186,7 +186,7 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
     speed = dict(zip(platform.nodes, platform.speed.tolist(), strict=True))
     left_out: dict[str, int] = {}
     submit, runtime, after = [], [], []
-    steps: list[Facts] = []
+    steps: list[dict[str, str]] = []
     for life in some:
         on = _after(life, place, arrays)
         late = not on and any(life.facts[name] for name in ("held", "begin", "singleton", "throttle", "after"))
@@ -239,7 +239,7 @@ def _amounts(epoch: Basis, log: _Log, begun: int) -> dict[str, Amounts]:
 
 def _changed(
     platform: Platform, there: dict[str, Amounts], changes: Iterable[tuple[int, str, Amounts]], begun: int, until: int
-) -> Iterator[Facts]:
+) -> Iterator[dict[str, str]]:
     """The events by which places have less or more, from what the platform states on."""
     now = {
         node: dict(zip(platform.resources, capacity, strict=True))
@@ -357,7 +357,7 @@ def _after(life: _Life, place: dict[int, int], arrays: dict[int, list[int]]) -> 
     return [place[on] for _, on in some]
 
 
-def _changes(life: _Life, t: int, to: Change) -> Iterable[Facts]:
+def _changes(life: _Life, t: int, to: Change) -> Iterable[dict[str, str]]:
     for name in ("walltime", "priority"):
         if name in to:
             text = seconds_text(to[name] + life.facts["grace"]) if name == "walltime" else str(to[name])

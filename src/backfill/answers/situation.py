@@ -18,7 +18,8 @@ from backfill.answers.asked import Queue
 from backfill.core.plan.promises import NO_TIME
 from backfill.model.errors import PlatformError
 from backfill.model.workload import Ints
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import Job
+from backfill.queue.shapes import JsonObject
 from backfill.worlds.adapt import Causes, as_run
 from backfill.worlds.live import Planner
 from backfill.worlds.workload import table
@@ -104,7 +105,7 @@ class Situation:
         """The most of a resource of the room that is free on any one node."""
         return max(int(self.room.free[:, column].max(initial=0)), 0)
 
-    def told(self, labels: dict[int, str], names: tuple[str, ...], bound: dict[str, str]) -> Facts:
+    def told(self, labels: dict[int, str], names: tuple[str, ...], bound: dict[str, str]) -> JsonObject:
         """The nodes that the job may use: how many have room, which are full, by which jobs and until when, and which
         are shut. labels: of jobs. names: of nodes. bound: by what it is bound to some of them.
         """
@@ -144,7 +145,7 @@ class Situation:
         fit, whole = room.tasks_at(room.there, room.demand), room.tasks_at(room.whole, room.demand)
         return room.nodes[whole > fit]
 
-    def _full(self, lane: Any, opens: Ints, labels: dict[int, str], names: tuple[str, ...]) -> Facts:
+    def _full(self, lane: Any, opens: Ints, labels: dict[int, str], names: tuple[str, ...]) -> JsonObject:
         node = self.room.nodes[lane]
         mine = np.flatnonzero(self.node == node)
         jobs = [
@@ -193,11 +194,11 @@ def may_run(planner: Planner, job: Job) -> bool:
     return not causes[0]
 
 
-def lack_facts(situation: Situation, among: bool) -> list[Facts]:
+def lack_facts(situation: Situation, among: bool) -> list[JsonObject]:
     """What the job lacks, for JSON. among: nodes, of which more is told."""
-    found: list[Facts] = []
+    found: list[JsonObject] = []
     for lack in situation.lacks:
-        facts: Facts = {"resource": lack.name, "needs": lack.needed, "free": int(lack.free[0]),
+        facts: dict[str, object] = {"resource": lack.name, "needs": lack.needed, "free": int(lack.free[0]),
                         "capacity": int(lack.there[0])}  # fmt: skip
         if among:
             facts["kind"] = lack.kind

@@ -9,7 +9,8 @@ from backfill.answers.asked import Queue
 from backfill.answers.kinds import Kind, choices
 from backfill.answers.situation import may_run
 from backfill.core.plan.promises import NO_TIME
-from backfill.queue.book import Facts, Job
+from backfill.queue.book import Job
+from backfill.queue.shapes import JsonObject, Row
 from backfill.queue.words import names_text
 
 SECOND = 1_000_000
@@ -17,14 +18,14 @@ ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
 LONGEST_S = 30.0  # of cpu time, after which no more sets of nodes are tried
 
 
-def slots(queue: Queue, need: dict[str, int], grace: int, user: str = "") -> Facts:
+def slots(queue: Queue, need: dict[str, int], grace: int, user: str = "") -> JsonObject:
     """For how long a job may have so many cpus if it starts at once, and beside what; among nodes, so many tasks.
 
     need: what it is to have besides; among nodes, what each task is to have, with one cpu if none is named. Each is
     tried with the policy itself.
     """
     planner, state = queue.planner, queue.planner.state
-    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need}
+    told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need}
     if state.machine.pool:
         told["slots"] = _on_one_machine(queue, need, grace)
     else:
@@ -37,19 +38,19 @@ def slots(queue: Queue, need: dict[str, int], grace: int, user: str = "") -> Fac
     return told | {"free": free, "capacity": there}
 
 
-def _on_one_machine(queue: Queue, need: dict[str, int], grace: int) -> list[Facts]:
+def _on_one_machine(queue: Queue, need: dict[str, int], grace: int) -> list[JsonObject]:
     free = dict(zip(queue.planner.platform.resources, queue.planner.state.free.nodes[0].tolist(), strict=True))
     if not all(amount <= free.get(name, 0) for name, amount in need.items()):
         return []
     ends = _ends(queue, grace)
 
-    def facts(cpus: int, walltime: int) -> Facts:
+    def facts(cpus: int, walltime: int) -> Row:
         return {"need": {**need, "cpus": cpus}, "walltime": walltime, "grace": grace}
 
     return [{"cpus": cpus, **_span(queue, end, grace)} for cpus, end in _holes(queue, facts, free["cpus"], ends)]
 
 
-def _among_nodes(queue: Queue, need: dict[str, int], grace: int, user: str) -> Facts:
+def _among_nodes(queue: Queue, need: dict[str, int], grace: int, user: str) -> JsonObject:
     """The holes in each set of nodes that a job can ask for, spread over all of them and on one of them."""
     planner, state, platform = queue.planner, queue.planner.state, queue.planner.platform
     need = {"cpus": 1, **need}
@@ -57,7 +58,7 @@ def _among_nodes(queue: Queue, need: dict[str, int], grace: int, user: str) -> F
     licences = [place for place, name in enumerate(platform.licences) if need.get(name)]
     free = np.where(wanted > 0, np.maximum(state.free.nodes, 0) // np.maximum(wanted, 1), 1 << 40).min(axis=1)
     free *= platform.hosts[:, licences].all(axis=1)
-    found: list[Facts] = []
+    found: list[JsonObject] = []
     untried: list[str] = []
     shut = np.flatnonzero((state.machine.capacity < platform.capacity).any(axis=1))
     for each in choices(platform):
@@ -68,7 +69,7 @@ def _among_nodes(queue: Queue, need: dict[str, int], grace: int, user: str) -> F
         ends = _ends(queue, grace, _longest(queue, each))
         for on_one in (False, True):
 
-            def facts(tasks: int, walltime: int, each: Kind = each, on_one: bool = on_one) -> Facts:
+            def facts(tasks: int, walltime: int, each: Kind = each, on_one: bool = on_one) -> Row:
                 return {"need": need, "tasks": tasks, "spread": "node" if on_one else "any", "user": user,
                         "walltime": walltime, "grace": grace, "partition": each.partition,
                         "constraint": each.constraint}  # fmt: skip
@@ -89,7 +90,7 @@ def _longest(queue: Queue, kind: Kind) -> int:
     return next((each.max_walltime for each in queue.planner.platform.partitions if each.name == kind.partition), 0)
 
 
-def _holes(queue: Queue, facts: Callable[[int, int], Facts], most: int, ends: list[int]) -> list[tuple[int, int]]:
+def _holes(queue: Queue, facts: Callable[[int, int], Row], most: int, ends: list[int]) -> list[tuple[int, int]]:
     """How much starts at once, and for how long: the most for each of `ends` for which that is more than for longer
     ones, the shortest first. facts: of a job that asks for so much for so long."""
     number = max(queue.planner.rows, default=0) + 1
@@ -118,7 +119,7 @@ def _holes(queue: Queue, facts: Callable[[int, int], Facts], most: int, ends: li
     return [(amount, ends[place]) for place, amount in sorted(found.items())]
 
 
-def _span(queue: Queue, end: int, grace: int) -> Facts:
+def _span(queue: Queue, end: int, grace: int) -> JsonObject:
     """How long a hole lasts, and whose reserved start ends it."""
     until = _begins(queue, queue.next_pass + end + grace)
     return {"for_s": None if end == ALWAYS else end // SECOND, "until": until}
