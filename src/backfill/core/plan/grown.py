@@ -151,8 +151,9 @@ def note_vain(grown, row, node, length, since, until):
     What is known already is kept where it is of shorter jobs as well, and goes on to here.
     """
     vain = grown.vain[row * len(grown.times) + node]
-    if vain[SINCE] <= since <= vain_until(grown, row, node, length, vain[SINCE]):
-        if length > vain[LENGTH]:
+    known = vain_until(grown, row, node, length, vain[SINCE])
+    if vain[SINCE] <= since <= known and known > vain[SINCE]:
+        if length > vain[LENGTH] and vain[TIMES] == grown.times[node]:
             return
         since = vain[SINCE]
     vain[SINCE], vain[UNTIL], vain[LENGTH], vain[TIMES] = since, until, length, grown.times[node]
