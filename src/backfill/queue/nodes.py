@@ -20,7 +20,8 @@ class Nodes:
     """The nodes of a queue.
 
     stated: what each node has when nothing of it is drained, and what there is of each floating licence at FLOATING.
-    A job on whole nodes holds what is stated of them.
+    A job on whole nodes holds what is stated of them. Memory of which no node says how much it has is not limited, as
+    in a simulation; see Platform.bounds.
     """
 
     def __init__(self, stated: Mapping[str, Amounts]) -> None:
@@ -29,6 +30,7 @@ class Nodes:
         self.held: dict[str, Amounts] = {place: {} for place in stated}
         self.reasons: dict[str, str] = {}  # why a node that has less than is stated does
         self.names = [place for place in stated if place != FLOATING]  # in the order of the platform
+        self._unlimited = "" if any("memory" in amounts for amounts in stated.values()) else "memory"
         self._add_up()
 
     def set(self, place: str, amounts: Amounts, reason: str = "") -> bool:
@@ -52,7 +54,7 @@ class Nodes:
                 yield from ((node, what, amount) for what, amount in self.stated.get(node, {}).items() if amount)
             else:
                 for what, amount in need.items():
-                    if amount and what not in floating:
+                    if amount and what not in floating and what != self._unlimited:
                         yield node, what, amount * tasks
         for what, amount in need.items():
             if amount and what in floating:
