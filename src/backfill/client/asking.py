@@ -249,6 +249,10 @@ def _held(found: Facts, held: Facts) -> str:
 
 def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
     """Of a job that the policy does not have in its queue yet."""
+    if found.get("never"):
+        yield f"{name} can never start on this platform: {found['never']}"
+        yield f"next: backfill edit {found['label']}, or backfill cancel {found['label']}"
+        return
     if found["held"]:
         hint = f"next: backfill release {found['label']}"
         why = "it could not be launched three times in a row" if found["held"] == "LaunchFailed" else "it is held"

@@ -29,6 +29,7 @@ NAMED = 20  # labels of changed jobs that are printed
 INSTANTS = ("start_s", "ended_s", "due_s", "begin_s", "deadline_s")  # in the data of events; other _s are spans
 WAITS = {
     "JobHeldUser": "it is held; next: backfill release {}",
+    "BadConstraints": "it can never run on this platform; next: backfill explain {}",
     "LaunchFailed": "it is held since three launches failed; next: backfill release {}",
     "BeginTime": "its begin time, {}",
     "Dependency": "other jobs: {}",
@@ -259,7 +260,7 @@ def waiting_text(job: Facts) -> str:
     reason = job["reason"]
     text = str(WAITS.get(reason, reason)).format(more.get(reason, job["label"]))
     start = f"; guaranteed start {_date(job['guaranteed_s'])}" if job["guaranteed_s"] is not None else ""
-    joint = ": " if reason in ("JobHeldUser", "LaunchFailed") else " for "
+    joint = ": " if reason in ("JobHeldUser", "LaunchFailed", "BadConstraints") else " for "
     return f"job {job['label']} is pending, it waits{joint}{text}{start}"
 
 

@@ -35,7 +35,7 @@ from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number,
 from backfill.queue import commands, feed, schema
 from backfill.queue.book import PREEMPT, Job, Task
 from backfill.queue.commands import Busy
-from backfill.queue.engine import Clock, Engine, Reply
+from backfill.queue.engine import NEVER, Clock, Engine, Reply
 from backfill.queue.events import Capacity, Submit
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
@@ -520,7 +520,8 @@ class Daemon:
             return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
         asked: Question = {"what": "explain", "id": job.id, "reason": told["reason"]}
-        self._question(asked, lambda told: reply(self._dated(told)), reply)
+        never = {"never": self.engine.never(job)} if job.held == NEVER else {}
+        self._question(asked, lambda told: reply({**self._dated(told), **never}), reply)
         return None
 
     def _look_slots(self, message: SlotsRequest, reply: Answer) -> Steps:

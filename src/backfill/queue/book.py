@@ -301,6 +301,8 @@ class Book:
     def _set_capacity(self, event: events.Capacity, t: int) -> None:
         """What all nodes have: those of a platform, or the machine of one node."""
         before = self.capacity
+        if self.platform and self.platform != (event.platform or ""):
+            self._trouble(t, "platform-changed")
         self.platform = event.platform or ""
         self.nodes = Nodes({MACHINE: event.resources} if event.nodes is None else event.nodes)
         for number in self.holding:
@@ -444,6 +446,9 @@ class Book:
         self._index(job)
         self._sort_in(job)
         if job.state in HOLDING:
+            if not job.nodes:  # written down by a program that knew one node only
+                job.nodes = self.placed(job, None)
+                self.touched.add(job.id)
             self._take(job)
 
     def _index(self, job: Job) -> None:

@@ -647,6 +647,19 @@ def _of_array(kind: str, on: Array) -> tuple[bool | None, str]:
     return None if on.open else True, kind + WHOLE
 
 
+def never(job: Job, platform: "Platform | None") -> str:
+    """Why a platform can never run a job; empty if it can, or if there is none."""
+    if platform is None:
+        return ""
+    from backfill.worlds.possible import check  # numpy is for those who have a platform
+
+    try:
+        check(job, platform)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
 def hopeless(job: Job, wall: int) -> End | None:
     """The end of a pending job that can never start any more. wall: now, by the calendar."""
     if job.never:

@@ -12,7 +12,7 @@ its attempt is proved over, and not before: a job that was started in its place 
 
 import heapq
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -45,8 +45,9 @@ Reply = Callable[[JsonObject], None]
 SECOND = 1_000_000
 STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
 LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
-WITHDRAWALS = 20  # attempts in a row that never began, until a job is held
+WITHDRAWALS = 20  # attempts in a row that never began, or starts that were declined, until a job is held
 RELIVED = 10_000  # passes at most that a planner decides again which finds nothing that it could go on from
+NEVER = "BadConstraints"  # why a job is held that the platform can never run, in the word of Slurm
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
 PAUSE = SECOND // 10  # between two passes while a large request is met
 REVIEWED = 500  # jobs that are looked at in one flush
@@ -142,6 +143,7 @@ class Engine:
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
         self._history: list[feed.Pass] = []
+        self._declined: Counter[int] = Counter()  # by job: starts in a row that did not fit, by the book
         self._disturbed: set[int] = set()  # jobs about which something was said since the pass
         self._events: list[Entry] = []
         self._answers: list[tuple[Callable[[Any], None], JsonObject, str]] = []  # with the token of a submit
@@ -168,6 +170,9 @@ class Engine:
         self._happen(events.Up(self.pool.name, "daemon-down", **self.clock.facts, skew=self._skew(), last_job=last))
         if self._differs(capacity):
             self._happen(capacity)
+            for job in [*book.jobs.values()] if book.platform else ():
+                if job.waits:
+                    self._judge(job)
         epoch = book.epoch
         same = bool(epoch) and epoch["program"] == program and epoch.get("platform", "") == book.platform
         same = same and (bool(book.platform) or epoch["resources"].keys() == capacity.resources.keys())
@@ -181,6 +186,22 @@ class Engine:
         for array, whole in book.unfinished.items():
             done = len(whole.indexes) - sum(task not in book.jobs for task in book.tasks[array])
             self._works.append(Work(commands.entered(whole, done, self.context()), _nobody))
+
+    def never(self, job: Job) -> str:
+        """Why the nodes of the platform can never run a job; empty if they can, or if there is no platform."""
+        return commands.never(job, self.context().platform)
+
+    def _judge(self, job: Job) -> None:
+        """Hold a pending job that the platform, which may be another one by now, can never run; release it if it is
+        held for that reason and can be run."""
+        if job.held and job.held != NEVER:
+            return
+        why = self.never(job)
+        if why and not job.held:
+            self._happen(events.Hold(job.id, NEVER))
+            self.notes.append(f"job {job.label} can never run on this platform, and is held: {why}")
+        elif job.held and not why:
+            self._happen(events.Release(job.id))
 
     def switch(self, policy: str, program: str, why: str, asked: str = "") -> None:
         """Another policy takes over, or the same one with nothing behind it. asked: the one in whose place it is.
@@ -445,10 +466,16 @@ class Engine:
         for number, why, *where in answer["starts"]:
             job, book, nodes = self.book.jobs.get(number), self.book, where[0] if where else None
             late = book.paused or number in disturbed  # something has happened since the policy was asked
-            if late or job is None or not job.waits or not book.will_fit(job, book.placed(job, nodes)):
+            if late or job is None or not job.waits:
                 self._decline(number, why, nodes)
+            elif not book.will_fit(job, book.placed(job, nodes)):
+                self._decline(number, why, nodes)
+                self._declined[number] += 1
+                if self._declined[number] >= WITHDRAWALS:
+                    self._happen(events.Hold(number, "LaunchFailed"))
+                    self.notes.append(f"job {job.label} is held: policy and queue count what is free differently")
             elif self._start(job, now, why, nodes):
-                pass
+                self._declined.pop(number, None)
             elif book.yielding:
                 self._happen(events.Due(number, now, why, nodes, self.behind(job, book.placed(job, nodes))))
             else:
@@ -708,6 +735,8 @@ class Engine:
             job = book.jobs.get(number)
             if job is None or job.state != PENDING:
                 continue
+            if book.platform and job.due is None:
+                self._judge(job)
             now, skew = self._now(), book.skew
             over = commands.hopeless(job, now + skew)
             if over is not None:
@@ -732,6 +761,8 @@ class Engine:
 
     def _carry(self) -> None:
         """Remember what has been promised to the jobs that wait, for the planner of the epoch that begins."""
+        if self.book.epoch and self.book.epoch.get("platform", "") != self.book.platform:
+            return  # on other nodes everything is planned anew
         plan = self._promises() if self.binds else self.store.plan()
         known = {job: where for job, *where in plan}
         for job in self.book.jobs.values():

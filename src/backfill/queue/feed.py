@@ -22,7 +22,8 @@ from typing import Any, cast
 
 from backfill.queue import events
 from backfill.queue.book import PREEMPT, USUAL, Book, Job
-from backfill.queue.events import Entry, Event
+from backfill.queue.events import Entry, Event, Row
+from backfill.queue.nodes import Nodes
 from backfill.queue.shapes import Basis, Decisions, Told
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
 
@@ -99,7 +100,19 @@ def begins_with(book: Book, jobs: list[list[Any]] | None = None) -> Basis:
 def base(book: Book) -> list[list[Any]]:
     """The open jobs with which an epoch begins, each as its `basis`; those that may start are said to wait in what
     follows."""
-    return [basis(job) for _, job in sorted(book.jobs.items())]
+    some = [basis(job) for _, job in sorted(book.jobs.items())]
+    if book.epoch and book.epoch.get("platform", "") != book.platform:
+        for _, facts, start in some:
+            if start is not None and facts.get("exclusive"):
+                _bind(facts, book.nodes)
+    return some
+
+
+def _bind(facts: Row, nodes: Nodes) -> None:
+    """Let a run be on the nodes that it has, whatever may be done there on this platform: whole nodes must be alike."""
+    for name in ("site", "partition", "qos"):
+        facts.pop(name, None)
+    facts["constraint"] = "|".join(name for name, *_ in facts["nodes"] if name in nodes.stated)
 
 
 def basis(job: Job) -> list[Any]:
