@@ -22,9 +22,9 @@ from typing import Any, cast
 
 from backfill.queue import events
 from backfill.queue.book import PREEMPT, USUAL, Book, Job
-from backfill.queue.events import Entry, Event, Row
+from backfill.queue.events import Entry, Event
 from backfill.queue.nodes import Nodes
-from backfill.queue.shapes import Basis, Decisions, Told
+from backfill.queue.shapes import Basis, Decisions, Row, Told
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
 
 Message = list[Any]
