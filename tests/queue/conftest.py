@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill.client import calling, client
+from backfill.client import calling, requests
 from backfill.system import processes
 from tests.patience import PATIENCE_S, until
 
@@ -66,7 +66,7 @@ class Live:
     def submit_quickly(self, *argv, cpus=1):
         """Submit a command that runs in the folder."""
         facts = {"cwd": str(self.folder), "walltime": 6_000_000_000, "cpus": cpus}
-        return self.request("submit", **client.request_of(facts, [*argv]))["id"]
+        return self.request("submit", **requests.request_of(facts, [*argv]))["id"]
 
     def ask(self, request):
         """The answer to one raw request."""

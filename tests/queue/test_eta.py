@@ -213,7 +213,7 @@ def test_what_was_told_is_held_against_what_came():
         start(60, 1), start(7210, 2, slip="daemon-down"), start(30, 4),
     ]  # fmt: skip
     some, promises = kept(events)
-    assert promises == {"kept": 1, "slips": {"daemon-down": 1}}
+    assert promises == {"kept": 1, "slips": {"daemon-down": 1}, "departures": {"kept": 0, "slips": {}}}
     near, far = accuracy(some)
     assert (near["lead"], near["estimates"], near["within_90"], near["median_error_s"]) == ("< 1 h", 1, 1.0, 10)
     assert (far["lead"], far["within_90"], far["late"]) == ("1 - 6 h", 0.0, 1.0)

@@ -350,7 +350,7 @@ class Link:
         for kind, *about in _said(feed.begun(epoch)):
             getattr(self.planner, kind)(*about)
         passes = [feed.decisions(self._decide(one.messages)) for one in history]
-        self.answer = {"passes": passes, "plan": [], "wake": None, "anew": True, "binds": False}
+        self.answer = {"passes": passes, "plan": [], "wake": None, "anew": True, "binds": False, "departs": False}
 
     def ask(self, now, messages):
         done = self._decide(messages)

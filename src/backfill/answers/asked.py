@@ -57,6 +57,7 @@ class Queue:
             1 + (0 if self.arrivals is None else MOST)
         )  # for a job that is asked about, and those to come
         self.looked = 0  # futures
+        self.runtimes: Ints = np.zeros((0, 0), np.int64)  # of the rows in each of them
         self.take_stock()
 
     @classmethod
@@ -139,7 +140,7 @@ class Queue:
         the last of them."""
         planner = self.planner
         rows_wanted = np.array([planner.rows[job.id] for job in wanted], np.int64)
-        runtimes = drawn(
+        self.runtimes = runtimes = drawn(
             planner, self.jobs, lambda job: self.times.of(job.user, job.name), self.links.stuck, SAMPLES, self.now
         )
         known, budget = self.by_walltimes(), LARGE_BUDGET_S if len(self.jobs) > LARGE else BUDGET_S

@@ -7,7 +7,7 @@ from functools import cached_property
 from statistics import median
 from typing import Literal, TypedDict
 
-from backfill.queue.events import Edit, End, Entry, Promise, Start
+from backfill.queue.events import Departed, Departure, Edit, End, Entry, Promise, Start
 from backfill.queue.events import Shown as ShownEvent
 from backfill.queue.shapes import Estimate, Eta
 
@@ -78,14 +78,20 @@ class Shown:
     start_s: float
 
 
-KINDS = ("shown", "promise", "start", "edit", "end")  # of the events that `kept` looks at
+KINDS = ("shown", "promise", "start", "edit", "end", "departure", "departed")  # of the events that `kept` looks at
 
 
 class Promises(TypedDict):
-    """How many promised starts were kept; the others by what broke them."""
+    """How many promises were kept; the others by what broke them."""
 
     kept: int
     slips: dict[str, int]
+
+
+class Kept(Promises):
+    """The promised starts of jobs, and the departures of projects that were promised one for all of their jobs."""
+
+    departures: Promises
 
 
 class Lead(TypedDict):
@@ -99,13 +105,13 @@ class Lead(TypedDict):
     late: float
 
 
-def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Promises]:
+def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Kept]:
     """Estimates of jobs that have started since, and how many promises were kept; slips by cause."""
     told: dict[int, list[tuple[int, list[float | None]]]] = {}
     found: list[Shown] = []
-    slips: dict[str, int] = {}
     promised: dict[int, int] = {}
-    kept_promises = 0
+    projects: set[str] = set()  # with a promise that counts all jobs
+    starts, departures = Promises(kept=0, slips={}), Promises(kept=0, slips={})
     for event, t, _ in entries:
         match event:
             case ShownEvent():
@@ -118,12 +124,22 @@ def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Promises]:
                     if middle is not None and p90 is not None:
                         found.append(Shown(then / 1e6, guaranteed, middle, p90, event.start / 1e6))
                 if promised.pop(event.job, None) is not None:
-                    kept_promises += not event.slip
-                    if event.slip:
-                        slips[event.slip] = slips.get(event.slip, 0) + 1
+                    _count(starts, event.slip)
+            case Departure() if event.until is not None and not event.left:
+                projects.add(event.project)
+            case Departed() if event.project in projects:
+                _count(departures, event.slip)
             case Edit() | End():  # what was told was told of another job
                 told.pop(event.job, None)
-    return found, {"kept": kept_promises, "slips": slips}
+    return found, {**starts, "departures": departures}
+
+
+def _count(promises: Promises, slip: str) -> None:
+    """Count a promise, kept or broken by something."""
+    if slip:
+        promises["slips"][slip] = promises["slips"].get(slip, 0) + 1
+    else:
+        promises["kept"] += 1
 
 
 def widening(shown: Sequence[Shown]) -> tuple[float, float]:

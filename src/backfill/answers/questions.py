@@ -14,10 +14,11 @@ from typing import TypedDict
 
 from backfill.answers.asked import Queue
 from backfill.answers.explain import explain
+from backfill.answers.projects import project, test_project
 from backfill.answers.slots import slots
 from backfill.answers.whatif import estimates, switch, test
 from backfill.model.errors import BackfillError
-from backfill.queue.shapes import Eta, JsonObject, Question
+from backfill.queue.shapes import Estimate, Eta, JsonObject, ProjectEta, Question
 from backfill.worlds.live import Planner
 from backfill.worlds.watchdog import WATCHDOG
 
@@ -28,7 +29,17 @@ LEAST = 19  # nice: whatever else wants a cpu goes first
 
 def eta(queue: Queue, asked: Question) -> Eta:
     """When pending jobs start: at the latest, in half of the futures, in nine of ten."""
-    rows = estimates(queue)
+    return _told(queue, estimates(queue))
+
+
+def eta_project(queue: Queue, asked: Question) -> ProjectEta:
+    """When the pending jobs of a project start, and when it departs."""
+    rows, departure = project(queue, asked["jobs"])
+    return {**_told(queue, rows), "departure": departure}
+
+
+def _told(queue: Queue, rows: list[Estimate]) -> Eta:
+    """Estimates, and how they were made."""
     return {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds,
             "futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3),
             "arrivals": queue.arrivals is not None, "jobs": rows}  # fmt: skip
@@ -38,6 +49,8 @@ ANSWERS: dict[str, Callable[[Queue, Question], JsonObject]] = {
     "eta": eta,
     "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"], asked.get("user", "")),
     "test": lambda queue, asked: test(queue, asked["tasks"]),
+    "test_project": lambda queue, asked: test_project(queue, asked["tasks"]),
+    "eta_project": eta_project,
     "switch": switch,
     "explain": lambda queue, asked: explain(queue, asked["id"], asked["reason"]),
 }

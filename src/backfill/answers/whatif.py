@@ -6,6 +6,7 @@ import numpy as np
 
 from backfill.answers.asked import Queue, seconds
 from backfill.core.plan.promises import NO_TIME
+from backfill.model.workload import Ints
 from backfill.queue import feed
 from backfill.queue.book import Job
 from backfill.queue.nodes import FLOATING
@@ -39,12 +40,33 @@ class Switched(TypedDict):
     after: Three
 
 
+class Delayed(TypedDict):
+    """A job whose start a submit would bring back."""
+
+    id: int
+    label: str
+    before_s: float
+    after_s: float
+
+
+class Tried(TypedDict):
+    """The jobs that a submit would make, of which at_once start now, and those that it would delay."""
+
+    schema: int
+    now_s: float
+    policy: str
+    binds: bool
+    at_once: int
+    jobs: list[Estimate]
+    delayed: list[Delayed]
+
+
 # ---------------------------------------------------------------------- estimates
 
 
 def estimate(queue: Queue, job: Job, starts: Any) -> Estimate:
     """What is told of one job, from its starts in the futures."""
-    now, pool = queue.now, queue.times.of(job.user, job.name)
+    pool = queue.times.of(job.user, job.name)
     guaranteed = queue.reserved(job.id) if queue.binds and job.waits else None
     told: Estimate = {**_told(job, pool), "guaranteed_s": seconds(guaranteed)}
     if job.state == STARTING:
@@ -52,16 +74,25 @@ def estimate(queue: Queue, job: Job, starts: Any) -> Estimate:
         return {**told, "guaranteed_s": start, "median_s": start, "p90_s": start}
     if job.held or job.never:
         return {**told, "why_not": "held" if job.held else "never"}
-    known = np.sort(starts[starts != NO_TIME])
-    if len(known) < 0.9 * len(starts) or not len(known):
+    found = likely(queue, starts)
+    if found is None:
         return {**told, "why_not": "far" if job.waits else "blocked"}
-    median = int(known[(len(known) - 1) // 2])
-    p90 = int(known[min(int(np.ceil(0.9 * len(starts))), len(known)) - 1])
-    p90 = now + round((p90 - now) * queue.widened) if p90 > now else p90
-    median, p90 = snapped(median, now), snapped(p90, now, up=True)
+    median, p90 = found
     if guaranteed is not None:
         median, p90 = min(median, guaranteed), min(p90, guaranteed)
     return {**told, "median_s": seconds(median), "p90_s": seconds(max(median, p90))}
+
+
+def likely(queue: Queue, times: Ints) -> tuple[int, int] | None:
+    """The instant by which something has happened in half of the futures, and that for nine of ten; None if it does not
+    happen in so many. times: when it does in each of them, NO_TIME for never."""
+    now, known = queue.now, np.sort(times[times != NO_TIME])
+    if len(known) < 0.9 * len(times) or not len(known):
+        return None
+    median = int(known[(len(known) - 1) // 2])
+    p90 = int(known[min(int(np.ceil(0.9 * len(times))), len(known)) - 1])
+    p90 = now + round((p90 - now) * queue.widened) if p90 > now else p90
+    return snapped(median, now), snapped(p90, now, up=True)
 
 
 def _told(job: Job, pool: Pool) -> Estimate:
@@ -91,8 +122,13 @@ def estimates(queue: Queue) -> list[Estimate]:
 # ---------------------------------------------------------------------- a job that is not there yet
 
 
-def test(queue: Queue, tasks: list[Row]) -> JsonObject:
+def test(queue: Queue, tasks: list[Row]) -> Tried:
     """When the tasks of a submit would start, and whose start it would bring back."""
+    return tried(queue, tasks)[0]
+
+
+def tried(queue: Queue, tasks: list[Row]) -> tuple[Tried, list[Job], Ints]:
+    """The same; the jobs that the tasks would be; and their starts in possible futures, see Queue.futures."""
     planner = queue.planner
     before = _plans(queue)
     planner.make_room(len(tasks))
@@ -113,13 +149,14 @@ def test(queue: Queue, tasks: list[Row]) -> JsonObject:
     starts = queue.futures(some)
     found = [estimate(queue, job, starts[:, planner.rows[job.id]]) for job in some]
     after = _plans(queue)
-    delayed = [
+    delayed: list[Delayed] = [
         {"id": number, "label": queue.jobs[number].label, "before_s": then / 1e6, "after_s": now_ / 1e6}
         for number, then in before.items()
         if (now_ := after.get(number, then)) > then + SECOND
     ]
-    return {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "binds": queue.binds,
-            "at_once": sum(job.id in at_once for job in some), "jobs": found, "delayed": delayed}  # fmt: skip
+    told: Tried = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "binds": queue.binds,
+                   "at_once": sum(job.id in at_once for job in some), "jobs": found, "delayed": delayed}  # fmt: skip
+    return told, some, starts
 
 
 def _plans(queue: Queue) -> dict[int, int]:

@@ -84,6 +84,8 @@ def eta(words: Sequence[str]) -> int:
         if left:
             raise Unreadable(f"unexpected {left[0]!r}; --accuracy is about all jobs")
         return _accuracy(bool(given.get("json")))
+    if "of_project" in given:
+        return _eta_project(given, left)
     wanted = None
     if left or "name" in given:
         wanted = persistent("find", home(), ids=ids_of(given, left))["ids"]
@@ -99,6 +101,15 @@ def eta(words: Sequence[str]) -> int:
     if given.get("json"):
         print(json.dumps(found))
         return 0
+    if not found["jobs"]:
+        print("no job is pending")
+        return 0
+    print_estimates(found)
+    return 0
+
+
+def print_estimates(found: Facts) -> None:
+    """Print the estimates of jobs, and how they were made."""
     now = round(found["now_s"] * 1e6)
     lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "FROM"]]
     for row in found["jobs"]:
@@ -107,12 +118,53 @@ def eta(words: Sequence[str]) -> int:
         lines.append([row["label"], safe(row["name"])[:20], *at, why])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4))
-        print(_method(found))
-        if any(row["p90_s"] is not None and row["p90_s"] > found["now_s"] + FAR_S for row in found["jobs"]):
-            print(FAR)
+    print(method_text(found))
+    if any(row["p90_s"] is not None and row["p90_s"] > found["now_s"] + FAR_S for row in found["jobs"]):
+        print(FAR)
+
+
+def _eta_project(given: Facts, left: Sequence[str]) -> int:
+    """When the pending jobs of a project start, and when the last one ends."""
+    if left or "name" in given:
+        raise Unreadable("--project and jobs cannot be combined")
+    found = question("eta", project=given["of_project"])
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    if found["jobs"]:
+        print_estimates(found)
     else:
-        print("no job is pending")
+        print(method_text(found))
+    for line in departure_lines({**found, **found["departure"]}, found["departure"]):
+        print(line)
     return 0
+
+
+def departure_lines(found: Facts, likely: Facts | None) -> list[str]:
+    """When a project departs. found: with the promise of the policy; likely: an estimate, if there is one."""
+    now, lines = round(found["now_s"] * 1e6), []
+    policy = found["policy"]
+    if found["promised_s"] is not None:
+        whole = left_text(found["left"])
+        lines.append(f"promised departure: {start_text(found['promised_s'], now)} (policy {policy}){whole}")
+    elif found["departs"]:
+        when = "the queue is no longer paused" if found.get("paused") else "jobs of the project may start"
+        lines.append(f"policy {policy} promises the departure once {when}")
+    if likely is not None and likely["median_s"] is None:
+        lines.append(f"likely departure: none that can be told: {WHY_NOT[likely['why_not']]}")
+    elif likely is not None:
+        why = "" if found["departs"] else f"; policy {policy} promises no departures"
+        times = f"{start_text(likely['median_s'], now)}, 90 % {start_text(likely['p90_s'], now)}"
+        lines.append(f"likely departure: {times}: an estimate, no promise{why}")
+    return lines
+
+
+def left_text(left: int) -> str:
+    """The jobs that do not count in a promise yet."""
+    if not left:
+        return ""
+    why = "that waits for others or is held" if left == 1 else "that wait for others or are held"
+    return f", without {counted(left, 'job')} {why}"
 
 
 def explain(words: Sequence[str]) -> int:
@@ -521,13 +573,15 @@ def _amount(resource: str, amount: int) -> str:
     return (size_text(amount) if amount else "0") if resource == "memory" else str(amount)
 
 
-def _method(found: Facts) -> str:
+def method_text(found: Facts) -> str:
+    """How estimates were made."""
     jobs = "new jobs as they came of late" if found["arrivals"] else "no new jobs"
     futures = f"{found['futures']} futures of policy {found['policy']} with {jobs}"
     promise = "" if found["binds"] else f"; {found['policy']} promises no starts"
     if found["widened"] > 1:
         promise += f"; bounds are {found['widened']:.2g} times as far, as {found['held']:.0%} of the last ones held"
-    return f"from {futures}, {time_text(round(found['age_s'] * 1e6))} old{promise}"
+    age = f", {time_text(round(found['age_s'] * 1e6))} old" if "age_s" in found else ""
+    return f"from {futures}{age}{promise}"
 
 
 def _accuracy(as_json: bool) -> int:
@@ -547,9 +601,11 @@ def _accuracy(as_json: bool) -> int:
     if as_json:
         print(json.dumps({"schema": 1, "promises": promises, "leads": groups}))
         return 0
-    slips = ", ".join(f"{count} {safe(cause)}" for cause, count in promises["slips"].items())
-    total = promises["kept"] + sum(promises["slips"].values())
-    print(f"{promises['kept']} of {total} promised starts kept" + (f"; later: {slips}" if slips else ""))
+    for some, what in ((promises, "starts"), (promises["departures"], "departures of projects")):
+        total = some["kept"] + sum(some["slips"].values())
+        if total or some is promises:
+            slips = ", ".join(f"{count} {safe(cause)}" for cause, count in some["slips"].items())
+            print(f"{some['kept']} of {total} promised {what} kept" + (f"; later: {slips}" if slips else ""))
     if not groups:
         print("no job that `backfill eta` told of has started yet")
         return 0

@@ -18,7 +18,7 @@ LATE_S = 2.0
 BUFFER = 1 << 16  # bytes of an answer that are read in one go
 CODES = {"usage": USAGE, "size": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE}
 CODES |= {"starting": STARTING, "busy": UNREACHABLE}
-SENDS_ENVIRONMENT = ("submit", "test")
+SENDS_ENVIRONMENT = ("submit", "test", "submit_project", "test_project")
 CHANGES = ("cancel", "hold", "release", "edit", "requeue", "suspend", "resume", "signal", "pause", "unpause")
 
 TYPE_CHECKING = False
@@ -32,9 +32,9 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 class Problem(Exception):
     """What went wrong, in one line, and the exit code."""
 
-    def __init__(self, message: str, code: int, kind: str = "") -> None:
+    def __init__(self, message: str, code: int, kind: str = "", field: str = "") -> None:
         super().__init__(message)
-        self.code, self.kind = code, kind  # kind: what the daemon calls it
+        self.code, self.kind, self.field = code, kind, field  # kind and field: what the daemon says of it
 
 
 class Queue:
@@ -76,7 +76,7 @@ class Queue:
             raise ConnectionError("the daemon ended")
         if line.startswith(b'{"error"'):
             problem = json.loads(line)["error"]
-            raise Problem(problem["message"], CODES.get(problem["code"], FAILED), problem["code"])
+            raise Problem(problem["message"], CODES.get(problem["code"], FAILED), problem["code"], problem["field"])
         return line
 
     def all(self, requests: list[Facts]) -> list[Facts]:
@@ -241,8 +241,8 @@ def answered(what: str, folder: str, **more: Any) -> tuple[bytes, bool]:
 
 def _unknown(what: str) -> str:
     """What is to be said of a request that may have been met, or may be later."""
-    if what == "submit":
-        return ": it is unknown whether the job is queued; see: backfill queue"
+    if what in ("submit", "submit_project"):
+        return f": it is unknown whether the {'job' if what == 'submit' else 'project'} is queued; see: backfill queue"
     return f": it is unknown whether {what} was done; see: backfill queue" if what in CHANGES else ""
 
 

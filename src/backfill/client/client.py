@@ -20,20 +20,16 @@ from backfill.client.calling import (
     asked,
     persistent,
     stop,
-    token,
 )
 from backfill.client.options import help_text, ids_of, parse, wants_help
+from backfill.client.requests import absolute, request_of, script_of
 from backfill.queue.states import OVER as ENDED
 from backfill.queue.words import Unreadable, asks_text, more_text, parse_instant, safe, time_text
-from backfill.system.home import LOCK, group_name, home, python_path, user_name
+from backfill.system.home import LOCK, home, python_path
 
 LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer
 STORIES, NO_END = 100, 100_000  # jobs with all about them; all
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
-AS_GIVEN = (  # fields of a request that have their value from an option of this key
-    *("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify"),
-    *("constraint", "partition", "qos", "exclusive"),
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
@@ -53,6 +49,11 @@ def submit(words: Sequence[str]) -> int:
         from backfill.client import from_file
 
         return from_file.submit(given, left)
+    if "project" in given and not (left or "wrap" in given):
+        from backfill.client import projects
+
+        name = projects.submit(given)
+        return wait(["--project", name]) if name and given.get("wait") else 0
     script, slurm, ignored = None, False, list[str]()
     if "wrap" in given:
         if left:
@@ -63,9 +64,9 @@ def submit(words: Sequence[str]) -> int:
     elif behind:
         argv = left
     else:
-        argv, script = left, _script(left[0])
+        argv, script = left, script_of(left[0])
         if script is None:  # a program in this folder, not one of that name elsewhere
-            argv = [_absolute(left[0]), *left[1:]]
+            argv = [absolute(left[0]), *left[1:]]
         else:
             from backfill.client.sbatch import of_script
 
@@ -129,108 +130,6 @@ def _with_script(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
     return settled(in_script, given)
 
 
-def request_of(given: Facts, argv: list[str], script: str | None = None) -> Facts:
-    """A request to submit, from parsed options."""
-    from backfill.queue.parts import parts_of
-
-    now = time.time_ns() // 1000
-    job = {**parts_of(given), "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
-    job |= {name: given[name] for name in AS_GIVEN if name in given}
-    for name in ("begin", "deadline"):
-        if name in given:
-            job[name] = parse_instant(given[name], now)
-    if "array" in given:
-        job["array"], job["throttle"] = given["array"]
-    job |= given.get("dependency", {})
-    cwd = _absolute(given.get("cwd", ""))
-    mode = given.get("mode", "append")
-    if mode not in ("append", "truncate"):
-        raise Unreadable(f"--open-mode: {mode!r}; expected append or truncate")
-    spec: Facts = {"argv": argv, "cwd": cwd, "env": environment(given.get("export", "ALL")), "umask": _umask()}
-    spec |= _place() | {
-        name: given[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in given
-    }
-    if mode == "truncate":
-        spec["truncate"] = True
-    if script is not None:
-        spec["script"] = script
-    return {
-        "token": token(),
-        "user": user_name(os.getuid()),
-        "group": group_name(os.getgid()),
-        "job": job,
-        "spec": spec,
-    }
-
-
-def _absolute(path: str) -> str:
-    """A path from the root, if need be by way of the folder in which the user is."""
-    try:
-        return os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
-    except FileNotFoundError:
-        raise Problem("the folder in which you are was deleted; cd to another one, or use --chdir", FAILED) from None
-
-
-def environment(export: str) -> dict[str, str]:
-    """The environment of a job: ALL, NONE, or names and NAME=VALUE; ALL may be one of these."""
-    found: dict[str, str] = {}
-    parts = [part for part in export.split(",") if part]
-    if "ALL" in parts:
-        found |= os.environ
-    for part in parts:
-        name, equals, value = part.partition("=")
-        if equals:
-            found[name] = value
-        elif part not in ("ALL", "NONE", "NIL") and part in os.environ:
-            found[part] = os.environ[part]
-    if "ALL" not in parts:
-        found.setdefault("PATH", os.environ.get("PATH", os.defpath))
-    # What is not text cannot travel; such values are rare, and of no use to most programs.
-    return {name: value for name, value in found.items() if _is_text(name) and _is_text(value)}
-
-
-def _is_text(word: str) -> bool:
-    try:
-        word.encode("utf-8", "surrogateescape").decode()
-    except UnicodeError:
-        return False
-    return True
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _place() -> Facts:
-    """Return what a process here inherits beside its environment: limits, nice value, and cpus, if not all of them."""
-    import resource
-
-    names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"]  # an old alias
-    found: Facts = {"limits": {name: [*resource.getrlimit(getattr(resource, name))] for name in names}}
-    found["nice"] = os.getpriority(os.PRIO_PROCESS, 0)
-    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
-        found["affinity"] = sorted(os.sched_getaffinity(0))
-    return found
-
-
-def _script(path: str) -> str | None:
-    """The text of a script; None for another kind of file, which is a command."""
-    try:
-        with open(path, "rb") as file:
-            begin = file.read(2)
-            if begin != b"#!":
-                if not os.access(path, os.X_OK):
-                    raise Unreadable(f"{path} is not a program; expected a script that begins with #!")
-                return None
-            return (begin + file.read()).decode()
-    except OSError as error:
-        raise Unreadable(f"{path}: {error.strerror}; put -- before a command") from None
-    except UnicodeDecodeError:
-        raise Unreadable(f"{path}: a script is expected to be UTF-8 text") from None
-
-
 def _say_submitted(answer: Facts, given: Facts) -> None:
     what = asks_text(answer)
     kind = f"array {answer['id']} of {len(given['array'][0]):,} jobs" if answer["array"] else f"job {answer['id']}"
@@ -249,7 +148,7 @@ def queue(words: Sequence[str]) -> int:
     if over and not ended:
         hint = f"expected also --ended N, or backfill history --state {','.join(over)}"
         raise Unreadable(f"--state: jobs that are {over[0]} have ended; {hint}")
-    chosen: Facts = {name: given[name] for name in ("states", "users", "names") if name in given}
+    chosen: Facts = {name: given[name] for name in ("states", "users", "names", "projects") if name in given}
     if given.get("json"):  # 100,000 jobs, as the daemon has encoded them
         most = min(given.get("most", NO_END), NO_END)
         line, _ = answered("queue", home(), ended=ended, estimates=True, limit=most, **chosen)
@@ -267,6 +166,10 @@ def queue(words: Sequence[str]) -> int:
 def show(words: Sequence[str]) -> int:
     """Show all about jobs."""
     given, left, _ = parse("show", words)
+    if "of_project" in given:
+        from backfill.client import projects
+
+        return projects.show(given, left)
     ids = ids_of(given, left)
     found = persistent("show", home(), ids=ids, **({"limit": PAGE} if given.get("json") else {"limit": STORIES}))
     if given.get("json"):
@@ -296,7 +199,7 @@ def change(verb: str, words: Sequence[str]) -> int:
         more["to"] = _to(given)
     elif verb == "cancel" and "signal" in given:
         verb, more = "signal", {"signal": given["signal"]}
-    elif verb == "pause" or (verb == "resume" and not (left or given.get("all") or "name" in given)):
+    elif verb == "pause" or (verb == "resume" and not (left or given.keys() & {"all", "name", "of_project"})):
         if left:
             raise Unreadable(f"unexpected {left[0]!r}; backfill suspend {left[0]} has one job stand still")
         return _pause(verb, bool(given.get("json")))

@@ -125,7 +125,8 @@ SUBMIT = (
     Option("--deadline", "deadline", text, "Start only if it can end by then.", "TIME"),
     Option("-H --hold", "held", None, "Wait until it is released."),
     Option("--priority", "priority", _priority, "Higher goes first, if the policy uses it.", "N"),
-    Option("-A --account --project", "project", text, "Project.", "NAME"),
+    Option("-A --account --project", "project", text, "Project of the job. Without a command, --project FILE queues "
+           "all jobs of a project file, or none.", "NAME"),
     Option("--notify", "notify", text, "Run this command once the job has ended, with BACKFILL_STATE and others.",
            "COMMAND"),
     Option("--retry", "retry", parse_count, "Run again if it fails, at most N times.", "N"),
@@ -152,6 +153,7 @@ COUNTED = ("--mem", "-G", "--gres", "-L")  # what `slots` may ask for
 CHANGED = ("-c", *COUNTED, "-C", "-p", "--qos")  # what `edit` may change
 JSON = Option("--json", "json", None, "Print one JSON object.")
 ALL = Option("--all", "all", None, "All jobs that have not ended.")
+OF_PROJECT = Option("--project", "of_project", text, "All jobs of this project that have not ended.", "NAME")
 NAMED = Option("--name", "name", text, "All jobs of this name that have not ended.", "NAME")
 
 
@@ -162,20 +164,28 @@ class Verb:
         self.help, self.usage, self.options, self.examples = help, usage, options, examples
 
 
+SOME = (ALL, NAMED, OF_PROJECT)
+WHAT = "[OPTIONS] -- COMMAND... | [OPTIONS] SCRIPT [ARGUMENTS...] | --from FILE | --project FILE"
 VERBS = {
-    "submit": Verb("Queue a job.", "[OPTIONS] -- COMMAND... | [OPTIONS] SCRIPT [ARGUMENTS...] | --from FILE", SUBMIT),
+    "submit": Verb("Queue a job.", WHAT, SUBMIT, (
+        "backfill submit --time 2h --cpus 4 -- make -j4", "backfill submit run.sh",
+        "backfill submit --project climate.toml")),
     "queue": Verb("Show the queue.", "", (
         Option("--ended", "ended", parse_count, "Also the last N jobs that have ended.", "N"),
         Option("-t --state", "states", _states, "Jobs in these states: PENDING, RUNNING, ...", "STATE,..."),
         Option("-u --user", "users", parse_names, "Jobs of these users.", "NAME,..."),
         Option("--name", "names", parse_names, "Jobs with these names.", "NAME,..."),
+        Option("--project", "projects", parse_names, "Jobs of these projects.", "NAME,..."),
         Option("-n --lines", "most", parse_count, "At most N lines; with --json, N jobs.", "N"), JSON)),
-    "show": Verb("Show all about jobs.", "ID...", (NAMED, JSON)),
+    "show": Verb("Show all about jobs, or about a project.", "ID... | --project NAME", (
+        NAMED, Option("--project", "of_project", text, "A project: its jobs, the departures that it was promised, and "
+                      "how these were kept.", "NAME"), JSON), (
+        "backfill show 118", "backfill show --project climate")),
     "cancel": Verb("End jobs, or take them out of the queue.", "ID...", (
-        ALL, NAMED, Option("-s --signal", "signal", parse_signal, "Send this signal, USR1 for instance, in place of "
-                           "ending them.", "NAME"), JSON)),
-    "hold": Verb("Keep pending jobs from starting.", "ID...", (ALL, NAMED, JSON)),
-    "release": Verb("Release held jobs.", "ID...", (ALL, NAMED, JSON)),
+        *SOME, Option("-s --signal", "signal", parse_signal, "Send this signal, USR1 for instance, in place of "
+                      "ending them.", "NAME"), JSON), ("backfill cancel 118", "backfill cancel --project climate")),
+    "hold": Verb("Keep pending jobs from starting.", "ID...", (*SOME, JSON)),
+    "release": Verb("Release held jobs.", "ID...", (*SOME, JSON)),
     "edit": Verb("Change pending jobs.", "[OPTIONS] ID...", (
         Option("-t --time", "walltime", parse_time, "New walltime.", "TIME"),
         Option("--priority", "priority", _priority, "New priority.", "N"),
@@ -185,20 +195,21 @@ VERBS = {
         Option("-b --begin", "begin", text, "Earliest start, as in submit; now.", "TIME"),
         Option("--deadline", "deadline", text, "As in submit; none.", "TIME"), JSON), (
         "backfill edit 118 --time 2h", "backfill edit 118 --cpus 2 --mem 8G", "backfill edit 118 --dependency none")),
-    "requeue": Verb("End running jobs, and put them into the queue again.", "ID...", (ALL, NAMED, JSON)),
+    "requeue": Verb("End running jobs, and put them into the queue again.", "ID...", (*SOME, JSON)),
     "suspend": Verb("Have running jobs stand still; they keep their cpus and their limits.", "ID...", (
-        ALL, NAMED, JSON)),
+        *SOME, JSON)),
     "pause": Verb("Start nothing any more; what runs goes on. resume ends it.", "", (JSON,)),
     "resume": Verb("Let the queue start jobs again; with ID, let suspended jobs go on.", "[ID...]", (
-        ALL, NAMED, JSON), ("backfill resume", "backfill resume 118")),
+        *SOME, JSON), ("backfill resume", "backfill resume 118")),
     "wait": Verb("Wait until jobs have ended; return the exit code of the job.", "ID...", (
-        ALL, NAMED, Option("--timeout", "timeout", parse_time, "Stop waiting after this time.", "TIME"), JSON)),
+        *SOME, Option("--timeout", "timeout", parse_time, "Stop waiting after this time.", "TIME"), JSON)),
     "log": Verb("Print the output of a job.", "[OPTIONS] ID", (
         Option("-f --follow", "follow", None, "Follow the output until the job has ended."),
         Option("--err", "err", None, "Print standard error, where it has a file of its own."))),
-    "eta": Verb("Estimate when pending jobs start.", "[ID...]", (
-        NAMED, Option("--accuracy", "accuracy", None, "How right earlier estimates were."), JSON), (
-        "backfill eta", "backfill eta 118", "backfill eta --accuracy")),
+    "eta": Verb("Estimate when pending jobs start, and when a project departs.", "[ID...] | --project NAME", (
+        NAMED, Option("--project", "of_project", text, "Jobs of this project, and the end of the last one.", "NAME"),
+        Option("--accuracy", "accuracy", None, "How right earlier estimates were."), JSON), (
+        "backfill eta", "backfill eta 118", "backfill eta --project climate", "backfill eta --accuracy")),
     "explain": Verb("Tell why a job does not run yet, who went first, and what would help.", "ID", (JSON,), (
         "backfill explain 118", "backfill explain 12_3 --json")),
     "slots": Verb("Tell what fits now: how many cpus for how long.", "[OPTIONS]", (
@@ -317,6 +328,8 @@ def ids_of(given: dict[str, Any], left: Sequence[str]) -> list[Any]:
         ids.append("all")
     if "name" in given:
         ids.append({"name": given["name"]})
+    if "of_project" in given:
+        ids.append({"project": given["of_project"]})
     if not ids:
         raise Unreadable("no job; expected its number")
     return ids

@@ -27,6 +27,7 @@ from backfill.daemon.licences import Licence, keep_asking
 from backfill.daemon.link import PlannerLink
 from backfill.daemon.neighbours import announce
 from backfill.daemon.notices import Notices
+from backfill.daemon.projects import project_row
 from backfill.daemon.shown import brief, on_calendar, queue_rows, row, story
 from backfill.pools.base import Given, Pool
 from backfill.pools.local import attempts
@@ -34,24 +35,27 @@ from backfill.pools.local.pool import LocalPool, files
 from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number, over_line, recover
 from backfill.queue import commands, feed, schema
 from backfill.queue.book import PREEMPT, Job, Task
-from backfill.queue.commands import Busy
+from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.engine import NEVER, Clock, Engine, Reply
 from backfill.queue.events import Capacity, Submit
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
     Basis,
+    EtaRequest,
     Failure,
     JobsRequest,
     JsonObject,
     OutputRequest,
     Over,
     PolicyRequest,
+    ProjectRequest,
     Question,
     QueueRequest,
     ShowRequest,
     SlotsRequest,
     Spec,
+    SubmitProjectRequest,
     SubmitRequest,
 )
 from backfill.queue.states import HOLDING, PENDING
@@ -502,8 +506,20 @@ class Daemon:
             yield
         return {"jobs": jobs, "all": len(some)}
 
-    def _look_eta(self, message: JsonObject, reply: Answer) -> Steps:
-        """Estimate the starts of all pending jobs."""
+    def _look_project(self, message: ProjectRequest, reply: Answer) -> Steps:
+        """Tell all about a project: its jobs, the departures that it was promised, and how these were kept."""
+        yield
+        return project_row(self.engine, self.store, message["project"], self.clock.now())
+
+    def _look_eta(self, message: EtaRequest, reply: Answer) -> Steps:
+        """Estimate the starts of all pending jobs; or of those of a project, and its departure."""
+        if "project" in message:
+            yield
+            open_ = [job.id for job in self.engine.book.jobs.values() if job.project == message["project"]]
+            if not open_:
+                raise Refused(f"no job of project {message['project']} is open", "unknown", "project")
+            self._question({"what": "eta_project", "jobs": open_}, lambda told: reply(self._dated(told)), reply)
+            return None
         self._foreseen.eta(lambda told: reply(self._dated(told)))
         yield
         return None
@@ -538,7 +554,16 @@ class Daemon:
 
     def _look_test(self, message: SubmitRequest, reply: Answer) -> Steps:
         """Tell when a job would start; nothing of it is stored."""
-        slices = commands.submit(message, replace(self.engine.context(), keep=lambda spec: 0))
+        return (yield from self._test("test", commands.submit(message, self._trial()), reply))
+
+    def _look_test_project(self, message: SubmitProjectRequest, reply: Answer) -> Steps:
+        """Tell when the jobs of a project would start, and when the last one would end; nothing of it is stored."""
+        return (yield from self._test("test_project", commands.submit_project(message, self._trial()), reply))
+
+    def _trial(self) -> Context:
+        return replace(self.engine.context(), keep=lambda spec: 0)
+
+    def _test(self, what: str, slices: Slices, reply: Answer) -> Steps:
         events = []
         while True:
             try:
@@ -554,7 +579,7 @@ class Daemon:
         def over(told: JsonObject) -> None:
             reply(told if "error" in told else {**done.answer, **self._dated(told)})
 
-        self._question({"what": "test", "tasks": tasks}, over, reply)
+        self._question({"what": what, "tasks": tasks}, over, reply)
         return None
 
     def _look_switch(self, message: PolicyRequest, reply: Answer) -> Steps:
@@ -638,8 +663,11 @@ class Daemon:
         return None
 
     def _has_ended(self, one: Any) -> bool:
-        """Whether jobs are meant by a name that some had which are over by now."""
-        return isinstance(one, dict) and bool(self.store.jobs("name = ?", (one["name"],), 1))
+        """Whether jobs are meant by a name, or a project, that some had which are over by now."""
+        if not isinstance(one, dict):
+            return False
+        return bool(self.store.jobs_of(one["project"], 1) if "project" in one else
+                    self.store.jobs("name = ?", (one["name"],), 1))  # fmt: skip
 
     def _look_stop(self, message: JsonObject, reply: Answer) -> Steps:
         asyncio.get_running_loop().call_later(STOP_S, self._stopped.set)

@@ -23,7 +23,7 @@ BY_HAND = ("JobHeldUser", "LaunchFailed", "BadConstraints")  # reasons that a us
 # what is an instant in the answers to questions; all else that ends with _s is a span
 INSTANTS = {
     *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
-    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s"),
+    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s", "promised_s"),
 }
 SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
@@ -31,7 +31,7 @@ EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
 
 def row(engine: Engine, job: Job, now: int) -> Facts:
     """One job, times in seconds."""
-    at = partial(_seconds, skew=engine.book.skew)
+    at = partial(seconds, skew=engine.book.skew)
     facts: Facts = {
         "id": job.id,
         "label": job.label,
@@ -63,7 +63,7 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
 
 def brief(engine: Engine, job: Job, now: int) -> Facts:
     """Return what changes of a job while one follows its output."""
-    return {**row(engine, job, now), "dependency": dependency_text(engine, job), "begin_s": _seconds(job.begin)}
+    return {**row(engine, job, now), "dependency": dependency_text(engine, job), "begin_s": seconds(job.begin)}
 
 
 class Rows:
@@ -97,8 +97,9 @@ def queue_rows(
     yield
     pending = sorted(job.id for job in book.jobs.values() if job.state == PENDING and job.id > asked.get("after", 0))
     yield
-    wanted = [(name, frozenset(some)) for name, some in zip(("state", "user", "name"), (
-        asked.get("states"), asked.get("users"), asked.get("names")), strict=True) if some is not None]  # fmt: skip
+    chosen = {"state": asked.get("states"), "user": asked.get("users"), "name": asked.get("names"),
+              "project": asked.get("projects")}  # fmt: skip
+    wanted = [(name, frozenset(some)) for name, some in chosen.items() if some is not None]
     rows, some, fold = Rows(), list[Facts](), asked.get("fold")
     groups: dict[tuple[Any, ...], Facts] = {}
     limit, more = asked.get("limit", MOST), 0
@@ -128,7 +129,7 @@ def queue_rows(
     states = Counter(job.state for job in book.jobs.values())
     return {
         "schema": 1,
-        "now_s": _seconds(now, engine.book.skew),
+        "now_s": seconds(now, engine.book.skew),
         "more": more,
         "states": states,
         "paused": book.paused,
@@ -226,18 +227,18 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
         **{name: getattr(job, name) for name in ("preemptions", "preempted_for", "requeue", "restarts", "any_of")},
         **{name: getattr(job, name) for name in ("retry", "retries", "suspended", "notify")},
         "dependency": dependency_text(engine, job),
-        "promise_s": _seconds(job.promise, skew),
-        "begin_s": _seconds(job.begin),  # these two are instants of the calendar
-        "deadline_s": _seconds(job.deadline),
-        "grace_s": _seconds(job.grace),
-        "cpu_s": _seconds(job.cpu),
+        "promise_s": seconds(job.promise, skew),
+        "begin_s": seconds(job.begin),  # these two are instants of the calendar
+        "deadline_s": seconds(job.deadline),
+        "grace_s": seconds(job.grace),
+        "cpu_s": seconds(job.cpu),
         "cpu_ids": job.cpu_ids,
         "gpu_ids": job.gpu_ids,
         "argv": spec["argv"],
         "cwd": spec.get("cwd"),
         **files(store.path.parent, job, spec),
         "node": os.uname().nodename,
-        "events": [[_seconds(t, skew), kind, _event_data(data, skew)] for t, kind, data in store.story(job.id)],
+        "events": [[seconds(t, skew), kind, _event_data(data, skew)] for t, kind, data in store.story(job.id)],
     }
 
 
@@ -277,7 +278,7 @@ def _event_data(data: Facts, skew: int) -> Facts:
             found[name] = _event_data(value, skew)
         elif name in SPANS or name in EVENT_INSTANTS:
             shift = skew if name in ("start", "due", "ended") else 0
-            found[f"{name}_s"] = _seconds(value, shift)
+            found[f"{name}_s"] = seconds(value, shift)
         elif name != "job":
             found[name] = value
     return found
@@ -299,6 +300,6 @@ def _why(engine: Engine, job: Job, now: int) -> str:
     return "Priority" if engine.book.might_fit(job) else "Resources"
 
 
-def _seconds(micros: int | None, skew: int = 0) -> float | None:
+def seconds(micros: int | None, skew: int = 0) -> float | None:
     """Seconds, of an instant of the queue clock as the calendar has it."""
     return None if micros is None else (micros + skew) / 1e6

@@ -13,6 +13,7 @@ from typing import Any
 from backfill.queue import events
 from backfill.queue.events import Entry, JobEvent
 from backfill.queue.nodes import MACHINE, Amounts, Free, Nodes, Placement
+from backfill.queue.projects import Project, learn
 from backfill.queue.shapes import Basis, Record, Row
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 from backfill.queue.words import WHOLE
@@ -193,6 +194,7 @@ class Book:
     review: set[int] = field(default_factory=set)  # jobs that an event may have made eligible, or hopeless
     yielding: set[int] = field(default_factory=set)  # jobs whose attempts make way
     due: set[int] = field(default_factory=set)  # jobs that start when what they need is free
+    projects: dict[str, Project] = field(default_factory=dict)  # those that have not departed yet
 
     @property
     def capacity(self) -> Amounts:
@@ -278,6 +280,8 @@ class Book:
                         self.last_job = max(self.last_job, event.last_job)
                     if event.trouble:
                         self._trouble(t, event.trouble)
+                case events.ProjectQueued() | events.Departure() | events.Departed():
+                    learn(self.projects, event, t)
 
     def begin_array(self, whole: events.Array, done: int) -> None:
         """Know of the tasks of an array that are about to be entered, but for the first ones."""
@@ -453,6 +457,8 @@ class Book:
 
     def _index(self, job: Job) -> None:
         self.last_job = max(self.last_job, job.id)
+        if job.project in self.projects:
+            self.projects[job.project].jobs.add(job.id)
         for kind, on in job.after:
             self.dependants.setdefault((kind, on), set()).add(job.id)
         if job.array:
@@ -559,6 +565,8 @@ class Book:
         job.end, job.waits, job.reason = ended, False, event.reason
         job.due, job.yields = None, False
         job.exit, job.signal, job.maxrss, job.cpu = event.exit, event.signal, event.maxrss, event.cpu
+        if job.project in self.projects:
+            self.projects[job.project].ended(ended)
         self._begin(job)  # whoever waits for its begin waits no longer
         good = job.state == COMPLETED
         for kind, met in (("afterok", good), ("afternotok", not good), ("afterany", True)):

@@ -8,6 +8,7 @@ before its first task is, so it is queued as a whole, whatever happens between t
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal
 
 from backfill.queue import events, feed
@@ -21,10 +22,12 @@ from backfill.queue.shapes import (
     JobsRequest,
     JsonObject,
     NewJob,
+    ProjectJob,
     Row,
     ShowRequest,
     SignalRequest,
     Spec,
+    SubmitProjectRequest,
     SubmitRequest,
     Told,
 )
@@ -91,6 +94,7 @@ class Context:
     does: frozenset[str] = frozenset({"signal", "suspend"})  # see pools.base.Pool
     arrays: dict[int, "Array"] = field(default_factory=dict)  # those that were looked at
     current: set[int] = field(default_factory=set)  # those of them that were looked at in this slice
+    has_project: Callable[[str], bool] = lambda name: False  # whether a job on the disk has this project
 
     def array(self, number: int) -> "Array":
         """Return the array whose first task has this number. Raises Busy while it is being entered."""
@@ -150,42 +154,11 @@ def submit(request: SubmitRequest, given: Context) -> Slices:
     if known is not None:  # the answer was lost on its way
         return Done(submitted(known))
     asked, book = request["job"], given.book
-    placed, ignored = _placed(asked, request, given)
-    walltime = asked.get("walltime")
-    if given.platform is not None:
-        from backfill.worlds.possible import check, default_walltime
-
-        walltime = walltime or default_walltime(placed, given.platform)
-    walltime = walltime or given.defaults.get("walltime")
-    if walltime is None:
-        raise Refused("no walltime; expected --time, or default_time in config.toml", field="walltime")
-    job = Job(
-        id=book.last_job + 1,
-        token=token,
-        name=asked.get("name") or "job",
-        priority=asked.get("priority", 0),
-        walltime=walltime,
-        grace=asked.get("grace", given.defaults.get("grace", 30_000_000)),
-        begin=asked.get("begin"),
-        deadline=asked.get("deadline"),
-        requeue=asked.get("requeue", False),
-        retry=asked.get("retry", 0),
-        notify=asked.get("notify", ""),
-        singleton=asked.get("singleton", False),
-        any_of=asked.get("any_of", False),
-        held=LOWERED if asked.get("held") else "",
-        **placed,
-    )
-    if given.platform is not None:
-        check(job, given.platform)
-    if job.deadline is not None and max(given.now + book.skew, job.begin or 0) + walltime > job.deadline:
-        raise Refused("the walltime ends after the deadline, even if the job starts at once", "impossible", "deadline")
+    job, ignored = _new_job(asked, token, request, book.last_job + 1, given)
     indexes, after = asked.get("array", [None]), asked.get("after", [])
     if len(set(indexes)) < len(indexes):
         raise Refused("two tasks of the array have the same index", field="array")
-    queued = len(book.jobs) + sum(len(one.indexes) for one in book.unfinished.values())
-    if queued + len(indexes) > QUEUED_MAX:
-        raise Refused(f"{queued:,} jobs are queued; expected at most {QUEUED_MAX:,}", "full")
+    _check_room(len(indexes), given)
     if len(after) * len(indexes) > DEPENDENCIES_MAX:
         told = f"{len(indexes):,} tasks that wait for {len(after):,} jobs each; expected at most {DEPENDENCIES_MAX:,} "
         raise Refused(f"{told}dependencies in one array, or one on an array", "full", "dependency")
@@ -205,7 +178,96 @@ def submit(request: SubmitRequest, given: Context) -> Slices:
     return done
 
 
-def _placed(asked: NewJob, request: SubmitRequest, given: Context) -> tuple[Row, list[str]]:
+def _check_room(more: int, given: Context) -> None:
+    queued = len(given.book.jobs) + sum(len(one.indexes) for one in given.book.unfinished.values())
+    if queued + more > QUEUED_MAX:
+        raise Refused(f"{queued:,} jobs are queued; expected at most {QUEUED_MAX:,}", "full")
+
+
+def submit_project(request: SubmitProjectRequest, given: Context) -> Slices:
+    """Queue all jobs of a project at once, or none. Each comes after others by their places in the list."""
+    yield from ()
+    token, name, some = request["token"], request["project"], request["jobs"]
+    known = given.by_token(token)
+    if known is not None:  # the answer was lost on its way
+        return Done({"project": known.project, "id": known.id, "count": len(some)})
+    if name in given.book.projects or given.has_project(name):
+        raise Refused(f"there is a project {name} already; expected another name", "state", "project")
+    if given.book.unfinished:
+        raise Busy
+    _check_room(len(some), given)
+    _check_order(some)
+    first, ignored, jobs = given.book.last_job + 1, dict[str, None](), list[Job]()
+    for place, one in enumerate(some):
+        asked: NewJob = {**one["job"], "project": name}
+        try:
+            job, left_out = _new_job(asked, f"{token}/{place}" if place else token, request, first + place, given)
+        except Refused as refused:
+            told = f"job {one['job']['name']}: {refused}"
+            raise Refused(told, refused.code, f"jobs.{place}.{refused.field}") from None
+        ignored |= dict.fromkeys(left_out)
+        job.after = [[kind, first + on] for kind, on in one["after"]]
+        jobs.append(job)
+    found: list[Event] = [events.ProjectQueued(name, request.get("user", ""), first, len(some))]
+    for job, one in zip(jobs, some, strict=True):
+        spec: Spec = {**request.get("spec", {}), **one["spec"]}
+        job.spec = given.keep(spec)
+        found.append(events.Submit(job.id, job.brief()))
+    return Done({"project": name, "id": first, "count": len(some), "ignored": [*ignored]}, found)
+
+
+def _check_order(some: Sequence[ProjectJob]) -> None:
+    """Refuse jobs of a project that come after others which are not there, or after each other."""
+    for place, one in enumerate(some):
+        if any(on >= len(some) for _, on in one["after"]):
+            raise Refused(f"after: expected places below {len(some)}", field=f"jobs.{place}.after")
+    try:
+        TopologicalSorter({place: [on for _, on in one["after"]] for place, one in enumerate(some)}).prepare()
+    except CycleError as error:
+        places = error.args[1]
+        names = " before ".join(some[place]["job"]["name"] for place in places)
+        raise Refused(f"jobs come after each other: {names}", "impossible", f"jobs.{places[-1]}.after") from None
+
+
+def _new_job(
+    asked: NewJob, token: str, request: SubmitRequest | SubmitProjectRequest, number: int, given: Context
+) -> tuple[Job, list[str]]:
+    """A job as it is asked for, or the first of an array, and the names of what the queue ignores. Raises Refused."""
+    book = given.book
+    placed, ignored = _placed(asked, request, given)
+    walltime = asked.get("walltime")
+    if given.platform is not None:
+        from backfill.worlds.possible import check, default_walltime
+
+        walltime = walltime or default_walltime(placed, given.platform)
+    walltime = walltime or given.defaults.get("walltime")
+    if walltime is None:
+        raise Refused("no walltime; expected --time, or default_time in config.toml", field="walltime")
+    job = Job(
+        id=number,
+        token=token,
+        name=asked.get("name") or "job",
+        priority=asked.get("priority", 0),
+        walltime=walltime,
+        grace=asked.get("grace", given.defaults.get("grace", 30_000_000)),
+        begin=asked.get("begin"),
+        deadline=asked.get("deadline"),
+        requeue=asked.get("requeue", False),
+        retry=asked.get("retry", 0),
+        notify=asked.get("notify", ""),
+        singleton=asked.get("singleton", False),
+        any_of=asked.get("any_of", False),
+        held=LOWERED if asked.get("held") else "",
+        **placed,
+    )
+    if given.platform is not None:
+        check(job, given.platform)
+    if job.deadline is not None and max(given.now + book.skew, job.begin or 0) + walltime > job.deadline:
+        raise Refused("the walltime ends after the deadline, even if the job starts at once", "impossible", "deadline")
+    return job, ignored
+
+
+def _placed(asked: NewJob, request: SubmitRequest | SubmitProjectRequest, given: Context) -> tuple[Row, list[str]]:
     """The facts of a new job that say where it may run, and the names of those that mean nothing to this queue."""
     need = {"cpus": 1, **asked["need"]}
     if need["cpus"] < 1:
@@ -582,6 +644,11 @@ def _meant(one: Any, given: Context) -> Iterable[Job | Task]:
         raise Busy
     if one == "all":
         return list(given.book.jobs.values())
+    if "project" in one:
+        own = [job for job in given.book.jobs.values() if job.project == one["project"]]
+        if not own:
+            raise Refused(f"no job of project {one['project']!r:.60} is open", "unknown", "ids")
+        return own
     named = [job for job in given.book.jobs.values() if job.name == one["name"]]
     if not named:
         raise Refused(f"no job with the name {one['name']!r:.60} is open", "unknown", "ids")
@@ -672,6 +739,7 @@ def hopeless(job: Job, wall: int) -> End | None:
 _USUAL = dict(USUAL)
 VERBS: dict[str, Callable[[Any, Context], Slices]] = {
     "submit": submit,
+    "submit_project": submit_project,
     "hold": hold,
     "release": release,
     "cancel": cancel,

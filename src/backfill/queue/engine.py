@@ -21,6 +21,7 @@ from backfill.pools.base import Decision, Foreign, Pool, Seen, Verdict
 from backfill.queue import commands, events, feed, schema
 from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
+from backfill.queue.departures import Departures
 from backfill.queue.ends import end_of, made_way
 from backfill.queue.events import Entry, Event
 from backfill.queue.nodes import Placement
@@ -132,6 +133,7 @@ class Engine:
         self.places: dict[int, list[Any]] = {}  # where, if there are several nodes; see nodes.Placement
         self.carried: dict[int, list[Any]] = {}  # both, as the planner of another epoch had them
         self.binds = False  # whether these are promises
+        self.departures = Departures()  # what the policy promises to projects
         self.wake: int | None = None  # when the policy wants to be asked
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
@@ -297,7 +299,7 @@ class Engine:
         return Context(
             self.book, self._now(), self.job, self._over, self._by_token,
             lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice, platform,
-            self.pool.does,
+            self.pool.does, has_project=lambda name: bool(self.store.jobs_of(name, 1)),
         )  # fmt: skip
 
     def job(self, number: int) -> Job | None:
@@ -452,6 +454,8 @@ class Engine:
             return
         self._history = []
         self._take_plan(answer)
+        self.departures.promised = answer["departs"]
+        self._follow_departures(answer)
 
     def decided(self, answer: Decisions) -> None:
         """The planner's decisions of the pass that was asked for."""
@@ -480,6 +484,12 @@ class Engine:
                 self._happen(events.Due(number, now, why, nodes, self.behind(job, book.placed(job, nodes))))
             else:
                 self._decline(number, why, nodes)
+        self._follow_departures(answer)
+
+    def _follow_departures(self, answer: Begun | Decisions) -> None:
+        """Write down which departures the policy promises to projects from now on."""
+        for event in self.departures.changes(self.book, self.plan, answer, self._disturbed):
+            self._happen(event)
 
     def _decline(self, number: int, why: str, nodes: Placement | None = None) -> None:
         """Tell the policy that a job which it started was not started."""
@@ -700,6 +710,8 @@ class Engine:
         entry = Entry(event, self._now() if t is None else t)
         self.book.apply([entry])
         self._events.append(entry)
+        for more in self.departures.follow(event, self.book):
+            self._happen(more)
         for message in feed.messages(event):
             self.said.append(message)
             self._stirred |= message[0] != "submit"

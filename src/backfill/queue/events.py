@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.shapes import Basis, Change, Record, Row, Told
 
-_KEYS = {"row": "job", "by": "for"}  # fields that have another name in the JSON
+_KEYS = {"row": "job", "by": "for", "last": "job", "ahead": "by"}  # fields that have another name in the JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +247,40 @@ class Restored(Event):
 @_kind("backup")
 class Backup(Event):
     """The last event of a copy of a store."""
+
+
+@_kind("project")
+class ProjectQueued(Event):
+    """A project is submitted as a whole. first: the number of its first job, which its others follow."""
+
+    project: str
+    user: str
+    first: int
+    count: int
+
+
+@_kind("departure")
+class Departure(Event):
+    """The departure that the policy promises a project from now on; until: None for none, left: open jobs that do not
+    count in it, last: the job that ends last (0 none), counts: jobs that count for the first time, ahead: the job for
+    which the last one made way (0 none)."""
+
+    project: str
+    until: int | None
+    left: int
+    last: int
+    counts: Sequence[int]
+    cause: str
+    ahead: int = 0
+
+
+@_kind("departed")
+class Departed(Event):
+    """The last job of a project is over. slip: why that is later than promised."""
+
+    project: str
+    ended: int
+    slip: str = ""
 
 
 # ---------------------------------------------------------------------- events of a job

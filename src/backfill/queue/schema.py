@@ -228,8 +228,9 @@ class Request:
 FLAG, NAME = Flag(), Text()
 NUMBER = Whole(0, NUMBER_MAX)
 TASK = Row((NUMBER, Whole(0, 2**31)))
-ONE = Either((NUMBER, TASK, Record({"name": NAME}, ("name",)), Choice(("all",))),
-             "the number of a job, [array, index], {\"name\": ...} or \"all\"")  # fmt: skip
+NAMED, OF = Record({"name": NAME}, ("name",)), Record({"project": NAME}, ("project",))
+ONE = Either((NUMBER, TASK, NAMED, OF, Choice(("all",))),
+             "the number of a job, [array, index], {\"name\": ...}, {\"project\": ...} or \"all\"")  # fmt: skip
 IDS = Many(ONE, IDS_MAX, 1, "a list of jobs")
 PRIORITY = Whole(-(2**31), 2**31)
 WALLTIME, SPAN, INSTANT = Whole(1, SPAN_MAX), Whole(0, SPAN_MAX), Whole(0, INSTANT_MAX)
@@ -253,6 +254,7 @@ JOB = Record(
     },
     ("need",),
 )  # fmt: skip
+IN_PROJECTS = JOB.fields.keys() - {"project", "array", "throttle", "singleton", "after"}  # of a job of one
 SLURM = Record(
     {"tasks": Whole(1, 2**31), "host": Word(), "dir": PATH, "per_cpu": Whole(0, 2**62),
      "array": Row((Whole(0, 2**31),) * 4)},
@@ -279,6 +281,25 @@ SPEC = Record(
 SUBMIT = Record(
     {"token": Text(least=1), "user": NAME, "group": NAME, "job": JOB, "spec": SPEC}, ("token", "job", "spec")
 )
+PROJECT_MAX = 1000  # jobs that are queued at once
+OF_PROJECT = Record(
+    {
+        "job": Record({name: kind for name, kind in JOB.fields.items() if name in IN_PROJECTS}, ("need", "name")),
+        "spec": SPEC,
+        "after": Many(
+            Row((Choice(("after", "afterok", "afternotok", "afterany")), Whole(0, PROJECT_MAX))), PROJECT_MAX
+        ),
+    },
+    ("job", "spec", "after"),
+)
+SUBMIT_PROJECT = Record(
+    {
+        "token": Text(least=1), "user": NAME, "group": NAME, "project": Text(least=1),
+        "spec": Record(SPEC.fields),  # what the specs of the jobs have in common
+        "jobs": Many(OF_PROJECT, PROJECT_MAX, 1),
+    },
+    ("token", "project", "jobs"),
+)  # fmt: skip
 TO = Record(
     {
         "walltime": WALLTIME, "priority": PRIORITY, "name": Text(least=1), "need": NEED, "begin": INSTANT,
@@ -290,6 +311,7 @@ SOME = Record({"ids": IDS}, ("ids",))
 
 REQUESTS = {
     "submit": Request(SUBMIT, changes=True),
+    "submit_project": Request(SUBMIT_PROJECT, changes=True),
     "hold": Request(SOME, changes=True),
     "release": Request(SOME, changes=True),
     "cancel": Request(SOME, changes=True),
@@ -301,6 +323,8 @@ REQUESTS = {
     "pause": Request(changes=True),
     "unpause": Request(changes=True),
     "test": Request(SUBMIT),
+    "test_project": Request(SUBMIT_PROJECT),
+    "project": Request(Record({"project": NAME}, ("project",))),
     "ping": Request(),
     "stop": Request(),
     "queue": Request(
@@ -312,6 +336,7 @@ REQUESTS = {
                 "states": NAMES,
                 "users": NAMES,
                 "names": NAMES,
+                "projects": NAMES,
                 "fold": FLAG,
                 "limit": Whole(0, IDS_MAX),
                 "after": NUMBER,
@@ -322,7 +347,7 @@ REQUESTS = {
     "find": Request(SOME),
     "wait": Request(SOME),
     "explain": Request(SOME),
-    "eta": Request(),
+    "eta": Request(Record({"project": NAME})),
     "slots": Request(Record({"need": NEED})),
     "output": Request(Record({"ids": IDS, "err": FLAG}, ("ids",))),
     "switch": Request(Record({"policy": Word(4096)}, ("policy",))),

@@ -142,6 +142,38 @@ class SubmitRequest(TypedDict):
     group: NotRequired[str]
 
 
+class ProjectJob(TypedDict):
+    """A job of a project; after: kinds of dependencies with places in the list of jobs, spec: without what all have in
+    common."""
+
+    job: NewJob
+    spec: Spec
+    after: list[list[Any]]
+
+
+class SubmitProjectRequest(TypedDict):
+    """A checked `submit_project` or `test_project`; spec: what the specs of the jobs have in common."""
+
+    token: str
+    project: str
+    jobs: list[ProjectJob]
+    spec: NotRequired[Spec]
+    user: NotRequired[str]
+    group: NotRequired[str]
+
+
+class ProjectRequest(TypedDict):
+    """A checked `project`."""
+
+    project: str
+
+
+class EtaRequest(TypedDict, total=False):
+    """A checked `eta`: of the jobs of a project, or of all that are pending."""
+
+    project: str
+
+
 class JobsRequest(TypedDict):
     """A checked request about jobs; for the ways to name one see schema.ONE."""
 
@@ -172,6 +204,7 @@ class QueueRequest(TypedDict, total=False):
     states: list[str]
     users: list[str]
     names: list[str]
+    projects: list[str]
     fold: bool
     limit: int
     after: int
@@ -257,6 +290,27 @@ class Eta(TypedDict):
     age_s: NotRequired[float]
 
 
+class ProjectDeparture(TypedDict):
+    """When a project departs, in seconds: likely, and in nine of ten futures; why_not: why that is unknown.
+
+    departs: whether the policy promises departures. promised_s: the last end of the jobs for which it has reserved a
+    start, or that run, if they use all of their walltimes; None if it promises none. left: how many others there are.
+    """
+
+    departs: bool
+    promised_s: float | None
+    left: int
+    median_s: float | None
+    p90_s: float | None
+    why_not: str
+
+
+class ProjectEta(Eta):
+    """The estimates of the pending jobs of a project, and of its departure."""
+
+    departure: ProjectDeparture
+
+
 class Question(TypedDict, total=False):
     """What is asked of a copy of the planner. what: which question; the other fields are those of the daemon, and what
     the request had."""
@@ -271,13 +325,15 @@ class Question(TypedDict, total=False):
     grace: int
     user: str
     tasks: list[Row]
+    jobs: list[int]
     policy: str
     epoch: Basis
 
 
 class Decisions(TypedDict):
     """What a planner decided in a pass. Each list holds rows that begin with a job; a plan that is `anew` replaces the
-    one before it."""
+    one before it. moved, where the policy promises departures: why jobs have other starts than before, and for which
+    job each of them made way (0 none)."""
 
     now: int
     starts: list[list[Any]]
@@ -285,13 +341,16 @@ class Decisions(TypedDict):
     plan: list[list[Any]]
     wake: int | None
     anew: bool
+    moved: NotRequired[list[list[Any]]]
 
 
 class Begun(TypedDict):
-    """What a planner knows once it has been made: its decisions of old, and whether its plan binds."""
+    """What a planner knows once it has been made: its decisions of old, whether its plan binds, and whether its policy
+    promises departures."""
 
     passes: list[list[list[Any]]]
     plan: list[list[Any]]
     wake: int | None
     anew: bool
     binds: bool
+    departs: bool

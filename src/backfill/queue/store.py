@@ -16,6 +16,7 @@ from typing import Any
 
 from backfill.queue.book import Book, Job, Task
 from backfill.queue.events import Array, Entry, decoded
+from backfill.queue.projects import Project, ProjectEvent, learn
 from backfill.queue.shapes import Row, Spec
 from backfill.queue.states import COMPLETED, OVER
 from backfill.system.processes import sync
@@ -50,12 +51,18 @@ SCHEMA = [
     CREATE INDEX event_pause ON event(seq) WHERE kind IN ('pause', 'unpause');
     """,
     "CREATE INDEX event_node ON event(seq) WHERE kind = 'node';",
+    """
+    ALTER TABLE job ADD COLUMN project TEXT;
+    UPDATE job SET project = json_extract(facts, '$.project');
+    CREATE INDEX job_project ON job(project, id) WHERE project IS NOT NULL;
+    CREATE INDEX event_project ON event(t_us, seq) WHERE kind IN ('project', 'departure', 'departed');
+    """,
 ]  # one step each from version to version; a released one is never edited
 
 
 INSERT_EVENT = "INSERT INTO event (seq, batch, t_us, wall_us, kind, job, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
 WRITE_JOB = (
-    "INSERT INTO job VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state=excluded.state, "
+    "INSERT INTO job VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state=excluded.state, "
     "name=excluded.name, start_us=excluded.start_us, end_us=excluded.end_us, facts=excluded.facts"
 )
 
@@ -151,7 +158,7 @@ class Store:
                 WRITE_JOB,
                 [
                     (job.id, job.token, job.user, job.name, job.state, job.submit, job.start, job.end,
-                     encode(job.brief()), job.array or None, job.index)
+                     encode(job.brief()), job.array or None, job.index, job.project or None)
                     for job in jobs
                 ],
             )  # fmt: skip
@@ -269,6 +276,29 @@ class Store:
         """The last events of the log, or those of them that are of some kinds."""
         return self.events(max(self._last("seq") - count, 0), kinds)
 
+    def project(self, name: str) -> Project | None:
+        """A project that was submitted as a whole, departed or not."""
+        found, projects = None, dict[str, Project]()
+        for event, t in self._project_events(name):
+            found = learn(projects, event, t)
+        return found
+
+    def _project_events(self, name: str) -> Iterator[tuple[ProjectEvent, int]]:
+        """The events of a project, but for those of its jobs, and their instants."""
+        ((since,),) = self._read("SELECT min(submit_us) FROM job WHERE project = ?", [name])
+        where = "kind IN ('project', 'departure', 'departed') AND t_us >= ?"
+        if since is not None:
+            for t, kind, data in self._read(
+                f"SELECT t_us, kind, data FROM event WHERE {where} ORDER BY t_us, seq", [since]
+            ):
+                event = decoded(kind, 0, json.loads(data))
+                if isinstance(event, ProjectEvent) and event.project == name:
+                    yield event, t
+
+    def jobs_of(self, project: str, limit: int = -1) -> list[Job]:
+        """The jobs of a project, or those that somebody submitted with its name; with a limit the last ones."""
+        return self.jobs("project = ?", [project], limit)
+
     def last_job(self) -> int:
         """The last number that a job has, or that none gets any more; 0 where there is none."""
         ((last,),) = self._read("SELECT coalesce(max(id), 0) FROM job")
@@ -311,7 +341,13 @@ class Store:
         book.paused = paused == [("pause",)]
         passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"
         ((book.passes,),) = run(passes, (book.epoch_seq,))
-        for job in self.jobs("end_us IS NULL"):
+        some = self.jobs("end_us IS NULL")
+        for name in {job.project for job in some if job.project}:
+            book.apply(Entry(event, t) for event, t in self._project_events(name))
+            if name in book.projects:
+                for (end,) in run("SELECT max(end_us) FROM job WHERE project = ?", (name,)):
+                    book.projects[name].ended(end or 0)
+        for job in some:
             book.restore(job)
         self._find_unfinished(book)
         failed = cache(lambda array: any(task.state != COMPLETED for task in self.over(array)))

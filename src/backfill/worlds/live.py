@@ -50,7 +50,7 @@ from backfill.core.journal import (
     WITHDRAW,
 )
 from backfill.core.once import arranger, decide_once
-from backfill.core.plan.promises import NO_TIME
+from backfill.core.plan.promises import GIVEN, NO_TIME
 from backfill.core.policy import Policy
 from backfill.core.runs import REQUEUE, RUNNING
 from backfill.core.setup import new_state
@@ -59,6 +59,7 @@ from backfill.core.transitions import PRIORITY, WALLTIME, do_again
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.platform import Platform
+from backfill.model.promises import CAUSES
 from backfill.model.schedule import REASONS, STATES
 from backfill.model.units import NEVER
 from backfill.model.workload import RESOURCES, Ints, Jobs
@@ -466,8 +467,11 @@ class Planner:
                 reserved_since = ids[job] in plan and (rows[place:, 1] == job)[reserved[place:]].any()
                 plan[ids[job]] = plan[ids[job]] if reserved_since else None
         state.journal.rows = 0
-        return {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan), "wake": self.wake,
-                "anew": not self.policy.keeps}  # fmt: skip
+        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan),
+                           "wake": self.wake, "anew": not self.policy.keeps}  # fmt: skip
+        if self.policy.projects:
+            told["moved"] = self._moved(rows[reserved])
+        return told
 
     def _note_moves(self, now: int, reserved: Ints, gone: list[int]) -> None:
         """Note what a pass reserved: rows of the journal, of which there may be thousands."""
@@ -475,6 +479,11 @@ class Planner:
         numbers = np.array([self.ids[row] for row in jobs.tolist()])
         others = np.array([self.ids[row] if row >= 0 else 0 for row in by.tolist()])
         self.moves.note(now, gone, numbers, start, cause, others)
+
+    def _moved(self, rows: Ints) -> list[list[Any]]:
+        """Why jobs of projects have other starts than before, and for which job each of them made way (0 none)."""
+        found = {job: (cause, by) for _, job, _, cause, by, _ in rows.tolist() if cause != GIVEN}
+        return [[self.ids[job], CAUSES[cause], self.ids[by] if by >= 0 else 0] for job, (cause, by) in found.items()]
 
     @property
     def wake(self) -> int | None:
@@ -570,4 +579,6 @@ def answer(
     policy = planner.policy
     binds = policy.binds and policy.keeps
     told = planner.placed() if policy.keeps else [*plan.values()]
-    return planner, {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": binds}
+    found: Begun = {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": binds,
+                    "departs": policy.projects}  # fmt: skip
+    return planner, found

@@ -1,0 +1,62 @@
+"""When projects depart: at the latest, where the policy promises that; in half of the futures, and in nine of ten."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from backfill.answers.asked import Queue, seconds
+from backfill.answers.whatif import Tried, estimate, likely, tried
+from backfill.core.plan.promises import NO_TIME
+from backfill.model.workload import Ints
+from backfill.queue.book import Job
+from backfill.queue.departures import departure
+from backfill.queue.shapes import Estimate, ProjectDeparture, Row
+from backfill.queue.states import PENDING
+
+
+class TriedProject(Tried):
+    """What a project would do that is not submitted yet."""
+
+    departure: ProjectDeparture
+
+
+def project(queue: Queue, numbers: Sequence[int]) -> tuple[list[Estimate], ProjectDeparture]:
+    """The starts of the pending ones of these jobs, which are those of a project that are open, and its departure."""
+    some = [queue.jobs[number] for number in numbers if number in queue.jobs]
+    pending = [job for job in some if job.state == PENDING]
+    starts = queue.futures(pending)
+    rows = [estimate(queue, job, starts[:, queue.planner.rows[job.id]]) for job in pending]
+    return rows, departs(queue, some, starts)
+
+
+def test_project(queue: Queue, tasks: list[Row]) -> TriedProject:
+    """When the jobs of a project would start that is not submitted yet, and when it would depart."""
+    told, some, starts = tried(queue, tasks)
+    return {**told, "departure": departs(queue, some, starts)}
+
+
+def departs(queue: Queue, some: Sequence[Job], starts: Ints) -> ProjectDeparture:
+    """When the last of these jobs ends. starts: those of the pending ones in possible futures, see Queue.futures."""
+    planner = queue.planner
+    told: ProjectDeparture = {"departs": planner.policy.projects, "promised_s": None, "left": len(some),
+                              "median_s": None, "p90_s": None, "why_not": ""}  # fmt: skip
+    promised = None
+    if planner.policy.projects:
+        plan = {job.id: t for job in some if job.waits and (t := queue.reserved(job.id)) is not None}
+        ends, told["left"] = departure(some, plan)
+        promised = max(ends.values(), default=None)
+        told["promised_s"] = seconds(promised)
+    last = np.full(len(starts), queue.now)
+    for job in some:
+        row = planner.rows[job.id]
+        begin = starts[:, row] if job.state == PENDING else np.full(len(starts), job.start)
+        end = np.where(begin == NO_TIME, NO_TIME, begin + queue.runtimes[: len(starts), row])
+        last = np.where((last == NO_TIME) | (end == NO_TIME), NO_TIME, np.maximum(last, end))
+    found = likely(queue, last)
+    if found is None:
+        held = any(job.held or job.never for job in some)
+        return {**told, "why_not": "held" if held else "far"}
+    median, p90 = found
+    if promised is not None and not told["left"] and queue.binds:
+        median, p90 = min(median, promised), min(p90, promised)
+    return {**told, "median_s": seconds(median), "p90_s": seconds(max(median, p90))}

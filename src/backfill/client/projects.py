@@ -1,0 +1,405 @@
+"""Projects as a whole: `submit --project FILE`, and what `show` and `eta` tell of one.
+
+A project file is TOML. Its jobs have the options of `submit` under their long names, without the dashes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from backfill.client.asking import departure_lines, left_text, question
+from backfill.client.calling import STARTING, USAGE, Problem, persistent, token
+from backfill.client.options import SUBMIT, Option
+from backfill.client.printing import start_text, table
+from backfill.client.requests import request_of, script_of, submitter
+from backfill.client.sbatch import of_script, settled, submitted
+from backfill.model.errors import at
+from backfill.model.units import counted
+from backfill.queue.schema import NAME_MAX, PROJECT_MAX
+from backfill.queue.words import Unreadable, bound_text, date_text, safe, time_text
+from backfill.system.home import home
+
+Facts = dict[str, Any]
+ALONG = {"project", "name", "test", "json", "quiet", "parsable", "wait"}  # keys of options that go with a project file
+OWN = ("name", "command", "script", "arguments", "after")  # keys of a job that are no options
+NOT_OF_JOBS = {"name", "array", "dependency", "project", "wrap", "source", "test", "parsable", "wait", "json", "quiet"}
+OPTIONS = {
+    name.removeprefix("--"): option
+    for option in SUBMIT
+    if option.key not in NOT_OF_JOBS
+    for name in option.each
+    if name.startswith("--")
+}
+KINDS = ("afterok", "afterany", "afternotok", "after")  # the first is that of a name alone
+SHOWN = 20  # promises that are printed
+SETTLED_S, POLL_S = 60.0, 0.05  # for how long the policy is waited for; and between two looks
+CAUSES = {  # why a project is promised another departure, or departs later than promised
+    "given": "first promise",
+    "more-jobs": "further jobs of the project were promised a start",
+    "made-way": "job {by} goes first",
+    "moved-up": "room appeared",
+    "held": "a job is held",
+    "taken-back": "the policy promises a job no start for now",
+    "released": "job {job} was held",
+    "preempt": "a preempted job took its time to end",
+    "run-again": "job {job} runs again",
+    "job-edited": "a job was changed",
+    "start-declined": "job {job} could not be started when it was to",
+    "launch-failed": "a job could not be launched",
+    "overrun": "a job runs over its limit",
+    "overrun-kill-late": "a job ran over its limit",
+    "foreign-start": "somebody else started a job",
+    "capacity-lowered": "there is less on a node, or of a licence",
+    "policy-switched": "another policy took over",
+    "queue-paused": "the queue was paused",
+    "daemon-down": "the daemon was down",
+    "machine-suspended": "the machine slept",
+    "bug": "nothing that happened explains it",
+    "": "jobs ended early",
+}
+
+
+class File:
+    """A project file. Raises Problem: file, line, field, value and what was expected."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            with open(path, encoding="utf-8") as file:
+                self._text = file.read()
+            self.data = tomllib.loads(self._text)
+        except UnicodeDecodeError:
+            raise self.wrong("expected UTF-8 text") from None
+        except (ValueError, RecursionError) as error:
+            match = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+            told, line = (str(error)[: match.start()], int(match[1])) if match else (str(error), None)
+            raise self.wrong(f"is not valid TOML: {told}", line) from None
+        for key in self.data:
+            if key not in ("name", "defaults", "job"):
+                raise self.wrong(f"unknown key {key!r}; expected name, [defaults] or [[job]]", self.line("", key))
+        self.name = self._name()
+        self.defaults, self.jobs = self.data.get("defaults", {}), self.data.get("job", [])
+        if not isinstance(self.defaults, dict):
+            raise self.wrong("defaults: expected a table [defaults]", self.line("", "defaults"))
+        good = isinstance(self.jobs, list) and all(isinstance(job, dict) for job in self.jobs)
+        if not good or not self.jobs:
+            raise self.wrong("no job; expected at least one table [[job]]", self.line("", "job"))
+        if len(self.jobs) > PROJECT_MAX:
+            raise self.wrong(f"{len(self.jobs):,} jobs; expected at most {PROJECT_MAX:,}")
+        self.names: dict[str, int] = {}
+        for place, job in enumerate(self.jobs):
+            name = job.get("name")
+            if not isinstance(name, str) or not 1 <= len(name) <= NAME_MAX or not name.isprintable():
+                told = "has no name" if name is None else f"name is {name!r:.60}"
+                raise self.wrong(f"job {place + 1} {told}; expected a text", self.line(place, "name"))
+            if name in self.names:
+                raise self.wrong(
+                    f"name {name!r} is that of an earlier job; expected another one", self.line(place, "name")
+                )
+            self.names[name] = place
+
+    def _name(self) -> str:
+        name = self.data.get("name", os.path.basename(self.path).removesuffix(".toml"))
+        if not isinstance(name, str) or not 1 <= len(name) <= NAME_MAX or not name.isprintable():
+            raise self.wrong(f"name is {name!r:.60}; expected a text", self.line("", "name"))
+        return name
+
+    def wrong(self, what: str, line: int | None = None, code: int = USAGE) -> Problem:
+        """What is wrong with the file."""
+        return Problem(at(self.path, line, what), code)
+
+    def line(self, table: int | str, key: str) -> int | None:
+        """The line of a key of the job at a place, of [defaults] or of the file itself (""); else that of the table."""
+        inside: int | str = ""
+        jobs, found = -1, None
+        for number, line in enumerate(self._text.splitlines(), 1):
+            header = re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line)
+            if header:
+                jobs += header[1] == "job"
+                inside = jobs if header[1] == "job" else header[1]
+            if inside != table:
+                continue
+            if header:
+                found = number
+            elif re.match(rf"""\s*["']?{re.escape(key)}["']?\s*=""", line):
+                return number
+        return found
+
+    # ------------------------------------------------------------------ its jobs
+
+    def request(self) -> Facts:
+        """The request to submit it, without its token."""
+        some = [self._job(place, job) for place, job in enumerate(self.jobs)]
+        common = {
+            name: value
+            for name, value in some[0]["spec"].items()
+            if name != "argv" and all(one["spec"].get(name) == value for one in some)
+        }
+        for one in some:
+            one["spec"] = {name: value for name, value in one["spec"].items() if name not in common}
+        return {"project": self.name, "spec": common, "jobs": some}
+
+    def _job(self, place: int, table: Facts) -> Facts:
+        defaults = self._options("defaults", self.defaults)
+        given = self._options(place, {key: value for key, value in table.items() if key not in OWN})
+        argv, script = self._command(place, table)
+        slurm = False
+        try:
+            if script is not None:
+                in_script, slurm = of_script(script)
+                given, _ = settled(in_script, given)
+            given, _ = settled(defaults, given)
+            request = request_of({**given, "name": table["name"]}, argv, script)
+        except Unreadable as error:
+            raise self.wrong(f"job {table['name']}: {error}", self.line(place, "name")) from None
+        if slurm:
+            request["spec"]["slurm"] = submitted(given, request["spec"]["cwd"])
+        return {"job": request["job"], "spec": request["spec"], "after": self._after(place, table.get("after", []))}
+
+    def _options(self, where: int | str, table: Facts) -> Facts:
+        """The options of a table by their keys."""
+        found: Facts = {}
+        for key, value in table.items():
+            option = OPTIONS.get(key.replace("_", "-"))
+            if option is None:
+                known = [*OPTIONS, *(OWN if where != "defaults" else ())]
+                close = get_close_matches(key, known, 1)
+                expected = f"{close[0]}?" if close else "a long option of submit" + (
+                    f", or {', '.join(OWN)}" if where != "defaults" else ""
+                )  # fmt: skip
+                raise self.wrong(f"unknown key {key!r}; expected {expected}", self.line(where, key))
+            try:
+                if (read := _read(option, value)) is not None:
+                    found[option.key] = read
+            except Unreadable as error:
+                raise self.wrong(f"{key}: {error}", self.line(where, key)) from None
+        return found
+
+    def _command(self, place: int, table: Facts) -> tuple[list[str], str | None]:
+        """The words of a command, and the text of a script."""
+        said = [key for key in ("command", "script") if key in table]
+        if len(said) != 1:
+            told = "command and script" if said else "neither command nor script"
+            line = self.line(place, said[1] if said else "name")
+            raise self.wrong(f"job {table['name']} has {told}; expected one of them", line)
+        (key,), value, more = said, table[said[0]], table.get("arguments", [])
+        if not _are_texts(more) or (more and key == "command"):
+            expected = "a list of texts, which a script gets"
+            raise self.wrong(f"arguments is {more!r:.60}; expected {expected}", self.line(place, "arguments"))
+        if key == "command":
+            if isinstance(value, str) and value.strip():
+                return ["/bin/sh", "-c", value], None
+            if _are_texts(value) and value:
+                return [*value], None
+            expected = "a text for the shell, or a list of words"
+            raise self.wrong(f"command is {value!r:.60}; expected {expected}", self.line(place, key))
+        if not isinstance(value, str) or not value:
+            raise self.wrong(f"script is {value!r:.60}; expected the name of a file", self.line(place, key))
+        try:
+            script = script_of(value)
+        except Unreadable as error:
+            raise self.wrong(f"script: {error}", self.line(place, key)) from None
+        return [value if script is not None else os.path.abspath(value), *more], script
+
+    def _after(self, place: int, told: Any) -> list[list[Any]]:
+        """The jobs after which one comes: kinds, and places in the list of jobs."""
+        texts = [told] if isinstance(told, str) else told
+        if not _are_texts(texts):
+            raise self.wrong(f"after is {told!r:.60}; expected names of jobs", self.line(place, "after"))
+        found = []
+        for text in texts:
+            kind, colon, name = text.partition(":")
+            if text in self.names or not colon or kind not in KINDS:
+                kind, name = KINDS[0], text
+            if name not in self.names:
+                close = get_close_matches(name, self.names, 1)
+                expected = close[0] if close else "the name of another job of the file"
+                raise self.wrong(f"after: there is no job {name!r:.60}; expected {expected}", self.line(place, "after"))
+            found.append([kind, self.names[name]])
+        return found
+
+    def blamed(self, problem: Problem) -> Problem:
+        """A refusal of the queue, with the line that it is about."""
+        match = re.match(r"jobs\.(\d+)\.(.*)", problem.field)
+        if not match:
+            line = self.line("", "name") if problem.field == "project" else None
+            return Problem(at(self.path, line, str(problem)), problem.code, problem.kind)
+        place = int(match[1])
+        names = [name for name, option in OPTIONS.items() if match[2] in (option.key, name)] or [match[2]]
+        table = self.jobs[place]
+        key = next((key for key in table if key.replace("_", "-") in names), "name")
+        return Problem(at(self.path, self.line(place, key), str(problem)), problem.code, problem.kind)
+
+
+def _read(option: Option, value: Any) -> Any:
+    """The value of an option as the command line reads it; None where a flag is false."""
+    if option.read is None:
+        if not isinstance(value, bool):
+            raise Unreadable(f"{value!r:.60}; expected true or false")
+        return value or None
+    if isinstance(value, bool) or not (isinstance(value, str | int | float) or _are_texts(value)):
+        raise Unreadable(f"{value!r:.60}; expected a text or a number")
+    return option.read(",".join(value) if isinstance(value, list) else str(value))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+# ---------------------------------------------------------------------- verbs
+
+
+def submit(given: Facts) -> str:
+    """Queue all jobs of a file, or none, and tell the departure that the project is promised. Returns the name of the
+    project, empty if it is only tried."""
+    path = given["project"]
+    if not os.path.isfile(path):
+        expected = "backfill submit [OPTIONS] -- COMMAND, a script, or --project with a project file"
+        raise Unreadable(f"no command, and no file {path}; expected {expected}")
+    if others := sorted(given.keys() - ALONG):
+        option = next(option.shown for option in SUBMIT if option.key == others[0])
+        raise Unreadable(f"{option} does not go with a project file; expected it in its [defaults], or at a job")
+    file = File(path)
+    file.name = given.get("name", file.name)
+    request = {**submitter(), "token": token(), **file.request()}
+    try:
+        if given.get("test"):
+            _test(file, request, given)
+            return ""
+        answer = persistent("submit_project", home(), **request)
+    except Problem as problem:
+        raise file.blamed(problem) from None
+    name, count, first = answer["project"], answer["count"], answer["id"]
+    if not given.get("quiet") and not given.get("json") and not given.get("parsable"):
+        print(f"project {safe(name)} queued: {counted(count, 'job')}, {first} to {first + count - 1}")
+        if answer.get("ignored"):
+            some = ", ".join(f"--{one}" for one in answer["ignored"])
+            print(f"backfill: ignored options, which this queue does not have: {some}", file=sys.stderr)
+    if given.get("parsable"):
+        print(name)
+    elif given.get("json") or not given.get("quiet"):
+        _tell_departure(name, answer, bool(given.get("json")))
+    return str(name)
+
+
+def _tell_departure(name: str, answer: Facts, as_json: bool) -> None:
+    """Tell when a project that was just queued departs: promised by the policy, or likely."""
+    found, end = persistent("project", home(), project=name), time.monotonic() + SETTLED_S
+    while not found["settled"] and time.monotonic() < end:
+        time.sleep(POLL_S)
+        found = persistent("project", home(), project=name)
+    estimated: Facts | None = None
+    if found["settled"] and (found["promised_s"] is None or found["left"]) and found["end_s"] is None:
+        try:
+            estimated = question("eta", SETTLED_S, project=name)
+        except Problem as problem:
+            if problem.code != STARTING and problem.kind not in ("unknown", "question"):
+                raise
+    departure = None if estimated is None else estimated["departure"]
+    told = {name: found[name] for name in ("policy", "departs", "promised_s", "left")}
+    if as_json:
+        likely = {name: None if departure is None else departure[name] for name in ("median_s", "p90_s")}
+        print(json.dumps({"schema": 1, **answer, **told, **likely}))
+        return
+    if not found["settled"]:
+        print("the policy has not answered yet; next: backfill show --project " + shlex.quote(name))
+        return
+    for line in departure_lines(found, departure):
+        print(line)
+    print(f"next: backfill show --project {shlex.quote(name)}")
+
+
+def _test(file: File, request: Facts, given: Facts) -> None:
+    found = question("test_project", **request)
+    if given.get("json"):
+        print(json.dumps({"schema": 1, **found}))
+        return
+    print(f"project {safe(file.name)}: {counted(found['count'], 'job')}, of which {found['at_once']} would start now")
+    departure = found["departure"]
+    whole = departure["promised_s"] is not None and not departure["left"]
+    for line in departure_lines({**found, **departure}, None if whole else departure):
+        print(line)
+
+
+def show(given: Facts, left: Sequence[str]) -> int:
+    """All about a project."""
+    if left or "name" in given:
+        raise Unreadable("--project and jobs cannot be combined")
+    found = persistent("project", home(), project=given["of_project"])
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    now = round(found["now_s"] * 1e6)
+    facts = {
+        "user": found["user"],
+        "jobs": ", ".join(f"{count} {state}" for state, count in sorted(found["states"].items())),
+        "submitted": _date(found["submit_s"]),
+        "started": _date(found["start_s"]),
+        "promised": _promised(found, now),
+        "first": _date(found["first_promised_s"]),
+        "departed": _date(found["end_s"]),
+        "kept": _kept(found),
+    }
+    print(f"project {safe(found['project'])}")
+    for name, value in facts.items():
+        if value:
+            print(f"  {name:<12}{safe(value)}")
+    for line in promise_lines(found["promises"]):
+        print(line)
+    lines = [["JOB", "NAME", "STATE", "START", "END", "WAITS FOR"]]
+    for job in found["jobs"]:
+        start = _date(job["start_s"]) or start_text(job.get("planned_s"), now)
+        lines.append([job["label"], safe(job["name"])[:20], job["state"], start, _date(job["end_s"]) or "-",
+                      job["dependency"]])  # fmt: skip
+    table(lines, right=(0,))
+    return 0
+
+
+def promise_lines(promises: list[Facts]) -> list[str]:
+    """The promises by which the departure became another one, of many the first and the last ones."""
+    lines, before = [], None
+    for one in promises:
+        if one is not promises[0] and one["departure_s"] == before:
+            continue
+        before = one["departure_s"]
+        until = "no departure" if before is None else f"departure {_date(before)}"
+        part = f" without {counted(one['left'], 'job')}" if one["left"] and before is not None else ""
+        lines.append(f"  {_date(one['at_s'])}  {until}{part}: {safe(cause_text(one))}")
+    if len(lines) > SHOWN:
+        lines[1 : len(lines) - SHOWN + 1] = [f"  and {len(lines) - SHOWN:,} more; --json has all of them"]
+    return lines
+
+
+def _promised(found: Facts, now: int) -> str:
+    if found["promised_s"] is not None:
+        return f"{bound_text(round(found['promised_s'] * 1e6), now)}{left_text(found['left'])}"
+    if found["end_s"] is not None or found["departs"]:
+        return ""
+    return f"nothing; policy {found['policy']} promises no departures"
+
+
+def _kept(found: Facts) -> str:
+    """How the first promise of all jobs was kept, or is expected to be."""
+    if not found["slip_s"]:
+        return "no later than first promised" if found["end_s"] is not None and found["slip_s"] is not None else ""
+    late = f"{time_text(round(found['slip_s'] * 1e6))} later than first promised"
+    return f"{late}: {found['slip']} ({cause_text({'cause': found['slip'], 'job': '', 'by': '', 'by_project': ''})})"
+
+
+def cause_text(promise: Facts) -> str:
+    """Why a departure was promised, or became another one."""
+    text = str(CAUSES.get(promise["cause"], promise["cause"])).format(**promise)
+    return f"{text}, of project {promise['by_project']}" if promise["by_project"] else text
+
+
+def _date(seconds: float | None) -> str:
+    return "" if seconds is None else date_text(round(seconds * 1e6))

@@ -1,0 +1,122 @@
+"""The requests to submit jobs, made of parsed options and of what a process here inherits."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from backfill.client.calling import FAILED, Problem, token
+from backfill.queue.words import Unreadable, parse_instant
+from backfill.system.home import group_name, user_name
+
+AS_GIVEN = (  # fields of a request that have their value from an option of this key
+    *("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify"),
+    *("constraint", "partition", "qos", "exclusive"),
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is not imported costs nothing
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+
+def request_of(given: Facts, argv: list[str], script: str | None = None) -> Facts:
+    """A request to submit, from parsed options."""
+    from backfill.queue.parts import parts_of
+
+    now = time.time_ns() // 1000
+    job = {**parts_of(given), "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
+    job |= {name: given[name] for name in AS_GIVEN if name in given}
+    for name in ("begin", "deadline"):
+        if name in given:
+            job[name] = parse_instant(given[name], now)
+    if "array" in given:
+        job["array"], job["throttle"] = given["array"]
+    job |= given.get("dependency", {})
+    cwd = absolute(given.get("cwd", ""))
+    mode = given.get("mode", "append")
+    if mode not in ("append", "truncate"):
+        raise Unreadable(f"--open-mode: {mode!r}; expected append or truncate")
+    spec: Facts = {"argv": argv, "cwd": cwd, "env": environment(given.get("export", "ALL")), "umask": _umask()}
+    spec |= _place() | {
+        name: given[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in given
+    }
+    if mode == "truncate":
+        spec["truncate"] = True
+    if script is not None:
+        spec["script"] = script
+    return {"token": token(), **submitter(), "job": job, "spec": spec}
+
+
+def submitter() -> Facts:
+    """Who submits, as a request has it."""
+    return {"user": user_name(os.getuid()), "group": group_name(os.getgid())}
+
+
+def absolute(path: str) -> str:
+    """A path from the root, if need be by way of the folder in which the user is."""
+    try:
+        return os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+    except FileNotFoundError:
+        raise Problem("the folder in which you are was deleted; cd to another one, or use --chdir", FAILED) from None
+
+
+def environment(export: str) -> dict[str, str]:
+    """The environment of a job: ALL, NONE, or names and NAME=VALUE; ALL may be one of these."""
+    found: dict[str, str] = {}
+    parts = [part for part in export.split(",") if part]
+    if "ALL" in parts:
+        found |= os.environ
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if equals:
+            found[name] = value
+        elif part not in ("ALL", "NONE", "NIL") and part in os.environ:
+            found[part] = os.environ[part]
+    if "ALL" not in parts:
+        found.setdefault("PATH", os.environ.get("PATH", os.defpath))
+    # What is not text cannot travel; such values are rare, and of no use to most programs.
+    return {name: value for name, value in found.items() if _is_text(name) and _is_text(value)}
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode("utf-8", "surrogateescape").decode()
+    except UnicodeError:
+        return False
+    return True
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _place() -> Facts:
+    """Return what a process here inherits beside its environment: limits, nice value, and cpus, if not all of them."""
+    import resource
+
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"]  # an old alias
+    found: Facts = {"limits": {name: [*resource.getrlimit(getattr(resource, name))] for name in names}}
+    found["nice"] = os.getpriority(os.PRIO_PROCESS, 0)
+    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
+        found["affinity"] = sorted(os.sched_getaffinity(0))
+    return found
+
+
+def script_of(path: str) -> str | None:
+    """The text of a script; None for another kind of file, which is a command."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(2)
+            if begin != b"#!":
+                if not os.access(path, os.X_OK):
+                    raise Unreadable(f"{path} is not a program; expected a script that begins with #!")
+                return None
+            return (begin + file.read()).decode()
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror}; put -- before a command") from None
+    except UnicodeDecodeError:
+        raise Unreadable(f"{path}: a script is expected to be UTF-8 text") from None
