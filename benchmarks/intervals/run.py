@@ -1,6 +1,7 @@
 """How often the 95 % intervals of `compare` hold the true difference, on random workloads of many kinds.
 
-    python benchmarks/intervals/run.py [--logs 300] [--only NAME ...] [--load L ...] [--jobs N ...] [--held-out] [--save]
+    python benchmarks/intervals/run.py [--logs 300] [--only NAME ...] [--load L ...] [--jobs N ...]
+                                       [--held-out] [--save]
 
 Each cell has that many logs of one kind, load and length. The truth is the mean over long runs, without their first
 tenth; it is kept in truth.json, and `--truth` measures it again. Where a policy has no such mean, since its queue never
