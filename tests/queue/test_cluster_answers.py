@@ -2,7 +2,7 @@
 
 import json
 
-from tests.queue.test_cluster import cluster  # noqa: F401  a fixture
+from tests.queue.test_cluster import cluster, settings  # noqa: F401
 
 
 def test_every_answer_of_a_cluster_knows_its_nodes(cluster):  # noqa: F811
@@ -34,3 +34,27 @@ def test_every_answer_of_a_cluster_knows_its_nodes(cluster):  # noqa: F811
     assert any(told.startswith("a[1-6]: jobs hold ") for told in found)
     assert not any("have a supervisor" in told for told in found)
     cluster.run("cancel", "--all")
+
+
+LIMITED = """\
+[[node]]
+name = "n"
+count = 2
+cpus = 8
+[[limit]]
+name = "users"
+per = "user"
+running = {cpus = 2}
+"""
+
+
+def test_slots_offers_no_more_than_limits_leave_to_the_user_who_asks(live):
+    (live.folder / "cluster.toml").write_text(LIMITED)
+    settings(live, 'platform = "cluster.toml"', 'pool = "fake:1"')
+    assert max(one["tasks"] for one in json.loads(live.run("slots", "--json").stdout)["slots"]) == 2
+    number = live.submit("-c", 2, "-t", "10:00:00", "--", "true")
+    live.until(lambda: live.job(number)["state"] == "RUNNING")
+    assert json.loads(live.run("slots", "--json").stdout)["slots"] == []
+    assert live.run("slots").stdout.startswith("nothing fits now")
+    other = live.request("slots", user="somebody else")["slots"]
+    assert max(one["tasks"] for one in other) == 2

@@ -18,18 +18,18 @@ ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
 LONGEST_S = 30.0  # of cpu time, after which no more sets of nodes are tried
 
 
-def slots(queue: Queue, need: dict[str, int], grace: int, user: str = "") -> JsonObject:
+def slots(queue: Queue, need: dict[str, int], grace: int, user: str = "", group: str = "") -> JsonObject:
     """For how long a job may have so many cpus if it starts at once, and beside what; among nodes, so many tasks.
 
-    need: what it is to have besides; among nodes, what each task is to have, with one cpu if none is named. Each is
-    tried with the policy itself.
+    need: what it is to have besides; among nodes, what each task is to have, with one cpu if none is named. user,
+    group: whose limits and partitions count. Each is tried with the policy itself.
     """
     planner, state = queue.planner, queue.planner.state
     told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need}
     if state.machine.pool:
         told["slots"] = _on_one_machine(queue, need, grace)
     else:
-        told |= _among_nodes(queue, need, grace, user)
+        told |= _among_nodes(queue, need, grace, {"user": user, "group": group})
     names, platform = planner.platform.resources, planner.platform
     free = dict(zip(names, np.maximum(state.free.nodes, 0).sum(axis=0).tolist(), strict=True))
     there = dict(zip(names, state.machine.capacity.sum(axis=0).tolist(), strict=True))
@@ -50,7 +50,7 @@ def _on_one_machine(queue: Queue, need: dict[str, int], grace: int) -> list[Json
     return [{"cpus": cpus, **_span(queue, end, grace)} for cpus, end in _holes(queue, facts, free["cpus"], ends)]
 
 
-def _among_nodes(queue: Queue, need: dict[str, int], grace: int, user: str) -> JsonObject:
+def _among_nodes(queue: Queue, need: dict[str, int], grace: int, whose: dict[str, str]) -> JsonObject:
     """The holes in each set of nodes that a job can ask for, spread over all of them and on one of them."""
     planner, state, platform = queue.planner, queue.planner.state, queue.planner.platform
     need = {"cpus": 1, **need}
@@ -70,7 +70,7 @@ def _among_nodes(queue: Queue, need: dict[str, int], grace: int, user: str) -> J
         for on_one in (False, True):
 
             def facts(tasks: int, walltime: int, each: Kind = each, on_one: bool = on_one) -> Row:
-                return {"need": need, "tasks": tasks, "spread": "node" if on_one else "any", "user": user,
+                return {"need": need, "tasks": tasks, "spread": "node" if on_one else "any", **whose,
                         "walltime": walltime, "grace": grace, "partition": each.partition,
                         "constraint": each.constraint}  # fmt: skip
 

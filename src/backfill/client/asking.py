@@ -23,7 +23,7 @@ from backfill.queue.words import (
     size_text,
     time_text,
 )
-from backfill.system.home import home
+from backfill.system.home import group_name, home, user_name
 
 Facts = dict[str, Any]
 FIRST = 5  # jobs that went first are told
@@ -418,8 +418,7 @@ def slots(words: Sequence[str]) -> int:
     given, left, _ = parse("slots", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
-    need = amounts_of(given)
-    found = question("slots", need=need)
+    found = question("slots", need=amounts_of(given), user=user_name(os.getuid()), group=group_name(os.getgid()))
     least = given.get("walltime", 0) / 1e6
     found["slots"] = [one for one in found["slots"] if one["for_s"] is None or one["for_s"] >= least]
     if given.get("json"):

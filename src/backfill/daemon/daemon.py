@@ -545,11 +545,9 @@ class Daemon:
         need = message.get("need", {})
         commands.check_need(need, self.engine.context())
         yield
-        self._question(
-            {"what": "slots", "need": need, "grace": self.config.defaults["grace"]},
-            lambda told: reply(self._dated(told)),
-            reply,
-        )
+        asked: Question = {"what": "slots", "need": need, "grace": self.config.defaults["grace"]}
+        asked |= {"user": message.get("user", ""), "group": message.get("group", "")}
+        self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None
 
     def _look_test(self, message: SubmitRequest, reply: Answer) -> Steps:

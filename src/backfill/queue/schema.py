@@ -348,7 +348,7 @@ REQUESTS = {
     "wait": Request(SOME),
     "explain": Request(SOME),
     "eta": Request(Record({"project": NAME})),
-    "slots": Request(Record({"need": NEED})),
+    "slots": Request(Record({"need": NEED, "user": NAME, "group": NAME})),
     "output": Request(Record({"ids": IDS, "err": FLAG}, ("ids",))),
     "switch": Request(Record({"policy": Word(4096)}, ("policy",))),
     "policy": Request(Record({"policy": Word(4096)}, ("policy",))),

@@ -214,6 +214,8 @@ class SlotsRequest(TypedDict, total=False):
     """A checked `slots`."""
 
     need: Amounts
+    user: str
+    group: str
 
 
 class OutputRequest(JobsRequest):
@@ -324,6 +326,7 @@ class Question(TypedDict, total=False):
     need: Amounts
     grace: int
     user: str
+    group: str
     tasks: list[Row]
     jobs: list[int]
     policy: str
