@@ -58,3 +58,30 @@ def test_slots_offers_no_more_than_limits_leave_to_the_user_who_asks(live):
     assert live.run("slots").stdout.startswith("nothing fits now")
     other = live.request("slots", user="somebody else")["slots"]
     assert max(one["tasks"] for one in other) == 2
+
+
+TYPED = """\
+[[node]]
+name = "h"
+count = 2
+cpus = 8
+gpus = 4
+gpu_type = "v100"
+[[node]]
+name = "g"
+cpus = 8
+gpus = 4
+gpu_type = "a100"
+"""
+
+
+def test_edit_and_slots_keep_to_the_type_of_gpus_that_is_asked_for(live):
+    (live.folder / "cluster.toml").write_text(TYPED)
+    settings(live, 'platform = "cluster.toml"', 'pool = "fake:1"')
+    number = live.submit("-H", "-G", "v100:1", "--", "true")
+    live.run("edit", "-G", "a100:2", number)
+    job = live.job(number)
+    assert (job["constraint"], job["need"]["gpus"]) == ("a100", 2)
+    offered = json.loads(live.run("slots", "-G", "a100:2", "--json").stdout)["slots"]
+    assert {one["nodes"] for one in offered} == {"g"}
+    assert "no node has the feature 'h100'" in live.run("slots", "-G", "h100:2", check=2).stderr

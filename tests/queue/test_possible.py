@@ -175,6 +175,54 @@ def test_a_change_after_which_a_job_could_never_run_is_refused():
     assert (job.partition, job.constraint, job.walltime) == ("all", "new", 2 * HOUR)
 
 
+TWO_TYPES = parse_platform(
+    "cluster.toml",
+    """
+[[node]]
+name = "h"
+count = 2
+cpus = 8
+gpus = 4
+gpu_type = "v100"
+features = ["ib"]
+[[node]]
+name = "g"
+cpus = 8
+gpus = 4
+gpu_type = "a100"
+features = ["ib"]
+""",
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "to", "constraint", "gpus"),
+    [
+        ({"gpu_type": "v100"}, {"gpu_type": "a100", "need": {"gpus": 2}}, "a100", 2),
+        ({"gpu_type": "v100", "constraint": "ib|h2"}, {"gpu_type": "a100"}, "ib&a100|h2&a100", 1),
+        ({}, {"gpu_type": "v100"}, "v100", 1),
+        ({"constraint": "ib"}, {"gpu_type": "v100"}, "ib&v100", 1),
+        ({"gpu_type": "v100"}, {"need": {"gpus": 2}}, "v100", 2),
+        ({"gpu_type": "v100"}, {"constraint": "ib"}, "ib&v100", 1),
+        ({"gpu_type": "v100"}, {"constraint": "ib", "gpu_type": "a100"}, "ib&a100", 1),
+    ],
+)
+def test_a_type_of_gpus_that_is_edited_replaces_the_one_before_in_the_constraint(asked, to, constraint, gpus):
+    queue = Queue(TWO_TYPES)
+    number = queue.submit(need={"gpus": 1}, **asked)[1].id
+    queue.edit(number, **to)
+    job = queue.book.jobs[number]
+    assert (job.constraint, job.need["gpus"]) == (constraint, gpus)
+
+
+def test_a_type_of_gpus_that_no_node_has_is_refused_in_an_edit():
+    queue = Queue(TWO_TYPES)
+    number = queue.submit(need={"gpus": 1}, gpu_type="v100")[1].id
+    with pytest.raises(Refused, match="no node has the feature 'h100'"):
+        queue.edit(number, gpu_type="h100")
+    assert queue.book.jobs[number].constraint == "v100"
+
+
 def test_a_policy_is_told_of_another_partition_as_of_a_new_job():
     queue = Queue()
     number = queue.submit(qos="urgent")[1].id

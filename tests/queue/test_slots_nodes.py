@@ -57,3 +57,26 @@ def test_kinds_of_nodes_are_told_apart_by_features_or_names():
         ("whole", "m[1-4]"): "",
     }
     assert names_text(["a1", "a2", "a5", "b", "c01", "c02"]) == "a[1-2,5], b, c01, c02"
+
+
+TWO_TYPES = """
+[[node]]
+name = "h"
+count = 2
+cpus = 8
+gpus = 4
+gpu_type = "v100"
+[[node]]
+name = "g"
+count = 3
+cpus = 8
+gpus = 4
+gpu_type = "a100"
+"""
+
+
+@pytest.mark.parametrize(("gpu_type", "count", "nodes"), [("a100", 3, "g[1-3]"), ("v100", 2, "h[1-2]")])
+def test_only_nodes_with_gpus_of_the_type_are_offered(gpu_type, count, nodes):
+    told = slots(Nodes("easy", text=TWO_TYPES, some=[]).queue(), {"gpus": 2}, 0, gpu_type=gpu_type)
+    assert {(one["nodes"], one["constraint"]) for one in told["slots"]} == {(nodes, gpu_type)}
+    assert max(one["tasks"] for one in told["slots"]) == 2 * count

@@ -11,7 +11,7 @@ NOW = BEGIN / SECOND
 
 
 def slots(queue, grace=0, **need):
-    told = ask(queue, "slots", need=need, grace=grace, user="ana", group="staff")
+    told = ask(queue, "slots", need=need, grace=grace, user="ana", group="staff", gpu_type="")
     return [(one["cpus"], one["for_s"] and round(one["for_s"]), one["until"]) for one in told["slots"]]
 
 

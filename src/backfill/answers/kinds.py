@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model.constraint import with_feature
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
 
@@ -40,18 +41,21 @@ def kinds(platform: Platform) -> list[Ints]:
     return [np.array(nodes) for nodes in found.values()]
 
 
-def choices(platform: Platform) -> Iterator[Kind]:
+def choices(platform: Platform, feature: str = "") -> Iterator[Kind]:
     """The sets of nodes that a job can ask for by a partition and a constraint: each partition, and if it has several
-    kinds of nodes also each of these."""
+    kinds of nodes also each of these. feature: which all of the nodes are to have."""
     each = kinds(platform)
+    wanted = platform.allows(feature) if feature else np.ones(len(platform.nodes), np.bool_)
     for name in [each.name for each in platform.partitions] or [""]:
-        inside = platform.nodes_of(name) if name else np.ones(len(platform.nodes), np.bool_)
+        inside = wanted & platform.nodes_of(name) if name else wanted
         mine = [nodes for nodes in each if inside[nodes[0]]]
-        yield Kind(name, np.flatnonzero(inside), "", mixed=len(mine) > 1)
+        if not mine:
+            continue
+        yield Kind(name, np.flatnonzero(inside), feature, mixed=len(mine) > 1)
         if len(mine) > 1:
             for nodes in mine:
                 if (constraint := _constraint(platform, inside, nodes)) is not None:
-                    yield Kind(name, nodes, constraint)
+                    yield Kind(name, nodes, with_feature(constraint, feature) if feature else constraint)
 
 
 def _constraint(platform: Platform, inside: NDArray[np.bool_], nodes: Ints) -> str | None:

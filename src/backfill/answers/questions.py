@@ -47,7 +47,9 @@ def _told(queue: Queue, rows: list[Estimate]) -> Eta:
 
 ANSWERS: dict[str, Callable[[Queue, Question], JsonObject]] = {
     "eta": eta,
-    "slots": lambda queue, asked: slots(queue, asked["need"], asked["grace"], asked["user"], asked["group"]),
+    "slots": lambda queue, asked: slots(
+        queue, asked["need"], asked["grace"], asked["user"], asked["group"], asked["gpu_type"]
+    ),
     "test": lambda queue, asked: test(queue, asked["tasks"]),
     "test_project": lambda queue, asked: test_project(queue, asked["tasks"]),
     "eta_project": eta_project,

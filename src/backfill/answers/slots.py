@@ -18,7 +18,9 @@ ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
 LONGEST_S = 30.0  # of cpu time, after which no more sets of nodes are tried
 
 
-def slots(queue: Queue, need: dict[str, int], grace: int, user: str = "", group: str = "") -> JsonObject:
+def slots(
+    queue: Queue, need: dict[str, int], grace: int, user: str = "", group: str = "", gpu_type: str = ""
+) -> JsonObject:
     """For how long a job may have so many cpus if it starts at once, and beside what; among nodes, so many tasks.
 
     need: what it is to have besides; among nodes, what each task is to have, with one cpu if none is named. user,
@@ -29,7 +31,7 @@ def slots(queue: Queue, need: dict[str, int], grace: int, user: str = "", group:
     if state.machine.pool:
         told["slots"] = _on_one_machine(queue, need, grace)
     else:
-        told |= _among_nodes(queue, need, grace, {"user": user, "group": group})
+        told |= _among_nodes(queue, need, grace, {"user": user, "group": group}, gpu_type)
     names, platform = planner.platform.resources, planner.platform
     free = dict(zip(names, np.maximum(state.free.nodes, 0).sum(axis=0).tolist(), strict=True))
     there = dict(zip(names, state.machine.capacity.sum(axis=0).tolist(), strict=True))
@@ -50,7 +52,7 @@ def _on_one_machine(queue: Queue, need: dict[str, int], grace: int) -> list[Json
     return [{"cpus": cpus, **_span(queue, end, grace)} for cpus, end in _holes(queue, facts, free["cpus"], ends)]
 
 
-def _among_nodes(queue: Queue, need: dict[str, int], grace: int, whose: dict[str, str]) -> JsonObject:
+def _among_nodes(queue: Queue, need: dict[str, int], grace: int, whose: dict[str, str], gpu_type: str) -> JsonObject:
     """The holes in each set of nodes that a job can ask for, spread over all of them and on one of them."""
     planner, state, platform = queue.planner, queue.planner.state, queue.planner.platform
     need = {"cpus": 1, **need}
@@ -61,7 +63,7 @@ def _among_nodes(queue: Queue, need: dict[str, int], grace: int, whose: dict[str
     found: list[JsonObject] = []
     untried: list[str] = []
     shut = np.flatnonzero((state.machine.capacity < platform.capacity).any(axis=1))
-    for each in choices(platform):
+    for each in choices(platform, gpu_type):
         fits, name = free[each.nodes], names_text(platform.nodes[node] for node in each.nodes)
         if queue.used_s > LONGEST_S:
             untried.append(name)

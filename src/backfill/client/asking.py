@@ -12,7 +12,7 @@ from backfill.client.calling import FAILED, STARTING, Problem, persistent
 from backfill.client.options import ids_of, parse
 from backfill.client.printing import start_text, table
 from backfill.model.units import counted
-from backfill.queue.parts import amounts_of
+from backfill.queue.parts import amounts_of, gpu_type_of
 from backfill.queue.words import (
     Unreadable,
     asks_text,
@@ -418,7 +418,8 @@ def slots(words: Sequence[str]) -> int:
     given, left, _ = parse("slots", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
-    found = question("slots", need=amounts_of(given), user=user_name(os.getuid()), group=group_name(os.getgid()))
+    asked: Facts = {"need": amounts_of(given), **gpu_type_of(given)}
+    found = question("slots", user=user_name(os.getuid()), group=group_name(os.getgid()), **asked)
     least = given.get("walltime", 0) / 1e6
     found["slots"] = [one for one in found["slots"] if one["for_s"] is None or one["for_s"] >= least]
     if given.get("json"):

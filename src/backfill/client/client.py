@@ -223,9 +223,10 @@ def _to(given: Facts) -> Facts:
     to: Facts = {name: given[name] for name in ("walltime", "priority") if name in given}
     if "new_name" in given:
         to["name"] = given["new_name"]
-    from backfill.queue.parts import amounts_of
+    from backfill.queue.parts import amounts_of, gpu_type_of
 
     to |= {name: given[name] for name in ("constraint", "partition", "qos") if name in given}
+    to |= gpu_type_of(given)
     need = amounts_of(given)
     if need:
         to["need"] = need

@@ -545,7 +545,12 @@ class Daemon:
         need = message.get("need", {})
         commands.check_need(need, self.engine.context())
         yield
-        asked: Question = {"what": "slots", "need": need, "grace": self.config.defaults["grace"]}
+        platform, gpu_type = self.engine.context().platform, message.get("gpu_type", "")
+        if platform is not None and gpu_type:
+            from backfill.worlds.possible import check_feature
+
+            check_feature(gpu_type, platform)
+        asked: Question = {"what": "slots", "need": need, "grace": self.config.defaults["grace"], "gpu_type": gpu_type}
         asked |= {"user": message.get("user", ""), "group": message.get("group", "")}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None

@@ -38,6 +38,12 @@ def with_feature(constraint: str, name: str) -> str:
     return "|".join(f"{part}&{name}" for part in parts) or name
 
 
+def without_feature(constraint: str, name: str) -> str:
+    """The constraint that does not ask for this feature any more; "" where nothing is left of an alternative."""
+    parts = ["&".join(term for term in part.split("&") if term.strip() != name) for part in constraint.split("|")]
+    return "|".join(parts) if all(parts) else ""
+
+
 def is_name(name: str) -> bool:
     """Whether a node, partition or licence may be called so: names stand in lists such as `a*2;b*3`."""
     return bool(name) and name.isprintable() and not any(mark in name for mark in "*;,")

@@ -43,7 +43,8 @@ class Job:
     ntasks: int = 0  # those that its submitter asked for, of which each of these has equally many; 0 as many
     spread: str = "any"  # over which nodes the tasks may be spread, see model.workload.SPREAD
     site: str = ""
-    constraint: str = ""
+    constraint: str = ""  # the type of its gpus included
+    gpu_type: str = ""
     partition: str = ""
     qos: str = ""
     exclusive: bool = False  # it has its nodes for itself

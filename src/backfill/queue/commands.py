@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from backfill.queue import events, feed
 from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, USUAL, Book, Job, Task, each_job
@@ -283,14 +283,19 @@ def _placed(asked: NewJob, request: SubmitRequest | SubmitProjectRequest, given:
     unknown = _unknown(given)
     found |= {name: value for name, value in asked.items() if name in PLACED and name not in unknown}
     found |= {"need": need, "group": request.get("group", "")}
-    if asked.get("gpu_type"):
-        from backfill.model.constraint import with_feature
-
-        try:
-            found["constraint"] = with_feature(found.get("constraint", ""), asked["gpu_type"])
-        except ValueError as error:
-            raise Refused(f"constraint {error}", field="constraint") from None
+    if gpu_type := asked.get("gpu_type"):
+        found |= {"constraint": _typed(found.get("constraint", ""), gpu_type), "gpu_type": gpu_type}
     return found, [name for name in unknown if asked.get(name)]
+
+
+def _typed(constraint: str, gpu_type: str) -> str:
+    """The constraint of a job that asks for gpus of a type."""
+    from backfill.model.constraint import with_feature
+
+    try:
+        return with_feature(constraint, gpu_type)
+    except ValueError as error:
+        raise Refused(f"constraint {error}", field="constraint") from None
 
 
 def _unknown(given: Context) -> list[str]:
@@ -473,8 +478,8 @@ def edit(request: EditRequest, given: Context) -> Slices:
     for name in (*_unknown(given), *([] if given.platform else ["constraint"])):
         if name in to:
             raise Refused(f"the queue has no {name}; expected no --{name}", field=name)
-    _check_edited([given.book.jobs[one.id] for one in some], to, given)
     for one in some:
+        _check_edited(given.book.jobs[one.id], to, given)
         job = given.book.jobs[one.id]
         deadline = to.get("deadline", job.deadline)
         begin, walltime = to.get("begin", job.begin) or 0, to.get("walltime", job.walltime)
@@ -492,7 +497,7 @@ def edit(request: EditRequest, given: Context) -> Slices:
             return None
         if not to.keys() - {"walltime", "priority"}:
             return events.Edit(job.id, to)
-        new = to.copy()
+        new = _retyped(job, to, given)
         for name in INSTANTS:
             if name in new:
                 new[name] = new[name] or None
@@ -517,19 +522,32 @@ def _told(job: Job, new: Change) -> Told:
     return {**feed.told({**job.facts(), **new}), "submit": job.submit}
 
 
-def _check_edited(some: Sequence[Job], to: Change, given: Context) -> None:
-    """Refuse a change after which a job could never run."""
-    for job in some:
-        need = {**job.need, **to.get("need", {})}
-        if need["cpus"] < 1:
-            raise Refused("cpus is 0; expected 1 or more", field="cpus")
-        if given.platform is None:
-            check_need(need, given)
-        else:
-            from backfill.worlds.possible import check
+def _retyped(job: Job, to: Change, given: Context) -> Change:
+    """The change with what it means to the constraint of this job, of which the type of its gpus is a part."""
+    if given.platform is None:
+        return cast(Change, {name: value for name, value in to.items() if name != "gpu_type"})
+    gpu_type = to.get("gpu_type", "") or job.gpu_type
+    if not gpu_type or not to.keys() & {"constraint", "gpu_type"}:
+        return to.copy()
+    from backfill.model.constraint import without_feature
 
-            new: dict[str, Any] = {name: to[name] for name in CHANGED if name in to}
-            check(replace(job, **new, need=need), given.platform)
+    constraint = to["constraint"] if "constraint" in to else without_feature(job.constraint, job.gpu_type)
+    return {**to, "constraint": _typed(constraint, gpu_type), "gpu_type": gpu_type}
+
+
+def _check_edited(job: Job, to: Change, given: Context) -> None:
+    """Refuse a change after which a job could never run."""
+    need = {**job.need, **to.get("need", {})}
+    if need["cpus"] < 1:
+        raise Refused("cpus is 0; expected 1 or more", field="cpus")
+    if given.platform is None:
+        check_need(need, given)
+    else:
+        from backfill.worlds.possible import check
+
+        own = _retyped(job, to, given)
+        new: dict[str, Any] = {name: own[name] for name in CHANGED if name in own}
+        check(replace(job, **new, need=need), given.platform)
 
 
 def _refuse_circle(some: Sequence[Job | Task], to: Change, given: Context) -> None:

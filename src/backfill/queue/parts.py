@@ -40,12 +40,15 @@ def parts_of(given: Facts) -> Facts:
         found["spread"] = "distinct"
     if tasks != parts:
         found["ntasks"] = tasks
+    return found | gpu_type_of(given)
+
+
+def gpu_type_of(given: Facts) -> dict[str, str]:
+    """The type of gpus that options state, if they state one."""
     kinds = {given[name][1] for name in GPUS if name in given} - {""}
     if len(kinds) > 1:
         raise Unreadable(f"gpus of {' and '.join(sorted(kinds))}; expected one type")
-    if kinds:
-        found["gpu_type"] = kinds.pop()
-    return found
+    return {"gpu_type": kinds.pop()} if kinds else {}
 
 
 def amounts_of(given: Facts) -> dict[str, int]:

@@ -304,7 +304,7 @@ TO = Record(
     {
         "walltime": WALLTIME, "priority": PRIORITY, "name": Text(least=1), "need": NEED, "begin": INSTANT,
         "deadline": INSTANT, "after": DEPENDENCY, "any_of": FLAG, "singleton": FLAG,
-        "constraint": NAME, "partition": NAME, "qos": NAME,
+        "constraint": NAME, "gpu_type": NAME, "partition": NAME, "qos": NAME,
     },
 )  # fmt: skip
 SOME = Record({"ids": IDS}, ("ids",))
@@ -348,7 +348,7 @@ REQUESTS = {
     "wait": Request(SOME),
     "explain": Request(SOME),
     "eta": Request(Record({"project": NAME})),
-    "slots": Request(Record({"need": NEED, "user": NAME, "group": NAME})),
+    "slots": Request(Record({"need": NEED, "gpu_type": NAME, "user": NAME, "group": NAME})),
     "output": Request(Record({"ids": IDS, "err": FLAG}, ("ids",))),
     "switch": Request(Record({"policy": Word(4096)}, ("policy",))),
     "policy": Request(Record({"policy": Word(4096)}, ("policy",))),

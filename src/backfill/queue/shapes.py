@@ -51,6 +51,7 @@ class Change(TypedDict, total=False):
     singleton: bool
     never: bool
     constraint: str
+    gpu_type: str
     partition: str
     qos: str
 
@@ -214,6 +215,7 @@ class SlotsRequest(TypedDict, total=False):
     """A checked `slots`."""
 
     need: Amounts
+    gpu_type: str
     user: str
     group: str
 
@@ -324,6 +326,7 @@ class Question(TypedDict, total=False):
     id: int
     reason: str
     need: Amounts
+    gpu_type: str
     grace: int
     user: str
     group: str

@@ -78,16 +78,25 @@ def _refusal(cause: str, job: Job, asked: Jobs, jobs: Jobs, platform: Platform) 
     if cause == "site":
         return Refused(f"site {job.site!r} is unknown; expected {_some(platform.sites)}", field=cause)
     if cause == "constraint":
-        features = platform.feature_names
-        strange = [name for each in alternatives(job.constraint) for name in each if name not in features]
-        if strange and (name := strange[0]) not in platform.nodes:
-            return Refused(f"no node has the feature {name!r}; expected {_some(features)}, or a node", field=cause)
+        try:
+            for each in alternatives(job.constraint):
+                for name in each:
+                    check_feature(name, platform)
+        except Refused as refused:
+            return refused
         return Refused(f"no node that the job may use satisfies {job.constraint!r}", "impossible", cause)
     if cause == "nodes":
         return Refused(_too_few(job, jobs, platform), "impossible", cause)
     if cause in job.need:
         return Refused(_too_much(cause, job, platform), "impossible", cause)
     return Refused(_broken(cause, job, asked, platform), "impossible")
+
+
+def check_feature(name: str, platform: Platform) -> None:
+    """Raise Refused for a feature that no node has."""
+    if not platform.allows(name).any():
+        told = f"no node has the feature {name!r}; expected {_some(platform.feature_names)}, or a node"
+        raise Refused(told, field="constraint")
 
 
 def _broken(cause: str, job: Job, asked: Jobs, platform: Platform) -> str:
