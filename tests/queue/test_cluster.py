@@ -196,6 +196,21 @@ def test_a_queue_keeps_its_pool(live):
     assert "the jobs of this queue are those of pool local" in live.run("queue", check=4).stderr
 
 
+def test_history_tells_the_cpus_of_all_tasks_and_of_whole_nodes(cluster):
+    tasks = cluster.submit("-t", "1", "-n", 6, "-c", 4, "--", "true")
+    whole = cluster.submit("-t", "1", "--exclusive", "-C", "b1", "-c", 2, "--", "true")
+    cluster.run("wait", tasks, whole)
+    found = {job["id"]: job for job in json.loads(cluster.run("history", "--json").stdout)["jobs"]}
+    assert (found[tasks]["cpus"], found[tasks]["parts"]) == (24, 6)
+    assert sum(count for _, count, *_ in found[tasks]["nodes"]) == 6
+    assert (found[whole]["cpus"], found[whole]["exclusive"], found[whole]["nodes"][0][0]) == (32, True, "b1")
+    rows = {int(words[0]): words for words in map(str.split, cluster.run("history").stdout.splitlines()[1:3])}
+    assert {number: words[rows[tasks].index("24")] for number, words in rows.items()} == {tasks: "24", whole: "32"}
+    (summed,) = json.loads(cluster.run("history", "--by", "user", "--json").stdout)["users"]
+    held = {number: (job["end_s"] - job["start_s"]) * job["cpus"] / 3600 for number, job in found.items()}
+    assert summed["cpu_h"] == pytest.approx(sum(held.values()))
+
+
 def test_a_platform_of_one_node_may_be_this_machine(live):
     (live.folder / "box.toml").write_text('[[node]]\nname = "box"\ncpus = 2\n')
     settings(live, 'platform = "box.toml"')

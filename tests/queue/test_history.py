@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from backfill.answers.history import ALONE, LONGER, Filter, ended, opened, recorded, summed, waited
+from backfill.answers.history import ALONE, LONGER, Filter, cpus, ended, opened, recorded, summed, waited
 from backfill.api import simulate
 from backfill.model.events import Events
 from backfill.model.platform import Platform
@@ -134,7 +134,8 @@ def test_jobs_are_filtered_and_summed_up(tmp_path):
     queue.submit(4, 100, 100, user="bob", name="b")
     queue.drain()
     store = opened(tmp_path)
-    ana, bob = summed(ended(store, Filter())[0], "user")[::-1]
+    jobs = ended(store, Filter())[0]
+    ana, bob = summed(jobs, "user", cpus(store, jobs))[::-1]
     assert (ana["user"], ana["jobs"], ana["median_wait_s"], ana["limit_used"]) == ("ana", 1, 0.0, 0.5)
     assert (bob["median_wait_s"], bob["limit_used"]) == (50.0, 1.0)
     assert bob["cpu_h"] == pytest.approx(400 / 3600)

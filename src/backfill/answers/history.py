@@ -16,6 +16,7 @@ from backfill.model.units import NEVER, seconds_text
 from backfill.model.workload import Ragged, Workload
 from backfill.queue import events
 from backfill.queue.book import Facts, Job, each_job, whole
+from backfill.queue.commands import unusual
 from backfill.queue.events import Entry, JobEvent
 from backfill.queue.nodes import FLOATING, MACHINE, Amounts, Placement
 from backfill.queue.shapes import Basis, Change, Row
@@ -73,11 +74,30 @@ def ended(store: Store, wanted: Filter, last: int | None = None) -> tuple[list[J
     return some, len(some) if last is None else store.count(where, values)
 
 
-def row(job: Job) -> Facts:
-    """One job for JSON, times in seconds."""
+def cpus(store: Store, jobs: Sequence[Job]) -> dict[int, int]:
+    """The cpus that each job had in its last run, or asked for if it had none: on whole nodes all that these have."""
+    found = {job.id: job.need["cpus"] * job.tasks for job in jobs}
+    if whole_nodes := [job for job in jobs if job.start is not None and any(any(rest) for _, _, *rest in job.nodes)]:
+        from backfill.worlds.workload import parsed
+
+        epochs = [(entry.t, entry.event.basis.get("platform", "")) for entry in store.events(kinds=("epoch",))
+                  if isinstance(entry.event, events.Epoch)]  # fmt: skip
+        for job in whole_nodes:
+            text = next((text for t, text in reversed(epochs) if text and t <= (job.start or 0)), "")
+            platform = parsed(text or epochs[-1][1])
+            there = dict(zip(platform.nodes, platform.capacity[:, 0].tolist(), strict=True))
+            found[job.id] = sum(there.get(name, job.need["cpus"] * tasks) for name, tasks, *_ in job.nodes)
+    return found
+
+
+def row(job: Job, cpus: int) -> Facts:
+    """One job for JSON, times in seconds. cpus: that it had in all."""
     facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user", "project", "state", "reason")}
     facts |= {f"{name}_s": _seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise", "cpu")}
-    facts |= {"need": job.need, "limit_s": job.walltime / 1e6, "wait_s": _seconds(waited(job)), "why": job.why}
+    facts |= {"need": job.need, **unusual(job), "cpus": cpus}
+    if job.nodes and job.nodes[0][0] != MACHINE:
+        facts["nodes"] = job.nodes
+    facts |= {"limit_s": job.walltime / 1e6, "wait_s": _seconds(waited(job)), "why": job.why}
     facts |= {
         "exit_code": None if job.signal else job.exit,
         "signal": job.signal,
@@ -97,8 +117,8 @@ def used(job: Job) -> float | None:
     return None if job.start is None or job.end is None else min((job.end - job.start) / job.walltime, 1.0)
 
 
-def summed(jobs: Iterable[Job], key: str) -> list[Facts]:
-    """A row for each user or name, in the order of the cpu time that they held."""
+def summed(jobs: Iterable[Job], key: str, cpus: dict[int, int]) -> list[Facts]:
+    """A row for each user or name, in the order of the cpu time that they held. cpus: of each job."""
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(getattr(job, key), []).append(job)
@@ -106,7 +126,7 @@ def summed(jobs: Iterable[Job], key: str) -> list[Facts]:
     for name, some in groups.items():
         waits = [wait for job in some if (wait := waited(job)) is not None]
         shares = [share for job in some if (share := used(job)) is not None]
-        held = sum(job.tasks * job.need["cpus"] * ((job.end or 0) - job.start) for job in some if job.start is not None)
+        held = sum(cpus[job.id] * ((job.end or 0) - job.start) for job in some if job.start is not None)
         states = [job.state for job in some]
         found.append({
             key: name,

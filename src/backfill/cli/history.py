@@ -64,7 +64,7 @@ def history(
     verbose: Verbose = False,
 ) -> None:
     """List the jobs of the live queue that are over, or write them as a workload."""
-    from backfill.answers.history import Filter, ended, opened, row, summed
+    from backfill.answers.history import Filter, cpus, ended, opened, row, summed
 
     wanted = Filter(
         _instant("--since", since), _instant("--until", until), _names(user), _names(name), _names(state.upper())
@@ -78,23 +78,24 @@ def history(
     store = opened(Path(home()))
     all_of_them = last is None and (as_json or workload or by)
     shown, count = ended(store, wanted, None if all_of_them else last or LAST)
+    had = cpus(store, shown) if workload is None else {}
     if workload is not None:
         _write(store, [job.id for job in shown], wanted, workload)
     elif as_json:
-        rows = summed(shown, by) if by else [row(job) for job in shown]
+        rows = summed(shown, by, had) if by else [row(job, had[job.id]) for job in shown]
         print_json({"schema": 1, f"{by or 'job'}s": rows})
     elif by is not None:
-        _print_groups(summed(shown, by), by)
+        _print_groups(summed(shown, by, had), by)
     else:
         lines = [["JOB", "NAME", "USER", "STATE", "CPUS", "ENDED", "WAIT", "RAN", "LIMIT USED"]]
         again = any(job.preemptions for job in shown)  # a column that few queues need
         lines[0] += ["PREEMPTED"] * again
         now = time.time_ns() // 1000
-        for each in map(row, shown):
+        for each in [row(job, had[job.id]) for job in shown]:
             ran = None if each["start_s"] is None else each["end_s"] - each["start_s"]
             lines.append([
                 each["label"], safe(each["name"])[:20], safe(each["user"])[:12], each["state"],
-                str(each["need"]["cpus"]), instant_text(round(each["end_s"] * 1e6), now), _span(each["wait_s"]),
+                str(each["cpus"]), instant_text(round(each["end_s"] * 1e6), now), _span(each["wait_s"]),
                 _span(ran), _share(None if ran is None else min(ran / each["limit_s"], 1.0)),
                 *[str(each["preemptions"] or "-")] * again,
             ])  # fmt: skip
