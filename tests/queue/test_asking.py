@@ -9,9 +9,13 @@ import subprocess
 import pytest
 
 from backfill.answers import questions
+from backfill.client import asking
+from backfill.client.printing import start_text
 from backfill.system import processes
 from tests.patience import PATIENCE_S
 from tests.queue.conftest import PYTHON
+
+NOW_S = 10**9
 
 
 def answer(live, *words, check=0):
@@ -156,3 +160,26 @@ def test_a_planner_that_is_given_up_takes_its_copies_along(live):
 )
 def test_a_wrong_question_is_one_line(live, words, code, said):
     assert said in live.run(*words, check=code).stderr
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "told"),
+    [
+        (NOW_S + 3600, "would start by {} (guaranteed); its likely start is too far ahead to be told"),
+        (None, "would start at no time that can be told: too far ahead, or it waits for capacity that is not there"),
+    ],
+)
+def test_a_start_that_is_guaranteed_is_told_though_no_future_reaches_it(guaranteed, told, monkeypatch, capsys):
+    told = told.format(start_text(NOW_S + 3600, NOW_S * 10**6))
+    job = {"guaranteed_s": guaranteed, "median_s": None, "p90_s": None, "why_not": "far"}
+    found = {"now_s": NOW_S, "jobs": [job], "array": False, "need": {"cpus": 1}, "walltime": 60_000_000, "at_once": 0,
+             "delayed": []}  # fmt: skip
+    monkeypatch.setattr(asking, "question", lambda *words, **more: found)
+    assert asking.test({}, {}) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == told
+    eta = {"now_s": NOW_S, "jobs": [{**job, "id": 1, "label": "1", "name": "job", "history": "all", "ended_jobs": 9}],
+           "futures": 20, "policy": "conservative", "arrivals": False, "binds": True, "widened": 1, "held": 1.0,
+           "age_s": 0.0}  # fmt: skip
+    monkeypatch.setattr(asking, "question", lambda *words, **more: eta)
+    assert asking.eta([]) == 0
+    assert told.split("; ")[-1].split(": ")[-1] in capsys.readouterr().out

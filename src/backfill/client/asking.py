@@ -63,6 +63,7 @@ WHY_NOT = {
     "blocked": "it waits for jobs that are held",
     "far": "too far ahead, or it waits for capacity that is not there",
 }
+FAR_BUT_SURE = "its likely start is too far ahead to be told"
 
 
 def question(what: str, patience_s: float = PATIENCE_S, **more: Any) -> Facts:
@@ -114,7 +115,7 @@ def print_estimates(found: Facts) -> None:
     lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "FROM"]]
     for row in found["jobs"]:
         at = [start_text(row[name], now) for name in ("guaranteed_s", "median_s", "p90_s")]
-        why = WHY_NOT.get(row["why_not"]) or HISTORY[row["history"]].format(row["ended_jobs"])
+        why = why_not(row) or HISTORY[row["history"]].format(row["ended_jobs"])
         lines.append([row["label"], safe(row["name"])[:20], *at, why])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4))
@@ -489,11 +490,20 @@ def test(request: Facts, given: Facts) -> int:
     return 0
 
 
+def why_not(row: Facts) -> str:
+    """Why the likely start of a job is not known; empty where it is."""
+    if row["why_not"] == "far" and row["guaranteed_s"] is not None:
+        return FAR_BUT_SURE
+    return WHY_NOT.get(row["why_not"], "")
+
+
 def _when(row: Facts, now: int) -> str:
+    bound = f"by {start_text(row['guaranteed_s'], now)} (guaranteed)" if row["guaranteed_s"] is not None else ""
     if row["median_s"] is None:
-        return f"at no time that can be told: {WHY_NOT[row['why_not']]}"
-    bound = f"by {start_text(row['guaranteed_s'], now)} (guaranteed), " if row["guaranteed_s"] is not None else ""
-    return f"{bound}likely {start_text(row['median_s'], now)}, 90 % {start_text(row['p90_s'], now)}"
+        return f"{bound}; {why_not(row)}" if bound else f"at no time that can be told: {why_not(row)}"
+    return (
+        f"{bound}{', ' if bound else ''}likely {start_text(row['median_s'], now)}, 90 % {start_text(row['p90_s'], now)}"
+    )
 
 
 def switch(given: Facts) -> int:
