@@ -158,7 +158,7 @@ def test_an_array_script_of_slurm_runs_with_its_indexes(live):
     (live.folder / "wide.sh").write_text("#!/bin/sh\n#SBATCH --nodes=2\n")
     refused = live.run("submit", "wide.sh", check=2)
     assert refused.stderr == "backfill: the queue has one machine, the job asks for 2 nodes; expected 1\n"
-    refused = live.run("submit", "--exclusive", "--", "true", check=2)
+    refused = live.run("submit", "--exclusive", "--", "true", check=3)
     assert refused.stderr.startswith("backfill: --exclusive: jobs share the machine")
     assert "no features" in live.run("submit", "-C", "gpu", "--", "true", check=2).stderr
     assert "cannot be combined" in live.run("submit", "--mem", 1, "--mem-per-cpu", 1, "--", "true", check=2).stderr

@@ -314,7 +314,7 @@ def _on_one_machine(asked: NewJob, need: dict[str, int]) -> dict[str, int]:
         raise Refused("the machine has no features to choose from; expected no --constraint", field="constraint")
     if asked.get("exclusive"):
         told = "--exclusive: jobs share the machine; expected --cpus-per-task with all of its cpus"
-        raise Refused(told, field="exclusive")
+        raise Refused(told, "impossible", "exclusive")
     return {name: amount * (parts if name in PER_PART else 1) for name, amount in need.items()}
 
 
