@@ -74,7 +74,8 @@ ALONE = "the job alone is beyond the limit each user: running cpus of ana: 40 of
         ({"qos": "gold"}, "qos 'gold' is unknown; expected urgent", "usage"),
         ({"constraint": "new&ssd"}, "no node has the feature 'ssd'; expected a100, new, fast, old, or a node", "usage"),
         ({"constraint": "new&&old"}, "constraint is 'new&&old'; expected features joined by", "usage"),
-        ({"constraint": "old&fast"}, "no node that the job may use satisfies 'old&fast'", "impossible"),
+        ({"constraint": "old&fast"}, "no node in partition all satisfies 'old&fast'", "impossible"),
+        ({"gpu_type": "a100", "partition": "whole"}, "no node in partition whole satisfies 'a100'", "impossible"),
         ({"gpu_type": "v100", "need": {"gpus": 1}}, "no node has the feature 'v100'; expected", "usage"),
         ({"constraint": "!a100", "gpu_type": "a100"}, "constraint '!a100' rules out 'a100'", "usage"),
         ({"need": {"matlab": 3}}, "the job asks for 3 matlab; there are 2 licences of it", "impossible"),
@@ -164,7 +165,7 @@ def test_a_change_after_which_a_job_could_never_run_is_refused():
     number = queue.submit(partition="short")[1].id
     for to, said in (
         ({"walltime": 2 * HOUR}, "walltime 2 h: partition short allows"),
-        ({"constraint": "a100"}, "no node that the job may use satisfies 'a100'"),
+        ({"constraint": "a100"}, "no node in partition short satisfies 'a100'"),
         ({"partition": "none"}, "partition 'none' is unknown"),
         ({"need": {"cpus": 30}}, "partition short allows at most 20 cpus"),
     ):

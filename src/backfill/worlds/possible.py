@@ -84,7 +84,8 @@ def _refusal(cause: str, job: Job, asked: Jobs, jobs: Jobs, platform: Platform) 
                     check_feature(name, platform)
         except Refused as refused:
             return refused
-        return Refused(f"no node that the job may use satisfies {job.constraint!r}", "impossible", cause)
+        where = f"in partition {jobs.partition[0]}" if platform.partitions else "that the job may use"
+        return Refused(f"no node {where} satisfies {job.constraint!r}", "impossible", cause)
     if cause == "nodes":
         return Refused(_too_few(job, jobs, platform), "impossible", cause)
     if cause in job.need:
