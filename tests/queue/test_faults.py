@@ -20,3 +20,14 @@ def test_no_job_is_lost_or_runs_twice(seed):
 @pytest.mark.parametrize("seed", range(RUNS // 3))
 def test_a_policy_that_starts_too_much_starts_nothing_beyond_capacity(seed):
     World(seed, greed=0.3).run(150)
+
+
+def test_a_planner_that_is_to_be_replaced_at_once_is_not_ready():
+    world = World(6)
+    world.engine.remake()  # a better one is there before this one has answered that it is made
+    world.let_answer()
+    assert (world.engine.ready, world.engine.changing) == (False, True)
+    world.flush()
+    assert world.engine.asked == -1
+    world.let_answer()
+    assert (world.engine.ready, world.engine.changing) == (True, False)

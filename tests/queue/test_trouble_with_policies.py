@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -246,6 +247,84 @@ def test_a_policy_that_was_too_slow_in_plain_python_returns_when_it_is_compiled(
         return engine.took_over
 
     assert completed(work()) == ([("mine.py:mine", "it")] if wanted else [])
+
+
+ENDS = """
+import sys
+print('{"loaded": 1}', flush=True)
+for line in sys.stdin:
+    if '"do":"question"' in line:
+        sys.exit(3)
+    print('{}', flush=True)
+"""
+
+
+class Asks(link.PlannerLink):
+    """Its planners are made, and end at the first question."""
+
+    async def _start(self, kind):
+        pipe, words = asyncio.subprocess.PIPE, (sys.executable, "-c", ENDS)
+        return await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
+
+
+class Told:
+    """An engine whose planner is ready; failures: what it was told of planners that are gone."""
+
+    ready, epoch_seq, pass_seq = True, 0, 0
+
+    def __init__(self):
+        self.book, self.said, self.failures, self.made = self, [["submit", 1, {}]], [], 0
+
+    def begun(self, answer):
+        self.made += 1
+
+    def failed(self, why, blame):
+        self.failures.append((why, blame))
+
+
+def test_a_process_that_has_no_planner_yet_is_asked_nothing_and_a_planner_that_dies_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(link, "ONLY_PLAIN", True)
+
+    async def work():
+        asks, told = Asks(0), []
+        engine = asks.engine = Told()
+        asks.told = lambda: None
+        await asks.warm("easy")
+        asks.kind = "plain"
+        while not asks._loaded:
+            await asyncio.sleep(0.01)
+
+        async def ask():
+            before = len(told)
+            asks.question(tmp_path, {"what": "eta"}, told.append)
+            while len(told) == before:
+                await asyncio.sleep(0.01)
+
+        await ask()
+        assert told[-1]["error"]["code"] == "starting"
+        assert engine.said == [["submit", 1, {}]]  # it is not lost
+        asks.begin({"policy": "easy", "asked": "easy", "program": "it"}, [], 0)
+        while not engine.made:
+            await asyncio.sleep(0.01)
+        await ask()
+        assert told[-1]["error"]["code"] == "question"
+        while not engine.failures:  # without a pass that finds it gone
+            await asyncio.sleep(0.01)
+        assert engine.failures == [("it ended with exit code 3", False)]
+        asks.close()
+        await asyncio.gather(*asks._tasks, return_exceptions=True)
+
+    completed(work())
+
+
+def test_a_planner_whose_daemon_is_gone_ends_without_a_word():
+    command = [sys.executable, "-P", "-m", "backfill.daemon.planning", "easy", "60"]
+    pipe = subprocess.PIPE
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=env) as made:
+        made.stdout.close()
+        assert made.stderr.read() == ""
+        assert made.wait(PATIENCE_S) == 0
 
 
 def test_a_policy_of_the_table_may_think_for_longer_than_one_of_a_file():

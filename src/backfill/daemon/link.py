@@ -63,6 +63,7 @@ class PlannerLink:
         self.kind = ""  # of the planner that is asked
         self.policy = ""
         self._made: dict[str, Process] = {}
+        self._knows: Process | None = None  # the one whose planner has been told all that the engine has not to say yet
         self._coming: set[str] = set()  # whose process is being started
         self._loaded: set[str] = set()
         self._returned: set[str] = set()  # policies that were replaced while they were compiled, and got another try
@@ -117,6 +118,7 @@ class PlannerLink:
                 self._returned.add(replaced)
                 self._spawn(self._return(replaced, compiling))
         told = [[one.now, one.messages] for one in history[bool(since) :]]
+        self._knows = None
         self._todo = {"do": "begin", "epoch": epoch, "history": told}
         self._todo |= {"since": since, "file": str(self.file), "epoch_seq": self.engine.book.epoch_seq}
         if self._busy is not None:
@@ -196,16 +198,19 @@ class PlannerLink:
                 except TimeoutError:  # it is deciding, for longer than policies should
                     raise _Starting from None
                 try:
-                    made = self._made.get(self.kind)
-                    if made is None or made.stdin is None or not self.engine.ready:
+                    made, kind = self._made.get(self.kind), self.kind
+                    if made is None or made.stdin is None or made is not self._knows or not self.engine.ready:
                         raise _Starting
                     said, self.engine.said = self.engine.said, []
                     try:
                         await _tell(made.stdin, {"do": "question", "to": str(path), "question": what, "messages": said})
                         told = await self._read(made)
-                    except (TimeoutError, OSError, ValueError):
+                    except (TimeoutError, OSError, ValueError, _Killed) as error:
                         # What it says later must not be taken for another answer, nor may it miss what it was to learn.
-                        self._drop(self.kind)
+                        if self._made.get(kind) is made:
+                            self._drop(kind)
+                            if self._busy is None:  # else that notices it
+                                self._failed(str(error) or "it does not answer", blame=False)
                         raise
                     if not told["asked"]:
                         raise OSError("the system has no room for another process")
@@ -350,7 +355,7 @@ class PlannerLink:
         made = self._made.get(self.kind)
         try:
             if made is None or made.stdin is None:
-                raise OSError("it is gone")
+                raise _Killed("it is gone")
             async with self._turn:
                 await _tell(made.stdin, {**what, "cpu_s": self._cpu_s})
                 told = await self._read(made)
@@ -365,6 +370,7 @@ class PlannerLink:
             return
         self._failures = 0
         if what["do"] == "begin":
+            self._knows = made
             self.engine.begun(told)
         else:
             self._blamed = False
@@ -438,6 +444,8 @@ async def _tell(to: asyncio.StreamWriter, what: JsonObject) -> None:
     """Tell a planner something, a part at a time."""
     size = 0
     for part in chain(_parts(what), "\n"):
+        if to.is_closing():
+            raise BrokenPipeError("it is gone")
         to.write(part.encode())
         size += len(part)
         if size > TOLD:

@@ -22,8 +22,11 @@ def serve(text: str, cpu_s: float) -> None:
     os.dup2(2, 1)
 
     def say(told: JsonObject) -> None:
-        out.write(json.dumps(told) + "\n")
-        out.flush()
+        try:
+            out.write(json.dumps(told) + "\n")
+            out.flush()
+        except BrokenPipeError:  # the daemon is gone, and nobody else needs this process
+            os._exit(0)
 
     WATCHDOG.told = lambda compiles: say({"compiles": compiles})
     from backfill.worlds.aside import Rest, leave_in_peace, load
@@ -42,8 +45,8 @@ def serve(text: str, cpu_s: float) -> None:
             if asked["do"] == "question":
                 from backfill.answers.questions import aside  # which few queues ever need
 
-                if planner is not None:
-                    planner.learn(asked["messages"])
+                assert planner is not None  # else what it was to learn would be lost
+                planner.learn(asked["messages"])
                 say({"asked": aside(planner, asked)})
                 continue
             WATCHDOG.cpu_s = asked["cpu_s"]

@@ -437,7 +437,8 @@ class Engine:
 
     def begun(self, answer: Begun) -> None:
         """A planner is there. What it decided of old must be what was decided then."""
-        self.asked, self.ready, self.changing, self.binds = None, True, False, answer["binds"]
+        self.asked, self.binds, wanted = None, answer["binds"], self._wanted is not None
+        self.ready, self.changing = not wanted, wanted  # a better one has come meanwhile, and is made at once
         for number, (then, now) in enumerate(zip(self._history, answer["passes"], strict=True), 1):
             if then.decided == now:
                 continue
