@@ -189,6 +189,16 @@ def test_serve_begins_a_queue_and_changes_none(live, tmp_path_factory):
     assert live.request("queue")["capacity"]["cpus"] == 272
 
 
+def test_the_clock_of_a_simulated_cluster_waits_for_the_planner(cluster):
+    settings(cluster, 'platform = "cluster.toml"', 'pool = "fake:1000"')
+    for number in (1, 2):
+        assert cluster.submit("-t", "1:00:00", "--", "true") == number
+        cluster.run("wait", number)
+        job = cluster.job(number)
+        assert job["start_s"] - job["submit_s"] < 0.001
+        cluster.run("serve", "--stop")
+
+
 def test_a_queue_keeps_its_pool(live):
     live.run("wait", live.submit("--", "true"))
     live.run("serve", "--stop")

@@ -131,6 +131,7 @@ class Daemon:
         self.store = Store(folder / "store.db")
         self.witness = WitnessWriter(folder, self.store)
         self.notices = Notices(str(folder))
+        self._run_clock: Callable[[], None] | None = None  # of a clock that stands still until a planner is there
         self.pool, self.clock = self._pool()
         if self.store.seq and (before := self.store.clock().get("pool", "local")) != self.pool.name:
             told = f"pool is {self.pool.name}, and the jobs of this queue are those of pool {before}"
@@ -216,6 +217,7 @@ class Daemon:
             from backfill.pools.fake import FakePool, VirtualClock  # which few queues need
 
             virtual = VirtualClock(last, config.fake["speed"])
+            self._run_clock = virtual.run
             return FakePool(self._given(virtual), config.fake), virtual
         clock = QueueClock(last, earlier)
         if config.pool != LOCAL:
@@ -268,6 +270,9 @@ class Daemon:
         if self.engine.busy and not self._goes_on:
             self._goes_on = True
             asyncio.get_running_loop().call_soon(self._go_on)
+        if self._run_clock is not None and self.engine.ready:
+            self._run_clock()
+            self._run_clock = None
         self._set_timer()
 
     def _go_on(self) -> None:
@@ -284,7 +289,7 @@ class Daemon:
             self._timer.cancel()
             self._timer = None
         due = min((t for t in (self.engine.next_timer(), self.pool.news_at()) if t is not None), default=None)
-        if due is not None:
+        if due is not None and self._run_clock is None:
             delay = max((due - self.clock.now()) / 1e6 / self.clock.speed, 0)
             self._timer = asyncio.get_running_loop().call_later(min(delay, 60), self._tick)
 

@@ -24,7 +24,9 @@ Key = tuple[int, int]  # a job and its attempt
 
 
 class VirtualClock:
-    """Runs `speed` times as fast as time does, and stands still while no daemon is there; see engine.Clock.
+    """Runs `speed` times as fast as time does, from when it is let `run`; see engine.Clock.
+
+    It stands still while no daemon is there, and until the planner of a new one is: else hours would go by meanwhile.
 
     It begins at the calendar of this machine, rounded to the hour, and is the calendar of the queue.
     """
@@ -32,7 +34,12 @@ class VirtualClock:
     def __init__(self, last: int, speed: float) -> None:
         self.speed = speed
         self._first = last + 1 if last else int(time.time()) // 3600 * 3600 * SECOND
-        self._begun = time.monotonic()
+        self._begun: float | None = None
+
+    def run(self) -> None:
+        """Stand still no more."""
+        if self._begun is None:
+            self._begun = time.monotonic()
 
     @property
     def facts(self) -> ClockFacts:
@@ -41,6 +48,8 @@ class VirtualClock:
 
     def now(self) -> int:
         """Now, in microseconds."""
+        if self._begun is None:
+            return self._first
         return self._first + int((time.monotonic() - self._begun) * self.speed * SECOND)
 
     def wall(self) -> int:
