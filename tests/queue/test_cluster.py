@@ -189,6 +189,27 @@ def test_serve_begins_a_queue_and_changes_none(live, tmp_path_factory):
     assert live.request("queue")["capacity"]["cpus"] == 272
 
 
+def test_serve_drops_no_setting(live, tmp_path_factory):
+    (live.folder / "cluster.toml").write_text(CLUSTER)
+    (live.folder / "config.toml").unlink()
+    asked = ["--pool", "fake:600", "--platform", "cluster.toml"]
+    for option in ("--stop", "--install"):
+        assert f"without {option}" in live.run("serve", *asked, option, check=2).stderr
+    assert "without --dry-run" in live.run("serve", *asked, "--policy", "easy", "--dry-run", check=2).stderr
+    live.run("serve", *asked, "--policy", "easy", "--detach")
+    found = live.request("queue")
+    assert (found["policy"], found["capacity"]["cpus"]) == ("easy", 256)
+
+    other = tmp_path_factory.mktemp("begun")
+    here = {"BACKFILL_HOME": str(other)}
+    live.run("serve", "--detach", **here)
+    for words in (asked[:2], asked[2:], [*asked, "--policy", "easy"]):
+        refused = live.run("serve", *words, "--detach", check=2, **here).stderr
+        assert f"{other} is a queue that has begun without {' '.join(words[:2])}" in refused
+    assert not [*other.glob("*.toml")]
+    live.run("serve", "--stop", **here)
+
+
 def test_the_clock_of_a_simulated_cluster_waits_for_the_planner(cluster):
     settings(cluster, 'platform = "cluster.toml"', 'pool = "fake:1000"')
     for number in (1, 2):

@@ -320,12 +320,20 @@ def serve(words: Sequence[str]) -> int:
     given, left, _ = parse("serve", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
+    if "policy" not in given and (given.get("dry") or given.get("drop")):
+        raise Unreadable("--dry-run and --drop-promises belong to --policy")
+    settings: dict[str, str] = {name: given[name] for name in ("pool", "platform") if name in given}
+    if settings:
+        if others := [name for name in ("dry", "stop", "install", "uninstall", "backup", "restore") if given.get(name)]:
+            option = "dry-run" if others[0] == "dry" else others[0]
+            raise Unreadable(f"--pool and --platform begin a queue; expected them without --{option}")
+        from backfill.daemon.config import begin_with
+
+        begin_with(home(), settings)
     if "policy" in given:
         from backfill.client.asking import switch
 
         return switch(given)
-    if given.get("dry") or given.get("drop"):
-        raise Unreadable("--dry-run and --drop-promises belong to --policy")
     if given.get("stop"):
         stop(home())
         return 0
@@ -345,10 +353,6 @@ def serve(words: Sequence[str]) -> int:
         from backfill.client.restoring import restore
 
         return restore(given["restore"])
-    if "pool" in given or "platform" in given:
-        from backfill.daemon.config import begin_with
-
-        begin_with(home(), {name: given[name] for name in ("pool", "platform") if name in given})
     if given.get("detach"):
         Queue(home()).ask("ping")
         return 0

@@ -23,7 +23,7 @@ from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_me
 if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
     from backfill.model.platform import Platform
 
-POLICY, PLATFORM, LOCAL = "conservative", "platform.toml", "local"
+POLICY, PLATFORM, LOCAL, STORE = "conservative", "platform.toml", "local", "store.db"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
 KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool")
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
@@ -186,6 +186,9 @@ def begin_with(home: str, asked: dict[str, str]) -> None:
         for name, value in settings.items():
             if told.get(name, value) != value:
                 raise Unreadable(f"{file}: {name} is {told[name]!r}, not {value!r}; change it there")
+            if name not in told and (folder / STORE).exists():
+                begun = f"{folder} is a queue that has begun without --{name} {asked[name]}"
+                raise Unreadable(f"{begun}; expected a new queue for that, by another BACKFILL_HOME")
         copies[file] = "".join(
             f"{name} = {json.dumps(value)}\n" for name, value in settings.items() if name not in told
         )
