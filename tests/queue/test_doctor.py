@@ -12,6 +12,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from backfill.client import doctor
 from backfill.client.top import frame
 from tests.patience import PATIENCE_S, until
 from tests.queue.conftest import PYTHON
@@ -190,3 +191,33 @@ def test_the_shell_completes_jobs_names_and_policies(tmp_path, line, found):
     code = "import sys; sys.argv = ['backfill']; from backfill.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout.split() == found, done.stderr
+
+
+class Told:
+    """A machine of whose daemon this is known."""
+
+    def __init__(self, **daemon):
+        self.daemon = daemon
+
+
+@pytest.mark.parametrize(("held", "verdict"), [(8, doctor.OK), (16, doctor.WARN)])
+def test_the_doctor_warns_of_nodes_whose_jobs_hold_more_than_there_is(held, verdict):
+    kind = {"names": "n[1-2]", "count": 2, "partitions": ["x"], "stated": {"cpus": 8}, "capacity": {"cpus": 8},
+            "held": {"cpus": held}, "out": 0, "out_names": "", "reasons": []}  # fmt: skip
+    (found,) = doctor.nodes(Told(queue={"nodes": [kind]}))
+    assert found.verdict == verdict
+    assert found.told.startswith(f"n[1-2] in x: jobs hold {held} of 8 cpus")
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.123, "0.12 ms"), (9.5, "9.5 ms"), (1612.3, "1,612 ms")])
+def test_the_doctor_writes_times_of_passes_without_exponents(value, text):
+    planner = {"pids": {}, "kind": "compiled", "failures": [], "ready": True,
+               "passes": {"median_ms": value, "worst_ms": value, "count": 3}}  # fmt: skip
+    found = next(doctor._planner({"policy": "easy", "asked_policy": "easy"}, planner))
+    assert found.told.endswith(f"took {text} in the middle, {text} at most")
+
+
+@pytest.mark.parametrize(("pool", "local"), [("fake:1", False), ("local", True)])
+def test_the_doctor_knows_where_jobs_run_though_the_platform_is_wrong(tmp_path, pool, local):
+    (tmp_path / "config.toml").write_text(f'pool = "{pool}"\nplatform = "nosuch.toml"\n')
+    assert doctor.Machine(tmp_path).local is local

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import sys
 import time
+import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -86,7 +87,10 @@ class Machine:
             return bool(self.daemon["pool"] == LOCAL)
         try:
             return Config(self.folder).pool == LOCAL
-        except Unreadable:
+        except Unreadable:  # something else may be wrong with it
+            with contextlib.suppress(OSError, ValueError):
+                text = (self.folder / "config.toml").read_text(encoding="utf-8")
+                return bool(tomllib.loads(text).get("pool", LOCAL) == LOCAL)
             return True
 
     @property
@@ -242,6 +246,11 @@ def nodes(machine: Machine) -> Iterator[Finding]:
         told = (
             f"{kind['names']}{where}: jobs hold {kind['held'].get('cpus', 0)} of {kind['stated'].get('cpus', 0)} cpus"
         )
+        beyond = [name for name, amount in kind["held"].items() if amount > kind["capacity"].get(name, 0)]
+        if not kind["out"] and beyond:
+            told += f"; there is less {' and '.join(beyond)} than jobs hold"
+            yield Finding(WARN, "nodes", told, "what runs there goes on; nothing new is started before it fits")
+            continue
         if not kind["out"]:
             yield Finding(OK, "nodes", told)
             continue
@@ -304,13 +313,17 @@ def _locked(lock: Path) -> bool:
     return False
 
 
+def _ms(value: float) -> str:
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:.2g} ms"
+
+
 def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
     """Who decides."""
     policy, passes = Path(queue["policy"]).name, planner["passes"]
     each = [f"process {pid}, {size_text(_resident(pid))}" for pid in planner["pids"].values()]
     told = ", ".join([policy, *(["not compiled"] if planner["kind"] == "plain" else ["compiled"]), *each])
     if passes["count"]:
-        took = f"{passes['median_ms']:.2g} ms in the middle, {passes['worst_ms']:.2g} ms at most"
+        took = f"{_ms(passes['median_ms'])} in the middle, {_ms(passes['worst_ms'])} at most"
         told += f"; the last {passes['count']} pass{'es' if passes['count'] > 1 else ''} took {took}"
     if queue["policy"] != queue["asked_policy"]:
         yield Finding(FAIL, "planner", f"{policy} decides in place of {Path(queue['asked_policy']).name}, which failed",
