@@ -80,3 +80,9 @@ def test_only_nodes_with_gpus_of_the_type_are_offered(gpu_type, count, nodes):
     told = slots(Nodes("easy", text=TWO_TYPES, some=[]).queue(), {"gpus": 2}, 0, gpu_type=gpu_type)
     assert {(one["nodes"], one["constraint"]) for one in told["slots"]} == {(nodes, gpu_type)}
     assert max(one["tasks"] for one in told["slots"]) == 2 * count
+
+
+def test_floating_licences_are_said_to_be_for_the_whole_job():
+    told = slots(Nodes("easy", some=[]).queue(), {"cpus": 2, "matlab": 2}, 0)
+    assert (told["per_task"], told["per_job"]) == ({"cpus": 2}, {"matlab": 2})
+    assert "each task has 2 cpus, the job as a whole matlab 2" in [*offered(told)]

@@ -84,7 +84,16 @@ def _among_nodes(queue: Queue, need: dict[str, int], grace: int, whose: dict[str
                 for tasks, end in _holes(queue, facts, most, ends)
             ]  # fmt: skip
     lowered = {"count": len(shut), "names": names_text(platform.nodes[node] for node in shut)}
-    return {"per_task": need, "slots": found, "untried": untried, "shut": lowered, "nodes": len(planner.nodes)}
+    shared = {name: amount for name, amount in need.items() if name in platform.licences}
+    per_task = {name: amount for name, amount in need.items() if name not in shared}
+    return {
+        "per_task": per_task,
+        "per_job": shared,
+        "slots": found,
+        "untried": untried,
+        "shut": lowered,
+        "nodes": len(planner.nodes),
+    }
 
 
 def _longest(queue: Queue, kind: Kind) -> int:

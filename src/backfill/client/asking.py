@@ -455,7 +455,8 @@ def offered(found: Facts, span: str = "") -> Iterator[str]:
     free = [f"{_amount(name, amount)} of {_amount(name, found['capacity'][name])} {name}" for name, amount in
             found["free"].items() if found["capacity"][name]]  # fmt: skip
     if among:
-        yield f"each task has {needs_text(found['per_task'])}"
+        shared = "".join(f", the job as a whole {name} {count}" for name, count in found["per_job"].items() if count)
+        yield f"each task has {needs_text(found['per_task'])}{shared}"
         if found["shut"]["count"]:
             yield f"out of service, or in part: {found['shut']['names']}"
         if found["untried"]:
