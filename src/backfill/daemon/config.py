@@ -139,8 +139,12 @@ class Config:
                 found[name] = float(value) if name in FAKE else math.nan
             except ValueError:
                 found[name] = math.nan
-        if kind != "fake" or not all(0 <= value <= 1e6 for value in found.values()) or not found["speed"]:
+        if kind != "fake" or not all(0 <= value <= 1e6 for value in found.values()):
             raise Unreadable(f"{self.file}: pool is {text!r}; {expected}")
+        if not found["speed"]:
+            raise Unreadable(f"{self.file}: pool is {text!r}; expected a speed above 0")
+        if found["failures"] > 1:
+            raise Unreadable(f"{self.file}: pool is {text!r}; expected failures from 0 to 1")
         return found
 
     def _whole(self, told: dict[str, Any], name: str, default: int) -> int:
