@@ -123,11 +123,11 @@ def _check_closed(one: Epoch, number: int, result: Check) -> None:
         starts = life.starts[running.get(job, 0) :]
         if starts != again.starts[job]:
             result.closed_loop.append(
-                f"epoch {number}, job {job}: started at {starts}, lived again {again.starts[job]}"
+                f"epoch {number}, job {job}: recorded starts {starts}, replayed starts {again.starts[job]}"
             )
         elif life.nodes != again.nodes[job]:
             result.closed_loop.append(
-                f"epoch {number}, job {job}: ran on {life.nodes}, lived again on {again.nodes[job]}"
+                f"epoch {number}, job {job}: recorded nodes {life.nodes}, replayed nodes {again.nodes[job]}"
             )
 
 
@@ -142,7 +142,7 @@ def _cannot_simulate(one: Epoch) -> str:
     preempted: set[int] = set()
     for event, _, _ in one.events:
         if isinstance(event, UNKNOWN):
-            return f"it has a {event.kind}"
+            return f"it has an event of kind {event.kind}"
         if isinstance(event, events.Spared) or (isinstance(event, events.End | events.Stop) and event.job in preempted):
             return "a job ended by itself, or was cancelled, when it was preempted"
         if isinstance(event, events.Preempt):
