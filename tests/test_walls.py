@@ -1,5 +1,6 @@
 """A policy that writes what is not its own, or reads what is not there, is refused before it runs, with its line."""
 
+import linecache
 import textwrap
 
 import pytest
@@ -226,6 +227,8 @@ def test_compiled_code_refuses_it_without_the_check_too(tmp_path, monkeypatch, b
     monkeypatch.chdir(tmp_path)
     without_the_check(monkeypatch)
     line, message = COMPILED[body]
+    (tmp_path / "mine.py").write_text("# another file was here before\n")
+    linecache.getlines("mine.py")
     first = write(tmp_path, body, "compiled")
     with pytest.raises(PolicyError) as caught:
         load("mine.py")

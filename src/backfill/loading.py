@@ -6,6 +6,7 @@ import difflib
 import dis
 import hashlib
 import importlib
+import linecache
 import os
 import re
 import sys
@@ -230,6 +231,7 @@ def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -
     folder = str(path.parent)
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
+    linecache.checkcache(file)  # the compiler quotes lines of it, which may be others by now
     try:
         exec(compile(tree, file, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
