@@ -3,6 +3,7 @@
 import json
 
 from tests.queue.test_cluster import cluster, settings  # noqa: F401
+from tests.queue.test_slots_nodes import TWO_TYPES
 
 
 def test_every_answer_of_a_cluster_knows_its_nodes(cluster):  # noqa: F811
@@ -60,23 +61,8 @@ def test_slots_offers_no_more_than_limits_leave_to_the_user_who_asks(live):
     assert max(one["tasks"] for one in other) == 2
 
 
-TYPED = """\
-[[node]]
-name = "h"
-count = 2
-cpus = 8
-gpus = 4
-gpu_type = "v100"
-[[node]]
-name = "g"
-cpus = 8
-gpus = 4
-gpu_type = "a100"
-"""
-
-
 def test_edit_and_slots_keep_to_the_type_of_gpus_that_is_asked_for(live):
-    (live.folder / "cluster.toml").write_text(TYPED)
+    (live.folder / "cluster.toml").write_text(TWO_TYPES.replace("count = 3\n", ""))
     settings(live, 'platform = "cluster.toml"', 'pool = "fake:1"')
     number = live.submit("-H", "-G", "v100:1", "--", "true")
     live.run("edit", "-G", "a100:2", number)

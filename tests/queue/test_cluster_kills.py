@@ -18,6 +18,7 @@ from pathlib import Path
 import backfill
 from backfill.queue.deep import check_deep
 from backfill.system import processes
+from tests.queue.test_cluster import CLUSTER
 
 JOBS = int(os.environ.get("BACKFILL_CLUSTER_JOBS", "120"))
 SPEED, LOAD, PAUSE_S = 1500, 0.85, 0.5
@@ -25,28 +26,9 @@ STARTED = JOBS // (15 if JOBS < 1000 else 200)  # jobs that are started, or end,
 KINDS = {"a": (6, 16, 64), "b": (4, 32, 128), "g": (2, 16, 128)}  # nodes, cpus, GB
 GPUS, COPIES = 4, 3
 AMOUNTS = ("cpus", "memory", "gpus")
-CLUSTER = """\
-name = "twelve"
-[[node]]
-name = "a"
-count = 6
-cpus = 16
-memory = "64G"
-features = ["ib"]
-[[node]]
-name = "b"
-count = 4
-cpus = 32
-memory = "128G"
-[[node]]
-name = "g"
-count = 2
-cpus = 16
-memory = "128G"
-gpus = 4
-[[licence]]
-name = "matlab"
-copies = 3
+PLATFORM = (
+    CLUSTER.replace('memory = "64G"', 'memory = "64G"\nfeatures = ["ib"]')
+    + """\
 [[partition]]
 name = "batch"
 nodes = ["a[1-6]", "b[1-4]"]
@@ -59,6 +41,7 @@ name = "each user"
 per = "user"
 running_jobs = 40
 """
+)
 
 
 def job_lines(count, seed):
@@ -95,7 +78,7 @@ def job_lines(count, seed):
 
 def test_a_cluster_loses_nothing_whatever_is_killed(live):
     chance = random.Random(7)
-    (live.folder / "cluster.toml").write_text(CLUSTER)
+    (live.folder / "cluster.toml").write_text(PLATFORM)
     (live.folder / "jobs.csv").write_text(job_lines(JOBS, 5))
     pool = f'pool = "fake:speed={SPEED},failures=0.5,repair=7200,foreign=24,seed=3"'
     (live.folder / "config.toml").write_text(f'policy = "conservative"\nplatform = "cluster.toml"\n{pool}\n')

@@ -7,7 +7,7 @@ from backfill.queue.deep import check_deep
 from backfill.queue.nodes import MACHINE, Nodes
 from tests.queue.test_cluster import settings
 
-BEFORE = """\
+NODES = """\
 name = "two kinds"
 [[node]]
 name = "n"
@@ -17,32 +17,23 @@ features = ["fast"]
 [[node]]
 name = "m"
 cpus = 4
+[[partition]]
+name = "x"
+nodes = ["n[1-2]"]
+default = true
+"""
+BEFORE = (
+    NODES
+    + """\
 [[licence]]
 name = "matlab"
 copies = 2
 [[partition]]
-name = "x"
-nodes = ["n[1-2]"]
-default = true
-[[partition]]
 name = "y"
 nodes = ["m"]
 """
-AFTER = """\
-name = "two kinds"
-[[node]]
-name = "n"
-count = 2
-cpus = 6
-features = ["slow"]
-[[node]]
-name = "m"
-cpus = 4
-[[partition]]
-name = "x"
-nodes = ["n[1-2]"]
-default = true
-"""
+)
+AFTER = NODES.replace("cpus = 8", "cpus = 6").replace("fast", "slow")
 
 
 def serve(live, platform):
