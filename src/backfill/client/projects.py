@@ -59,6 +59,7 @@ CAUSES = {  # why a project is promised another departure, or departs later than
     "overrun-kill-late": "a job ran over its limit",
     "foreign-start": "somebody else started a job",
     "capacity-lowered": "there is less on a node, or of a licence",
+    "platform-changed": "the platform file was changed",
     "policy-switched": "another policy took over",
     "queue-paused": "the queue was paused",
     "daemon-down": "the daemon was down",
@@ -98,7 +99,7 @@ class File:
         self.names: dict[str, int] = {}
         for place, job in enumerate(self.jobs):
             name = job.get("name")
-            if not isinstance(name, str) or not 1 <= len(name) <= NAME_MAX or not name.isprintable():
+            if not _is_name(name):
                 told = "has no name" if name is None else f"name is {name!r:.60}"
                 raise self.wrong(f"job {place + 1} {told}; expected a text", self.line(place, "name"))
             if name in self.names:
@@ -109,9 +110,9 @@ class File:
 
     def _name(self) -> str:
         name = self.data.get("name", os.path.basename(self.path).removesuffix(".toml"))
-        if not isinstance(name, str) or not 1 <= len(name) <= NAME_MAX or not name.isprintable():
+        if not _is_name(name):
             raise self.wrong(f"name is {name!r:.60}; expected a text", self.line("", "name"))
-        return name
+        return str(name)
 
     def wrong(self, what: str, line: int | None = None, code: int = USAGE) -> Problem:
         """What is wrong with the file."""
@@ -249,6 +250,10 @@ def _read(option: Option, value: Any) -> Any:
     if isinstance(value, bool) or not (isinstance(value, str | int | float) or _are_texts(value)):
         raise Unreadable(f"{value!r:.60}; expected a text or a number")
     return option.read(",".join(value) if isinstance(value, list) else str(value))
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 1 <= len(value) <= NAME_MAX and value.isprintable()
 
 
 def _are_texts(value: Any) -> bool:
