@@ -10,6 +10,7 @@ import pytest
 
 from backfill.analysis.departures import Departures
 from backfill.answers.estimates import KINDS, kept
+from backfill.daemon.projects import project_row
 from backfill.model.units import SECOND as MICROS
 from backfill.model.workload import Labels
 from backfill.policies import get
@@ -190,6 +191,16 @@ def test_a_job_that_runs_beyond_its_limit_is_why(tmp_path):
     assert queue.job(first).state == COMPLETED
     assert departed(queue, "p") == (210, "overrun-kill-late")
     assert {cause for *_, cause in promises(queue, "p")[1:]} <= {"overrun", "overrun-kill-late"}
+
+
+def test_a_departure_by_less_than_a_second_later_is_not_late(tmp_path):
+    queue = Virtual(tmp_path, "2tsb")
+    submit(queue, "p", (4, 100), runtime=100.5)
+    queue.drain()
+    found = project_row(queue.engine, queue.store, "p", queue.engine.clock.now())
+    assert queue.store.project("p").end > queue.store.project("p").promise.until
+    assert (found["slip_s"], found["slip"]) == (0.0, "")
+    sound(queue)
 
 
 def test_somebody_else_who_starts_a_job_is_why(tmp_path):

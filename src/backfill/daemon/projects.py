@@ -70,6 +70,8 @@ def project_row(engine: Engine, store: Store, name: str, now: int) -> ProjectRow
     cause = project.slip
     if project.end is None and slip:
         cause = next((one.cause for one in reversed(project.promises) if one.until == end), "")
+    elif slip and not cause:  # so little is not late
+        slip = 0
     return {
         "schema": 1,
         "now_s": at(now),

@@ -299,6 +299,10 @@ class Book:
         self.over.clear()
         self.fresh.clear()
 
+    def trouble(self, since: int, until: int) -> str:
+        """What happened last from then until then of that which may break promises; empty for nothing."""
+        return next((what for t, what in reversed(self.troubles) if since <= t <= until), "")
+
     def _trouble(self, t: int, what: str) -> None:
         self.troubles.append((t, what))
         del self.troubles[:-1000]

@@ -9,7 +9,6 @@ from backfill.queue.projects import GIVEN, MORE_JOBS, Project
 from backfill.queue.shapes import Begun, Decisions
 from backfill.queue.states import HOLDING, PENDING
 
-LATE = 1_000_000  # later by at most so much is not late
 TAKEN_BACK = "taken-back"  # the policy has no start in mind for the job any more
 NOTED: dict[type[Event], str] = {  # what happened to a job and brings its end back, by the event
     events.Requeue: "run-again",
@@ -41,10 +40,11 @@ def departure(jobs: Iterable[Job], plan: Mapping[int, int]) -> tuple[dict[int, i
 
 
 class Departures:
-    """What has changed since the last look. promised: whether the policy promises departures."""
+    """What has changed since the last look. promised: whether the policy promises departures; late: later by at most so
+    much is not late."""
 
-    def __init__(self) -> None:
-        self.promised = False
+    def __init__(self, late: int) -> None:
+        self.promised, self.late = False, late
         self._stale: set[str] = set()  # projects to look at
         self._noted: dict[int, str] = {}  # what happened to jobs since, as in NOTED
 
@@ -63,7 +63,7 @@ class Departures:
         elif isinstance(event, events.Start) and event.due is not None:  # it has waited for a preempted job to end
             self._noted[job.id] = PREEMPT
         if isinstance(event, events.End) and not any(number in book.jobs for number in project.jobs):
-            yield Departed(project.name, project.latest, _slip(project, book))
+            yield Departed(project.name, project.latest, self._slip(project, book))
 
     def changes(
         self, book: Book, plan: Mapping[int, int], answer: Begun | Decisions, disturbed: set[int]
@@ -118,7 +118,7 @@ class Departures:
                 cause = last.cause  # that for which it was taken back
             cause = cause or "bug"
         elif left > last.left or until is None:
-            cause = self._taken_back(some, ends) or _trouble(book, given.at) or TAKEN_BACK
+            cause = self._taken_back(some, ends) or book.trouble(given.at, book.last_t) or TAKEN_BACK
         elif more:
             cause = MORE_JOBS
         return Departure(project.name, until, left, number, counts, cause, by)
@@ -139,8 +139,16 @@ class Departures:
             return "made-way", by
         if job.id not in project.known:
             return FOREIGN if job.why == FOREIGN else MORE_JOBS, 0
-        known = self._noted.get(job.id) or _trouble(book, since) or (cause if cause == "overrun" else "")
+        known = self._noted.get(job.id) or book.trouble(since, book.last_t) or (cause if cause == "overrun" else "")
         return known or ("run-again" if job.attempt > 1 else ""), 0
+
+    def _slip(self, project: Project, book: Book) -> str:
+        """Why a project departs later than it was promised; empty if it does not."""
+        promise = project.promise
+        if promise is None or promise.until is None or project.latest <= promise.until + self.late:
+            return ""
+        later = [one for one in project.promises if one.until is not None and one.until > promise.until]
+        return later[-1].cause if later and later[-1].cause else book.trouble(promise.at, book.last_t) or "bug"
 
 
 def _comes(job: Job, book: Book, disturbed: set[int]) -> bool:
@@ -148,17 +156,3 @@ def _comes(job: Job, book: Book, disturbed: set[int]) -> bool:
     if job.id in disturbed:
         return True
     return job.state == PENDING and not job.waits and job.due is None and not book.blocked(job, book.last_t)
-
-
-def _trouble(book: Book, since: int) -> str:
-    """What happened last since then of that which breaks promises; empty for nothing."""
-    return next((what for t, what in reversed(book.troubles) if t >= since), "")
-
-
-def _slip(project: Project, book: Book) -> str:
-    """Why a project departs later than it was promised; empty if it does not."""
-    promise = project.promise
-    if promise is None or promise.until is None or project.latest <= promise.until + LATE:
-        return ""
-    later = [one for one in project.promises if one.until is not None and one.until > promise.until]
-    return later[-1].cause if later and later[-1].cause else _trouble(book, promise.at) or "bug"

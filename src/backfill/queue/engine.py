@@ -133,7 +133,7 @@ class Engine:
         self.places: dict[int, list[Any]] = {}  # where, if there are several nodes; see nodes.Placement
         self.carried: dict[int, list[Any]] = {}  # both, as the planner of another epoch had them
         self.binds = False  # whether these are promises
-        self.departures = Departures()  # what the policy promises to projects
+        self.departures = Departures(self.late)  # what the policy promises to projects
         self.wake: int | None = None  # when the policy wants to be asked
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
@@ -870,7 +870,7 @@ class Engine:
 
     def _cause(self, job: Job, now: int) -> str:
         """Why a job starts later than promised; `bug` where nothing that happened explains it."""
-        return next((what for t, what in reversed(self.book.troubles) if job.promised <= t <= now), "bug")
+        return self.book.trouble(job.promised, now) or "bug"
 
 
 def ended(job: Job) -> Over:
