@@ -94,6 +94,22 @@ def test_jobs_that_another_platform_can_never_run_are_held_until_one_can(live):
     assert json.loads(live.run("queue", "--json").stdout)["policy"] == "easy"
 
 
+def test_jobs_that_run_or_are_held_meanwhile_are_judged_when_they_come_back(live):
+    settings(live, 'platform = "cluster.toml"', 'pool = "fake:1"')
+    serve(live, BEFORE)
+    runs = live.submit("-J", "runs", "-t", "600", "-p", "y", "--requeue", "--", "true")
+    held = live.submit("-J", "held", "-t", "600", "-p", "y", "-H", "--", "true")
+    live.until(lambda: live.job(runs)["state"] == "RUNNING")
+    serve(live, AFTER)
+    serve(live, AFTER)
+    assert reasons(live) == {"held": "JobHeldUser"}
+    live.run("release", held)
+    live.run("requeue", runs)
+    live.until(lambda: reasons(live) == {"held": "BadConstraints", "runs": "BadConstraints"})
+    live.run("release", held)
+    live.until(lambda: reasons(live)["held"] == "BadConstraints")
+
+
 def test_a_promise_on_nodes_that_are_others_by_now_is_not_kept_on_them(live):
     text = 'policy = "conservative"\nplatform = "cluster.toml"\npool = "fake:1"\n'
     (live.folder / "config.toml").write_text(text)

@@ -145,6 +145,7 @@ class Engine:
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
         self._history: list[feed.Pass] = []
+        self._unjudged: set[int] = set()  # jobs of which it is not known whether the platform can run them
         self._declined: Counter[int] = Counter()  # by job: starts in a row that did not fit, by the book
         self._disturbed: set[int] = set()  # jobs about which something was said since the pass
         self._events: list[Entry] = []
@@ -170,11 +171,15 @@ class Engine:
         book = self.book
         last = book.last_job
         self._happen(events.Up(self.pool.name, "daemon-down", **self.clock.facts, skew=self._skew(), last_job=last))
-        if self._differs(capacity):
+        changed = self._differs(capacity)
+        if changed:
             self._happen(capacity)
-            for job in [*book.jobs.values()] if book.platform else ():
-                if job.waits:
-                    self._judge(job)
+        if book.platform:  # those that could not be judged when it became another one are judged once they wait
+            left = (job for job in book.jobs.values() if job.state in HOLDING or job.held or job.due is not None)
+            self._unjudged = set(book.jobs) if changed else {job.id for job in left}
+        for number in sorted(self._unjudged) if changed else ():
+            if book.jobs[number].state == PENDING and book.jobs[number].due is None:
+                self._judge(book.jobs[number])
         epoch = book.epoch
         same = bool(epoch) and epoch["program"] == program and epoch.get("platform", "") == book.platform
         same = same and (bool(book.platform) or epoch["resources"].keys() == capacity.resources.keys())
@@ -195,9 +200,10 @@ class Engine:
 
     def _judge(self, job: Job) -> None:
         """Hold a pending job that the platform, which may be another one by now, can never run; release it if it is
-        held for that reason and can be run."""
+        held for that reason and can be run. One that somebody else holds is judged once it is released."""
         if job.held and job.held != NEVER:
             return
+        self._unjudged.discard(job.id)
         why = self.never(job)
         if why and not job.held:
             self._happen(events.Hold(job.id, NEVER))
@@ -723,6 +729,8 @@ class Engine:
                 self.said, self._stirred = [], False
             case events.Hold() | events.Edit() | events.End():
                 self.carried.pop(event.job, None)
+            case events.Release() if self.book.platform:
+                self._unjudged.add(event.job)
             case events.Suspend() | events.Resume() | events.Signal():
                 self._acts.append(event)
             case events.Stop() | events.Preempt() if (job := self.book.jobs[event.job]).state == ENDING:
@@ -748,7 +756,7 @@ class Engine:
             job = book.jobs.get(number)
             if job is None or job.state != PENDING:
                 continue
-            if book.platform and job.due is None:
+            if (number in self._unjudged and job.due is None) or job.held == NEVER:
                 self._judge(job)
             now, skew = self._now(), book.skew
             over = commands.hopeless(job, now + skew)
