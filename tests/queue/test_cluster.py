@@ -112,9 +112,9 @@ def test_what_no_node_has_is_refused(cluster):
 
 
 def test_a_job_asks_for_nodes_in_the_words_of_slurm(cluster):
-    four = cluster.submit("-t", "600", "-N", 2, "--ntasks-per-node=2", "-c", 4, "--mem", "1G", "--", "true")
-    alone = cluster.submit("-t", "600", "--exclusive", "-C", "a1", "--", "true")
-    beside = cluster.submit("-t", "600", "-C", "a1", "-c", 16, "--", "true")
+    four = cluster.submit("-t", "60", "-N", 2, "--ntasks-per-node=2", "-c", 4, "--mem", "1G", "--", "true")
+    alone = cluster.submit("-t", "60", "--exclusive", "-C", "a1", "--", "true")
+    beside = cluster.submit("-t", "60", "-C", "a1", "-c", 16, "--", "true")
     cluster.until(lambda: len(cluster.request("queue")["jobs"][0].get("nodes", [])) == 2)
     line = next(line for line in cluster.run("queue").stdout.splitlines() if line.split()[0] == str(four))
     assert line.split()[3:5] == ["16", "2G"]
