@@ -206,6 +206,10 @@ class Decides:
         assert "cpu time" in why
         self.begin("easy")
 
+    def remake(self):
+        """The compiled planner has come after the plain one, as it may where cpus are scarce."""
+        self.begin(self.epoch["policy"])
+
     def take_over(self, policy, program):
         self.took_over.append((policy, program))
 
