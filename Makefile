@@ -13,9 +13,9 @@ unexport PYTHONDONTWRITEBYTECODE  # the tests start some 200 processes, each of 
 demo: $(VENV)/.user
 	$(BIN)/backfill demo
 
-test: $(VENV)/.dev  # many tests wait for processes, so there are two workers for each processor
+test: $(VENV)/.dev  # many tests wait for processes, so there are more workers than processors
 	$(BIN)/python -m tests.warm
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c "import os; print(2 * (os.cpu_count() or 1))")
+	$(BIN)/python -m pytest --dist worksteal -n $$($(BIN)/python -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
 
 test-long: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n auto -m "long or not long"
