@@ -478,6 +478,7 @@ class Result:
                 **{name: chosen[name] for name in ("cancelled", "think") if name in chosen},
                 "jobs": chosen.get("jobs"),
                 "load": chosen.get("load", 1.0),
+                **({"dead_time_s": self.workload.dead_time / SECOND} if self.workload.dead_time else {}),
                 "zero_run": chosen.get("zero_run", "keep"),
                 "warmup": str(self.warmup),
                 "cooldown": str(self.cooldown),

@@ -310,3 +310,23 @@ def test_a_schedule_that_runs_beyond_all_time_is_one_line(backfill, tmp_path):
             "would end more than 30,000 years from now; a run time, a walltime or a speed must be wrong"
             in done.complaint
         )
+
+
+def test_a_dead_time_holds_nodes_after_each_run(backfill):
+    words = ["simulate", "tiny.csv", "--cpus", "4", "--policy", "fcfs"]
+    done = backfill(*words, "--dead-time", "3s", "--verify", "--json", "--schedule", "out.csv")
+    told, plain = json.loads(done.out), json.loads(backfill(*words, "--json").out)
+    assert told["options"]["dead_time_s"] == 3
+    assert "dead_time_s" not in plain["options"]
+    assert told["metrics"]["mean_wait_s"] == plain["metrics"]["mean_wait_s"] + (3 + 6 + 6) / 4
+    responses = [each["metrics"]["mean_response_s"] - each["metrics"]["mean_wait_s"] for each in (told, plain)]
+    assert responses[0] == responses[1], "the run time without the dead time"
+    assert "each run holds its nodes 3 s longer than it runs (dead time)" in done.err
+    assert done.err.rstrip().endswith("verify tiny.csv out.csv --cpus 4 --dead-time 3s")
+    assert backfill("verify", "tiny.csv", "out.csv", "--cpus", "4", "--dead-time", "3s").code == 0
+    assert backfill("verify", "tiny.csv", "out.csv", "--cpus", "4").code == 5, "the ends are not those of the jobs"
+    refused = backfill(*words, "--dead-time", "soon")
+    assert (refused.code, refused.complaint) == (
+        2,
+        "--dead-time is 'soon'; expected a span of time, for instance 1s or 500ms",
+    )

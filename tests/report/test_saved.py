@@ -52,6 +52,11 @@ def test_the_page_of_a_saved_comparison_is_that_of_the_comparison(tmp_path):
     same(tmp_path, bf.compare(log, None, ["fcfs", "easy", "k-reservations:k=3"]))
 
 
+def test_the_page_of_a_saved_result_counts_its_dead_time(tmp_path):
+    log = bf.generate("lublin?jobs=200&cpus=20&load=0.9").with_dead_time(60_000_000)
+    same(tmp_path, bf.compare(log, None, ["fcfs", "easy"]))
+
+
 def test_the_replay_of_reality_is_kept_under_the_names_of_the_comparison(tmp_path):
     rows = [f"{i} {10 * i} {7 * i} 100 2 -1 -1 2 200 -1 1 1 1 1 1 1 -1 -1" for i in range(1, 40)]
     (tmp_path / "real.swf").write_text("; MaxProcs: 4\n" + "\n".join(rows) + "\n")

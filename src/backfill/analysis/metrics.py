@@ -89,6 +89,7 @@ class Counted:
     start: Ints  # of the last run
     end: Ints  # of the last run
     runs: Runs | None = None  # where some job ran more than once; their `job` is the place here
+    dead: int = 0  # for so long each last run held its nodes beyond its run time
 
     @classmethod
     def of(cls, workload: Workload, schedule: Schedule, warmup: Trim = NOTHING, cooldown: Trim = NOTHING) -> "Counted":
@@ -102,7 +103,7 @@ class Counted:
         submit = workload.jobs.submit[rows]
         eligible = np.maximum(submit, schedule.eligible[rows])
         runs = None if schedule.runs is None else schedule.runs_of(rows)
-        return cls(rows, submit, eligible, schedule.start[rows], schedule.end[rows], runs)
+        return cls(rows, submit, eligible, schedule.start[rows], schedule.end[rows], runs, workload.dead_time)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -110,12 +111,12 @@ class Counted:
     def take(self, places: Ints) -> "Counted":
         """Some of them, in this order."""
         times = (self.submit[places], self.eligible[places], self.start[places], self.end[places])
-        return Counted(self.rows[places], *times, None if self.runs is None else self.runs.of_jobs(places))
+        return Counted(self.rows[places], *times, None if self.runs is None else self.runs.of_jobs(places), self.dead)
 
     @property
     def wait(self) -> Ints:
-        """The time eligible and not running: response - held, which is start - eligible of a job that ran once."""
-        return self.start - self.eligible if self.runs is None else self.response - self.held
+        """The time eligible and not held, which is start - eligible of a job that ran once."""
+        return self.start - self.eligible if self.runs is None else self.end - self.eligible - self.held
 
     @property
     def held(self) -> Ints:
@@ -124,13 +125,14 @@ class Counted:
 
     @property
     def run(self) -> Ints:
-        """The time that the job really ran: held, without what was lost."""
-        return self.held if self.runs is None else self.runs.total(self.runs.progress, len(self))
+        """The time that the job really ran: held, without what was lost and without the dead time."""
+        ran = self.held if self.runs is None else self.runs.total(self.runs.progress, len(self))
+        return np.maximum(ran - self.dead, 0) if self.dead else ran
 
     @property
     def response(self) -> Ints:
-        """The last end - eligible."""
-        return self.end - self.eligible
+        """The last end - eligible; the dead time comes after that end."""
+        return self.end - self.eligible - self.dead
 
     @property
     def bounded_slowdown(self) -> Floats:
@@ -163,7 +165,8 @@ def metrics(
 
     response = last end - max(submit, eligible); wait = the part of it in which the job did not run, which is start -
     max(submit, eligible) of a job that ran once; run = the time that it ran, without what was lost and had to be run
-    again; slowdown = response / run, not defined for a run of zero length, so `mean_slowdown` leaves such jobs out;
+    again; neither response nor run has the workload's dead time, for which nodes are held all the same;
+    slowdown = response / run, not defined for a run of zero length, so `mean_slowdown` leaves such jobs out;
     bounded slowdown = max(1, response / max(run, 10 s)). Percentiles are interpolated linearly.
 
     Of jobs, `jobs`, waits, responses, slowdowns and throughput are those that ran to their end or their walltime.
@@ -185,7 +188,7 @@ def metrics(
     rows = np.flatnonzero(there & schedule.ran)  # of all that held the machine
     ran = counted if len(rows) == len(counted) else Counted.at(rows, workload, schedule)
     count, wait, run = len(counted), counted.wait, counted.run
-    held = run if ran is counted and counted.runs is None else ran.held
+    held = run if ran is counted and counted.runs is None and not counted.dead else ran.held
     response = counted.response.astype(np.float64)
     long = run > 0
     makespan = int(ran.end.max() - ran.submit.min()) if len(rows) else 0

@@ -39,7 +39,7 @@ class Recorded:
         if not len(rows) or workload.chosen.get("load", 1) != 1:
             return None
         start = jobs.submit[rows] + jobs.waited[rows]
-        return cls(rows, jobs.submit[rows], start, start + jobs.runtime[rows], jobs.procs[rows])
+        return cls(rows, jobs.submit[rows], start, start + jobs.runtime[rows] - workload.dead_time, jobs.procs[rows])
 
     @property
     def held(self) -> Steps:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
 from backfill.model.errors import BadArgument, UsageError
-from backfill.model.units import parse_size
+from backfill.model.units import parse_size, parse_span
 from backfill.traces.files import check_writable
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def inputs(
     memory: str | None,
     jobs: int | None = None,
     load: float | None = None,
+    dead_time: str | None = None,
     zero_run: str = "keep",
     cancelled: str = "run",
     think: bool = False,
@@ -43,6 +44,7 @@ def inputs(
 
     if load is not None:
         check_load(load)
+    dead = 0 if dead_time is None else _span("dead_time", dead_time)
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
     pool = None
@@ -54,7 +56,7 @@ def inputs(
     rules: dict[str, Any] = {"zero_run": zero_run, "cancelled": cancelled, "think": think}
     named = tuple(r for r in resources if r != "cpus")
     workload = read(log, resources=named, machines=pool if platform else None, **rules)
-    workload = _changed(workload, jobs, load)
+    workload = _changed(workload, jobs, load, dead)
     if pool is None and workload.platform is not None and (nodes, memory) == (None, None):
         pool = Platform.of(workload)
     if pool is None:
@@ -74,6 +76,7 @@ class Replicated:
     seed: int  # of the first one, which is drawn with the model's own seed
     jobs: int | None
     load: float | None
+    dead_time: str | None
     zero_run: str
     cancelled: str
     think: bool
@@ -81,7 +84,8 @@ class Replicated:
     def __call__(self, seed: int) -> "Workload":
         """The one of this seed."""
         rules: dict[str, Any] = {"zero_run": self.zero_run, "cancelled": self.cancelled, "think": self.think}
-        return _changed(read(self.log, more_seed=seed - self.seed, **rules), self.jobs, self.load)
+        dead = 0 if self.dead_time is None else _span("dead_time", self.dead_time)
+        return _changed(read(self.log, more_seed=seed - self.seed, **rules), self.jobs, self.load, dead)
 
 
 def read(
@@ -107,10 +111,11 @@ def read(
     )  # fmt: skip
 
 
-def _changed(workload: "Workload", jobs: int | None, load: float | None) -> "Workload":
-    """The first jobs of a workload, at another load."""
+def _changed(workload: "Workload", jobs: int | None, load: float | None, dead: int) -> "Workload":
+    """The first jobs of a workload, at another load, with a dead time."""
     workload = workload if jobs is None else workload.head(jobs)
-    return workload if load is None else workload.at_load(load)
+    workload = workload if load is None else workload.at_load(load)
+    return workload.with_dead_time(dead)
 
 
 def _cpus_of(workload: "Workload") -> int:
@@ -120,6 +125,13 @@ def _cpus_of(workload: "Workload") -> int:
         )
     say.note(f"{workload.name}: {workload.cpus} cpus, as the log says")
     return workload.cpus
+
+
+def _span(option: str, text: str) -> int:
+    try:
+        return parse_span(text)
+    except ValueError:
+        raise BadArgument(option, text, "a span of time, for instance 1s or 500ms") from None
 
 
 def _size(text: str) -> int:

@@ -89,6 +89,14 @@ Nodes = Annotated[
 Memory = Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Total memory, for instance 64G.")]
 JobCount = Annotated[int | None, typer.Option("--jobs", metavar="N", help="Keep the first N jobs.")]
 Load = Annotated[float | None, typer.Option("--load", metavar="F", help="Divide inter-arrival times by F.")]
+DeadTime = Annotated[
+    str | None,
+    typer.Option(
+        "--dead-time",
+        metavar="SPAN",
+        help="Each run holds its nodes so much longer than it runs, for instance 1s: the overhead of a real pool.",
+    ),
+]
 ZeroRun = Annotated[
     str, typer.Option("--zero-run", metavar="RULE", help="Jobs of run time 0: keep, drop-cancelled or drop.")
 ]
@@ -187,6 +195,7 @@ class Part:
 
     jobs: JobCount = None
     load: Load = None
+    dead_time: DeadTime = None
     zero_run: ZeroRun = "keep"
     cancelled: Cancelled = "run"
     think: Think = False

@@ -287,7 +287,7 @@ class Workload:
     notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each; `assumed` is told here too
     clock: Clock | None = None  # of its times, where the source states it
     platform: Any = None  # the Platform that it was made for, where there is one
-    # What was asked of it, where it is not the usual: `jobs`, `load`, `zero_run`, `cancelled`, `think`.
+    # What was asked of it, where it is not the usual: `jobs`, `load`, `dead_time`, `zero_run`, `cancelled`, `think`.
     chosen: dict[str, Any] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()  # ids of jobs of the source that are not in the table
 
@@ -552,6 +552,43 @@ class Workload:
         deadline = np.where(self.jobs.deadline < NEVER, self.jobs.deadline - self.jobs.submit + submit, NEVER)
         jobs = self.jobs.replace(submit=submit, deadline=deadline)
         return self.with_jobs(jobs, f"inter-arrival times divided by {factor:g}", load=factor)
+
+    @property
+    def dead_time(self) -> int:
+        """The time, in microseconds, for which each run holds its nodes beyond its run time; part of `runtime` here.
+
+        >>> import backfill as bf
+        >>> bf.generate("lublin?jobs=100&cpus=64").with_dead_time(1_500_000).dead_time
+        1500000
+        """
+        span: int = self.chosen.get("dead_time", 0)
+        return span
+
+    def with_dead_time(self, span: int) -> "Workload":
+        """The same jobs, each of which holds its nodes `span` microseconds longer than it runs. Raises UsageError.
+
+        So a pool's own overhead is simulated: what it takes to prepare nodes, to find out that a job is over, and to
+        clean up. Walltimes grow by it as well, so the same jobs are killed, and policies plan with it; a deadline is
+        as much later. Metrics count neither as run time nor as response what is held beyond the run.
+
+        >>> import backfill as bf
+        >>> log = bf.generate("lublin?jobs=100&cpus=64")
+        >>> bf.simulate(log, policy="easy")
+        <Result of easy on lublin: 100 jobs on 64 cpus: mean wait 31.3 min, longest 309 min>
+        >>> longer = bf.simulate(log.with_dead_time(60_000_000), policy="easy")
+        >>> longer.metrics["mean_wait_s"] > 31.3 * 60
+        True
+        """
+        if not 0 <= span <= TIME_MAX:
+            raise BadArgument("dead_time", span, "a number of microseconds from 0 to 10^17")
+        if not span:
+            return self
+        jobs = self.jobs
+        deadline = np.where(jobs.deadline < NEVER, jobs.deadline + span, NEVER)
+        longer = jobs.replace(runtime=jobs.runtime + span, walltime=jobs.walltime + span, deadline=deadline)
+        total_span = self.dead_time + span
+        note = f"each run holds its nodes {span_text(span)} longer than it runs (dead time)"
+        return self.with_jobs(longer, note, dead_time=total_span)
 
 
 def ids_without(ids: NDArray[Any], rows: Ints) -> frozenset[str]:

@@ -22,6 +22,7 @@ from backfill.model.errors import InputError, at, check_path, quote
 from backfill.model.platform import Platform
 from backfill.model.precedence import in_order
 from backfill.model.schedule import NO_TIME, REASONS, REJECTED, STATES, Runs, Schedule
+from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Ragged, Workload
 from backfill.report.outcome import Details, Outcome
 from backfill.report.page import Page, write_page
@@ -126,10 +127,11 @@ def _details(saved: dict[str, Any], folder: Path | None) -> Details | None:
 
 
 def _in_time(workload: Workload, calendar: dict[str, Any] | None, options: dict[str, Any]) -> Workload:
-    """The workload with the calendar of its log, as the saved file of jobs may lack it."""
+    """The workload with the calendar of its log, and its dead time, as the saved file of jobs may lack them."""
+    chosen = {"dead_time": round(options["dead_time_s"] * SECOND)} if options.get("dead_time_s") else {}
     if calendar is not None:
-        return replace(workload, clock=Clock(int(calendar["epoch_s"]), str(calendar["zone"])))
-    return replace(workload, chosen={"load": options["load"]}) if options.get("load", 1.0) != 1.0 else workload
+        return replace(workload, clock=Clock(int(calendar["epoch_s"]), str(calendar["zone"])), chosen=chosen)
+    return replace(workload, chosen=chosen | ({"load": options["load"]} if options.get("load", 1.0) != 1.0 else {}))
 
 
 def _read(workload: Workload, platform: Platform, file: Path, runs: Path | None, dangles: bool) -> Schedule:
