@@ -34,6 +34,7 @@ BELOW = {
 ARROWS: dict[str, set[str]] = {
     "cli": {
         "estimate_sweep",
+        "pool_report",
         "comparison",
         "runs",
         "executors",
@@ -59,6 +60,7 @@ ARROWS: dict[str, set[str]] = {
     "system": set(),
     "package": {"estimate_sweep", "comparison", "api", *BELOW},
     "estimate_sweep": {"comparison", "executors", "spec", "report", *BELOW},
+    "pool_report": {"comparison", "executors", "api", "spec", "report", *BELOW},
     "comparison": {"runs", "executors", "api", "spec", "report", *BELOW},
     "runs": {"executors", "api", "spec", *BELOW},
     "executors": {"model"},

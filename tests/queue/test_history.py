@@ -10,6 +10,7 @@ from backfill.answers.history import ALONE, LONGER, Filter, cpus, ended, opened,
 from backfill.api import simulate
 from backfill.model.events import Events
 from backfill.model.platform import Platform
+from backfill.model.schedule import NO_TIME
 from backfill.traces.events import read_events
 from backfill.traces.read import read
 from tests.queue.virtual import SECOND, Virtual
@@ -126,6 +127,27 @@ def test_what_a_workload_cannot_tell_is_counted(tmp_path):
     starts, jobs, found = again(tmp_path, tmp_path, "easy")
     assert [*found.left_out.values()] == [2]
     assert starts == {job.id: job.start for job in jobs}
+
+
+def test_jobs_that_are_not_over_are_simulated_as_long_as_they_may_run(tmp_path):
+    queue = Virtual(tmp_path)
+    over = queue.submit(2, 100, 40)
+    runs = queue.submit(2, 100, 90)
+    overdue = queue.submit(2, 20, 500)
+    waits = queue.submit(4, 100, 50)
+    queue.until(65)
+    queue.submit(1, 100, 50)  # the last that the log knows of
+    store = opened(tmp_path)
+    found = recorded(store.events(), [over, runs, overdue, waits])
+    jobs = {int(job): row for row, job in enumerate(found.workload.jobs.job.tolist())}
+    lengths = {job: found.workload.jobs.runtime[row] / SECOND for job, row in jobs.items()}
+    assert lengths[over] == pytest.approx(40, abs=1e-3)
+    assert lengths[runs] == lengths[waits] == 100
+    assert lengths[overdue] == pytest.approx(queue.t / SECOND - found.started[jobs[overdue]] / SECOND, abs=1e-3)
+    assert len(found.events) == 0, "nothing was cancelled"
+    starts = {job: int(found.started[row]) for job, row in jobs.items()}
+    assert starts.pop(waits) == NO_TIME
+    assert starts == {job: queue.job(job).start for job in (over, runs, overdue)}
 
 
 def test_jobs_are_filtered_and_summed_up(tmp_path):

@@ -12,8 +12,9 @@ import numpy as np
 from backfill.model.errors import InputError
 from backfill.model.events import Events
 from backfill.model.platform import Platform
+from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, seconds_text
-from backfill.model.workload import Ragged, Workload
+from backfill.model.workload import Ints, Ragged, Workload
 from backfill.queue import events
 from backfill.queue.book import Facts, Job, each_job, whole
 from backfill.queue.commands import unusual
@@ -178,6 +179,7 @@ class Recorded:
     events: Events
     policies: list[str]  # that decided then, in the order in which they came
     left_out: dict[str, int]  # why -> how many jobs
+    started: Ints  # when each job of the workload really started; NO_TIME: it never did
 
 
 def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
@@ -185,7 +187,8 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
 
     A job's submit is the pass at which the policy heard of it, its walltime has the grace behind it, since that is what
     the policy planned with. So `simulate --overrun extend` starts each when and where it started, if only submits,
-    ends, dependencies on ends, cancelled or changed jobs and changes of capacity happened. Raises InputError.
+    ends, dependencies on ends, cancelled or changed jobs and changes of capacity happened. A job that is not over at
+    the end of the log runs as long as it may. Raises InputError.
     """
     from backfill.worlds.live import platform_of  # which loads the core
     from backfill.worlds.workload import table
@@ -215,15 +218,17 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
             left_out[why] = left_out.get(why, 0) + 1
         submit.append(life.eligible if late or life.waits > 1 else life.told)
         after.append(on)
-        walltime = life.facts["walltime"] + life.facts["grace"]
-        runtime.append(walltime if life.start is None else (life.end or 0) - life.start)
+        length = life.facts["walltime"] + life.facts["grace"]
+        if life.start is not None:
+            length = max(length, log.last - life.start) if life.end is None else life.end - life.start
+        runtime.append(length)
         longer = life.start is not None and life.longest >= runtime[-1]
         other = bool(others) and life.told >= others[0]
         for why, so in ((LONGER, longer), (ALONE, life.alone), (FOREIGN, life.foreign), (OTHER, other)):
             left_out[why] = left_out.get(why, 0) + so
         runtime[-1] = _at_speed_1(runtime[-1], life.nodes if life.start is not None else [], speed, platform)
-        if life.start is None:
-            steps.append({"time": seconds_text(life.end or 0), "event": "cancel", "job": str(life.job)})
+        if life.start is None and life.end is not None:
+            steps.append({"time": seconds_text(life.end), "event": "cancel", "job": str(life.job)})
         for t, to in life.changes:
             steps += _changes(life, t, to)
     steps += _changed(platform, there, log.there, begun, others[0] if others else NEVER)
@@ -237,7 +242,8 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
     steps.sort(key=lambda step: float(step["time"]))
     left_out = {why: count for why, count in left_out.items() if count}
     workload = replace(workload.with_jobs(jobs), name="history")
-    return Recorded(workload, platform, Events.of(steps), log.policies, left_out)
+    started = np.array([NO_TIME if life.start is None else life.start for life in some], np.int64)
+    return Recorded(workload, platform, Events.of(steps), log.policies, left_out, started)
 
 
 @dataclass
@@ -247,6 +253,7 @@ class _Log:
     epochs: list[tuple[int, Basis]] = field(default_factory=list)
     there: list[tuple[int, str, Amounts]] = field(default_factory=list)  # what a place has from then on, see nodes.py
     policies: list[str] = field(default_factory=list)
+    last: int = 0  # the instant of its last entry
 
 
 def _amounts(epoch: Basis, log: _Log, begun: int) -> dict[str, Amounts]:
@@ -316,6 +323,7 @@ def _lives(entries: Iterable[Entry], wanted: set[int]) -> tuple[dict[int, _Life]
                 _change(lives[event.job], event, now, since)
     for step in since:
         step(last)
+    log.last = last
     return {job: life for job, life in lives.items() if life.eligible is not None}, log
 
 

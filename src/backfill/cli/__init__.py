@@ -26,6 +26,7 @@ from backfill.cli.import_log import import_log
 from backfill.cli.live import light, replay
 from backfill.cli.options import Verbose
 from backfill.cli.policies import policies
+from backfill.cli.pool import pool
 from backfill.cli.report import report
 from backfill.cli.reproduce import reproduce
 from backfill.cli.simulate import simulate
@@ -153,6 +154,7 @@ for name in QUEUE:
     app.command(name)(light(name))
 app.command(epilog=history.examples)(history)
 app.command(epilog=replay.examples)(replay)
+app.add_typer(pool, name="pool")
 
 
 def _open_streams() -> None:

@@ -53,8 +53,8 @@ def print_used(rows: "Sequence[tuple[str, Metrics]]") -> None:
         print_lines(table)
 
 
-def print_compared(comparison: "Comparison") -> None:
-    """The comparison as tables and sentences."""
+def print_compared(comparison: "Comparison", losers: bool = True) -> None:
+    """The comparison as tables and sentences. losers: whether those who wait longer are among them."""
     from backfill.report.compared import compared_table, compared_text
 
     print(comparison.title)
@@ -71,6 +71,7 @@ def print_compared(comparison: "Comparison") -> None:
         comparison.gaps,
         comparison.unit,
         comparison.reality,
+        losers,
     ):
         print(line)
 

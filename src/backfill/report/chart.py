@@ -126,6 +126,19 @@ def tail_chart(samples: Sequence[Floats], seconds: bool, unit: str = "d") -> Cha
     )
 
 
+def cloud_chart(across: Floats, up: Floats, unit: str) -> Chart:
+    """A dot for each pair of spans in seconds, both axes logarithmic and alike, and the line on which both are equal.
+
+    What is below 1 s stands at 1 s. unit: of long marks.
+    """
+    top = max([10.0, *across.tolist(), *up.tolist()])
+    marks = {**{text: v for text, v in _SHORT.items() if unit != "s" or v < 60}, **_LONG[unit]}
+    ticks = [Tick(100 * math.log(v) / math.log(top), text) for text, v in marks.items() if v <= top]
+    x, y = (np.log(np.maximum(values, 1)) / math.log(top) * SIDE for values in (across, up))
+    dots = "".join(f"M{a:.1f} {SIDE - b:.1f}h0" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+    return Chart(paths=[dots, f"M0 {SIDE}L{SIDE} 0"], x_ticks=ticks, x_unit="", y_ticks=ticks, logarithmic=True)
+
+
 def names_chart(names: Sequence[str], lines: Sequence[Sequence[float | None]], unit: str) -> Chart:
     """A point for each name at equal distances, 0 at the bottom; lines break where there is no value.
 

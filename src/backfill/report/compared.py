@@ -37,10 +37,11 @@ def compared_text(
     gaps: Sequence[BoundGap],
     unit: str,
     reality: str = "",
+    losers: bool = True,
 ) -> list[str]:
     """The text below the table: explanations, the comparison with reality, pairs, losers, longest waits, bounds.
 
-    unit: of waits, as in the table.
+    unit: of waits, as in the table. losers: whether they are named here, else see `losers_text`.
     """
     if fairness and not any(each.jobs for each in fairness):
         return ["no job ran, so there is nothing to compare"]
@@ -51,12 +52,18 @@ def compared_text(
         "",
         *_part("against reality", [reality] if reality else []),
         *_part("pairs, 95% intervals", [sentences[i] for i in shown]),
-        *_part("who loses", [loser_sentence(fairness[i], unit) for i in shown if fairness[i].b == fairness[0].b]),
+        *(losers_text(fairness, unit) if losers else ()),
         *_part("longest waits", [wait_sentence(longest[policy], unit) for policy in reversed(longest)]),
         *_part("lower bounds, for any policy", _bounds(gaps, unit)),
     ]
     more = len(fairness) - len(shown)
     return [*lines, f"{more} more pairs are in --json"] if more else lines
+
+
+def losers_text(fairness: Sequence[Fairness], unit: str) -> list[str]:
+    """Who waits longer under each policy than under the first. unit: of waits."""
+    shown = [fairness[i] for i in one_by_one(fairness) if fairness[i].b == fairness[0].b]
+    return _part("who loses", [loser_sentence(each, unit) for each in shown])
 
 
 def _part(title: str, lines: Sequence[str]) -> list[str]:

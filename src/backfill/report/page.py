@@ -24,6 +24,7 @@ from backfill.report import losers
 from backfill.report.chart import SIDE
 from backfill.report.dates import Dates
 from backfill.report.differences import Differences
+from backfill.report.fidelity import fidelity_section
 from backfill.report.findings import Findings
 from backfill.report.first import First
 from backfill.report.gantt import has_sites, pack
@@ -43,7 +44,10 @@ USERS = 500  # that the field of the filter offers; any other can be typed
 BASE = ("dates", "words", "tables", "plots")
 PROJECTS = ("hand", "projects")
 SCRIPTS = ("data", "rows", "raster", "colours", "front", "use", "chart", "hand", "found", "view", "page")
-CONTENTS = {  # id of a section -> its name, and the value without which the page does not have it
+CONTENTS: dict[
+    str, tuple[str, str | None]
+] = {  # id of a section -> its name, and the value without which the page does not have it
+    "fidelity": ("fidelity", "fidelity"),
     "summary": ("all policies", "headline"),
     "losers": ("who waits longer", "groups"),
     "estimates": ("wrong estimates", "sweep"),
@@ -97,6 +101,7 @@ class Page:
     asked: int | None = None  # the row of the job that the chart tells of at first
     projects: Projects | None = None  # where policies promised them departures
     sweep: Mapping[str, Any] | None = None  # kinds of estimates, and a row for each policy under each
+    fidelity: Mapping[str, Any] | None = None  # of a model of the pool that was watched
 
     @classmethod
     def of(
@@ -116,6 +121,7 @@ class Page:
         asked: int | None = None,
         projects: Projects | None = None,
         sweep: Mapping[str, Any] | None = None,
+        fidelity: Mapping[str, Any] | None = None,
     ) -> "Page":
         """The page of runs over one workload; without workload, platform or schedules it has tables only.
 
@@ -125,7 +131,8 @@ class Page:
         schedules = [(run.policy, run.schedule) for run in runs if run.schedule is not None]
         if workload is None or platform is None or len(schedules) < len(runs):
             found = findings or Findings([], [])
-            return cls(title, runs, provenance, found, sentences, reality=reality, projects=projects, sweep=sweep)
+            more: dict[str, Any] = {"reality": reality, "projects": projects, "sweep": sweep, "fidelity": fidelity}
+            return cls(title, runs, provenance, found, sentences, **more)
         span = window(*(schedule for _, schedule in schedules))
         shown = [
             Shown.of(workload, platform, schedule, Counted.of(workload, schedule, *trims), span)
@@ -134,7 +141,7 @@ class Page:
         found = findings or Findings.of(workload, schedules, *trims)
         both = (workload, platform)
         chart = (both, reality, events, explained, asked)
-        return cls(title, runs, provenance, found, sentences, shown, *chart, projects, sweep)
+        return cls(title, runs, provenance, found, sentences, shown, *chart, projects, sweep, fidelity)
 
 
 def write_page(path: str | Path, page: Page) -> None:
@@ -172,10 +179,12 @@ def render(page: Page) -> str:
         **(_found(page, unit) if not nothing else _NOTHING_FOUND),
         **chart,
         "projects": projects,
+        "fidelity": None if page.fidelity is None else fidelity_section(page.fidelity),
         "results": RESULTS,
         "row_height": ROW,
     }
-    values["contents"] = [(at, name) for at, (name, need) in CONTENTS.items() if not need or values[need]]
+    parts = CONTENTS if page.fidelity is None else dict.fromkeys(("fidelity", "losers", *CONTENTS))
+    values["contents"] = [(at, CONTENTS[at][0]) for at in parts if not (need := CONTENTS[at][1]) or values[need]]
     return _TEMPLATES.get_template("page.html.j2").render(values)
 
 

@@ -54,7 +54,7 @@ def page_of(outcome: Outcome) -> Page:
     schedules: Sequence[Schedule | None] = details.schedules if details else [None] * len(results)
     runs = [PolicyRun(*each) for each in zip(names, metrics, schedules, strict=True)]
     said: dict[str, Any] = {"findings": Findings.told(saved), "sentences": saved.get("sentences", []), "reality": real}
-    said["sweep"] = saved.get("sweep")
+    said["sweep"], said["fidelity"] = saved.get("sweep"), saved.get("fidelity")
     said["projects"] = Projects.of(names, results, replicated=bool(means))
     if details is None:
         return Page.of(title, runs, made, **said)

@@ -1,0 +1,125 @@
+"""A report on the pool of a queue: from the log of the queue to the page."""
+
+import json
+import random
+
+import pytest
+
+from backfill.cli import main
+from tests.queue.test_cluster import cluster  # noqa: F401 - a fixture
+from tests.queue.virtual import Virtual
+
+
+@pytest.fixture
+def busy(tmp_path, monkeypatch):
+    """The folder of a queue that was busy for some hours, and the place where commands are run."""
+    chance = random.Random(1)
+    (tmp_path / "queue").mkdir()
+    queue, t = Virtual(tmp_path / "queue", "k-reservations:k=10"), 0
+    for _ in range(160):
+        t += chance.choice([0, 5, 40, 60])
+        queue.until(t)
+        walltime = chance.choice([40, 90, 200])
+        runtime = chance.randint(walltime // 4, walltime)
+        queue.submit(chance.randint(1, 4), walltime, runtime, user=chance.choice(["ana", "bob"]))
+    queue.drain()
+    monkeypatch.setenv("BACKFILL_HOME", str(tmp_path / "queue"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "queue"
+
+
+def test_the_scheduler_of_the_queue_is_found_and_others_are_compared_with_it(busy, capsys):
+    assert main(["pool", "report", "--policies", "easy,k-reservations:k=2"]) == 0
+    told, said = capsys.readouterr()
+    lines = told.splitlines()
+    assert lines[0] == "history: 160 jobs on 4 cpus"
+    verdict = " ".join(told.partition("fidelity:")[2].partition("The model is")[0].split())
+    assert verdict.startswith("conclusive: k-reservations:k=10 with no dead time gives a mean wait of")
+    assert verdict.endswith("100% of the pairs that waited at one time start in the same order")
+    places = [told.index(part) for part in ("fidelity:", "who loses:", "bounded slowdown:", "pairs, 95% intervals:")]
+    assert places == sorted(places)
+    assert told.count("who loses:") == 1
+    assert "under k-reservations:k=2" in told
+    assert said.splitlines()[-1].endswith("pool report --policies easy,k-reservations:k=2 -o pool.html")
+
+
+def test_its_json_has_the_fidelity_beside_the_comparison(busy, capsys):
+    assert main(["pool", "report", "--queue", str(busy), "--json", "-q"]) == 0
+    told, said = capsys.readouterr()
+    found = json.loads(told)
+    assert said == ""
+    assert found["fidelity"]["conclusive"] is True
+    assert found["fidelity"]["model"] == {"policy": "k-reservations:k=10", "dead_time_s": 0.0, "delay_s": 0.0}
+    assert found["fidelity"]["judged"]["relative"] == 0
+    assert len(found["fidelity"]["waits_s"]["observed"]) == found["fidelity"]["judged"]["jobs"]
+    assert [each["policy"] for each in found["results"]] == ["k-reservations", "easy", "easy-sjbf", "conservative"]
+
+
+def test_a_page_is_written_and_the_next_command_is_told(busy, capsys, tmp_path):
+    assert main(["pool", "report", "-o", "pool.html", "--policies", "easy-sjbf"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2] == "wrote pool.html"
+    assert " policies " in said[-1]
+    page = (tmp_path / "pool.html").read_text()
+    assert "Conclusive: k-reservations:k=10 with no dead time" in page
+    assert "pool report -o pool.html --policies easy-sjbf" in page
+
+
+def test_mistakes_are_told_in_a_line(busy, capsys, tmp_path):
+    for words, code, told in (
+        (["--queue", "nosuch"], 3, "nosuch: no queue is recorded there"),
+        (["--policies", "k-reservations:k=10", "-q"], 2, "--policies names only the model itself"),
+        (["--policies", "nosuch"], 2, "nosuch"),
+        (["--models", "nosuch"], 2, "nosuch"),
+        (["-o", "-"], 2, "--report is '-'"),
+        (["-o", "nosuch/pool.html"], 1, "nosuch/pool.html"),
+        (["extra"], 2, "extra"),
+    ):
+        assert main(["pool", "report", *words]) == code, words
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("backfill: ")]
+        assert told in line
+    Virtual(tmp_path)
+    assert main(["pool", "report", "--queue", str(tmp_path)]) == 3
+    assert "no job of the history ever came to the policy" in capsys.readouterr().err
+
+
+def test_a_queue_that_is_not_over_and_saw_too_little_is_not_conclusive(tmp_path, capsys):
+    queue = Virtual(tmp_path, "easy")
+    for place in range(8):
+        queue.until(30 * place)
+        queue.submit(2 + place % 3, 100, 60)
+    assert main(["pool", "report", "--queue", str(tmp_path), "-o", str(tmp_path / "pool.html")]) == 0
+    told, said = capsys.readouterr()
+    assert " ".join(told.split()).count("not conclusive: only") == 1
+    assert "not conclusive; the policies below differ so in the simulation of that model" in told
+    assert "the differences between policies may not be those on the pool" in said
+    assert "Observe the pool for longer" in (tmp_path / "pool.html").read_text()
+
+
+def test_a_queue_on_a_simulated_cluster_is_reported_while_it_runs(cluster):  # noqa: F811
+    chance = random.Random(2)
+    rows, t = ["job,submit,runtime,walltime,tasks,cpus,user"], 0
+    for job in range(120):
+        t += chance.choice([10, 60, 90])
+        runtime = chance.randint(100, 1500)
+        user = chance.choice(["ana", "bob"])
+        rows.append(f"{job},{t},{runtime},{2 * runtime},{chance.choice([1, 1, 2])},{chance.choice([4, 8, 16])},{user}")
+    (cluster.folder / "jobs.csv").write_text("\n".join([*rows, ""]))
+    (cluster.folder / "config.toml").write_text(
+        'policy = "easy"\nplatform = "cluster.toml"\npool = "fake:speed=2000,foreign=200,failures=0.3,repair=3600"\n'
+    )
+    cluster.run("submit", "--from", "jobs.csv")
+    cluster.until(lambda: len(over(cluster)) > 40)
+    during = cluster.run("pool", "report", "--json", NUMBA_DISABLE_JIT="0")
+    assert {"conclusive", "reasons"} <= {*json.loads(during.stdout)["fidelity"]}
+    cluster.until(lambda: len(over(cluster)) == 120)
+    done = cluster.run("pool", "report", "-o", "pool.html", NUMBA_DISABLE_JIT="0")
+    assert "fidelity:" in done.stdout
+    page = (cluster.folder / "pool.html").read_text()
+    assert page.index('id="fidelity"') < page.index('id="losers"') < page.index('id="summary"')
+
+
+def over(queue):
+    """The jobs of the workload that are over, which others start jobs beside."""
+    jobs = queue.request("queue", ended=1000, limit=1000)["jobs"]
+    return [job for job in jobs if job["end_s"] is not None and job["user"] != "root"]
