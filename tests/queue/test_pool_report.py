@@ -3,11 +3,18 @@
 import json
 import random
 
+import numpy as np
 import pytest
 
+from backfill.answers.history import recorded
 from backfill.cli import main
+from backfill.model.units import SECOND
+from backfill.pool_report import Watched, fit_model, models_for
+from backfill.queue import events
+from backfill.queue.events import Entry
 from tests.queue.test_cluster import cluster  # noqa: F401 - a fixture
 from tests.queue.virtual import Virtual
+from tests.test_pool_report import CPUS, short_jobs, started_by
 
 
 @pytest.fixture
@@ -94,6 +101,68 @@ def test_a_queue_that_is_not_over_and_saw_too_little_is_not_conclusive(tmp_path,
     assert "not conclusive; the policies below differ so in the simulation of that model" in told
     assert "the differences between policies may not be those on the pool" in said
     assert "Observe the pool for longer" in (tmp_path / "pool.html").read_text()
+
+
+def watched_log(log, start, poll, begins=0):
+    """What a queue writes down that looks at a pool now and then: jobs that come, that others start, and that end."""
+    jobs = log.jobs
+    news = [(int(at), 0, row) for row, at in enumerate(jobs.submit)] + [
+        (int(at), 1, row) for row, at in enumerate(start)
+    ]
+    news += [(int(at), 2, row) for row, at in enumerate(start + jobs.runtime)]
+    entries = [Entry(events.Epoch({"policy": "easy", "resources": {"cpus": CPUS}, "base": []}), begins)]
+    waiting, last, known = set(), begins, set()
+    for at, kind, row in [*sorted(news), (sorted(news)[-1][0] + poll, 3, -1)]:
+        now = max(-(-at // poll) * poll, begins)
+        if now != last:
+            entries += [Entry(e, last) for job in sorted(waiting) for e in (submitted(jobs, job), events.Wait(job + 1))]
+            entries.append(Entry(events.PassBegun(last), last))
+            known, waiting = known | waiting, set()
+        last = now
+        if kind == 0:
+            waiting.add(row)
+        elif kind == 1:
+            facts = None if row in known else submitted(jobs, row).row
+            waiting.discard(row)
+            entries.append(Entry(events.Began(row + 1, 1, at, "foreign", [], [], [], facts), now))
+        elif kind == 2:
+            entries.append(Entry(events.End(row + 1, "COMPLETED", ended=at), now))
+    return entries
+
+
+def submitted(jobs, row):
+    facts = {"need": {"cpus": int(jobs.procs[row])}, "walltime": int(jobs.walltime[row]), "user": "ana"}
+    return events.Submit(row + 1, {**facts, "submit": int(jobs.submit[row])})
+
+
+def test_a_pool_that_somebody_else_schedules_is_modelled_from_what_was_seen_of_it():
+    log = short_jobs(4)
+    log = log.with_jobs(log.jobs.replace(submit=log.jobs.submit + 1000 * SECOND))
+    start = started_by(log, "k-reservations:k=10")
+    found = recorded(watched_log(log, start, 3 * SECOND), range(1, len(log) + 1))
+    assert (found.workload.jobs.runtime == log.jobs.runtime).all(), "not when a look told of the ends"
+    assert (found.workload.jobs.submit == log.jobs.submit).all()
+    assert (found.started == start).all()
+    fit = fit_model(Watched.of(found.workload, found.platform, found.started, found.events), models_for(log))
+    assert fit.conclusive, fit.reasons
+    assert fit.model.dead_time == pytest.approx(SECOND, abs=SECOND / 4)
+
+
+def test_jobs_that_were_there_before_the_first_look_are_taken_from_then_on():
+    log = short_jobs(4)
+    start = started_by(log, "easy")
+    begins = int(log.jobs.submit[150])
+    end = start + log.jobs.runtime
+    there = np.flatnonzero(end >= begins)
+    seen = log.with_rows(there)
+    found = recorded(watched_log(seen, start[there], 3 * SECOND, begins), range(1, len(seen) + 1))
+    watched = Watched.of(found.workload, found.platform, found.started, found.events)
+    running = (start < begins)[there]
+    assert watched.running == running.sum() > 0
+    assert watched.observed.submit.min() >= begins
+    rest = watched.workload.jobs
+    assert np.abs(rest.submit + rest.runtime - end[there])[running].max() <= 1
+    assert fit_model(watched, models_for(log)).conclusive
 
 
 def test_a_queue_on_a_simulated_cluster_is_reported_while_it_runs(cluster):  # noqa: F811

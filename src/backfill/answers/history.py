@@ -188,7 +188,8 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
     A job's submit is the pass at which the policy heard of it, its walltime has the grace behind it, since that is what
     the policy planned with. So `simulate --overrun extend` starts each when and where it started, if only submits,
     ends, dependencies on ends, cancelled or changed jobs and changes of capacity happened. A job that is not over at
-    the end of the log runs as long as it may. Raises InputError.
+    the end of the log runs as long as it may. Of a run that somebody else started, the instants of that pool are taken
+    where it has told them, as its passes came later. Raises InputError.
     """
     from backfill.worlds.live import platform_of  # which loads the core
     from backfill.worlds.workload import table
@@ -216,7 +217,9 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
         if late or life.waits > 1:
             why = AGAIN if life.waits > 1 else LATER
             left_out[why] = left_out.get(why, 0) + 1
-        submit.append(life.eligible if late or life.waits > 1 else life.told)
+        stated = life.facts["submit"]
+        told = stated if life.foreign and log.epochs[0][0] <= stated < life.told else life.told
+        submit.append(life.eligible if late or life.waits > 1 else told)
         after.append(on)
         length = life.facts["walltime"] + life.facts["grace"]
         if life.start is not None:
@@ -354,7 +357,10 @@ def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], 
         case events.End():
             if life.before is not None and event.state != CANCELLED:
                 life.start, life.alone = life.before, True
-            since.append(_set(life, "end"))
+            if life.foreign and event.ended is not None:
+                life.end = event.ended
+            else:
+                since.append(_set(life, "end"))
 
 
 def _note(some: list[Any], *what: Any) -> None:
