@@ -3,6 +3,7 @@
 import pytest
 
 import backfill as bf
+from backfill.analysis.recorded import Recorded
 from backfill.model.errors import UsageError
 from backfill.model.units import SECOND
 from backfill.policies import TABLE
@@ -27,6 +28,12 @@ def test_the_same_jobs_are_killed():
     log = bf.Workload.from_arrays(killed)
     for each in (log, log.with_dead_time(5 * SECOND)):
         assert bf.simulate(each, bf.Platform.pool(1), "fcfs").metrics["killed_jobs"] == 1
+
+
+def test_the_real_runs_of_a_log_are_without_it():
+    log = bf.Workload.from_arrays({**ONE, "waited": [0, 13, 36]})
+    held = [Recorded.of(each) for each in (log, log.with_dead_time(3 * SECOND))]
+    assert (held[0].end == held[1].end).all()
 
 
 def test_dead_times_add_up_and_none_changes_nothing():

@@ -85,6 +85,8 @@ def test_mistakes_are_told_in_a_line(busy, capsys, tmp_path):
         assert main(["pool", "report", *words]) == code, words
         (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("backfill: ")]
         assert told in line
+    assert main(["pool"]) == 2
+    assert capsys.readouterr().err == "backfill: Missing command; see backfill pool --help\n"
     Virtual(tmp_path)
     assert main(["pool", "report", "--queue", str(tmp_path)]) == 3
     assert "no job of the history ever came to the policy" in capsys.readouterr().err

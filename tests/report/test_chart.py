@@ -5,7 +5,7 @@ import pytest
 
 from backfill.analysis.series import Binned
 from backfill.model.units import SECOND
-from backfill.report.chart import count_chart, ratio_chart, share_chart, table, tail_chart
+from backfill.report.chart import cloud_chart, count_chart, ratio_chart, share_chart, table, tail_chart
 
 
 def binned(means: list[float], length: float = 4 * 3600) -> Binned:
@@ -131,3 +131,12 @@ def test_a_tail_of_nothing_is_empty():
 def test_long_marks_of_waits_have_the_unit_of_the_page(unit, long):
     chart = tail_chart([np.array([30.0, 950_000.0])], seconds=True, unit=unit)
     assert [tick.text for tick in chart.x_ticks][4:] == long
+
+
+def test_a_cloud_has_a_dot_for_each_pair_on_equal_axes():
+    chart = cloud_chart(np.array([0.0, 10.0, 100.0]), np.array([1.0, 100.0, 10.0]), "s")
+    dots, same = chart.paths
+    assert dots == "M0.0 1000.0h0M500.0 0.0h0M1000.0 500.0h0"
+    assert same == "M0 1000L1000 0"
+    assert chart.x_ticks == chart.y_ticks
+    assert [(tick.text, round(tick.at)) for tick in chart.x_ticks] == [("1 s", 0), ("10 s", 50), ("100 s", 100)]

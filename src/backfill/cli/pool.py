@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 pool = typer.Typer(
     help="What concerns the pool of a queue: how it really starts jobs, and what another policy would change.",
     rich_markup_mode=None,
-    no_args_is_help=True,
 )
 
 
