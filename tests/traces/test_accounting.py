@@ -233,6 +233,18 @@ def test_htcondor_numbers_that_no_job_can_have_break_their_line(log, more, told,
     assert any(f"/log:{len(ad()) + (2 if write is long else 4)}: {told}" in note for note in found.notes), found.notes
 
 
+def test_htcondor_walltimes_by_expressions(log):
+    too_long = "JobStatus == 2 && time() - EnteredCurrentStatus > "
+    found = log("htcondor", json.dumps([
+        ad(PeriodicRemove=f"/Expr(NumJobStarts > 3 || {too_long}2 * 3600)/"),
+        ad(1, PeriodicHold=f"{too_long}MY.Longest", Longest=900),
+        ad(2, PeriodicRemove=f"{too_long}Longest", Longest=10**15),
+        ad(3, BFWallTime=500),
+    ]))  # fmt: skip
+    assert found.jobs.walltime.tolist() == [7200 * SECOND, 900 * SECOND, 240 * SECOND, 500 * SECOND]
+    assert found.jobs.requested.tolist() == [True, True, False, True]
+
+
 def test_htcondor_broken_ads(log):
     found = log("htcondor", json.dumps([ad(), {"ProcId": 1}, ad(2, QDate="soon")]))
     assert (len(found), found.dropped) == (1, {"broken line": 2})

@@ -39,7 +39,7 @@ def read_platform(path: str | Path) -> Platform:
         return Platform.read(path)
     source = Source.of(path, PlatformError)
     listed = _inventory(source, json_text(source.data))
-    return listed.platform(source)
+    return listed.platform(Path(source.file).name.partition(".")[0])
 
 
 def is_toml(path: str | Path) -> bool:

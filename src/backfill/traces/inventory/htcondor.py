@@ -4,6 +4,7 @@ Source: the HTCondor manual, "Machine ClassAd Attributes". A machine with a part
 it out; so is each static slot, as a job gets one. Dynamic slots are parts of the partitionable one.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from backfill.traces.inventory.nodes import Inventory, Node, wrong
@@ -11,17 +12,26 @@ from backfill.traces.inventory.nodes import Inventory, Node, wrong
 _MIB = 2**20
 
 
-def nodes_of_ads(file: str, ads: list[dict[str, Any]]) -> Inventory:
+def nodes_of_ads(file: str, ads: Iterable[dict[str, Any]]) -> Inventory:
     """The nodes of the ads of slots. Raises PlatformError."""
     inventory = Inventory(file)
-    for ad in ads:
-        ad = {key.lower(): value for key, value in ad.items()}
+    for _, node in slots_of_ads(file, ads):
+        inventory.add(node)
+    return inventory
+
+
+def slots_of_ads(file: str, ads: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], Node]]:
+    """The ad of each slot that is a node, its names in lower case, and the node. Raises PlatformError."""
+    names: set[str] = set()
+    for given in ads:
+        ad = {key.lower(): value for key, value in given.items()}
         if ad.get("dynamicslot") is True or ad.get("slottype") == "Dynamic" or "cpus" not in ad:
             continue
-        parts = ad.get("partitionableslot") is True or ad.get("slottype") == "Partitionable"
+        parts = is_shared_out(ad)
         name = str(ad.get("name", ad.get("machine", "?")))
-        if parts and name.partition("@")[2] not in inventory.nodes:  # else a machine with several of them
+        if parts and name.partition("@")[2] not in names:  # else a machine with several of them
             name = name.partition("@")[2] or name
+        names.add(name)
 
         def amount(*keys: str, ad: dict[str, Any] = ad, name: str = name) -> int:
             key = next((key for key in keys if key in ad), None)
@@ -32,12 +42,15 @@ def nodes_of_ads(file: str, ads: list[dict[str, Any]]) -> Inventory:
             except (TypeError, ValueError, OverflowError):
                 raise wrong(file, None, name, key, ad[key], "a whole number") from None
 
-        inventory.add(
-            Node(
-                name,
-                cpus=amount("totalslotcpus", "cpus") if parts else amount("cpus"),
-                memory=(amount("totalslotmemory", "memory") if parts else amount("memory")) * _MIB,
-                gpus=amount("totalslotgpus", "totalgpus", "gpus") if parts else amount("gpus"),
-            )
+        node = Node(
+            name,
+            cpus=amount("totalslotcpus", "cpus") if parts else amount("cpus"),
+            memory=(amount("totalslotmemory", "memory") if parts else amount("memory")) * _MIB,
+            gpus=amount("totalslotgpus", "totalgpus", "gpus") if parts else amount("gpus"),
         )
-    return inventory
+        yield ad, node
+
+
+def is_shared_out(ad: dict[str, Any]) -> bool:
+    """Whether several jobs share a slot, each in a dynamic one; its names in lower case."""
+    return ad.get("partitionableslot") is True or ad.get("slottype") == "Partitionable"

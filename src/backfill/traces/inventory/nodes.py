@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +9,6 @@ from backfill.model.constraint import PLAIN, is_feature, is_gpu_type, is_name
 from backfill.model.errors import PlatformError, at, in_file, quote
 from backfill.model.partitions import Partition
 from backfill.model.platform import NODES_MAX, Platform
-from backfill.traces.files import Source
 
 _AMOUNTS = {"cpus": 2**40, "gpus": 2**40, "memory": 2**60}
 
@@ -63,8 +61,8 @@ class Inventory:
         else:
             self.nodes[node.name] = node
 
-    def platform(self, source: Source) -> Platform:
-        """The machine, in the order of the list. Raises PlatformError where there is no node with a cpu."""
+    def platform(self, name: str) -> Platform:
+        """The machine of this name, in the order of the list. Raises PlatformError where no node has a cpu."""
         nodes = [node for node in self.nodes.values() if node.cpus > 0]
         if not nodes:
             raise PlatformError(at(self.file, None, "no node with cpus; expected at least one"))
@@ -77,8 +75,8 @@ class Inventory:
             amounts["gpus"] = [node.gpus for node in nodes]
         names = dict.fromkeys((*self.partitions, *(name for node in nodes for name in node.partitions)))
         for kind, given in (("partition", names), ("licence", self.licences)):
-            for name in given:
-                self._check_name(kind, name, None)
+            for each in given:
+                self._check_name(kind, each, None)
         with in_file(self.file):
             return Platform(
                 nodes=tuple(node.name for node in nodes),
@@ -89,7 +87,7 @@ class Inventory:
                 features=tuple(_features(node) for node in nodes),
                 licences=tuple(self.licences),
                 copies=np.array([*self.licences.values()], np.int64),
-                name=Path(source.file).name.partition(".")[0],
+                name=name,
                 partitions=tuple(p for name in names if (p := self._partition(name, nodes)) is not None),
             )
 

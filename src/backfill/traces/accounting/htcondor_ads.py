@@ -1,0 +1,108 @@
+"""The attributes of a job of HTCondor, be it in the queue or in the history.
+
+Source: the HTCondor manual, "Job ClassAd Attributes".
+"""
+
+import re
+from typing import Any
+
+from backfill.model.schedule import NO_TIME
+from backfill.model.units import SECOND
+from backfill.traces.accounting.stays import SECONDS_MAX
+from backfill.traces.broken import COUNT_MAX, BrokenLine, whole
+
+Ad = dict[str, Any]
+
+IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING, SUSPENDED = range(1, 8)  # JobStatus
+PARALLEL = 11  # a universe
+ON_THE_ACCESS_POINT = {7: "scheduler", 12: "local"}  # universes whose jobs hold no slot
+MIB = 2**20
+LIMITS = (
+    ("AllowedExecuteDuration", 1),
+    ("AllowedJobDuration", 1),
+    ("MaxRuntime", 1),
+    ("MaxWallTimeMins", 60),
+    ("BFWallTime", 1),
+)
+# A run that is removed or held for its length: `JobStatus == 2 && time() - EnteredCurrentStatus > 2 * 3600`
+_TOO_LONG = re.compile(
+    r"\(?(?:time\(\)|CurrentTime) *- *(?:MY\.)?(EnteredCurrentStatus|JobCurrentStartDate|JobStartDate)\)?"
+    r" *>=? *\(?([\w.]+(?: *\* *[\w.]+)*)\)?",
+    re.IGNORECASE,
+)
+_WHILE_IT_RUNS = re.compile(r"JobStatus *={2,3} *2", re.IGNORECASE)
+
+
+def id_of(ad: Ad) -> str:
+    """The number of a job, as `7.0`. Raises BrokenLine."""
+    return f"{number(ad, 'ClusterId')}.{number(ad, 'ProcId')}"
+
+
+def limit_of(ad: Ad) -> int:
+    """After how long a run is ended, in microseconds, as far as the job says so; NO_TIME if not. Raises BrokenLine."""
+    for name, unit in LIMITS:
+        if isinstance(ad.get(name), int | float):
+            return number(ad, name, SECONDS_MAX // unit) * unit * SECOND
+    for name in ("PeriodicRemove", "PeriodicHold"):
+        text = ad.get(name)
+        for part in text.split("||") if isinstance(text, str) else ():
+            found = _TOO_LONG.search(part)
+            if found and (found[1].lower() != "enteredcurrentstatus" or _WHILE_IT_RUNS.search(part)):
+                seconds = _product(found[2], ad)
+                if 0 < seconds <= SECONDS_MAX:
+                    return seconds * SECOND
+    return NO_TIME
+
+
+def _product(text: str, ad: Ad) -> int:
+    """Of numbers and attributes; 0 if one of them is not known."""
+    product = 1
+    for factor in text.split("*"):
+        name = factor.strip().rpartition(".")[2]
+        value = int(name) if name.isdecimal() and len(name) < 18 else ad.get(name)
+        product *= int(value) if isinstance(value, int | float) and 0 < value <= SECONDS_MAX else 0
+    return product
+
+
+def licences_of(ad: Ad) -> list[tuple[str, int]]:
+    """`ConcurrencyLimits`, as `lic:2,other`, whose copies default to 1. Raises BrokenLine."""
+    text = ad.get("ConcurrencyLimits")
+    if not isinstance(text, str):
+        return []
+    found = []
+    for part in text.split(","):
+        name, _, count = part.strip().partition(":")
+        if re.fullmatch(r"[\w.]+", name):
+            found.append((name.lower(), whole("ConcurrencyLimits", count.partition(".")[0]) if count else 1))
+    return found
+
+
+def start_of(ad: Ad) -> int:
+    """When its last run began, in microseconds; NO_TIME if it never ran. Raises BrokenLine."""
+    start = instant(ad, "JobCurrentStartDate")
+    return instant(ad, "JobStartDate") if start == NO_TIME else start
+
+
+def has_failed(ad: Ad) -> bool:
+    """Whether a job that ran to its end did not do what it was to do."""
+    return bool(ad.get("ExitBySignal") or ad.get("ExitCode"))
+
+
+def number(ad: Ad, name: str, most: int = COUNT_MAX) -> int:
+    """A number without its fraction, 0 where it is missing, undefined or an expression. Raises BrokenLine."""
+    value = ad.get(name)
+    if not isinstance(value, int | float):
+        return 0
+    if not abs(value) <= most:
+        raise BrokenLine(name, str(value), f"a number up to {most:,}")
+    return int(value)
+
+
+def instant(ad: Ad, name: str) -> int:
+    """Microseconds since 1970, NO_TIME where it is missing. Raises BrokenLine."""
+    value = ad.get(name)
+    if value in (None, 0) or (isinstance(value, str) and name == "DeferralTime"):
+        return NO_TIME
+    if not isinstance(value, int | float) or not 0 < value <= SECONDS_MAX:
+        raise BrokenLine(name, str(value), "seconds since 1970")
+    return round(value * SECOND)
