@@ -55,7 +55,7 @@ ARROWS: dict[str, set[str]] = {
     "client": {"daemon", "answers", "pools", "queue", "system", "traces", "model", "compiler", "loading"},
     "daemon": {"answers", "worlds", "pools", "queue", "system", "packaged", "policies", "model"},
     "answers": {"worlds", "analysis", "queue", "system", "loading", "core", "model"},
-    "pools": {"queue", "system"},
+    "pools": {"queue", "system", "traces", "model"},
     "queue": {"pools", "system", "model"},
     "system": set(),
     "package": {"estimate_sweep", "comparison", "api", *BELOW},

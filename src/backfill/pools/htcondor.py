@@ -1,0 +1,473 @@
+"""A look at HTCondor, by its Python bindings, as any user may have it who may read the queue.
+
+Sources: the HTCondor manual, "Job ClassAd Attributes", "Machine ClassAd Attributes" and "Python Bindings",
+htcondor.readthedocs.io. Tried with 23.9.6, by the bindings of 25.14.1.
+"""
+
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from os.path import basename
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+from backfill.model.errors import MissingExtra, PlatformError
+from backfill.model.schedule import NO_TIME
+from backfill.pools.seen import (
+    DOWN,
+    DRAIN,
+    ENDING,
+    OVER,
+    RUNNING,
+    UNKNOWN,
+    UP,
+    WAITING,
+    Asked,
+    Down,
+    JobNow,
+    NodeNow,
+    Snapshot,
+)
+from backfill.queue.nodes import Amounts, Placement
+from backfill.queue.states import CANCELLED, COMPLETED, FAILED, TIMEOUT
+from backfill.traces.accounting import htcondor_ads as ads
+from backfill.traces.accounting.htcondor_ads import Ad
+from backfill.traces.broken import COUNT_MAX, BrokenLine
+from backfill.traces.inventory.htcondor import is_shared_out, slots_of_ads
+from backfill.traces.inventory.nodes import Inventory, Node
+
+if TYPE_CHECKING:
+    from backfill.pools.htcondor_client import Answer, Request
+
+SECOND = 1_000_000
+GRACE_S = 2.0  # how much longer than its own alarm a client is waited for
+TIMEOUT_S = 20.0  # of a look, as that of HTCondor's own tools
+RECALL_S = 600.0  # of the whole history
+HISTORY_S = 10.0  # between two looks for jobs that were never seen in the queue
+LIMITS_S = 60.0  # between two looks at the configuration
+DAY = 86_400 * SECOND
+UNLIMITED = 2_308_032  # the default of CONCURRENCY_LIMIT_DEFAULT
+LATE = "HTCondor did not answer within {:g} s"
+OTHER_LIMITS = ("ARC_GAHP_COMMAND_LIMIT", "DETECTED_CPUS_LIMIT")  # settings of HTCondor that are no licences
+BY_EXPRESSION = ("The job attribute PeriodicRemove ", "The system macro SYSTEM_PERIODIC_REMOVE ")  # why it was removed
+GONE = "gone"  # why a node is down that the collector does not know any more
+HELD = "Held"  # why a job is held that does not say why
+COMMAND = (sys.executable, "-P", "-m", "backfill.pools.htcondor_client")
+KINDS = ("cpus", "memory", "gpus")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Of which node a slot is. whole: a job that has it has the node."""
+
+    node: str
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the ads of jobs do not say.
+
+    walltime: of a job that states none, in microseconds. slots: by name. licences: the copies of each; one that is not
+    among them is not limited.
+    """
+
+    walltime: int = DAY
+    slots: Mapping[str, Slot] = field(default_factory=dict)
+    licences: Mapping[str, int] = field(default_factory=dict)
+
+    def slot(self, name: str) -> Slot:
+        """Of a slot, be it a part of another one: `slot1_3@n7` is one of `slot1@n7`."""
+        first, _, host = name.partition("@")
+        known = self.slots.get(name) or self.slots.get(f"{first.partition('_')[0]}@{host}")
+        return known or Slot(host or name, False)
+
+
+class HTCondorReader:
+    """See seen.Reader.
+
+    collector: its address; empty: as this machine is configured. schedd: its name; empty: the only one of the pool, or
+    that of this machine. machine: the attribute by which machines are called; empty: the part of the name of a slot
+    behind the @, which is the host unless several startds share it. walltime: of jobs that state none, in microseconds.
+    timeout: of a look, in seconds. Raises MissingExtra.
+    """
+
+    name = "htcondor"
+
+    def __init__(
+        self,
+        collector: str = "",
+        schedd: str = "",
+        *,
+        machine: str = "",
+        walltime: int = DAY,
+        timeout: float = TIMEOUT_S,
+    ) -> None:
+        if find_spec("htcondor2") is None:
+            raise MissingExtra("--pool htcondor", "htcondor")
+        self._collector, self._schedd, self._machine, self._timeout = collector, schedd, machine, timeout
+        self._client = Client()
+        self._site = Site(walltime)
+        self._ads: dict[str, Ad] = {}  # by the numbers of jobs, as is what is made of them
+        self._jobs: dict[str, JobNow] = {}
+        self._nodes: dict[str, NodeNow] = {}  # by their names
+        self._first: set[str] = set()  # those that there were at first: of others it is no news that they are gone
+        self._listed: list[tuple[Ad, Node]] = []  # the slots that are nodes, see listed
+        self._asked: set[str] = set()  # licences that jobs ask for
+        self._settings: dict[str, str] = {}  # limits of licences
+        self._since = ""  # a condition that holds of the last job of the history that is known
+        self._start = 0  # no end before this second is news; 0 before the first look
+        self._history_at = self._limits_at = 0.0  # when they are asked for again
+
+    def platform(self) -> str:
+        """The machines and licences as the text of a platform file. Raises Down."""
+        self._ask(limits=True)
+        inventory = Inventory("the collector", licences=dict(self._site.licences))
+        try:
+            for _, node in self._listed:
+                inventory.add(node)
+            return inventory.platform(self.name).to_toml()
+        except PlatformError as error:
+            raise Down(str(error)) from None
+
+    def look(self) -> Snapshot:
+        """What is true by now. Raises Down."""
+        begin = time.monotonic()
+        # a client that is new does not know which jobs have left the queue
+        history = (begin >= self._history_at or not self._client.runs) and ("all" if self._start else "newest")
+        told = self._ask(limits=begin >= self._limits_at, history=history or "")
+        ended = [job_of(ad, self._site, over=True) for ad in told.get("history", ())] if self._start else []
+        if "history" in told:
+            self._start = self._start or told["now"]
+            self._since = _only(told["history"][0]) if told["history"] else self._since
+            self._history_at = begin + HISTORY_S
+        left = {job.identity for job in ended}
+        jobs = [*(job for job in self._jobs.values() if job.identity not in left), *ended]
+        nodes = self._machines(told, jobs)
+        return Snapshot(told["instance"], nodes, jobs, self._site.licences, took=time.monotonic() - begin)
+
+    def recall(self, some: Sequence[tuple[str, int]]) -> Sequence[JobNow]:
+        """The ends of jobs that are in the queue no more, as far as the history has them. Raises Down."""
+        if not some:
+            return ()
+        wanted = set(some)
+        told = self._ask(recall=[[int(part) for part in native.split(".")] for native, _ in some])
+        found = (job_of(ad, self._site, over=True) for ad in told["history"])
+        return [job for job in found if job.identity in wanted]
+
+    def close(self) -> None:
+        """End the process that asks."""
+        self._client.close()
+
+    # ------------------------------------------------------------------
+
+    def _ask(self, *, limits: bool = False, history: str = "", recall: Sequence[list[int]] = ()) -> "Answer":
+        """Ask, and learn what the answer says of jobs, slots and licences."""
+        told = self._client.ask(
+            {
+                "timeout": max(self._timeout, RECALL_S) if recall else self._timeout,
+                "collector": self._collector,
+                "schedd": self._schedd,
+                "machine": self._machine,
+                "limits": limits,
+                "history": history,
+                "since": self._since,
+                "start": self._start,
+                "recall": [*recall],
+            }
+        )
+        if not recall:
+            try:
+                self._learn(told)
+            except PlatformError as error:  # what was told is lost: the next client tells all of it
+                self.close()
+                raise Down(str(error)) from None
+        return told
+
+    def _learn(self, told: "Answer") -> None:
+        """One job that is as it was stays the very same object."""
+        new, gone = {ads.id_of(ad): ad for ad in told["jobs"]}, set(told["gone"])
+        kept = {} if told["whole"] else {job: ad for job, ad in self._ads.items() if job not in gone}
+        self._ads = kept | new
+        self._asked |= {name for ad in new.values() for name, _ in _said(ads.licences_of, ad) or ()}
+        if "limits" in told:
+            self._settings = told["limits"]
+            self._limits_at = time.monotonic() + LIMITS_S
+        self._listed = [*listed(told["slots"], self._machine)]
+        self._first = self._first or {node.name for _, node in self._listed}
+        known = {name: slot for name, slot in self._site.slots.items() if slot.node in self._first}
+        slots = {ad["name"]: Slot(node.name, not is_shared_out(ad)) for ad, node in self._listed}
+        site = Site(self._site.walltime, known | slots, copies(self._settings, self._asked))
+        if site.licences != self._site.licences:
+            new = self._ads
+        elif site.slots != self._site.slots:
+            new |= {job: ad for job, ad in self._ads.items() if ad.get("RemoteHost") or ad.get("RemoteHosts")}
+        self._site = site
+        made = {job: job_of(ad, site) for job, ad in new.items()}
+        before, self._jobs = self._jobs, {}
+        for job in self._ads:
+            one = made.get(job)
+            self._jobs[job] = before[job] if one is None or before.get(job) == one else one
+
+    def _machines(self, told: "Answer", jobs: Iterable[JobNow]) -> list[NodeNow]:
+        """The nodes, and how much of each the jobs hold that run there, and those of other schedds."""
+        held: dict[str, Counter[str]] = {}
+        sizes = {node.name: node for _, node in self._listed}
+        for job in jobs:
+            if job.state in (RUNNING, ENDING):
+                for name, tasks, *whole in job.nodes:
+                    amounts = _amounts(sizes[name]) if any(whole) and name in sizes else _times(job.asked.need, tasks)
+                    held.setdefault(name, Counter()).update({kind: amounts.get(kind, 0) for kind in KINDS})
+        for ad in told["slots"]:
+            if str(ad.get("GlobalJobId") or told["schedd"]).partition("#")[0] != told["schedd"]:
+                amounts = {"cpus": _amount(ad, "Cpus"), "memory": _amount(ad, "Memory") * ads.MIB,
+                           "gpus": _amount(ad, "GPUs")}  # fmt: skip
+                held.setdefault(self._site.slot(str(ad.get("Name"))).node, Counter()).update(amounts)
+        found = {node.name: node_of(ad, node, held.get(node.name, {})) for ad, node in self._listed}
+        state = UNKNOWN if told["young"] else DOWN
+        gone = (node for name, node in self._nodes.items() if name in self._first and name not in found)
+        self._nodes = {node.name: replace(node, state=state, reason=GONE, held={}) for node in gone} | found
+        return [*self._nodes.values()]
+
+
+class Client:
+    """The process that asks. command: how it is started."""
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None  # its messages
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has been asked before, and remembers that."""
+        return self._process is not None
+
+    def ask(self, request: "Request") -> "Answer":
+        """Its answer; see htcondor_client.Request. Raises Down."""
+        if self._process is None:
+            self._said = TemporaryFile()  # noqa: SIM115 - closed with the process
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, bufsize=0
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            told: Answer = json.loads(_line(process.stdout, request["timeout"] + GRACE_S))
+        except (BrokenPipeError, EOFError):
+            code, message = process.wait(), self._last_message()
+            self.close()
+            if code != -signal.SIGALRM:
+                raise Down(f"the process that asks HTCondor has ended: {message or f'exit code {code}'}") from None
+            raise Down(LATE.format(request["timeout"])) from None
+        except TimeoutError:
+            self.close()
+            raise Down(LATE.format(request["timeout"])) from None
+        if "error" in told:
+            raise Down(f"HTCondor: {told['error']}")
+        return told
+
+    def close(self) -> None:
+        """End the process."""
+        process, said = self._process, self._said
+        self._process = self._said = None
+        if process is not None:
+            process.kill()
+            for stream in (process.stdin, process.stdout, said):
+                if stream is not None:
+                    stream.close()
+            process.wait()
+
+    def _last_message(self) -> str:
+        assert self._said is not None
+        self._said.seek(0)
+        return self._said.read().decode(errors="replace").strip().rpartition("\n")[2]
+
+
+def _line(stream: IO[bytes], timeout: float) -> bytes:
+    """The next line. Raises EOFError, TimeoutError."""
+    parts: list[bytes] = []
+    deadline = time.monotonic() + timeout
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while not parts or not parts[-1].endswith(b"\n"):
+            if not selector.select(max(deadline - time.monotonic(), 0)):
+                raise TimeoutError
+            part = os.read(stream.fileno(), 1 << 20)
+            if not part:
+                raise EOFError
+            parts.append(part)
+    return b"".join(parts)
+
+
+def job_of(ad: Ad, site: Site, *, over: bool = False) -> JobNow:
+    """A job by its ad. over: it is in the history."""
+    status = ads.number(ad, "JobStatus")
+    state = _state(ad, status, over)
+    waits, is_over = state == WAITING, state == OVER
+    # one that was removed while it waited did not run then, even if it has run before
+    idle = status == ads.REMOVED and ads.number(ad, "LastJobStatus") in (ads.IDLE, ads.HELD)
+    start = _known(ads.start_of, ad) if not waits and not (is_over and idle) else None
+    end = (
+        (_known(ads.instant, ad, "CompletionDate") or _known(ads.instant, ad, "EnteredCurrentStatus"))
+        if is_over
+        else None
+    )
+    signalled = is_over and status == ads.COMPLETED and bool(ad.get("ExitBySignal"))
+    runs = start is not None or state in (RUNNING, ENDING)
+    return JobNow(
+        ads.id_of(ad),
+        _known(ads.instant, ad, "QDate") or 0,
+        _asked(ad, site),
+        name=str(ad.get("DAGNodeName") or ad.get("JobBatchName") or basename(str(ad.get("Cmd") or ""))),
+        user=str(ad.get("Owner") or ""),
+        group=str(ad.get("AcctGroup") or ""),
+        state=state,
+        blocked=str(ad.get("HoldReason") or HELD) if waits and status == ads.HELD else "",
+        begin=_known(ads.instant, ad, "DeferralTime") if waits else None,
+        start=start,
+        nodes=_placement(ad, site, "Last" if is_over else "") if runs else (),
+        restarts=max(ads.number(ad, "NumShadowStarts") - runs, 0),
+        end=end,
+        ended=_end(ad, status, start, end) if is_over else "",
+        exit=ads.number(ad, "ExitCode") if is_over and status == ads.COMPLETED and not signalled else None,
+        signal=ads.number(ad, "ExitSignal") if signalled else None,
+    )
+
+
+def _state(ad: Ad, status: int, over: bool) -> str:
+    """Of a job. It holds its slot until its files are back, and while it is being stopped to be held or removed."""
+    if over:
+        return OVER
+    if status == ads.TRANSFERRING or (status in (ads.HELD, ads.REMOVED) and ad.get("RemoteHost")):
+        return ENDING
+    if status in (ads.REMOVED, ads.COMPLETED):
+        return OVER
+    return RUNNING if status in (ads.RUNNING, ads.SUSPENDED) else WAITING
+
+
+def _end(ad: Ad, status: int, start: int | None, end: int | None) -> str:
+    if status == ads.COMPLETED:
+        return FAILED if ads.has_failed(ad) else COMPLETED
+    limit = _known(ads.limit_of, ad)
+    by_expression = str(ad.get("RemoveReason") or "").startswith(BY_EXPRESSION)
+    ran = end - start if start is not None and end is not None else 0
+    return TIMEOUT if by_expression and limit is not None and ran >= limit else CANCELLED
+
+
+def _asked(ad: Ad, site: Site) -> Asked:
+    need = {
+        "cpus": _amount(ad, "RequestCpus") or 1,
+        "memory": _amount(ad, "RequestMemory") * ads.MIB,
+        "gpus": _amount(ad, "RequestGPUs"),
+    }
+    for name, count in _said(ads.licences_of, ad) or ():
+        if name in site.licences:
+            need[name] = need.get(name, 0) + count
+    return Asked(
+        {name: amount for name, amount in need.items() if amount},
+        _known(ads.limit_of, ad) or site.walltime,
+        tasks=max(_amount(ad, "MaxHosts"), 1) if ads.number(ad, "JobUniverse") == ads.PARALLEL else 1,
+        priority=_said(ads.number, ad, "JobPrio") or 0,
+    )
+
+
+def _placement(ad: Ad, site: Site, last: str) -> Placement:
+    """Where a job runs, or ran; for a moment that is not known of one that has begun. last: `Last` of one that ran."""
+    hosts = str(ad.get("RemoteHosts") or ad.get(f"{last}RemoteHost") or "")
+    count = Counter(site.slot(name.strip()) for name in hosts.split(",") if name.strip())
+    return [[slot.node, tasks, True] if slot.whole else [slot.node, tasks] for slot, tasks in count.items()]
+
+
+def listed(slots: Iterable[Ad], machine: str) -> Iterator[tuple[Ad, Node]]:
+    """The ad of each slot that is a node, its names in lower case, and the node, in the natural order of their names.
+
+    machine: see HTCondorReader. Raises PlatformError.
+    """
+    in_order = sorted(slots, key=lambda ad: _natural(str(ad.get("Name"))))
+    names = [str(ad.get("Name")) for ad in in_order]
+    if machine:
+        called = [str(ad.get(machine) or name.partition("@")[2]) for ad, name in zip(in_order, names, strict=True)]
+        names = [f"{name.partition('@')[0]}@{host}" for name, host in zip(names, called, strict=True)]
+    renamed = ({**ad, "Name": name, "slot": ad.get("Name")} for ad, name in zip(in_order, names, strict=True))
+    for ad, node in slots_of_ads("the collector", renamed):
+        yield {**ad, "name": str(ad["slot"])}, node
+
+
+def node_of(ad: Ad, node: Node, held: Mapping[str, int]) -> NodeNow:
+    """A node by the ad of its slot, whose names are in lower case. held: what jobs hold there."""
+    state, reason = UP, ""
+    if ad.get("offline") is True:
+        state, reason = DOWN, "offline"
+    elif ad.get("state") == "Drained" or ad.get("draining") is True:
+        state, reason = DRAIN, str(ad.get("drainreason") or "drained")
+    return NodeNow(node.name, _amounts(node), state, reason, {kind: held[kind] for kind in KINDS if held.get(kind)})
+
+
+def copies(settings: Mapping[str, str], asked: Iterable[str]) -> dict[str, int]:
+    """The copies of each licence, by the settings `NAME_LIMIT` and their defaults. asked: those that jobs ask for."""
+    said = {name: int(text) for name, text in settings.items() if text.isdecimal() and len(text) < 13}
+    found = {
+        name.removesuffix("_LIMIT").lower(): count
+        for name, count in said.items()
+        if name.endswith("_LIMIT") and name not in OTHER_LIMITS
+    }
+    for name in asked:
+        of_group = said.get(f"CONCURRENCY_LIMIT_DEFAULT_{name.partition('.')[0].upper()}") if "." in name else None
+        count = said.get("CONCURRENCY_LIMIT_DEFAULT", UNLIMITED) if of_group is None else of_group
+        if count < UNLIMITED:
+            found.setdefault(name, count)
+    return {name: found[name] for name in sorted(found) if name not in KINDS}
+
+
+def _amounts(node: Node) -> Amounts:
+    """What a node has, of what it has any."""
+    return {kind: amount for kind in KINDS if (amount := getattr(node, kind))}
+
+
+def _times(need: Amounts, tasks: int) -> Amounts:
+    return {kind: amount * tasks for kind, amount in need.items()}
+
+
+def _amount(ad: Ad, name: str) -> int:
+    """A number that is not below 0, nor above what any machine has."""
+    try:
+        return max(ads.number(ad, name), 0)
+    except BrokenLine:
+        return COUNT_MAX
+
+
+def _said(what: Callable[..., Value], *given: Any) -> Value | None:
+    """A value; None where a user has given one that it cannot have."""
+    try:
+        return what(*given)
+    except BrokenLine:
+        return None
+
+
+def _known(what: Callable[..., int], *given: Any) -> int | None:
+    """An instant or a span that is known, and not 0."""
+    value = _said(what, *given)
+    return value if value and value != NO_TIME else None
+
+
+def _only(ad: Ad) -> str:
+    """A condition that holds of one job alone: numbers come back."""
+    return f"ClusterId == {ad['ClusterId']} && ProcId == {ad['ProcId']} && QDate == {ad['QDate']}"
+
+
+def _natural(name: str) -> list[int | str]:
+    """By which names are sorted as people do it: slot1@n9 before slot1@n10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
