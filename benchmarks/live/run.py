@@ -27,8 +27,8 @@ from typing import Any
 
 from backfill.answers.questions import answer as answer_question
 from backfill.queue import feed
-from backfill.queue.book import Job
 from backfill.queue.events import Entry, Submit
+from backfill.queue.job import Job
 from backfill.queue.store import Store
 from backfill.system import processes
 from backfill.worlds.live import Planner, answer

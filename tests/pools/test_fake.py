@@ -6,7 +6,7 @@ import pytest
 
 from backfill.pools.base import Decision, Given
 from backfill.pools.fake import DAY, DOWN, FakePool
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 
 SECOND = 1_000_000
 NODES = {"a": {"cpus": 4}, "b": {"cpus": 4}, "": {"matlab": 1}}

@@ -8,8 +8,8 @@ import numpy as np
 from backfill.answers.asked import Queue
 from backfill.loading import load
 from backfill.model.schedule import REJECTED
-from backfill.queue.book import Job
 from backfill.queue.feed import FACTS
+from backfill.queue.job import Job
 from backfill.queue.states import PENDING
 from backfill.queue.states import RUNNING as RUNS
 from backfill.worlds.aside import Present

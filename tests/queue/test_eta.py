@@ -14,8 +14,8 @@ from backfill.answers.whatif import snapped
 from backfill.core.plan.promises import NO_TIME
 from backfill.daemon.shown import on_calendar
 from backfill.queue import feed
-from backfill.queue.book import Job
 from backfill.queue.feed import FACTS
+from backfill.queue.job import Job
 from backfill.worlds import live as planner
 from backfill.worlds.aside import Present
 from backfill.worlds.future import Arrivals, Coming, Links, RunTimes, links, live_on

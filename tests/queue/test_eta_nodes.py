@@ -6,8 +6,8 @@ import pytest
 from backfill.answers.whatif import estimates
 from backfill.answers.whatif import test as tried
 from backfill.core.plan.promises import NO_TIME
-from backfill.queue.book import Job
 from backfill.queue.feed import begins_with
+from backfill.queue.job import Job
 from backfill.worlds.future import Arrivals, live_on
 from backfill.worlds.live import Planner
 from tests.queue.nodes import Nodes, possible, submit

@@ -11,7 +11,7 @@ from backfill.model.schedule import REJECTED
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 from backfill.policies import get
 from backfill.queue import commands, schema
-from backfill.queue.book import USUAL
+from backfill.queue.job import USUAL
 from backfill.queue.schema import Refused
 from backfill.worlds.simulated import simulate
 from backfill.worlds.workload import table

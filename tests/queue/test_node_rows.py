@@ -9,8 +9,9 @@ from backfill.client.doctor import OK, WARN, nodes
 from backfill.client.top import frame, nodes_lines
 from backfill.daemon.config import platform_facts
 from backfill.daemon.shown import node_rows
-from backfill.queue.book import Book, Job
+from backfill.queue.book import Book
 from backfill.queue.events import Capacity, Entry
+from backfill.queue.job import Job
 from tests.queue.test_planner import CLUSTER, cluster
 
 

@@ -2,8 +2,9 @@
 
 import json
 
-from backfill.queue.book import Book, Job
+from backfill.queue.book import Book
 from backfill.queue.deep import check_deep
+from backfill.queue.job import Job
 from backfill.queue.nodes import MACHINE, Nodes
 from tests.queue.test_cluster import settings
 

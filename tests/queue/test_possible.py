@@ -7,8 +7,9 @@ import pytest
 
 from backfill.model.platform_file import parse_platform
 from backfill.queue import commands
-from backfill.queue.book import USUAL, Book
+from backfill.queue.book import Book
 from backfill.queue.events import Entry, Wait
+from backfill.queue.job import USUAL
 from backfill.queue.nodes import MACHINE, Nodes
 from backfill.queue.schema import Refused
 from backfill.worlds.adapt import as_run

@@ -16,9 +16,9 @@ from backfill.model.workload import Labels
 from backfill.policies import get
 from backfill.pools.base import Foreign, Verdict
 from backfill.queue import commands
-from backfill.queue.book import Job
 from backfill.queue.deep import judge
 from backfill.queue.events import Submit
+from backfill.queue.job import Job
 from backfill.queue.nodes import MACHINE
 from backfill.queue.states import COMPLETED
 from backfill.queue.store import APPLICATION, SCHEMA, Store

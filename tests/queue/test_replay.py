@@ -9,9 +9,9 @@ import pytest
 
 from backfill.answers import replay
 from backfill.pools.base import Verdict
-from backfill.queue.book import PREEMPT
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
+from backfill.queue.job import PREEMPT
 from backfill.queue.states import HOLDING
 from backfill.worlds.live import answer
 from backfill.worlds.recorded import Closed

@@ -24,9 +24,9 @@ from backfill.pools.base import Decision
 from backfill.pools.local import pool as launcher
 from backfill.pools.local.pool import LocalPool, attempt_spec
 from backfill.queue import commands, schema
-from backfill.queue.book import Job
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
+from backfill.queue.job import Job
 from backfill.queue.schema import REQUESTS, Refused
 from backfill.queue.store import Store
 from tests.patience import PATIENCE_S, completed

@@ -9,7 +9,7 @@ import pytest
 from backfill.client import sbatch
 from backfill.client.sbatch import of_script
 from backfill.pools.local.pool import attempt_spec, named
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from backfill.queue.parts import parts_of
 from backfill.queue.words import Unreadable
 

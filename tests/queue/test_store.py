@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from backfill.queue.store import Store, StoreError, StoreLost
 from tests.queue.logs import entry
 

@@ -8,7 +8,7 @@ from backfill.client import sbatch
 from backfill.daemon.notices import Notices
 from backfill.pools.local.pool import attempt_spec
 from backfill.queue import slurm as slurm_variables
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from tests.patience import until
 
 MIB = 1 << 20

@@ -3,7 +3,7 @@
 import pytest
 
 from backfill.queue import feed
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from tests.queue.test_eta import ask
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 

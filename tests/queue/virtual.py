@@ -4,9 +4,9 @@ import json
 
 from backfill.daemon.config import platform_facts
 from backfill.pools.base import Verdict
-from backfill.queue.book import PREEMPT
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
+from backfill.queue.job import PREEMPT
 from backfill.queue.states import HOLDING
 from backfill.queue.store import Store
 from backfill.worlds.live import answer

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from backfill.pools.base import Foreign, NodeSeen, Seen, Verdict
 from backfill.queue import book, feed
-from backfill.queue.book import FOREIGN, PREEMPT
 from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
+from backfill.queue.job import FOREIGN, PREEMPT
 from backfill.queue.states import HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.store import Store, StoreError, StoreLost
 

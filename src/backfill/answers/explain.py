@@ -13,7 +13,7 @@ from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
 from backfill.queue import feed
-from backfill.queue.book import Facts, Job
+from backfill.queue.job import Facts, Job
 from backfill.queue.nodes import FLOATING
 from backfill.queue.states import CANCELLED, PENDING
 from backfill.queue.words import WHOLE

@@ -16,9 +16,10 @@ from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, seconds_text
 from backfill.model.workload import Ints, Ragged, Workload
 from backfill.queue import events
-from backfill.queue.book import Facts, Job, each_job, whole
+from backfill.queue.book import each_job
 from backfill.queue.commands import unusual
 from backfill.queue.events import Entry, JobEvent
+from backfill.queue.job import Facts, Job, whole
 from backfill.queue.nodes import FLOATING, MACHINE, Amounts, Placement
 from backfill.queue.shapes import Basis, Change, Row
 from backfill.queue.states import CANCELLED, OVER

@@ -8,8 +8,8 @@ from backfill.answers.asked import Queue, seconds
 from backfill.answers.whatif import Tried, estimate, likely, tried
 from backfill.core.plan.promises import NO_TIME
 from backfill.model.workload import Ints
-from backfill.queue.book import Job
 from backfill.queue.departures import departure
+from backfill.queue.job import Job
 from backfill.queue.shapes import Estimate, ProjectDeparture, Row
 from backfill.queue.states import PENDING
 

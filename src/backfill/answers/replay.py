@@ -13,8 +13,9 @@ import numpy as np
 from backfill.answers.history import recorded
 from backfill.model.errors import InputError
 from backfill.queue import events, feed
-from backfill.queue.book import PREEMPT, each_job, whole
+from backfill.queue.book import each_job
 from backfill.queue.events import Entry
+from backfill.queue.job import PREEMPT, whole
 from backfill.queue.shapes import Basis
 from backfill.queue.store import Store, StoreError
 from backfill.worlds.live import Planner, load_policy, platform_of

@@ -18,7 +18,7 @@ from backfill.answers.asked import Queue
 from backfill.core.plan.promises import NO_TIME
 from backfill.model.errors import PlatformError
 from backfill.model.workload import Ints
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from backfill.queue.shapes import JsonObject
 from backfill.worlds.adapt import Causes, as_run
 from backfill.worlds.live import Planner

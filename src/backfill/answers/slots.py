@@ -9,7 +9,7 @@ from backfill.answers.asked import Queue
 from backfill.answers.kinds import Kind, choices
 from backfill.answers.situation import may_run
 from backfill.core.plan.promises import NO_TIME
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from backfill.queue.shapes import JsonObject, Row
 from backfill.queue.words import names_text
 

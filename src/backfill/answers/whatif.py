@@ -8,7 +8,7 @@ from backfill.answers.asked import Queue, seconds
 from backfill.core.plan.promises import NO_TIME
 from backfill.model.workload import Ints
 from backfill.queue import feed
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from backfill.queue.nodes import FLOATING
 from backfill.queue.shapes import Estimate, JsonObject, Question, Row
 from backfill.queue.states import PENDING, STARTING

@@ -17,7 +17,7 @@ from backfill.model.units import SECOND, counted
 from backfill.system.home import home
 
 if TYPE_CHECKING:
-    from backfill.queue.book import Job
+    from backfill.queue.job import Job
 
 OVER_TOO = ("show", "log", "wait")  # verbs that know jobs that are over
 LATELY = 50  # of these are completed

@@ -25,8 +25,8 @@ from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
 from backfill.pools.local import attempts, groups
-from backfill.queue.book import Facts, Job
 from backfill.queue.deep import check_deep
+from backfill.queue.job import Facts, Job
 from backfill.queue.nodes import FLOATING
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError

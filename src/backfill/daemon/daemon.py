@@ -34,10 +34,10 @@ from backfill.pools.local import attempts
 from backfill.pools.local.pool import LocalPool, files
 from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number, over_line, recover
 from backfill.queue import commands, feed, schema
-from backfill.queue.book import PREEMPT, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.engine import NEVER, Clock, Engine, Reply
 from backfill.queue.events import Capacity, Submit
+from backfill.queue.job import PREEMPT, Job, Task
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (

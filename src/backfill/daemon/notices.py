@@ -9,7 +9,7 @@ import time
 from collections import deque
 from typing import Any
 
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from backfill.queue.shapes import Spec
 from backfill.queue.variables import inherited
 from backfill.system import processes

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TypedDict
 
 from backfill.daemon.shown import dependency_text, row, seconds
-from backfill.queue.book import Facts, Job
 from backfill.queue.engine import Engine
+from backfill.queue.job import Facts, Job
 from backfill.queue.projects import Project
 from backfill.queue.schema import Refused
 from backfill.queue.states import PENDING

@@ -9,8 +9,9 @@ from typing import Any
 
 from backfill.pools.local.pool import files
 from backfill.queue import commands
-from backfill.queue.book import PREEMPT, Book, Facts, Job
+from backfill.queue.book import Book
 from backfill.queue.engine import Engine
+from backfill.queue.job import PREEMPT, Facts, Job
 from backfill.queue.shapes import JsonObject, QueueRequest
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store, encode

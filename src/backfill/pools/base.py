@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.shapes import Record, Row, Spec
 
@@ -52,7 +52,7 @@ class Sighting:
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """A job that runs and that the queue did not start. job: its number, or 0 for one of which the queue has never
-    heard: its facts are those of book.Job, its spec is as in Decision. since: by the queue clock."""
+    heard: its facts are those of job.Job, its spec is as in Decision. since: by the queue clock."""
 
     job: int
     nodes: Placement

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from backfill.pools.base import Decision, Foreign, Given, NodeSeen, Seen, Sighting, Verdict
-from backfill.queue.book import Job
+from backfill.queue.job import Job
 from backfill.queue.nodes import Nodes
 from backfill.queue.shapes import ClockFacts, Record
 

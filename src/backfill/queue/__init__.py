@@ -8,6 +8,7 @@ states     which state follows which
 nodes      what each node has, and what jobs hold of it
 shapes     the shapes of the JSON that enters and leaves
 events     one class for each kind of event, and their JSON
+job        a job with its attempt, and the row that both are in the store
 book       what the log of events says: jobs, what they hold, who waits for whom
 schema     what may be asked of it
 commands   requests of clients, checked and turned into events

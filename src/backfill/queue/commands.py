@@ -12,8 +12,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from backfill.queue import events, feed
-from backfill.queue.book import ONE_FAILED, PREEMPT, REQUEUE, USUAL, Book, Job, Task, each_job
+from backfill.queue.book import ONE_FAILED, Book, each_job
 from backfill.queue.events import End, Event, JobEvent, Stop
+from backfill.queue.job import PREEMPT, REQUEUE, USUAL, Job, Task
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
     Change,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from backfill.pools.local import witness
 from backfill.queue import events
-from backfill.queue.book import whole
 from backfill.queue.events import Entry, JobEvent
+from backfill.queue.job import whole
 from backfill.queue.nodes import FLOATING, MACHINE, Nodes, Placement
 from backfill.queue.shapes import Row
 from backfill.queue.store import Store, StoreError

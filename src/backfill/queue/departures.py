@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from backfill.queue import events
-from backfill.queue.book import FOREIGN, PREEMPT, Book, Job
+from backfill.queue.book import Book
 from backfill.queue.events import Departed, Departure, Event
+from backfill.queue.job import FOREIGN, PREEMPT, Job
 from backfill.queue.projects import GIVEN, MORE_JOBS, Project
 from backfill.queue.shapes import Begun, Decisions
 from backfill.queue.states import HOLDING, PENDING

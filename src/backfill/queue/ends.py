@@ -1,8 +1,8 @@
 """What it means for a job that an attempt of it is over, as `settle` found it."""
 
 from backfill.pools.base import Verdict
-from backfill.queue.book import PREEMPT, REQUEUE, Job
 from backfill.queue.events import End
+from backfill.queue.job import PREEMPT, REQUEUE, Job
 from backfill.queue.shapes import Record
 from backfill.queue.states import CANCELLED, COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT
 

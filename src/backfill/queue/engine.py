@@ -19,11 +19,11 @@ from typing import Any, Protocol
 
 from backfill.pools.base import Decision, Foreign, Pool, Seen, Verdict
 from backfill.queue import commands, events, feed, schema
-from backfill.queue.book import FOREIGN, PREEMPT, REQUEUE, Job, Task
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
 from backfill.queue.ends import end_of, made_way
 from backfill.queue.events import Entry, Event
+from backfill.queue.job import FOREIGN, PREEMPT, REQUEUE, Job, Task
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from backfill.queue import events
-from backfill.queue.book import PREEMPT, USUAL, Book, Job
+from backfill.queue.book import Book
 from backfill.queue.events import Entry, Event
+from backfill.queue.job import PREEMPT, USUAL, Job
 from backfill.queue.nodes import Nodes
 from backfill.queue.shapes import Basis, Decisions, Row, Told
 from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT

@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict
 from backfill.queue.nodes import Amounts, Placement
 
 JsonObject = Mapping[str, object]  # an answer, which leaves as JSON
-Row = dict[str, Any]  # a job as JSON, see book.Job
+Row = dict[str, Any]  # a job as JSON, see job.Job
 After = list[list[Any]]  # what a job waits for: [kind, job or array]
 Record = dict[str, Any]  # what a pool knows of an attempt, in JSON
 

@@ -10,7 +10,7 @@ from backfill.queue.nodes import MACHINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    from backfill.queue.book import Job
+    from backfill.queue.job import Job
     from backfill.queue.shapes import SlurmSpec
 
 NAMES = (  # of all variables that a script may find

@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from backfill.queue.book import Book, Job, Task
+from backfill.queue.book import Book
 from backfill.queue.events import Array, Entry, decoded
+from backfill.queue.job import Job, Task
 from backfill.queue.projects import Project, ProjectEvent, learn
 from backfill.queue.shapes import Row, Spec
 from backfill.queue.states import COMPLETED, OVER

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
     from collections.abc import Mapping
 
-    from backfill.queue.book import Job
+    from backfill.queue.job import Job
     from backfill.queue.shapes import Spec
 
 OWN = (  # of a job, or of the command of --notify

@@ -22,7 +22,8 @@ from backfill.core.random import FIRST, GOLDEN, SECOND
 from backfill.core.runs import RUNNING
 from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs, Ragged
-from backfill.queue.book import Job, each_job
+from backfill.queue.book import each_job
+from backfill.queue.job import Job
 from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
 from backfill.worlds.adapt import as_run
 from backfill.worlds.live import Planner

@@ -64,8 +64,8 @@ from backfill.model.schedule import REASONS, STATES
 from backfill.model.units import NEVER
 from backfill.model.workload import RESOURCES, Ints, Jobs
 from backfill.queue import feed
-from backfill.queue.book import Facts
 from backfill.queue.feed import Message
+from backfill.queue.job import Facts
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.shapes import Basis, Begun, Decisions
 from backfill.worlds.adapt import as_run

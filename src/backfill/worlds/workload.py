@@ -9,7 +9,7 @@ import numpy as np
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER
 from backfill.model.workload import RESOURCES, SPREAD, Counted, Jobs, Labels, Workload
-from backfill.queue.book import Facts
+from backfill.queue.job import Facts
 
 
 @lru_cache(2)

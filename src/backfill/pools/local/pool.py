@@ -15,7 +15,7 @@ from pathlib import Path
 
 from backfill.pools.base import Decision, Seen, Sighting, Verdict
 from backfill.pools.local import attempts, groups, keeper, witness
-from backfill.queue.book import PREEMPT, Job
+from backfill.queue.job import PREEMPT, Job
 from backfill.queue.shapes import Record, Spec
 from backfill.queue.states import ENDING, STARTING
 from backfill.queue.variables import of_job

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from backfill.pools.local import attempts, witness
 from backfill.pools.local.pool import LocalPool
-from backfill.queue.book import Job
 from backfill.queue.engine import Engine
 from backfill.queue.events import End, Restored
+from backfill.queue.job import Job
 from backfill.queue.shapes import Record
 from backfill.queue.states import CANCELLED, DEADLINE, ENDING, HOLDING
 from backfill.queue.store import BACKUP, Store, encode
