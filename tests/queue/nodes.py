@@ -102,7 +102,7 @@ class Nodes:
 
     def queue(self):
         """What questions are asked of."""
-        return Queue(self.again(), [Job(**job.facts()) for job in self.jobs.values()], self.now + SECOND)
+        return Queue(self.again(), [Job.read(job.facts()) for job in self.jobs.values()], self.now + SECOND)
 
     def starts(self, messages):
         """The starts, by job, if this happened a second from now."""

@@ -47,7 +47,7 @@ class Fed(Queue):
     def workload(self):
         """The jobs of the book as they come and run."""
         jobs = [*self.book.jobs.values()]
-        facts = [(job.id, {**dict(USUAL), **job.facts(), "submit": job.begin}) for job in jobs]
+        facts = [(job.id, {**USUAL, **job.facts(), "submit": job.begin}) for job in jobs]
         found = table(facts, self.platform)
         runtime = np.array([self.specs[job.id]["runtime"] for job in jobs], np.int64)
         return found.with_jobs(found.jobs.replace(runtime=runtime)), [job.name for job in jobs]

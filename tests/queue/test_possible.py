@@ -239,7 +239,7 @@ def test_a_policy_is_told_of_another_partition_as_of_a_new_job():
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_let_in_is_what_a_simulation_would_not_reject(seed):
     queue, let_in = Queue(), 0
-    jobs = [(number, {**dict(USUAL), "submit": t, **facts}) for number, t, _, facts in jobs_for_nodes(seed, 60)]
+    jobs = [(number, {**USUAL, "submit": t, **facts}) for number, t, _, facts in jobs_for_nodes(seed, 60)]
     jobs_, machine, _, causes = as_run(table(jobs, PLATFORM), PLATFORM)
     reject_hopeless(jobs_, machine, causes, machine.capacity, machine.copies)
     fields = ("tasks", "spread", "constraint", "partition", "qos", "exclusive", "walltime")

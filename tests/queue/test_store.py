@@ -61,11 +61,11 @@ def test_a_full_disk_leaves_nothing_and_heals(tmp_path):
     number = store.keep_spec("small")
     large = submitted(3, name="x" * 200_000)
     with pytest.raises(StoreError, match="full"):
-        store.commit([large], [Job(**large.event.row)], 5)
+        store.commit([large], [Job.read(large.event.row)], 5)
     assert store.job(3) is None
     assert len([*store.events()]) == 3
     store._db.execute("PRAGMA max_page_count=1000000")
-    store.commit([large], [Job(**large.event.row)], 5)
+    store.commit([large], [Job.read(large.event.row)], 5)
     assert store.job(3).id == 3
     assert store.keep_spec("small") == number
     store.close()
@@ -74,9 +74,9 @@ def test_a_full_disk_leaves_nothing_and_heals(tmp_path):
 def test_a_store_to_which_another_process_wrote_must_be_read_anew(tmp_path):
     store = filled(tmp_path / "store.db")
     other = Store(tmp_path / "store.db")
-    other.commit([submitted(3)], [Job(**submitted(3).event.row)], 5)
+    other.commit([submitted(3)], [Job.read(submitted(3).event.row)], 5)
     with pytest.raises(StoreLost, match="UNIQUE"):
-        store.commit([submitted(4)], [Job(**submitted(4).event.row)], 5)
+        store.commit([submitted(4)], [Job.read(submitted(4).event.row)], 5)
     assert len([*other.events()]) == 4
     store.close()
     other.close()

@@ -233,7 +233,7 @@ def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
         return [["gone", job.id, CANCELLED], ["submit", number, facts], ["wait", number]]
 
     def possible(to: Facts) -> bool:
-        return may_run(queue.planner, Job(**{**job.facts(), **to}))
+        return may_run(queue.planner, Job.read({**job.facts(), **to}))
 
     for name, parts, grain, to in _amounts(job):
 
@@ -276,7 +276,7 @@ def _elsewhere(queue: Queue, job: Job, situation: Situation) -> Iterator[tuple[F
     changes += [{name: ""} for name in ("constraint", "site") if getattr(job, name)]
     changes += [{"spread": "any"}] if job.tasks > 1 and job.spread != "any" else []
     for change in changes:
-        if may_run(queue.planner, Job(**{**job.facts(), **change})):
+        if may_run(queue.planner, Job.read({**job.facts(), **change})):
             yield change, change
 
 

@@ -132,7 +132,7 @@ def tried(queue: Queue, tasks: list[Row]) -> tuple[Tried, list[Job], Ints]:
     planner = queue.planner
     before = _plans(queue)
     planner.make_room(len(tasks))
-    some = [Job(**facts) for facts in tasks]
+    some = [Job.read(facts) for facts in tasks]
     messages: list[Any] = []
     for place, job in enumerate(some):
         job.state, job.submit = PENDING, queue.now

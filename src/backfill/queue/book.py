@@ -310,7 +310,7 @@ class Book:
         facts = event.row or {}
         lists = ("after", "nodes", "due_nodes", "cpu_ids", "gpu_ids")
         own = {name: list(facts.get(name, ())) for name in lists}  # the event stays as it is
-        job = Job(**{**facts, **own, "id": event.job})
+        job = Job.read({**facts, **own, "id": event.job})
         job.state = state if isinstance(event, events.Began) else after(state, event.kind)
         if isinstance(event, events.Submit):
             job.submit = t

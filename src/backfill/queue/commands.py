@@ -321,7 +321,7 @@ def _on_one_machine(asked: NewJob, need: dict[str, int]) -> dict[str, int]:
 
 def entered(whole: events.Array, done: int, given: Context) -> Slices:
     """Enter the tasks of an array, or a single job, of which so many are there already."""
-    job, some = Job(**whole.row), whole.indexes[done:]
+    job, some = Job.read(whole.row), whole.indexes[done:]
     waited_for = _waited_for(whole.after, given)
     submits: list[Event] = []
     for place, index in enumerate(some, done):
@@ -360,7 +360,7 @@ def unusual(job: Job) -> dict[str, object]:
     Its tasks are called parts: `ntasks` are those that its submitter asked for, and `tasks` are the jobs of an array.
     """
     names = {name: name for name in ("ntasks", *PLACED)} | {"tasks": "parts"}
-    return {shown: value for name, shown in names.items() if (value := getattr(job, name)) != _USUAL[name]}
+    return {shown: value for name, shown in names.items() if (value := getattr(job, name)) != USUAL[name]}
 
 
 def hold(request: JobsRequest, given: Context) -> Slices:
@@ -755,7 +755,6 @@ def hopeless(job: Job, wall: int) -> End | None:
     return None
 
 
-_USUAL = dict(USUAL)
 VERBS: dict[str, Callable[[Any, Context], Slices]] = {
     "submit": submit,
     "submit_project": submit_project,

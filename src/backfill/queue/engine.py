@@ -315,7 +315,7 @@ class Engine:
     def _by_token(self, token: str) -> Job | None:
         for whole in self.book.unfinished.values():
             if whole.row["token"] == token:
-                return Job(**whole.row)
+                return Job.read(whole.row)
         number = self.book.fresh.get(token)
         return self.job(number) if number is not None else self.store.by_token(token)
 

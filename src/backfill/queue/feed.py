@@ -31,7 +31,7 @@ from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIME
 Message = list[Any]
 # What a policy may know of a job, and what is usual.
 FACTS = {
-    name: dict(USUAL)[name]
+    name: USUAL[name]
     for name in (
         "need", "walltime", "grace", "priority", "user", "group", "project", "deadline",
         "tasks", "spread", "site", "constraint", "partition", "qos", "exclusive",

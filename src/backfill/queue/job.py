@@ -100,22 +100,28 @@ class Job:
             return 128 + self.signal
         return self.exit or 1
 
+    @classmethod
+    def read(cls, row: Row) -> "Job":
+        """The job of a row, which may be brief. It shares lists with the row."""
+        return cls(**row)
+
     def facts(self) -> Row:
-        """As a dict, which `Job(**facts)` reads. It shares lists with the job: write it down at once."""
+        """The whole row, which `read` reads. It shares lists with the job: write it down at once."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def brief(self) -> Row:
-        """The same without what is usual, which `Job(**brief)` has anyway."""
-        return {name: value for (name, usual), value in zip(USUAL, _values(self), strict=True) if value != usual}
+        """The row without what is usual."""
+        return {name: value for (name, usual), value in zip(_USUAL, _values(self), strict=True) if value != usual}
 
 
-USUAL = [*Job(0).facts().items()]
-_values = attrgetter(*(name for name, _ in USUAL))  # of a job, all at once
+USUAL = Job(0).facts()
+_USUAL = [*USUAL.items()]
+_values = attrgetter(*USUAL)  # of a job, all at once
 
 
 def whole(brief: Row) -> Row:
     """All facts of a job that is written down without what is usual."""
-    return {**dict(USUAL), **brief}
+    return {**USUAL, **brief}
 
 
 @dataclass(frozen=True, slots=True)

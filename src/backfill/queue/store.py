@@ -225,14 +225,14 @@ class Store:
 
     def _one(self, where: str, value: Any) -> Job | None:
         found = [*self._read(f"SELECT facts FROM job WHERE {where}", (value,))]
-        return Job(**json.loads(found[0][0])) if found else None
+        return Job.read(json.loads(found[0][0])) if found else None
 
     def jobs(self, where: str = "1", values: Iterable[Any] = (), limit: int = -1, order: str = "id") -> list[Job]:
         """Jobs in the order of their ids, or of other columns; with a limit the last ones."""
         by = ", ".join(f"{column} DESC" for column in order.split(", "))
         found = self._read(f"SELECT facts FROM job WHERE {where} ORDER BY {by} LIMIT ?", (*values, limit))
         some = json.loads(f"[{','.join([facts for (facts,) in found])}]")  # much faster than one by one
-        return [Job(**facts) for facts in reversed(some)]
+        return [Job.read(facts) for facts in reversed(some)]
 
     def over(self, array: int) -> list[Task]:
         """The tasks of an array that are over, in their order."""
