@@ -28,7 +28,7 @@ from typing import Any
 from backfill.answers.questions import answer as answer_question
 from backfill.queue import feed
 from backfill.queue.events import Entry, Submit
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job
 from backfill.queue.store import Store
 from backfill.system import processes
 from backfill.worlds.live import Planner, answer
@@ -326,9 +326,9 @@ def eta(base: Path, quick: bool) -> Rows:
                         walltime=walltime, state="PENDING", waits=True))  # fmt: skip
     over, waiting = jobs[: 2 * count], jobs[2 * count :]
     for place, job in enumerate(over):
-        job.submit = job.start = now - 10 * DAY_US + place * 10 * DAY_US // len(over)
-        job.end = job.start + max(round(job.walltime * chance.random() ** 2), 1)
-        job.state, job.waits = "COMPLETED", False
+        job.submit = now - 10 * DAY_US + place * 10 * DAY_US // len(over)
+        job.end = job.submit + max(round(job.walltime * chance.random() ** 2), 1)
+        job.state, job.waits, job.attempt = "COMPLETED", False, Attempt(1, job.submit)
     for job in waiting:
         job.submit = now
     rows: Rows = []
@@ -339,14 +339,15 @@ def eta(base: Path, quick: bool) -> Rows:
         told = [[["submit", job.id, feed.told(job.facts())], ["wait", job.id]] for job in waiting]
         started = planner.decide(now, [message for both in told for message in both])["starts"]
         for number, _ in started:
-            waiting[number - 2 * count - 1].state, waiting[number - 2 * count - 1].start = "RUNNING", now
+            job = waiting[number - 2 * count - 1]
+            job.state, job.attempt = "RUNNING", Attempt(1, now)
         store.commit([Entry(Submit(job.id, job.brief()), job.submit) for job in jobs], jobs, now)
         answered = answer_question(planner, {"what": "eta", "now": now + 1_000_000, "skew": 0, "folder": str(folder),
                                              "messages": []})  # fmt: skip
         store.close()
         shutil.rmtree(folder)
         for job in waiting:
-            job.state, job.start = "PENDING", None
+            job.state, job.attempt = "PENDING", None
         what = f"eta under {policy}, {len(waiting) - len(started):,} waiting"
         rows += [
             (f"{what}: futures", "", answered["futures"], None),

@@ -6,7 +6,7 @@ import pytest
 
 from backfill.pools.base import Decision, Given
 from backfill.pools.fake import DAY, DOWN, FakePool
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job, Run
 
 SECOND = 1_000_000
 NODES = {"a": {"cpus": 4}, "b": {"cpus": 4}, "": {"matlab": 1}}
@@ -28,10 +28,13 @@ def pool_of(clock, runtime=None, **settings):
     return FakePool(Given(Path("/"), NODES, clock.now, lambda job: spec, lambda: None), STILL | settings)
 
 
-def job_on(node, clock, number=1, walltime=600, **facts):
-    return Job(
-        number, attempt=1, need={"cpus": 2}, nodes=[[node, 1]], start=clock.t, walltime=walltime * SECOND, **facts
-    )
+def run_on(node, clock, number=1, walltime=600, cause=""):
+    job = Job(number, need={"cpus": 2}, walltime=walltime * SECOND)
+    return Run(job, Attempt(1, clock.t, nodes=[[node, 1]], cause=cause))
+
+
+def start(pool, *some):
+    pool.start([Decision(run.job, run.attempt, {}) for run in some])
 
 
 def verdicts(seen):
@@ -45,34 +48,34 @@ def verdicts(seen):
 def test_a_job_runs_for_its_run_time_and_never_longer_than_its_walltime(runtime, cause, lasts):
     clock = Clock()
     pool, begin = pool_of(clock, runtime * SECOND), clock.t
-    job = job_on("a", clock)
-    pool.start([Decision(job, {})])
+    run = run_on("a", clock)
+    start(pool, run)
     assert verdicts(pool.read(())) == [(1, "alive", None, None)]
     assert pool.news_at() == begin + lasts * SECOND
     clock.t = begin + lasts * SECOND - 1
-    assert verdicts(pool.read([job])) == []
+    assert verdicts(pool.read([run])) == []
     clock.t = begin + 5000 * SECOND  # the daemon was slow
     assert verdicts(pool.read(())) == [(1, "ended", cause, begin + lasts * SECOND)]
 
 
 def test_a_job_that_is_started_twice_runs_once():
     clock = Clock()
-    pool, job = pool_of(clock, 100 * SECOND), job_on("a", clock)
+    pool, run = pool_of(clock, 100 * SECOND), run_on("a", clock)
     for _ in range(2):
-        pool.start([Decision(job, {})])
-        pool.read([job])
+        start(pool, run)
+        pool.read([run])
     clock.t += 200 * SECOND
     assert [kind for _, kind, *_ in verdicts(pool.read(()))] == ["ended"]
-    pool.start([Decision(job_on("a", clock, number), {}) for number in (2, 3)])  # 2 cpus each: no more is held
+    start(pool, *(run_on("a", clock, number) for number in (2, 3)))  # 2 cpus each: no more is held
     assert not [run for run in pool.read(()).foreign if run.nodes[0][0] == "a"]
 
 
 def test_another_daemon_finds_the_same_run():
     clock = Clock()
-    jobs = [job_on("a", clock, number) for number in range(1, 30)]
+    runs = [run_on("a", clock, number) for number in range(1, 30)]
     ends = []
     for pool in (pool_of(clock), pool_of(clock)):
-        pool.read(jobs)
+        pool.read(runs)
         clock.t += DAY
         ends.append(verdicts(pool.read(()))[-29:])
         clock.t -= DAY
@@ -86,11 +89,11 @@ def test_another_daemon_finds_the_same_run():
 def test_a_job_that_is_stopped_ends_at_once_and_for_that_reason():
     clock = Clock()
     pool = pool_of(clock)
-    job = job_on("a", clock, cause="cancel")
-    pool.read([job])
+    run = run_on("a", clock, cause="cancel")
+    pool.read([run])
     clock.t += 5 * SECOND
-    pool.stop([job])
-    pool.stop([job])  # again is harmless
+    pool.stop([run])
+    pool.stop([run])  # again is harmless
     assert {*verdicts(pool.read(()))} == {(1, "ended", "cancel", clock.t)}
     assert pool.news_at() > clock.t + DAY
 
@@ -105,7 +108,7 @@ def test_nodes_fail_and_come_back_and_lose_what_runs_on_them():
             if name and not told[name] and name not in alive.values():
                 number = changes * 2 + (name == "b") + 1
                 alive[number] = name
-                pool.start([Decision(job_on(name, clock, number, walltime=400 * 86_400), {})])
+                start(pool, run_on(name, clock, number, walltime=400 * 86_400))
         clock.t = max(pool.news_at(), clock.t + 1)
         seen = pool.read(())
         for node in seen.nodes:
@@ -125,7 +128,7 @@ def test_others_start_jobs_where_a_cpu_is_to_spare():
     clock = Clock()
     pool = pool_of(clock, 10 * DAY, foreign=24.0)
     begin, found = clock.t, []
-    pool.read([job_on("a", clock, number, walltime=20 * 86_400) for number in (1, 2)])  # node a is full
+    pool.read([run_on("a", clock, number, walltime=20 * 86_400) for number in (1, 2)])  # node a is full
     while clock.t < begin + 10 * DAY:
         clock.t = pool.news_at()
         found += pool.read(()).foreign

@@ -9,7 +9,7 @@ from backfill.answers.asked import Queue
 from backfill.loading import load
 from backfill.model.schedule import REJECTED
 from backfill.queue.feed import FACTS
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job
 from backfill.queue.states import PENDING
 from backfill.queue.states import RUNNING as RUNS
 from backfill.worlds.aside import Present
@@ -65,11 +65,10 @@ class Nodes:
         self.wake = done["wake"]
         for number, by, *_ in done["preempts"]:
             assert by != number
-            self.jobs[number].state, self.jobs[number].start = PENDING, None
+            self.jobs[number].state, self.jobs[number].attempt = PENDING, None
         for number, why, nodes in done["starts"]:
             job = self.jobs[number]
-            job.state, job.start, job.why, job.waits = RUNS, self.now, why, False
-            job.nodes = nodes
+            job.state, job.attempt, job.waits = RUNS, Attempt(1, self.now, why, nodes=nodes), False
             self.log.append(entry("start", number, {"start": self.now, "why": why, "nodes": nodes}, self.now))
 
     def drain(self, to_the_end=False):

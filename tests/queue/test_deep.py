@@ -137,7 +137,7 @@ def test_an_attempt_of_which_the_log_has_lost_the_start_takes_the_place_of_the_o
     facts = {**book.jobs[number].facts(), "attempt": 2, "cpu_ids": [2, 3]}
     queue.engine.adopt(facts, {"argv": ["true"]})
     queue.flush()
-    assert (book.jobs[number].attempt, book.held["cpus"], {*+book.busy_cpus}) == (2, 2, {2, 3})
+    assert (book.jobs[number].attempts, book.held["cpus"], {*+book.busy_cpus}) == (2, 2, {2, 3})
     queue.drain()
     assert check_deep(tmp_path) == []
 

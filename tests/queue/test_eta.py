@@ -15,7 +15,7 @@ from backfill.core.plan.promises import NO_TIME
 from backfill.daemon.shown import on_calendar
 from backfill.queue import feed
 from backfill.queue.feed import FACTS
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job
 from backfill.worlds import live as planner
 from backfill.worlds.aside import Present
 from backfill.worlds.future import Arrivals, Coming, Links, RunTimes, links, live_on
@@ -153,7 +153,8 @@ def test_jobs_that_wait_for_more_than_the_machine_are_let_go_in_time(tmp_path):
 
 def test_run_times_are_learned_from_the_nearest_jobs_that_are_enough():
     def over(user, name, share, state="COMPLETED"):
-        return Job(1, user=user, name=name, walltime=100, start=0, end=round(100 * share), state=state)
+        end = round(100 * share)
+        return Job(1, user=user, name=name, walltime=100, attempt=Attempt(1, 0), end=end, state=state)
 
     known = [over("ana", "fit", 0.5)] * 5 + [over("ana", "other", 0.1)] + [over("bob", "fit", 0.2)] * 2
     draw = lambda pool, chance, past=0.0: float(pool.draw(np.array(chance), np.array(past)))  # noqa: E731

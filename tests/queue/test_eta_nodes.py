@@ -90,7 +90,7 @@ def test_another_policy_goes_on_where_jobs_run_and_nodes_are_out_of_service(tmp_
     queue.flush()
     big = [queue.submit(8, 600 + number, user="abc"[number % 3]) for number in range(9)]
     small = [queue.submit(4, 300, user="abc"[number % 3]) for number in range(9)]
-    running = {job.id: job.nodes for job in queue.engine.book.jobs.values() if job.nodes}
+    running = {run.job.id: run.attempt.nodes for run in queue.engine.book.runs()}
     assert 4 < len(running) < 15
     book = queue.engine.book
     epoch = {"policy": "easy-sjf", **begins_with(book), "now": queue.t}

@@ -161,7 +161,7 @@ def test_a_job_that_went_first_elsewhere_took_nothing_that_this_one_could_have_u
         for one in found["went_first"]:
             if (other := queue.jobs.get(one["id"])) is None or not one["runs"]:
                 continue
-            there = any(inside[queue.platform.nodes.index(node)] for node, *_ in other.nodes)
+            there = any(inside[queue.platform.nodes.index(node)] for node, *_ in other.attempt.nodes)
             licence = bool(job.need.get("matlab") and other.need.get("matlab")) or job.user == other.user
             licence |= job.qos == other.qos == "urgent"
             assert (one["why"] == "elsewhere") == (not there and not licence), (job, other)

@@ -113,7 +113,7 @@ def test_a_job_that_ended_when_it_was_preempted_is_counted(tmp_path):
     queue.drain()
     _, jobs, found = again(tmp_path, tmp_path, "preemptive")
     (job,) = (job for job in jobs if job.id == third)
-    assert (job.state, job.preemptions, job.attempt, job.end - job.start) == ("COMPLETED", 0, 1, 52 * SECOND)
+    assert (job.state, job.preemptions, job.attempts, job.end - job.start) == ("COMPLETED", 0, 1, 52 * SECOND)
     assert list(found.left_out) == [ALONE]
 
 

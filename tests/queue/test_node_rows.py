@@ -11,7 +11,7 @@ from backfill.daemon.config import platform_facts
 from backfill.daemon.shown import node_rows
 from backfill.queue.book import Book
 from backfill.queue.events import Capacity, Entry
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job
 from tests.queue.test_planner import CLUSTER, cluster
 
 
@@ -20,7 +20,7 @@ def book(tmp_path):
     found = Book()
     found.apply([Entry(Capacity({}, [], [], **platform_facts(cluster(tmp_path, CLUSTER))))])
     for number, placement in ((1, [["m1", 2], ["m2", 1]]), (2, [["n3", 1]])):
-        found.jobs[number] = Job(number, need={"cpus": 3, "matlab": 1}, tasks=3, nodes=placement)
+        found.jobs[number] = Job(number, need={"cpus": 3, "matlab": 1}, tasks=3, attempt=Attempt(1, 0, nodes=placement))
         found.nodes.take(found.nodes.parts({"cpus": 3, "matlab": 1}, placement))
     found.nodes.set("m2", {"cpus": 0, "memory": 16, "abaqus": 2}, "new disk")
     return found

@@ -4,7 +4,7 @@ import json
 
 from backfill.queue.book import Book
 from backfill.queue.deep import check_deep
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job
 from backfill.queue.nodes import MACHINE, Nodes
 from tests.queue.test_cluster import settings
 
@@ -127,6 +127,6 @@ def test_a_promise_on_nodes_that_are_others_by_now_is_not_kept_on_them(live):
 
 def test_jobs_of_a_store_that_knew_one_node_only_hold_what_they_have():
     book = Book(nodes=Nodes({MACHINE: {"cpus": 4}}))
-    book.restore(Job(1, state="RUNNING", need={"cpus": 3}, attempt=1))
+    book.restore(Job(1, state="RUNNING", need={"cpus": 3}, attempt=Attempt(1, 0)))
     assert book.held == {"cpus": 3}
     assert book.touched == {1}

@@ -9,6 +9,7 @@ from backfill.daemon import shown
 from backfill.daemon.config import platform_facts
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
+from backfill.queue.job import Attempt
 from backfill.queue.store import Store
 from tests.queue.test_possible import PLATFORM
 from tests.queue.test_requests import Idle
@@ -39,7 +40,7 @@ def engine(tmp_path):
         made.flush()
         assert "id" in answers[0], answers
     running = made.book.jobs[1]
-    running.state, running.start, running.nodes = "RUNNING", made.clock.now(), [["n1", 1], ["n4", 2, True]]
+    running.state, running.attempt = "RUNNING", Attempt(1, made.clock.now(), nodes=[["n1", 1], ["n4", 2, True]])
     made.book.holding.add(1)
     yield made
     store.close()

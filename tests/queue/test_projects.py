@@ -274,8 +274,7 @@ def test_a_job_that_runs_again_is_why(tmp_path):
     (number,) = submit(queue, "p", (4, 100))
     queue.until(60)
     queue.request(do="requeue", ids=[number])
-    job = queue.job(number)
-    queue.engine.settled(number, job.attempt, Verdict("ended", {"status": 15, "cause": "requeue"}))
+    queue.engine.settled(number, 1, Verdict("ended", {"status": 15, "cause": "requeue"}))
     queue.runtime[number] = 100 * SECOND
     queue.flush()
     queue.drain()

@@ -79,17 +79,18 @@ class History:
             self.set_ends()
 
     def set_ends(self):
-        for job in self.engine.book.jobs.values():
-            if job.state in HOLDING and (job.id, job.attempt) not in self.ends:
+        for run in self.engine.book.runs():
+            job = run.job
+            if run.key not in self.ends:
                 length = self.random.choice([job.walltime, job.walltime // 2, self.random.randint(1, job.walltime)])
-                self.ends[job.id, job.attempt] = self.clock.t + length
+                self.ends[run.key] = self.clock.t + length
         self.make_way()
 
     def make_way(self):
         """Attempts that are preempted are over at once, or later, or end by themselves before that."""
-        for job in self.engine.book.jobs.values():
-            key = (job.id, job.attempt)
-            if job.yields and key not in self.told and key in self.ends:
+        for run in self.engine.book.runs():
+            key = run.key
+            if run.attempt.yields and key not in self.told and key in self.ends:
                 told = self.clock.t + self.random.choice([0, 1, 1000, 20 * SECOND])
                 if told < self.ends[key]:
                     self.told.add(key)
@@ -114,7 +115,7 @@ class History:
 
     def is_open(self, job, attempt):
         known = self.engine.book.jobs.get(job)
-        return known is not None and known.attempt == attempt and known.state in HOLDING
+        return known is not None and known.attempt is not None and known.attempt.number == attempt
 
     def step(self):
         chance, engine = self.random, self.engine
@@ -139,7 +140,7 @@ class History:
             engine.request({"do": verb, "ids": [chance.choice(known)], "to": to}, lambda told: None)
             for job in engine.book.jobs.values():
                 if job.state == "ENDING":
-                    self.ends[job.id, job.attempt] = self.clock.t + SECOND
+                    self.ends[job.run.key] = self.clock.t + SECOND
         elif what == "capacity":
             engine.set_capacity("machine", {"cpus": 4, "matlab": chance.choice([2, 2, 3])})
         elif what == "restart":

@@ -26,7 +26,7 @@ from backfill.pools.local.pool import LocalPool, attempt_spec
 from backfill.queue import commands, schema
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job, Run
 from backfill.queue.schema import REQUESTS, Refused
 from backfill.queue.store import Store
 from tests.patience import PATIENCE_S, completed
@@ -127,9 +127,9 @@ class Idle:
         pass
 
 
-def launched(home, job, spec):
-    """What a launch makes of a job, which is to be passed to a program."""
-    told = attempt_spec(home, job, spec)
+def launched(home, run, spec):
+    """What a launch makes of an attempt, which is to be passed to a program."""
+    told = attempt_spec(home, run, spec)
     json.dumps(told)
     for word in [*told["argv"], *told["env"], *told["env"].values()]:
         assert b"\0" not in os.fsencode(word)
@@ -140,8 +140,8 @@ def launched(home, job, spec):
 def test_whatever_the_schema_lets_in_can_be_launched(tmp_path, job, spec):
     facts = {**job, "need": {"cpus": 1, **job["need"]}, "user": "ana"}
     known = {one.name for one in fields(Job)} - {"array", "index"}
-    made = Job(1, **{name: value for name, value in facts.items() if name in known}, array=3, index=4, attempt=1)
-    launched(tmp_path, made, spec)
+    made = Job(1, **{name: value for name, value in facts.items() if name in known}, array=3, index=4)
+    launched(tmp_path, Run(made, Attempt(1, 0)), spec)
 
 
 @settings(max_examples=400)
@@ -174,7 +174,7 @@ def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(so
                 assert answer["error"]["code"] != "internal", (answer, engine.notes)
                 assert store.seq == before
             for job in engine.book.jobs.values():
-                launched(Path(folder), job, store.spec(job.spec))
+                launched(Path(folder), Run(job, Attempt(1, 0)), store.spec(job.spec))
         assert store.differences() == []
         store.close()
 
@@ -224,14 +224,15 @@ def test_requests_that_used_to_kill_or_poison_are_refused(live):
 def test_a_launch_that_fails_in_our_code_does_not_skip_the_next_one(tmp_path, monkeypatch, capsys):
     pool, sent = LocalPool(tmp_path, lambda: None, False, {}), []
 
-    def spec_of(home, job, spec):
-        if job.id == 1:
+    def spec_of(home, run, spec):
+        if run.job.id == 1:
             raise UnicodeError("a mistake of ours")
-        return attempt_spec(home, job, spec)
+        return attempt_spec(home, run, spec)
 
     monkeypatch.setattr(launcher, "attempt_spec", spec_of)
     monkeypatch.setattr(pool, "_send", sent.append)
-    pool.start([Decision(Job(number, attempt=1, need={"cpus": 1}), {"argv": ["true"]}) for number in (1, 2, 3)])
+    jobs = [Job(number, need={"cpus": 1}) for number in (1, 2, 3)]
+    pool.start([Decision(job, Attempt(1, 0), {"argv": ["true"]}) for job in jobs])
     assert sent == [b"2.1", b"3.1"]
     assert "a mistake of ours" in capsys.readouterr().err
 

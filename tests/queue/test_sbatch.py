@@ -9,7 +9,7 @@ import pytest
 from backfill.client import sbatch
 from backfill.client.sbatch import of_script
 from backfill.pools.local.pool import attempt_spec, named
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job, Run
 from backfill.queue.parts import parts_of
 from backfill.queue.words import Unreadable
 
@@ -95,13 +95,13 @@ def test_the_command_line_takes_precedence():
     assert parts_of(settled("--ntasks-per-node 4", tasks=2)[0]) == {"need": {"cpus": 1}, "tasks": 2}
 
 
-def variables(tmp_path, job, given, **env):
+def variables(tmp_path, job, given, nodes=(), **env):
     spec = {"argv": ["true"], "cwd": "/here", "env": env, "slurm": sbatch.submitted(given, "/here")}
-    return attempt_spec(tmp_path, job, spec)["env"]
+    return attempt_spec(tmp_path, Run(job, Attempt(1, 0, nodes=[*nodes])), spec)["env"]
 
 
 def test_a_script_finds_the_variables_of_slurm(tmp_path):
-    job = Job(7, name="fit", user="ana", need={"cpus": 6, "memory": 64 * MIB}, walltime=60_000_000, attempt=1)
+    job = Job(7, name="fit", user="ana", need={"cpus": 6, "memory": 64 * MIB}, walltime=60_000_000)
     found = variables(tmp_path, job, {"tasks": 2}, SLURM_ARRAY_TASK_ID="9", SLURM_JOB_ID="1", SLURM_CONF="/etc/it")
     known = {name: found.get(f"SLURM_{name}") for name in ("JOB_ID", "NTASKS", "CPUS_PER_TASK", "CPUS_ON_NODE")}
     assert known == {"JOB_ID": "7", "NTASKS": "2", "CPUS_PER_TASK": "3", "CPUS_ON_NODE": "6"}
@@ -114,19 +114,19 @@ def test_a_script_finds_the_variables_of_slurm(tmp_path):
 
 def test_a_script_finds_how_its_tasks_lie_on_nodes(tmp_path):
     asked = {"need": {"cpus": 4, "memory": 64 * MIB}, "tasks": 3, "ntasks": 6, "partition": "gpu"}
-    job = Job(7, walltime=60_000_000, attempt=1, nodes=[["n1", 2], ["n4", 1]], **asked)
-    found = variables(tmp_path, job, {"tasks": 6})
+    job = Job(7, walltime=60_000_000, **asked)
+    found = variables(tmp_path, job, {"tasks": 6}, [["n1", 2], ["n4", 1]])
     names = ("NNODES", "JOB_NODELIST", "NTASKS", "TASKS_PER_NODE", "CPUS_PER_TASK", "JOB_CPUS_PER_NODE", "CPUS_ON_NODE")
     assert [found[f"SLURM_{name}"] for name in names] == ["2", "n1,n4", "6", "4,2", "2", "8,4", "8"]
     assert (found["SLURM_MEM_PER_NODE"], found["SLURM_JOB_PARTITION"]) == ("128", "gpu")
     assert (found["SLURMD_NODENAME"], found["BACKFILL_NODES"], found["BACKFILL_NTASKS"]) == ("n1", "n1*2;n4*1", "6")
-    job.nodes = [["n1", 1], ["n2", 1], ["n3", 1]]
-    assert variables(tmp_path, job, {"tasks": 6})["SLURM_TASKS_PER_NODE"] == "2(x3)"
+    nodes = [["n1", 1], ["n2", 1], ["n3", 1]]
+    assert variables(tmp_path, job, {"tasks": 6}, nodes)["SLURM_TASKS_PER_NODE"] == "2(x3)"
 
 
 @pytest.mark.parametrize(("indexes", "step"), [([2, 4, 6], "2"), ([1, 2, 9], "1"), ([5], "1")])
 def test_a_task_of_an_array_finds_its_index_and_its_array(tmp_path, indexes, step):
-    job = Job(9, array=7, index=indexes[-1], need={"cpus": 1}, walltime=1, attempt=1)
+    job = Job(9, array=7, index=indexes[-1], need={"cpus": 1}, walltime=1)
     found = variables(tmp_path, job, {"array": (indexes, 0), "memory_per_cpu": 3 * MIB})
     names = ("ARRAY_JOB_ID", "ARRAY_TASK_ID", "ARRAY_TASK_COUNT", "ARRAY_TASK_MIN", "ARRAY_TASK_MAX", "ARRAY_TASK_STEP")
     last = str(indexes[-1])

@@ -8,29 +8,30 @@ from backfill.client import sbatch
 from backfill.daemon.notices import Notices
 from backfill.pools.local.pool import attempt_spec
 from backfill.queue import slurm as slurm_variables
-from backfill.queue.job import Job
+from backfill.queue.job import Attempt, Job, Run
 from tests.patience import until
 
 MIB = 1 << 20
 
 
 def job(number, **more):
-    return Job(number, name="fit", user="ana", walltime=60_000_000, attempt=1, **{"need": {"cpus": 2}, **more})
+    return Job(number, name="fit", user="ana", walltime=60_000_000, **{"need": {"cpus": 2}, **more})
 
 
-def env_of(tmp_path, one, env, **spec):
-    return attempt_spec(tmp_path, one, {"argv": ["true"], "cwd": "/", "env": env, **spec})["env"]
+def env_of(tmp_path, one, env, attempt=None, **spec):
+    run = Run(one, attempt or Attempt(1, 0))
+    return attempt_spec(tmp_path, run, {"argv": ["true"], "cwd": "/", "env": env, **spec})["env"]
 
 
 @pytest.fixture
 def outer(tmp_path):
     """The environment of a job that submits others: a task of an array, with all variables that there are."""
     need = {"cpus": 4, "memory": 64 * MIB, "gpus": 1}
-    one = job(9, array=7, index=2, need=need, gpu_ids=[3], project="lab", restarts=1, partition="short",
-              qos="urgent", nodes=[["n1", 1]])  # fmt: skip
+    one = job(9, array=7, index=2, need=need, project="lab", restarts=1, partition="short", qos="urgent")
+    attempt = Attempt(1, 0, gpu_ids=[3], nodes=[["n1", 1]])
     mine = {"HOME": "/home/ana", "SLURM_CONF": "/etc/it", "BACKFILL_MINE": "1"}
     slurm = sbatch.submitted({"array": ([1, 2], 0)}, "/here")
-    found = env_of(tmp_path, one, mine, slurm=slurm)
+    found = env_of(tmp_path, one, mine, attempt, slurm=slurm)
     assert {"SLURM_ARRAY_TASK_ID", "SLURM_JOB_GPUS", "BACKFILL_ARRAY_INDEX", "CUDA_VISIBLE_DEVICES"} <= found.keys()
     return found
 

@@ -7,7 +7,6 @@ from backfill.pools.base import Verdict
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
 from backfill.queue.job import PREEMPT
-from backfill.queue.states import HOLDING
 from backfill.queue.store import Store
 from backfill.worlds.live import answer
 
@@ -72,16 +71,16 @@ class Virtual:
         pass
 
     def stop(self, some):
-        for job in some:
-            if job.cause == PREEMPT:
-                self.cut.setdefault((job.id, job.attempt), self.t + self.dies)
+        for run in some:
+            if run.attempt.cause == PREEMPT:
+                self.cut.setdefault(run.key, self.t + self.dies)
             else:
-                self.runtime[job.id] = self.t - job.start
+                self.runtime[run.job.id] = self.t - run.attempt.start
 
-    def signal(self, job, number):
+    def signal(self, run, number):
         pass
 
-    def freeze(self, job):
+    def freeze(self, run):
         pass
 
     def kept(self, epoch_seq, program):
@@ -128,26 +127,26 @@ class Virtual:
         return self.engine.book.jobs.get(number) or self.store.job(number)
 
     def _next(self):
-        ends = [self._end(job) for job in self._running()]
+        ends = [self._end(run) for run in self._running()]
         timer = self.engine.next_timer()
         return max(min([*ends, *([timer] if timer is not None else [])]), self.t)
 
     def _running(self):
-        return [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
+        return self.engine.book.runs()
 
-    def _end(self, job):
+    def _end(self, run):
         """When an attempt ends."""
-        return min(job.start + self.runtime[job.id], self.cut.get((job.id, job.attempt), 1 << 62))
+        return min(run.attempt.start + self.runtime[run.job.id], self.cut.get(run.key, 1 << 62))
 
     def _live_until(self, end):
         while True:
-            over = [job for job in self._running() if self._end(job) <= self.t]
-            for job in over:
-                cause = job.cause
-                if cause == PREEMPT and job.start + self.runtime[job.id] <= self.t:
+            over = [run for run in self._running() if self._end(run) <= self.t]
+            for run in over:
+                cause = run.attempt.cause
+                if cause == PREEMPT and run.attempt.start + self.runtime[run.job.id] <= self.t:
                     cause = ""  # it ended by itself before
                 record = {"status": 15 if cause else 0, "cause": cause or None}
-                self.engine.settled(job.id, job.attempt, Verdict("ended", record))
+                self.engine.settled(*run.key, Verdict("ended", record))
             self.engine.tick()
             self.flush()
             if self.t >= end and not over:

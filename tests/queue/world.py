@@ -234,23 +234,24 @@ class Launcher:
         self.machine = machine
 
     def start(self, some):
-        for job in [one.job for one in some]:
-            assert (job.id, job.attempt) not in self.machine.attempts
+        for run in some:
+            job = run.job
+            assert run.key not in self.machine.attempts
             assert (job.begin or 0) <= self.machine.clock.latest + 2 * SECOND, f"job {job.id} begins before its time"
-            self.machine.attempts[job.id, job.attempt] = Attempt(json.loads(json.dumps(job.facts())))
+            self.machine.attempts[run.key] = Attempt(json.loads(json.dumps(job.facts())))
 
-    def signal(self, job, number):
+    def signal(self, run, number):
         pass
 
-    def freeze(self, job):
+    def freeze(self, run):
         pass
 
     def stop(self, some):
-        for job in some:
-            one = self.machine.attempts.get((job.id, job.attempt))
+        for run in some:
+            one = self.machine.attempts.get(run.key)
             if one is not None and one.record is None and not one.stop:
-                one.stop = job.cause
-                one.asked = job.cause == "requeue"
+                one.stop = run.attempt.cause
+                one.asked = run.attempt.cause == "requeue"
 
 
 class Planner:
@@ -399,9 +400,8 @@ class World:
             {"walltime": 60 * SECOND, "grace": 0}, self.fault, json.dumps, slice_=2,
         )  # fmt: skip
         self.engine.open(CLUSTER if self.cluster else CAPACITY, "fake", "1")
-        for job in [*self.engine.book.jobs.values()]:
-            if job.state in HOLDING:
-                self.settle(job)
+        for run in self.engine.book.runs():
+            self.settle(run)
         self.flush()
 
     def fault(self, point):
@@ -417,8 +417,8 @@ class World:
         self.notes += self.engine.notes
         self.engine.notes.clear()
 
-    def settle(self, job):
-        self.engine.settled(job.id, job.attempt, self.machine.settle((job.id, job.attempt)))
+    def settle(self, run):
+        self.engine.settled(*run.key, self.machine.settle(run.key))
 
     def submit(self, token, request):
         def reply(answer):
@@ -574,11 +574,12 @@ class World:
             number, facts = 0, {"name": "his", "need": need, "walltime": 60 * SECOND, "requeue": False}
         self.engine.saw(Seen(foreign=[Foreign(number, [[node, 1]], self.clock.t, facts, {"argv": ["his"]})]))
         self.flush()
-        for job in [*self.engine.book.jobs.values()]:
-            if job.why == FOREIGN and (job.id, job.attempt) not in self.machine.attempts and job.state == RUNNING:
+        for run in self.engine.book.runs():
+            job = run.job
+            if job.why == FOREIGN and run.key not in self.machine.attempts and job.state == RUNNING:
                 one = Attempt(json.loads(json.dumps(job.facts())), "running", claim=True, known=True, foreign=True)
                 one.alive, one.executed = True, 1
-                self.machine.attempts[job.id, job.attempt] = one
+                self.machine.attempts[run.key] = one
                 self.machine.executed[job.id] = self.machine.executed.get(job.id, 0) + 1
 
     def step_clock(self):
@@ -597,12 +598,12 @@ class World:
             (self.engine.begun if "passes" in answer else self.engine.decided)(json.loads(json.dumps(answer)))
 
     def settle_some(self):
-        some = [job for job in self.engine.book.jobs.values() if job.state in HOLDING]
+        some = self.engine.book.runs()
         if some:
-            job = self.random.choice(some)
-            if job.state == "ENDING":
-                self.engine.pool.stop([job])
-            self.settle(job)
+            run = self.random.choice(some)
+            if run.job.state == "ENDING":
+                self.engine.pool.stop([run])
+            self.settle(run)
 
     def check(self):
         """What holds after every step."""
@@ -652,9 +653,8 @@ class World:
                 self.engine.request({"do": "release", "ids": held}, lambda answer: None)
             for key in sorted(self.machine.attempts):
                 self.machine.go_on(key)
-            for job in [*self.engine.book.jobs.values()]:
-                if job.state in HOLDING:
-                    self.settle(job)
+            for run in self.engine.book.runs():
+                self.settle(run)
             self.engine.look_at_clock()
             self.engine.tick()
             self.let_answer()
@@ -663,9 +663,10 @@ class World:
         assert not self.machine.running()
         for job in self.store.jobs():
             assert job.state in OVER
-            one = self.machine.attempts.get((job.id, job.attempt))
+            one = self.machine.attempts.get((job.id, job.attempts))
             if one is not None and one.told and not one.swept:
-                assert job.state != "NODE_FAIL" or job.cause == "cancel", f"job {job.id} was preempted, and is lost"
+                lost = job.state == "NODE_FAIL" and job.attempt.cause != "cancel"
+                assert not lost, f"job {job.id} was preempted, and is lost"
             if (
                 one is not None
                 and one.record is not None
@@ -678,7 +679,7 @@ class World:
                 )
         assert self.store.differences() == []
         assert judge(self.store.events()) == []
-        assert "bug" not in {job.slip for job in self.store.jobs()}
+        assert "bug" not in {job.attempt.slip for job in self.store.jobs() if job.attempt}
         self.check()
 
     def repair(self):

@@ -11,7 +11,7 @@ from backfill.answers.estimates import KINDS, Shown, kept, widening
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
-from backfill.queue.job import PREEMPT, Job
+from backfill.queue.job import PREEMPT, Attempt, Job
 from backfill.queue.shapes import Question
 from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store
@@ -91,10 +91,11 @@ class Queue:
         last = runs.last[: planner.jobs].tolist()
         for number, job in self.jobs.items():
             run = last[planner.rows[number]]
-            if job.yields and job.cause == PREEMPT:  # it is in the queue again
-                job.state, job.start = PENDING, None
+            if job.attempt is not None and job.yields and job.attempt.cause == PREEMPT:  # it is in the queue again
+                job.state, job.attempt = PENDING, None
             if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
-                job.state, job.waits, job.start = STARTING, False, int(runs.start[run])
+                job.state, job.waits = STARTING, False
+                job.attempt = Attempt(job.attempts + 1, int(runs.start[run]))
         self.present = Present(planner)
         self._links: Links | None = None
 

@@ -79,34 +79,35 @@ def ended(store: Store, wanted: Filter, last: int | None = None) -> tuple[list[J
 def cpus(store: Store, jobs: Sequence[Job]) -> dict[int, int]:
     """The cpus that each job had in its last run, or asked for if it had none: on whole nodes all that these have."""
     found = {job.id: job.need["cpus"] * job.tasks for job in jobs}
-    if whole_nodes := [job for job in jobs if job.start is not None and any(any(rest) for _, _, *rest in job.nodes)]:
+    ran = [job.run for job in jobs if job.attempt is not None]
+    if whole_nodes := [run for run in ran if any(any(rest) for _, _, *rest in run.attempt.nodes)]:
         from backfill.worlds.workload import parsed
 
         epochs = [(entry.t, entry.event.basis.get("platform", "")) for entry in store.events(kinds=("epoch",))
                   if isinstance(entry.event, events.Epoch)]  # fmt: skip
-        for job in whole_nodes:
-            text = next((text for t, text in reversed(epochs) if text and t <= (job.start or 0)), "")
+        for run in whole_nodes:
+            job, attempt = run.job, run.attempt
+            text = next((text for t, text in reversed(epochs) if text and t <= attempt.start), "")
             platform = parsed(text or epochs[-1][1])
             there = dict(zip(platform.nodes, platform.capacity[:, 0].tolist(), strict=True))
-            found[job.id] = sum(there.get(name, job.need["cpus"] * tasks) for name, tasks, *_ in job.nodes)
+            found[job.id] = sum(there.get(name, job.need["cpus"] * tasks) for name, tasks, *_ in attempt.nodes)
     return found
 
 
 def row(job: Job, cpus: int) -> Facts:
     """One job for JSON, times in seconds. cpus: that it had in all."""
     facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user", "project", "state", "reason")}
-    facts |= {f"{name}_s": _seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise", "cpu")}
-    facts |= {"need": job.need, **unusual(job), "cpus": cpus}
-    if job.nodes and job.nodes[0][0] != MACHINE:
-        facts["nodes"] = job.nodes
+    facts |= {f"{name}_s": _seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise")}
+    facts |= {"cpu_s": None, "need": job.need, **unusual(job), "cpus": cpus}
+    attempt = job.attempt
+    if attempt is not None and attempt.nodes and attempt.nodes[0][0] != MACHINE:
+        facts["nodes"] = attempt.nodes
     facts |= {"limit_s": job.walltime / 1e6, "wait_s": _seconds(waited(job)), "why": job.why}
-    facts |= {
-        "exit_code": None if job.signal else job.exit,
-        "signal": job.signal,
-        "maxrss": job.maxrss,
-        "slip": job.slip,
-    }
-    return facts | {"preemptions": job.preemptions}
+    facts |= {"exit_code": None, "signal": None, "maxrss": None, "slip": "", "preemptions": job.preemptions}
+    if attempt is not None:
+        facts |= {"exit_code": attempt.exit_code, "signal": attempt.signal, "maxrss": attempt.maxrss}
+        facts |= {"slip": attempt.slip, "cpu_s": _seconds(attempt.cpu)}
+    return facts
 
 
 def waited(job: Job) -> int | None:

@@ -26,7 +26,7 @@ from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
 from backfill.pools.local import attempts, groups
 from backfill.queue.deep import check_deep
-from backfill.queue.job import Facts, Job
+from backfill.queue.job import Facts, Job, Run
 from backfill.queue.nodes import FLOATING
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
@@ -360,7 +360,7 @@ def watch(machine: Machine) -> Iterator[Finding]:
     if not machine.folder.exists():
         return
     pid, running = _keeper(machine.folder), machine.running
-    alone = [job.label for job in running if job.state != STARTING and not _watched(machine.folder, job)]
+    alone = [job.label for job in running if job.state != STARTING and not _watched(machine.folder, job.run)]
     watched = f"{len(running) - len(alone)} of {len(running)} running jobs have a supervisor"
     if alone:
         told = f"{watched}; without one: {', '.join(alone[:SHOWN])}"
@@ -386,11 +386,11 @@ def _keeper(folder: Path) -> int:
         door.close()
 
 
-def _watched(folder: Path, job: Job) -> bool:
+def _watched(folder: Path, run: Run) -> bool:
     """Return whether the supervisor of a running job lives."""
-    if job.processes:
-        return processes.lives(job.processes, "supervisor")
-    return _locked(folder / "run" / attempts.name(job.id, job.attempt) / "lock")
+    if run.attempt.processes:
+        return processes.lives(run.attempt.processes, "supervisor")
+    return _locked(folder / "run" / attempts.name(*run.key) / "lock")
 
 
 def compiled(machine: Machine) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ from backfill.queue import commands, feed, schema
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.engine import NEVER, Clock, Engine, Reply
 from backfill.queue.events import Capacity, Submit
-from backfill.queue.job import PREEMPT, Job, Task
+from backfill.queue.job import PREEMPT, Job, Run, Task
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -58,7 +58,7 @@ from backfill.queue.shapes import (
     SubmitProjectRequest,
     SubmitRequest,
 )
-from backfill.queue.states import HOLDING, PENDING
+from backfill.queue.states import PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode, move_writes
 from backfill.queue.words import Unreadable
 from backfill.system.home import LOCK, WANTED, alone, home, network_type, owner, trouble
@@ -175,7 +175,7 @@ class Daemon:
         if isinstance(self.pool, LocalPool):
             self._kept += recover(self.engine, self.store, self.pool, self.folder, behind)
         else:
-            self._read(self._holding())
+            self._read(self.engine.book.runs())
         self._flush()
         self.witness.tell_all()  # a store that is put in place later, and is as old as this, is noticed
         await self.door.open()
@@ -308,19 +308,14 @@ class Daemon:
                 (self.folder / "died").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def _read(self, jobs: Iterable[Job] = ()) -> None:
+    def _read(self, some: Iterable[Run] = ()) -> None:
         """Learn what is true by now of attempts and nodes."""
-        seen = self.pool.read(jobs)
+        seen = self.pool.read(some)
         self.engine.saw(seen)
         for one in seen.attempts:
             if one.verdict.kind in ("ended", "unknown", "unstarted"):
                 self._kept.append((one.job, one.attempt))
         self.poke()
-
-    def _holding(self) -> list[Job]:
-        """The jobs whose attempts hold something."""
-        book = self.engine.book
-        return [book.jobs[number] for number in sorted(book.holding)]
 
     def _has_news(self) -> None:
         """The pool has something to tell: read it once all that came with it is here."""
@@ -337,7 +332,7 @@ class Daemon:
 
     def _is_open(self, job: int, attempt: int) -> bool:
         known = self.engine.book.jobs.get(job)
-        return known is not None and known.attempt == attempt and known.state in HOLDING
+        return known is not None and known.attempt is not None and known.attempt.number == attempt
 
     async def _sweep(self) -> None:
         quiet, looks = 0.0, 0
@@ -359,7 +354,7 @@ class Daemon:
             except OSError as error:  # no descriptor is free, for instance: look again
                 note(f"{error.filename}: {error.strerror}")
             try:
-                self._read(self._holding())
+                self._read(self.engine.book.runs())
                 self.notices.look()
                 if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
                     self._tick()
@@ -537,8 +532,9 @@ class Daemon:
         if job.state != PENDING or job.due is not None:
             facts = {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
             book = self.engine.book
-            behind = self.engine.behind(job, job.due_nodes) if job.due is not None else []
-            return facts | {"for": job.preempted_for if job.cause == PREEMPT else 0,
+            behind = self.engine.behind(job, job.due.nodes) if job.due is not None else []
+            preempted = job.attempt is not None and job.attempt.cause == PREEMPT
+            return facts | {"for": job.preempted_for if preempted else 0,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
         asked: Question = {"what": "explain", "id": job.id, "reason": told["reason"]}
         never = {"never": self.engine.never(job)} if job.held == NEVER else {}

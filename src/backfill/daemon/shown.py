@@ -11,7 +11,7 @@ from backfill.pools.local.pool import files
 from backfill.queue import commands
 from backfill.queue.book import Book
 from backfill.queue.engine import Engine
-from backfill.queue.job import PREEMPT, Facts, Job
+from backfill.queue.job import PREEMPT, Attempt, Facts, Job
 from backfill.queue.shapes import JsonObject, QueueRequest
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store, encode
@@ -50,11 +50,12 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
         "array": job.array or None,
         "index": job.index,
         "throttle": job.throttle,
-        "exit_code": None if job.signal else job.exit,
-        "signal": job.signal,
+        "exit_code": None,
+        "signal": None,
     }
-    if job.nodes and engine.book.platform:
-        facts["nodes"] = job.nodes
+    if (attempt := job.attempt) is not None:
+        facts |= {"exit_code": attempt.exit_code, "signal": attempt.signal}
+        facts |= {"nodes": attempt.nodes} if attempt.nodes and engine.book.platform else {}
     if job.state == PENDING:
         plan = engine.plan.get(job.id)
         facts["guaranteed_s"] = at(plan if engine.binds else None)
@@ -221,20 +222,20 @@ def _estimate(known: tuple[float, float] | None, skew: int) -> Facts:
 
 def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
     """A job with all that happened to it."""
-    spec, skew = store.spec(job.spec), engine.book.skew
+    spec, skew, facts = store.spec(job.spec), engine.book.skew, job.facts()
     return {
         **row(engine, job, now),
-        **{name: getattr(job, name) for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
-        **{name: getattr(job, name) for name in ("preemptions", "preempted_for", "requeue", "restarts", "any_of")},
-        **{name: getattr(job, name) for name in ("retry", "retries", "suspended", "notify")},
+        **{name: facts[name] for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
+        **{name: facts[name] for name in ("preemptions", "preempted_for", "requeue", "restarts", "any_of")},
+        **{name: facts[name] for name in ("retry", "retries", "suspended", "notify")},
         "dependency": dependency_text(engine, job),
         "promise_s": seconds(job.promise, skew),
         "begin_s": seconds(job.begin),  # these two are instants of the calendar
         "deadline_s": seconds(job.deadline),
         "grace_s": seconds(job.grace),
-        "cpu_s": seconds(job.cpu),
-        "cpu_ids": job.cpu_ids,
-        "gpu_ids": job.gpu_ids,
+        "cpu_s": seconds(facts["cpu"]),
+        "cpu_ids": facts["cpu_ids"],
+        "gpu_ids": facts["gpu_ids"],
         "argv": spec["argv"],
         "cwd": spec.get("cwd"),
         **files(store.path.parent, job, spec),
@@ -290,7 +291,7 @@ def _why(engine: Engine, job: Job, now: int) -> str:
     if job.due is not None and job.state == PENDING:
         return "Preempting"
     if job.state != PENDING:
-        return "Preempted" if job.cause == PREEMPT else "Suspended" if job.suspended else ""
+        return "" if job.attempt is None else _why_not(job.attempt)
     blocked = engine.book.blocked(job, now)
     if blocked:
         return blocked
@@ -299,6 +300,11 @@ def _why(engine: Engine, job: Job, now: int) -> str:
     if not (engine.ready or engine.changing):
         return "Planner"
     return "Priority" if engine.book.might_fit(job) else "Resources"
+
+
+def _why_not(attempt: Attempt) -> str:
+    """Why an attempt does not go on; empty if it does."""
+    return "Preempted" if attempt.cause == PREEMPT else "Suspended" if attempt.suspended else ""
 
 
 def seconds(micros: int | None, skew: int = 0) -> float | None:

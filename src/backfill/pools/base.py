@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from backfill.queue.job import Job
+from backfill.queue.job import Job, Run
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.shapes import Record, Row, Spec
 
@@ -33,10 +33,9 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """A job that starts: its next attempt, on `job.nodes`. spec: what to run, where, in which environment."""
+class Decision(Run):
+    """An attempt that starts, on `attempt.nodes`. spec: what to run, where, in which environment."""
 
-    job: Job
     spec: Spec
 
 
@@ -97,20 +96,20 @@ class Pool(Protocol):
     name: str
     does: frozenset[str]  # which of `signal` and `suspend` it can do for the users of a job
 
-    def read(self, jobs: Iterable[Job]) -> Seen:
-        """Look at the attempts of these jobs, and tell what else is new since the last time."""
+    def read(self, some: Iterable[Run]) -> Seen:
+        """Look at these attempts, and tell what else is new since the last time."""
 
     def start(self, some: Sequence[Decision]) -> None:
         """Start attempts; what becomes of each is told by `read`. Again is harmless."""
 
-    def stop(self, some: Sequence[Job]) -> None:
-        """End the attempts of jobs, whose `cause` says why; again is harmless."""
+    def stop(self, some: Sequence[Run]) -> None:
+        """End attempts, whose `cause` says why; again is harmless."""
 
-    def signal(self, job: Job, number: int) -> None:
+    def signal(self, run: Run, number: int) -> None:
         """Send a signal to the processes of an attempt."""
 
-    def freeze(self, job: Job) -> None:
-        """Have the processes of an attempt stand still or go on, as the job has it; again is harmless."""
+    def freeze(self, run: Run) -> None:
+        """Have the processes of an attempt stand still or go on, as its `suspended` says; again is harmless."""
 
     def news_at(self) -> int | None:
         """When there will be something to read, if that is known beforehand."""

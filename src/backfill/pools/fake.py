@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from backfill.pools.base import Decision, Foreign, Given, NodeSeen, Seen, Sighting, Verdict
-from backfill.queue.job import Job
+from backfill.queue.job import Job, Run
 from backfill.queue.nodes import Nodes
 from backfill.queue.shapes import ClockFacts, Record
 
@@ -76,7 +76,7 @@ class FakePool:
     def __init__(self, given: Given, settings: Mapping[str, float]) -> None:
         """settings: those of config.FAKE."""
         self._given, self._settings, self._nodes = given, settings, Nodes(given.nodes)
-        self._runs: dict[Key, Job] = {}
+        self._runs: dict[Key, Run] = {}
         self._held: dict[Key, list[tuple[str, str, int]]] = {}
         self._ends: list[tuple[int, Key]] = []  # a heap; some are over already
         self._seen: list[Sighting] = []
@@ -87,16 +87,16 @@ class FakePool:
         self._told = False  # which nodes are down when the daemon begins
         self._visit = self._next_visit(now)
 
-    def read(self, jobs: Iterable[Job]) -> Seen:
+    def read(self, some: Iterable[Run]) -> Seen:
         """See Pool."""
         now = self._given.now()
-        for job in jobs:
-            self._begin(job)
+        for run in some:
+            self._begin(run)
         nodes = self._look_at_nodes(now)
         while self._ends and self._ends[0][0] <= now:
             end, key = heappop(self._ends)
             if key in self._runs:
-                job = self._runs[key]
+                job = self._runs[key].job
                 late = self._runtime(job) > job.walltime
                 self._end(
                     key, Verdict("ended", {"status": 15 if late else 0, "cause": "limit" if late else None, "at": end})
@@ -108,18 +108,18 @@ class FakePool:
     def start(self, some: Sequence[Decision]) -> None:
         """Let attempts run from the instant at which they were decided."""
         for one in some:
-            self._begin(one.job)
+            self._begin(one)
 
-    def stop(self, some: Sequence[Job]) -> None:
+    def stop(self, some: Sequence[Run]) -> None:
         """End attempts at once."""
-        for job in some:
-            ended = {"status": 15, "cause": job.cause, "at": self._given.now()}
-            self._end((job.id, job.attempt), Verdict("ended", ended))
+        for run in some:
+            ended = {"status": 15, "cause": run.attempt.cause, "at": self._given.now()}
+            self._end(run.key, Verdict("ended", ended))
 
-    def signal(self, job: Job, number: int) -> None:
+    def signal(self, run: Run, number: int) -> None:
         """There are no processes."""
 
-    def freeze(self, job: Job) -> None:
+    def freeze(self, run: Run) -> None:
         """There are no processes."""
 
     def hear(self, text: str) -> None:
@@ -137,14 +137,14 @@ class FakePool:
 
     # ------------------------------------------------------------------
 
-    def _begin(self, job: Job) -> None:
-        key = (job.id, job.attempt)
+    def _begin(self, run: Run) -> None:
+        job, attempt, key = run.job, run.attempt, run.key
         if key in self._runs:
             return
-        self._runs[key] = job
-        self._held[key] = [*self._nodes.parts(job.need, job.nodes)]
+        self._runs[key] = run
+        self._held[key] = [*self._nodes.parts(job.need, attempt.nodes)]
         self._nodes.take(self._held[key])
-        heappush(self._ends, ((job.start or 0) + min(self._runtime(job), job.walltime), key))
+        heappush(self._ends, (attempt.start + min(self._runtime(job), job.walltime), key))
         self._seen.append(Sighting(*key, Verdict("alive", {"pool": self.name})))
         self._given.news()
 
@@ -172,8 +172,8 @@ class FakePool:
                 self._down ^= {name}
                 changed ^= {name}
         lost = changed & self._down
-        for key, job in [*self._runs.items()] if lost else ():
-            if any(node[0] in lost for node in job.nodes):
+        for key, run in [*self._runs.items()] if lost else ():
+            if any(node[0] in lost for node in run.attempt.nodes):
                 self._end(key, Verdict("unknown"))
         stated = self._nodes.stated
         return [

@@ -11,7 +11,7 @@ from typing import Any
 
 from backfill.queue import events
 from backfill.queue.events import Entry, JobEvent
-from backfill.queue.job import FOREIGN, PREEMPT, REQUEUE, Job
+from backfill.queue.job import FOREIGN, PREEMPT, REQUEUE, Attempt, DueStart, Job, Run
 from backfill.queue.nodes import MACHINE, Amounts, Free, Nodes, Placement
 from backfill.queue.projects import Project, learn
 from backfill.queue.shapes import Basis
@@ -86,9 +86,13 @@ class Book:
         """How much of it jobs hold."""
         return self.nodes.held_in_all
 
+    def runs(self) -> list[Run]:
+        """The attempts that hold something, in the order of their jobs."""
+        return [self.jobs[number].run for number in sorted(self.holding)]
+
     def parts(self, job: Job) -> list[tuple[str, str, int]]:
-        """What a job holds, or would hold, on its nodes; see Nodes.parts."""
-        return [*self.nodes.parts(job.need, job.nodes)]
+        """What the attempt of a job holds on its nodes; see Nodes.parts."""
+        return [*self.nodes.parts(job.need, job.current.nodes)]
 
     def placed(self, job: Job, nodes: Placement | None) -> list[list[Any]]:
         """Where a job is started; None: on the node of a queue that has one node."""
@@ -113,10 +117,14 @@ class Book:
         free = self.nodes.free()
         for number in self.yielding:
             free.take(self.parts(self.jobs[number]), -1)
-        for number in self.due:
-            job = self.jobs[number]
-            free.take(self.nodes.parts(job.need, job.due_nodes))
+        for job, due in self.due_starts():
+            free.take(self.nodes.parts(job.need, due.nodes))
         return free
+
+    def due_starts(self) -> list[tuple[Job, DueStart]]:
+        """The jobs that are due."""
+        some = (self.jobs[number] for number in self.due)
+        return [(job, job.due) for job in some if job.due is not None]
 
     def will_fit(self, job: Job, nodes: Placement) -> bool:
         """Whether what a job needs is free there once all that makes way is over."""
@@ -205,7 +213,9 @@ class Book:
         self.epoch, self.epoch_seq, self.passes = basis, entry.seq, 0
         for job in self.jobs.values():
             if job.waits or job.yields or job.due is not None:  # the queue of the policy begins empty
-                job.waits, job.yields, job.due = False, False, None
+                job.waits, job.due = False, None
+                if job.attempt is not None:
+                    job.attempt.yields = False
                 self._sort_in(job)
                 self.touched.add(job.id)
                 self.review.add(job.id)
@@ -230,11 +240,11 @@ class Book:
         match event:
             case events.Wait():
                 job.waits, job.reason = True, ""
-            case events.Start():
-                self._start(job, event)
+            case events.Start() | events.Began():
+                self._start(job, event, t)
             case events.Spawned():
-                job.spawned, job.failures, job.withdrawn = t, 0, 0
-                job.processes = event.processes
+                attempt = job.current
+                attempt.spawned, attempt.processes, job.failures, job.withdrawn = t, event.processes, 0, 0
             case events.End():
                 self._end(job, event, t)
             case events.Promise():
@@ -247,8 +257,9 @@ class Book:
             case events.Edit():
                 self._edit(job, event, t)
             case events.Due():
-                job.waits, job.due, job.why = False, event.start, event.why
-                job.due_nodes = self.placed(job, event.nodes)
+                job.waits, job.due = False, DueStart(event.start, event.why, self.placed(job, event.nodes))
+                if job.attempt is not None:  # which makes way; the row of a job has one `why`
+                    job.attempt.why = event.why
             case events.Withdrawn():
                 job.due = None
                 self.review.add(job.id)
@@ -259,18 +270,14 @@ class Book:
                 self._preempt(job, event)
             case events.Preempted():
                 self._preempted(job, t)
-            case events.Began():
-                self._start(job, event)
-                job.spawned = t
-                self._trouble(t, FOREIGN)
             case events.Stop():
-                job.cause, job.waits, job.due = event.cause, False, None
+                job.current.cause, job.waits, job.due = event.cause, False, None
             case events.Unstarted():
                 self._unstarted(job, event, t)
             case events.Requeue():
                 self._requeue(job, event, t)
             case events.Suspend() | events.Resume():
-                job.suspended = isinstance(event, events.Suspend)
+                job.current.suspended = isinstance(event, events.Suspend)
 
     def _sort_in(self, job: Job) -> None:
         """Keep those that make way, and those that are due."""
@@ -279,8 +286,6 @@ class Book:
                 numbers.add(job.id)
             else:
                 numbers.discard(job.id)
-        if job.due is None:
-            job.due_nodes = []
 
     def _count_active(self, job: Job) -> None:
         """A task of an array with a throttle waits or runs, or does so no more: then the next one may."""
@@ -309,7 +314,7 @@ class Book:
             self._forget(known)
         facts = event.row or {}
         lists = ("after", "nodes", "due_nodes", "cpu_ids", "gpu_ids")
-        own = {name: list(facts.get(name, ())) for name in lists}  # the event stays as it is
+        own = {name: [*facts[name]] for name in lists if name in facts}  # the event stays as it is
         job = Job.read({**facts, **own, "id": event.job})
         job.state = state if isinstance(event, events.Began) else after(state, event.kind)
         if isinstance(event, events.Submit):
@@ -318,7 +323,7 @@ class Book:
         elif isinstance(event, events.Began):
             job.submit = job.submit or t
         else:
-            job.nodes = job.nodes or self.placed(job, None)
+            job.current.nodes = job.current.nodes or self.placed(job, None)
             self._take(job)
             self._begin(job)
         self.jobs[job.id] = job
@@ -334,8 +339,8 @@ class Book:
         self._index(job)
         self._sort_in(job)
         if job.state in HOLDING:
-            if not job.nodes:  # written down by a program that knew one node only
-                job.nodes = self.placed(job, None)
+            if not job.current.nodes:  # written down by a program that knew one node only
+                job.current.nodes = self.placed(job, None)
                 self.touched.add(job.id)
             self._take(job)
 
@@ -347,7 +352,7 @@ class Book:
             self.dependants.setdefault((kind, on), set()).add(job.id)
         if job.array:
             self.tasks.setdefault(job.array, set()).add(job.id)
-            if not job.attempt:
+            if not job.attempts:
                 self.unbegun.setdefault(job.array, set()).add(job.id)
         mates = self.mates.setdefault((job.user, job.name), [])
         heappush(mates, job.id)
@@ -360,16 +365,20 @@ class Book:
     def _take(self, job: Job) -> None:
         self.holding.add(job.id)
         self.nodes.take(self.parts(job))
-        self.busy_cpus.update(job.cpu_ids)
-        self.busy_gpus.update(job.gpu_ids)
+        self.busy_cpus.update(job.current.cpu_ids)
+        self.busy_gpus.update(job.current.gpu_ids)
 
     def _give_back(self, job: Job) -> None:
         self.holding.discard(job.id)
         self.nodes.take(self.parts(job), -1)
-        self.busy_cpus.subtract(job.cpu_ids)
-        self.busy_gpus.subtract(job.gpu_ids)
-        job.cpu_ids, job.gpu_ids, job.nodes = [], [], []
-        job.suspended = False
+        self.busy_cpus.subtract(job.current.cpu_ids)
+        self.busy_gpus.subtract(job.current.gpu_ids)
+
+    def _leave(self, job: Job) -> None:
+        """The attempt of a job is over, and the job is pending again."""
+        self._give_back(job)
+        job.attempt = None
+        self.review.add(job.id)
 
     def _edit(self, job: Job, event: events.Edit, t: int) -> None:
         to = event.to
@@ -396,59 +405,54 @@ class Book:
         if job.due is not None:  # it had not begun
             job.due = None
             return
-        job.yields, job.cause = True, PREEMPT if job.cause in ("", REQUEUE) else job.cause
+        attempt = job.current
+        attempt.yields = True
+        if attempt.cause in ("", REQUEUE):
+            attempt.cause = PREEMPT
 
     def _preempted(self, job: Job, t: int) -> None:
-        self._give_back(job)
         job.preemptions += 1
-        job.ran += t - (t if job.start is None else job.start)
-        job.start = job.spawned = None
-        job.cause, job.yields = "", False
-        job.why = job.why if job.due is not None else ""
-        self.review.add(job.id)
+        job.ran += t - job.current.start
+        self._leave(job)
 
-    def _start(self, job: Job, event: events.Start | events.Began) -> None:
-        job.waits, job.due, job.reason, job.attempt = False, None, "", event.attempt
-        job.start, job.why, job.slip = event.start, event.why, event.slip if isinstance(event, events.Start) else ""
-        job.spawned = job.end = job.exit = job.signal = None
-        job.processes = {}
-        job.cpu_ids, job.gpu_ids = list(event.cpu_ids), list(event.gpu_ids)
-        job.nodes, job.due_nodes = self.placed(job, event.nodes), []
+    def _start(self, job: Job, event: events.Start | events.Began, t: int) -> None:
+        job.waits, job.due, job.reason, job.attempts = False, None, "", event.attempt
+        nodes, cpu_ids, gpu_ids = self.placed(job, event.nodes), [*event.cpu_ids], [*event.gpu_ids]
+        job.attempt = Attempt(event.attempt, event.start, event.why, "", nodes, cpu_ids, gpu_ids)
+        if isinstance(event, events.Began):
+            job.attempt.spawned = t
+            self._trouble(t, FOREIGN)
+        else:
+            job.attempt.slip = event.slip
         self._take(job)
         self._begin(job)
 
     def _unstarted(self, job: Job, event: events.Unstarted, t: int) -> None:
-        self._give_back(job)
-        job.start, job.why, job.cause = None, "", ""
         job.withdrawn += 1
         if event.launch:
             job.failures += 1
             self._trouble(t, "launch-failed")
-        self.review.add(job.id)
+        self._leave(job)
 
     def _requeue(self, job: Job, event: events.Requeue, t: int) -> None:
-        self._give_back(job)
         if event.retry:
             job.retries += 1
         elif not event.asked:
             job.restarts += 1
-        job.yields = False
-        job.ran += t - (t if job.start is None else job.start)
-        job.start = job.spawned = None
-        job.why = job.cause = ""
-        self.review.add(job.id)
+        job.ran += t - job.current.start
+        self._leave(job)
 
     def _end(self, job: Job, event: events.End, t: int) -> None:
         ended = t if event.ended is None else event.ended
-        if job.start is not None:
-            if ended > job.start + job.walltime + job.grace:
+        job.end, job.waits, job.due, job.reason = ended, False, None, event.reason
+        attempt = job.attempt
+        if attempt is not None:
+            if ended > attempt.start + job.walltime + job.grace:
                 self._trouble(t, "overrun-kill-late")
-            ran_on = job.nodes
             self._give_back(job)
-            job.nodes = ran_on
-        job.end, job.waits, job.reason = ended, False, event.reason
-        job.due, job.yields = None, False
-        job.exit, job.signal, job.maxrss, job.cpu = event.exit, event.signal, event.maxrss, event.cpu
+            attempt.cpu_ids, attempt.gpu_ids, attempt.suspended, attempt.yields = [], [], False, False
+            attempt.exit, attempt.signal = event.exit, event.signal
+            attempt.maxrss, attempt.cpu = event.maxrss, event.cpu
         if job.project in self.projects:
             self.projects[job.project].ended(ended)
         self._begin(job)  # whoever waits for its begin waits no longer
@@ -557,7 +561,7 @@ class Book:
                 if other is None and (ended := over(on)) is not None:
                     good = ended.state == COMPLETED
                     met = {"afterok": good, "afternotok": not good}.get(kind, True)
-                elif other is not None and kind == "after" and other.attempt:
+                elif other is not None and kind == "after" and other.attempts:
                     met = True
             elif kind == f"after{WHOLE}":
                 met = True if on not in self.unbegun else None

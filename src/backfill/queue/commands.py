@@ -394,7 +394,7 @@ def cancel(request: JobsRequest, given: Context) -> Slices:
     def cancelled(job: Job) -> JobEvent | None:
         if job.state == PENDING:
             return End(job.id, CANCELLED, "Cancelled")
-        if job.state in HOLDING and (job.state != ENDING or job.cause in (PREEMPT, REQUEUE)):
+        if job.attempt is not None and (job.state != ENDING or job.attempt.cause in (PREEMPT, REQUEUE)):
             return Stop(job.id, "cancel", leaves=job.waits or job.due is not None)
         return None
 
@@ -417,7 +417,7 @@ def suspend(request: JobsRequest, given: Context) -> Slices:
     _refuse_if_it_cannot("suspend", given)
 
     def stood(job: Job) -> JobEvent | None:
-        return events.Suspend(job.id) if job.state == RUNNING and not job.suspended else None
+        return events.Suspend(job.id) if job.state == RUNNING and not job.current.suspended else None
 
     return (yield from _each(_running(request, given, "suspended"), stood, given))
 
@@ -426,7 +426,7 @@ def resume(request: JobsRequest, given: Context) -> Slices:
     """Let jobs that stand still go on."""
 
     def went(job: Job) -> JobEvent | None:
-        return events.Resume(job.id) if job.state == RUNNING and job.suspended else None
+        return events.Resume(job.id) if job.state == RUNNING and job.current.suspended else None
 
     return (yield from _each(_running(request, given, "resumed"), went, given))
 
@@ -437,7 +437,7 @@ def signal(request: SignalRequest, given: Context) -> Slices:
     _refuse_if_it_cannot("signal", given)
 
     def sent(job: Job) -> JobEvent | None:
-        going = job.state == RUNNING or (job.state == ENDING and job.spawned is not None)
+        going = job.state in (RUNNING, ENDING) and job.current.spawned is not None
         return events.Signal(job.id, request["signal"]) if going else None
 
     return (yield from _each(_running(request, given, "sent a signal"), sent, given))
@@ -720,7 +720,7 @@ def _of_job(kind: str, on: Job | Task) -> tuple[bool | None, str]:
     """Return whether a dependency is met; None where that is open, and then the kind that a job has it as."""
     if on.state in OVER:
         return {"afterok": on.state == COMPLETED, "afternotok": on.state != COMPLETED}.get(kind, True), kind
-    return True if kind == "after" and isinstance(on, Job) and on.attempt else None, kind
+    return True if kind == "after" and isinstance(on, Job) and on.attempts else None, kind
 
 
 def _of_array(kind: str, on: Array) -> tuple[bool | None, str]:

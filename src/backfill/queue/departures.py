@@ -32,7 +32,7 @@ def departure(jobs: Iterable[Job], plan: Mapping[int, int]) -> tuple[dict[int, i
     ends, left = dict[int, int](), 0
     for job in jobs:
         running = job.state in HOLDING and not job.yields
-        start = job.start if running else job.due if job.due is not None else plan.get(job.id)
+        start = job.start if running else job.due.start if job.due is not None else plan.get(job.id)
         if start is None:
             left += 1
         else:
@@ -141,7 +141,7 @@ class Departures:
         if job.id not in project.known:
             return FOREIGN if job.why == FOREIGN else MORE_JOBS, 0
         known = self._noted.get(job.id) or book.trouble(since, book.last_t) or (cause if cause == "overrun" else "")
-        return known or ("run-again" if job.attempt > 1 else ""), 0
+        return known or ("run-again" if job.attempts > 1 else ""), 0
 
     def _slip(self, project: Project, book: Book) -> str:
         """Why a project departs later than it was promised; empty if it does not."""

@@ -24,12 +24,13 @@ def made_way(job: Job, verdict: Verdict) -> bool:
     One that had ended before it was told to has just ended. Of one whose end nobody saw it must be known that it was
     told to, or the job must be one that may run twice.
     """
+    asked = job.current.cause == PREEMPT
     if verdict.kind == "ended":
         cause = verdict.record.get("cause")
         return cause == PREEMPT or (cause == REQUEUE and job.yields)
     if verdict.kind == "unstarted":
-        return job.cause == PREEMPT
-    return verdict.kind == "unknown" and (bool(verdict.record.get("told")) or (job.requeue and job.cause == PREEMPT))
+        return asked
+    return verdict.kind == "unknown" and (bool(verdict.record.get("told")) or (job.requeue and asked))
 
 
 def end_of(record: Record, number: int) -> End:

@@ -23,7 +23,7 @@ from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
 from backfill.queue.ends import end_of, made_way
 from backfill.queue.events import Entry, Event
-from backfill.queue.job import FOREIGN, PREEMPT, REQUEUE, Job, Task
+from backfill.queue.job import FOREIGN, PREEMPT, REQUEUE, Job, Run, Task
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -150,8 +150,8 @@ class Engine:
         self._disturbed: set[int] = set()  # jobs about which something was said since the pass
         self._events: list[Entry] = []
         self._answers: list[tuple[Callable[[Any], None], JsonObject, str]] = []  # with the token of a submit
-        self._launches: list[Job] = []
-        self._stops: list[Job] = []
+        self._launches: list[Run] = []
+        self._stops: list[Run] = []
         self._acts: list[events.Signal | events.Suspend | events.Resume] = []
         self._foreign: list[Foreign] = []  # runs that the book does not know yet
         self._timers: list[tuple[int, int]] = []
@@ -369,29 +369,30 @@ class Engine:
     def settled(self, number: int, attempt: int, verdict: Verdict) -> None:
         """What is true of an attempt."""
         job = self.book.jobs.get(number)
-        if job is None or job.attempt != attempt or job.state not in HOLDING:
+        if job is None or job.attempt is None or job.attempt.number != attempt:
             return
-        if verdict.kind == "unstarted" and job.spawned is not None:  # it was seen running, whatever is left of it
+        cause, seen = job.attempt.cause, job.attempt.spawned is not None
+        if verdict.kind == "unstarted" and seen:  # running, whatever is left of it
             verdict = Verdict("unknown")
         if verdict.kind in ("alive", "orphan"):
-            if verdict.record and job.spawned is None:
+            if verdict.record and not seen:
                 self._happen(events.Spawned(number, verdict.record))
-        elif job.cause != "cancel" and made_way(job, verdict):
-            found = job.cause != PREEMPT  # the log has lost that it was preempted
-            self._happen(events.Preempted(number, job.preempted_for, leaves=not job.yields, found=found))
+        elif cause != "cancel" and made_way(job, verdict):
+            found = cause != PREEMPT  # the log has lost that it was preempted
+            self._happen(events.Preempted(number, job.preempted_for, leaves=not job.attempt.yields, found=found))
         elif verdict.kind == "ended":
             end = end_of(verdict.record, number)
             ended = self.clock.instant(verdict.record)
             if ended is not None:  # the daemon may have been away since then
-                end = replace(end, ended=min(max(ended, job.start or 0), self._now()))
+                end = replace(end, ended=min(max(ended, job.attempt.start), self._now()))
             self._happen(self._again_after(job, verdict.record, end) or end)
-        elif verdict.kind == "unstarted" and job.state == ENDING and job.cause != REQUEUE:
+        elif verdict.kind == "unstarted" and job.state == ENDING and cause != REQUEUE:
             self._happen(events.End(number, CANCELLED, "Cancelled"))
         elif verdict.kind == "unstarted":
             self._happen(events.Unstarted(number, bool(verdict.record)))
             if job.failures >= LAUNCHES or job.withdrawn >= WITHDRAWALS:
                 self._happen(events.Hold(number, "LaunchFailed"))
-        elif job.cause == REQUEUE:
+        elif cause == REQUEUE:
             self._happen(events.Requeue(number, asked=True))
         elif job.requeue and job.restarts < RESTARTS and job.state != ENDING:
             self._happen(events.Requeue(number))
@@ -400,7 +401,7 @@ class Engine:
 
     def _again_after(self, job: Job, record: Record, end: events.End) -> events.Requeue | None:
         """Why a job is to run again whose attempt has ended; None if it is not."""
-        if job.cause != "cancel" and record.get("cause") == REQUEUE:
+        if job.current.cause != "cancel" and record.get("cause") == REQUEUE:
             return events.Requeue(job.id, asked=True)
         failed = end.state == FAILED and not end.reason and not record.get("cause")
         late = job.deadline is not None and self._now() + self.book.skew + job.walltime > job.deadline
@@ -411,7 +412,7 @@ class Engine:
     def adopt(self, facts: Row, spec: Spec) -> None:
         """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
         known = self.book.jobs.get(facts["id"]) or self.store.job(facts["id"])
-        if known is not None and (known.end is not None or known.attempt >= facts["attempt"]):
+        if known is not None and (known.end is not None or known.attempts >= facts["attempt"]):
             return
         facts = {**facts, "state": "", "spec": self.store.keep_spec(self.encode(spec))}
         self._happen(events.Adopted(facts["id"], facts))
@@ -424,7 +425,7 @@ class Engine:
             return
         if known is not None and known.due is not None:
             self._happen(events.Withdrawn(run.job))
-        number, attempt, row = run.job, known.attempt + 1 if known else 1, None
+        number, attempt, row = run.job, known.attempts + 1 if known else 1, None
         if known is None:
             number = self.book.last_job + 1
             spec = self.store.keep_spec(self.encode(run.spec))
@@ -434,7 +435,7 @@ class Engine:
     def ended_before(self, attempt: int, end: events.End) -> None:
         """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
         job = self.book.jobs.get(end.job)
-        if job is not None and job.attempt == attempt:
+        if job is not None and job.attempts == attempt:
             self._happen(end)
 
     def restored(self, found: events.Restored) -> None:
@@ -516,19 +517,20 @@ class Engine:
             return False
         slip = ""
         if job.promise is not None and start > job.promise + self.late:
-            late = job.due is not None and job.due <= job.promise + self.late
+            late = job.due is not None and job.due.start <= job.promise + self.late
             slip = PREEMPT if late else self._cause(job, start)
-        self._happen(events.Start(job.id, job.attempt + 1, start, why, cpus, gpus, nodes, job.due, slip))
-        self._launches.append(job)
+        due = None if job.due is None else job.due.start
+        self._happen(events.Start(job.id, job.attempts + 1, start, why, cpus, gpus, nodes, due, slip))
+        self._launches.append(job.run)
         return True
 
     def _preempt(self, number: int, by: int) -> None:
         """The policy has taken back what a job holds, or is about to: its attempt makes way, if it is not over."""
         job = self.book.jobs.get(number)
-        if job is None or (job.due is None and (job.yields or job.state not in HOLDING)):
+        if job is None or (job.due is None and (job.yields or job.attempt is None)):
             self._happen(events.Spared(number, by, gone=job is None))
             return
-        self._happen(events.Preempt(number, by, leaves=job.cause == "cancel"))
+        self._happen(events.Preempt(number, by, leaves=job.attempt is not None and job.attempt.cause == "cancel"))
 
     def behind(self, job: Job, nodes: Placement) -> list[int]:
         """The jobs that hold something of what a job needs there, and make way."""
@@ -657,7 +659,7 @@ class Engine:
                 self.pass_seq = seq
 
     def _written(self) -> None:
-        book, launches, stops = self.book, self._launches, self._stops
+        book, launches, stops = self.book, self._launches, [run for run in self._stops if run.there]
         over = list(book.over.values())
         book.settle()
         acts, self._acts = self._acts, []
@@ -670,17 +672,23 @@ class Engine:
                 waiter(ended(job))
             if job.notify:
                 self.notify(job, self.store.spec(job.spec))
-        some = [Decision(job, self.store.spec(job.spec)) for job in launches if job.state == STARTING]
+        some = [
+            Decision(run.job, run.attempt, self.store.spec(run.job.spec))
+            for run in launches
+            if run.there and run.job.state == STARTING
+        ]
         if some:
             self._have_pool(lambda: self.pool.start(some))
         if stops:
             self._have_pool(lambda: self.pool.stop(stops))
         for act in acts:
             known = book.jobs.get(act.job)
-            if known is not None and isinstance(act, events.Signal):
-                self.pool.signal(known, act.number)
-            elif known is not None:
-                self.pool.freeze(known)
+            if known is None or known.attempt is None:
+                continue
+            if isinstance(act, events.Signal):
+                self.pool.signal(known.run, act.number)
+            else:
+                self.pool.freeze(known.run)
 
     def _have_pool(self, act: Callable[[], None]) -> None:
         """Let the pool do something. If it fails, what has become of the attempts is found when it is read."""
@@ -734,7 +742,7 @@ class Engine:
             case events.Suspend() | events.Resume() | events.Signal():
                 self._acts.append(event)
             case events.Stop() | events.Preempt() if (job := self.book.jobs[event.job]).state == ENDING:
-                self._stops.append(job)
+                self._stops.append(job.run)
 
     def _review(self) -> None:
         """Jobs that may wait from now on do; those that never can are over."""
@@ -811,14 +819,14 @@ class Engine:
         book = self.book
         if not book.due or self.stopping or book.paused:
             return
-        due = sorted((book.jobs[number] for number in book.due), key=lambda job: (job.due or 0, job.id))
-        for job in reversed(due):
+        some = sorted(book.due_starts(), key=lambda each: (each[1].start, each[0].id))
+        for job, due in reversed(some):
             free = book.free_for_policy()
-            if any(free.of(place, name) < 0 for place, name, _ in book.nodes.parts(job.need, job.due_nodes)):
+            if any(free.of(place, name) < 0 for place, name, _ in book.nodes.parts(job.need, due.nodes)):
                 self._happen(events.Withdrawn(job.id))
-        for job in due:
-            nodes = job.due_nodes if book.platform else None
-            if job.due is not None and not self._start(job, self._now(), job.why, nodes) and not book.yielding:
+        for job, due in some:
+            nodes = due.nodes if book.platform else None
+            if job.due is not None and not self._start(job, self._now(), due.why, nodes) and not book.yielding:
                 self._happen(events.Withdrawn(job.id))
 
     def _ask(self) -> int | None:

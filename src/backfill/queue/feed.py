@@ -26,7 +26,7 @@ from backfill.queue.events import Entry, Event
 from backfill.queue.job import PREEMPT, USUAL, Job
 from backfill.queue.nodes import Nodes
 from backfill.queue.shapes import Basis, Decisions, Row, Told
-from backfill.queue.states import CANCELLED, COMPLETED, HOLDING, NODE_FAIL, TIMEOUT
+from backfill.queue.states import CANCELLED, COMPLETED, NODE_FAIL, TIMEOUT
 
 Message = list[Any]
 # What a policy may know of a job, and what is usual.
@@ -37,7 +37,7 @@ FACTS = {
         "tasks", "spread", "site", "constraint", "partition", "qos", "exclusive",
     )
 }  # fmt: skip
-BASIC = (*FACTS, "submit", "why", "nodes")
+BASIC = (*FACTS, "submit")
 SILENT = ("spawned", "promise", "shown")  # frequent kinds of events of which a planner is told nothing
 WAITS = ("wait", "promised")  # messages by which a job joins the queue of the policy
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
@@ -119,8 +119,11 @@ def _bind(facts: Row, nodes: Nodes) -> None:
 def basis(job: Job) -> list[Any]:
     """A job with which an epoch begins: its facts with its submit (and why it started, and where), and its start if it
     runs, else None."""
-    facts = {name: value for name in BASIC if (value := getattr(job, name)) not in (FACTS.get(name, ""), [])}
-    return [job.id, facts, job.start if job.state in HOLDING else None]
+    facts: Row = {name: value for name in BASIC if (value := getattr(job, name)) != FACTS.get(name)}
+    run = job.attempt
+    if run is not None:
+        facts |= {name: value for name, value in (("why", job.why), ("nodes", run.nodes)) if value}
+    return [job.id, facts, job.start]
 
 
 def begun(epoch: Basis) -> list[Message]:

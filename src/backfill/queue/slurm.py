@@ -10,7 +10,7 @@ from backfill.queue.nodes import MACHINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    from backfill.queue.job import Job
+    from backfill.queue.job import Attempt, Run
     from backfill.queue.shapes import SlurmSpec
 
 NAMES = (  # of all variables that a script may find
@@ -25,11 +25,12 @@ NAMES = (  # of all variables that a script may find
 OTHERS = ("SLURM_CLUSTER_NAME", "SLURM_STEP_ID")
 
 
-def variables(job: Job, facts: SlurmSpec) -> dict[str, str]:
+def variables(run: Run, facts: SlurmSpec) -> dict[str, str]:
     """The environment variables of sbatch that mean the same in this queue. facts: see `submitted`."""
+    job, gpu_ids = run.job, run.attempt.gpu_ids
     here, tasks, now = os.uname().nodename, max(int(facts["tasks"]), 1), int(time.time())
     each = max(tasks // job.tasks, 1)  # of Slurm's tasks, for each of the job's
-    nodes = nodes_of(job) or [(here.partition(".")[0], job.tasks)]
+    nodes = nodes_of(run.attempt) or [(here.partition(".")[0], job.tasks)]
     listed = ",".join(name for name, _ in nodes)
     cpus, counts = [count * job.need["cpus"] for _, count in nodes], [count * each for _, count in nodes]
     found: dict[str, object] = {
@@ -54,16 +55,16 @@ def variables(job: Job, facts: SlurmSpec) -> dict[str, str]:
     for name, value in (("ACCOUNT", job.project), ("PARTITION", job.partition), ("QOS", job.qos)):
         if value:
             found[f"JOB_{name}"] = value
-    if job.gpu_ids:
-        found |= {"JOB_GPUS": ",".join(map(str, job.gpu_ids)), "GPUS_ON_NODE": len(job.gpu_ids)}
+    if gpu_ids:
+        found |= {"JOB_GPUS": ",".join(map(str, gpu_ids)), "GPUS_ON_NODE": len(gpu_ids)}
     if job.restarts + job.preemptions:
         found["RESTART_COUNT"] = job.restarts + job.preemptions
     return {"SLURMD_NODENAME": nodes[0][0], **{f"SLURM_{name}": str(value) for name, value in found.items()}}
 
 
-def nodes_of(job: Job) -> list[tuple[str, int]]:
+def nodes_of(attempt: Attempt) -> list[tuple[str, int]]:
     """The nodes of an attempt with its tasks there, if the queue decides on nodes."""
-    return [(name, tasks) for name, tasks, *_ in job.nodes if name != MACHINE]
+    return [(name, tasks) for name, tasks, *_ in attempt.nodes if name != MACHINE]
 
 
 def _repeated(counts: list[int]) -> str:

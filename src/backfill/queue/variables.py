@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
     from collections.abc import Mapping
 
-    from backfill.queue.job import Job
+    from backfill.queue.job import Run
     from backfill.queue.shapes import Spec
 
 OWN = (  # of a job, or of the command of --notify
@@ -38,15 +38,16 @@ def inherited(env: Mapping[str, str]) -> dict[str, str]:
     return left
 
 
-def of_job(home: str, job: Job, spec: Spec) -> dict[str, str]:
+def of_job(home: str, run: Run, spec: Spec) -> dict[str, str]:
     """Return the environment of the attempt of a job that begins now."""
+    job, attempt = run.job, run.attempt
     walltime = job.walltime / 1e6
     env = inherited(spec.get("env", {}))
     if spec.get("slurm"):
         env = {name: value for name, value in env.items() if name not in (*slurm.NAMES, *slurm.OTHERS)}
-        env |= slurm.variables(job, spec["slurm"])
+        env |= slurm.variables(run, spec["slurm"])
     env |= {
-        **marks(home, f"{job.id}.{job.attempt}"),
+        **marks(home, f"{job.id}.{attempt.number}"),
         KEEPER: f"{home}/keeper.sock",
         "BACKFILL_JOB_NAME": job.name,
         "BACKFILL_CPUS": str(job.need["cpus"]),
@@ -56,9 +57,9 @@ def of_job(home: str, job: Job, spec: Spec) -> dict[str, str]:
     env.setdefault("OMP_NUM_THREADS", str(job.need["cpus"]))
     if job.index is not None:
         env |= {"BACKFILL_ARRAY_ID": str(job.array), "BACKFILL_ARRAY_INDEX": str(job.index)}
-    if nodes := slurm.nodes_of(job):
+    if nodes := slurm.nodes_of(attempt):
         env["BACKFILL_NODES"] = ";".join(f"{name}*{tasks}" for name, tasks in nodes)
         env["BACKFILL_NTASKS"] = str(job.ntasks or job.tasks)
-    if job.gpu_ids:
-        env["CUDA_VISIBLE_DEVICES"] = env["BACKFILL_GPUS"] = ",".join(map(str, job.gpu_ids))
+    if attempt.gpu_ids:
+        env["CUDA_VISIBLE_DEVICES"] = env["BACKFILL_GPUS"] = ",".join(map(str, attempt.gpu_ids))
     return env

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from backfill.pools.base import Decision, Seen, Sighting, Verdict
 from backfill.pools.local import attempts, groups, keeper, witness
-from backfill.queue.job import PREEMPT, Job
+from backfill.queue.job import PREEMPT, Job, Run
 from backfill.queue.shapes import Record, Spec
 from backfill.queue.states import ENDING, STARTING
 from backfill.queue.variables import of_job
@@ -58,14 +58,13 @@ class LocalPool:
         """Learn of the processes of an attempt that was seen running."""
         self._known[key] = processes
 
-    def open(self, jobs: Iterable[Job]) -> None:
+    def open(self, some: Iterable[Run]) -> None:
         """Learn of the attempts that an earlier daemon launched."""
-        for job in jobs:
-            key = (job.id, job.attempt)
-            if job.processes:
-                self.know(key, job.processes)
+        for run in some:
+            if run.attempt.processes:
+                self.know(run.key, run.attempt.processes)
             if not self._witness:
-                self._unproven.add(key)
+                self._unproven.add(run.key)
         if not self._witness:
             self._write_witness_anew()
 
@@ -73,52 +72,50 @@ class LocalPool:
         """Hand attempts to the keeper. Where that fails, `read` finds out."""
         for one in some:
             try:
-                self._launch(one.job, one.spec)
+                self._launch(one)
             except Exception as error:  # a mistake of ours with this job must not keep others from starting
                 told = str(error) if isinstance(error, OSError) else traceback.format_exc()
                 note(f"launch of job {one.job.label}: {told}")
-                self._launched.pop((one.job.id, one.job.attempt))
+                self._launched.pop(one.key)
 
-    def _launch(self, job: Job, spec: Spec) -> None:
-        key = (job.id, job.attempt)
-        self._launched[key] = time.monotonic()
-        told = attempt_spec(self.home, job, spec)
-        told["affinity"] = job.cpu_ids if self.pinned else spec.get("affinity", [])
-        attempts.prepare(self.home, *key, told)
-        self._send(attempts.name(*key).encode())
+    def _launch(self, one: Decision) -> None:
+        self._launched[one.key] = time.monotonic()
+        told = attempt_spec(self.home, one, one.spec)
+        told["affinity"] = one.attempt.cpu_ids if self.pinned else one.spec.get("affinity", [])
+        attempts.prepare(self.home, *one.key, told)
+        self._send(attempts.name(*one.key).encode())
 
-    def stop(self, some: Sequence[Job]) -> None:
+    def stop(self, some: Sequence[Run]) -> None:
         """Ask attempts to end, now and whenever they are looked at."""
-        for job in some:
-            self._stop(job)
+        for run in some:
+            self._stop(run)
 
-    def _stop(self, job: Job) -> None:
-        run = self._run(job.id, job.attempt)
-        attempts.ask_to_stop(run, job.cause, job.cause == PREEMPT)
-        known = self._known.get((job.id, job.attempt)) or processes.read_json(str(run / "proc.json"))
+    def _stop(self, run: Run) -> None:
+        folder, cause = self._folder(*run.key), run.attempt.cause
+        attempts.ask_to_stop(folder, cause, cause == PREEMPT)
+        known = self._known.get(run.key) or processes.read_json(str(folder / "proc.json"))
         if known and processes.lives(known, "supervisor"):
             processes.send(known["supervisor"], signal.SIGUSR1)
 
-    def signal(self, job: Job, number: int) -> None:
+    def signal(self, run: Run, number: int) -> None:
         """Send a signal to every process of an attempt."""
-        for pid in self._processes(job):
+        for pid in self._processes(run.key):
             processes.send(pid, number)
 
-    def freeze(self, job: Job) -> None:
-        """Have every process of an attempt stand still or go on, as the job has it; again is harmless."""
+    def freeze(self, run: Run) -> None:
+        """Have every process of an attempt stand still or go on, as it is to; again is harmless."""
         done: set[int] = set()
         for _ in range(ROUNDS):  # one that does not stand still yet may make others
-            some = {*self._processes(job)} - done
+            some = {*self._processes(run.key)} - done
             if not some:
                 return
             for pid in some:
-                processes.send(pid, signal.SIGSTOP if job.suspended else signal.SIGCONT)
+                processes.send(pid, signal.SIGSTOP if run.attempt.suspended else signal.SIGCONT)
             done |= some
 
-    def _processes(self, job: Job) -> list[int]:
+    def _processes(self, key: tuple[int, int]) -> list[int]:
         """Return the processes of an attempt, those that have left its session as well."""
-        key = (job.id, job.attempt)
-        known = self._known.get(key) or processes.read_json(str(self._run(*key) / "proc.json"))
+        known = self._known.get(key) or processes.read_json(str(self._folder(*key) / "proc.json"))
         some = {*processes.belonging(processes.marks(str(self.home), attempts.name(*key)))}
         if known and processes.lives(known, "supervisor"):
             some.update(processes.descendants(known["supervisor"]))
@@ -126,10 +123,10 @@ class LocalPool:
             some.update(groups.members(known["group"]))
         return sorted(some)
 
-    def read(self, jobs: Iterable[Job]) -> Seen:
-        """See Pool. Of these jobs those are looked at that nobody tells us about: just launched, orphaned, or left from
-        an earlier daemon."""
-        self._sweep(jobs)
+    def read(self, some: Iterable[Run]) -> Seen:
+        """See Pool. Of these attempts those are looked at that nobody tells us about: just launched, orphaned, or left
+        from an earlier daemon."""
+        self._sweep(some)
         seen, self._seen = self._seen, []
         return Seen(seen)
 
@@ -137,19 +134,19 @@ class LocalPool:
         """Nobody knows."""
         return None
 
-    def _sweep(self, jobs: Iterable[Job]) -> None:
+    def _sweep(self, some: Iterable[Run]) -> None:
         self._look_at_witness()
-        for job in jobs:
-            if job.suspended:  # the daemon may have been killed before it did so
-                self.freeze(job)
-            key = (job.id, job.attempt)
+        for run in some:
+            if run.attempt.suspended:  # the daemon may have been killed before it did so
+                self.freeze(run)
+            key = run.key
             since = self._launched.get(key)
             if key in self._watched or (since is not None and time.monotonic() - since < START_S):
                 continue
             self.look(*key)
-            if job.state == ENDING:
-                self._stop(job)
-            self._guard(job)
+            if run.job.state == ENDING:
+                self._stop(run)
+            self._guard(run)
 
     def hear(self, text: str) -> None:
         """Look at an attempt of which its supervisor says that something has changed."""
@@ -180,7 +177,7 @@ class LocalPool:
 
     def _settle(self, key: tuple[int, int]) -> Verdict:
         self._look_at_witness()
-        return attempts.settle(self._run(*key), self._known.get(key), key in self._unproven)
+        return attempts.settle(self._folder(*key), self._known.get(key), key in self._unproven)
 
     def _look_at_witness(self) -> None:
         """Take every attempt for one that may have begun, if the witness that could deny it is gone."""
@@ -201,7 +198,7 @@ class LocalPool:
         """End what is left of an attempt that is over and had no supervisor; return whether nothing is left of it."""
         if verdict.kind == "unstarted" or verdict.record.get("by") == "supervisor":
             return True
-        spec = processes.read_json(str(self._run(*key) / "spec.json")) or {}
+        spec = processes.read_json(str(self._folder(*key) / "spec.json")) or {}
         if spec.get("keep_descendants"):
             return True
         known = self._known.get(key) or verdict.record
@@ -209,10 +206,10 @@ class LocalPool:
             groups.end(known["group"])
         return processes.end_attempt(str(self.home), attempts.name(*key))
 
-    def _guard(self, job: Job) -> None:
+    def _guard(self, run: Run) -> None:
         """An orphan has no supervisor that ends it at its limit or on request: the daemon does, by the same clock."""
-        key = (job.id, job.attempt)
-        run = self._run(*key)
+        job, cause, key = run.job, run.attempt.cause, run.key
+        folder = self._folder(*key)
         if key in self._watched or job.state == STARTING:
             return
         verdict = self._settle(key)
@@ -221,8 +218,8 @@ class LocalPool:
         late = time.monotonic() > verdict.record["since"] + job.walltime / 1e6
         if not late and job.state != ENDING:
             return
-        attempts.ask_to_stop(run, "limit" if late and not job.cause else job.cause, job.cause == PREEMPT)
-        if not attempts.may_end(run, verdict.record["pid"]) and not late:
+        attempts.ask_to_stop(folder, "limit" if late and not cause else cause, cause == PREEMPT)
+        if not attempts.may_end(folder, verdict.record["pid"]) and not late:
             return
         first = key not in self._kill_at
         kill_at = self._kill_at.setdefault(key, time.monotonic() + job.grace / 1e6)
@@ -238,7 +235,7 @@ class LocalPool:
         if self._door is not None:
             self._door.close()
 
-    def _run(self, job: int, attempt: int) -> Path:
+    def _folder(self, job: int, attempt: int) -> Path:
         return self.home / "run" / attempts.name(job, attempt)
 
     def _watch(self, key: tuple[int, int], known: Record) -> None:
@@ -311,11 +308,11 @@ class LocalPool:
         return door
 
 
-def attempt_spec(home: Path, job: Job, spec: Spec) -> Record:
+def attempt_spec(home: Path, run: Run, spec: Spec) -> Record:
     """What a supervisor has to know. The whole job is in it: the folder is a second witness beside the store."""
-    argv = list(spec["argv"])
+    job, argv = run.job, list(spec["argv"])
     if spec.get("script"):  # apart from the run folder: scripts remove the folder that they find themselves in
-        script = home / "script" / attempts.name(job.id, job.attempt) / script_name(argv[0])
+        script = home / "script" / attempts.name(*run.key) / script_name(argv[0])
         script.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         script.write_text(spec["script"], encoding="utf-8")
         script.chmod(0o700)
@@ -326,7 +323,7 @@ def attempt_spec(home: Path, job: Job, spec: Spec) -> Record:
         "job": job.facts(),
         "spec": spec,
         "argv": argv,
-        "env": of_job(str(home), job, spec),
+        "env": of_job(str(home), run, spec),
         "cwd": cwd,
         "umask": spec.get("umask", 0o077),
         "limits": spec.get("limits", {}),

@@ -14,9 +14,9 @@ from backfill.pools.local import attempts, witness
 from backfill.pools.local.pool import LocalPool
 from backfill.queue.engine import Engine
 from backfill.queue.events import End, Restored
-from backfill.queue.job import Job
+from backfill.queue.job import Run
 from backfill.queue.shapes import Record
-from backfill.queue.states import CANCELLED, DEADLINE, ENDING, HOLDING
+from backfill.queue.states import CANCELLED, DEADLINE, ENDING
 from backfill.queue.store import BACKUP, Store, encode
 from backfill.queue.words import runs
 from backfill.system import processes
@@ -101,12 +101,15 @@ def merge(home: Path, old: Store, copy: Store) -> None:
         other = there.get(job.id)
         if other is not None and other.end is not None:
             continue
-        if job.attempt > (other.attempt if other else 0) and attempts.name(job.id, job.attempt) not in known:
-            lines.append(witness.line("began", attempts.name(job.id, job.attempt), job.processes))
-        if job.end is not None and job.start is None:
+        if (
+            job.attempts > (other.attempts if other else 0)
+            and (name := attempts.name(job.id, job.attempts)) not in known
+        ):
+            lines.append(witness.line("began", name, job.attempt.processes if job.attempt else {}))
+        if job.end is not None and job.attempt is None:
             waited.append(End(job.id, job.state, job.reason, ended=job.end))
         elif job.end is not None:
-            lines.append(_over(job))
+            lines.append(_over(job.run, job.end))
     witness.write(str(home), *lines, *_closed(waited))
 
 
@@ -127,7 +130,7 @@ def is_behind(store: Store, home: Path) -> bool:
 
 def _lacks(store: Store, number: int, attempt: int) -> bool:
     job = store.job(number)
-    return job is None or job.attempt < attempt
+    return job is None or job.attempts < attempt
 
 
 def last_number(home: Path) -> int:
@@ -145,26 +148,25 @@ def last_number(home: Path) -> int:
 
 def recover(engine: Engine, store: Store, pool: LocalPool, home: Path, behind: bool) -> list[tuple[int, int]]:
     """Bring the log up to date. Returns the attempts whose run folders are not needed any more."""
-    pool.open([job for job in engine.book.jobs.values() if job.state in HOLDING])
+    pool.open(engine.book.runs())
     over, first = [], engine.book.last_job
     adopted = []
     for number, attempt in attempts.folders(home):
         known = engine.book.jobs.get(number) or store.job(number)
-        if known is None or known.attempt < attempt:
+        if known is None or known.attempts < attempt:
             spec = read_json(str(home / "run" / attempts.name(number, attempt) / "spec.json"))
             if spec:
                 engine.adopt(spec["job"], spec["spec"])
                 adopted.append(number)
-        elif known.end is not None or known.attempt > attempt:
+        elif known.end is not None or known.attempts > attempt:
             over.append((number, attempt))
     if behind:
         _catch_up(engine, store, pool, home, adopted, first)
-    for job in [*engine.book.jobs.values()]:
-        if job.state in HOLDING:
-            pool.look(job.id, job.attempt)
-            engine.saw(pool.read(()))
-        if job.state == ENDING:  # an earlier daemon may have died before it asked for that
-            pool.stop([job])
+    for run in engine.book.runs():
+        pool.look(*run.key)
+        engine.saw(pool.read(()))
+        if run.job.state == ENDING:  # an earlier daemon may have died before it asked for that
+            pool.stop([run])
     return over
 
 
@@ -190,7 +192,7 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
         job = engine.book.jobs.get(number) or store.job(number)
         if job is None:
             lost.append(number)
-        elif job.end is None and job.attempt < attempt:
+        elif job.end is None and job.attempts < attempt:
             start = engine.clock.instant(record) or ends.get((number, attempt), {}).get("ended")
             facts = {
                 **job.facts(),
@@ -209,14 +211,14 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
             processes.end_attempt(str(home), name)
     ended, closed = [], []
     for job in [*engine.book.jobs.values()]:
-        key = (job.id, job.attempt)
-        if job.state in HOLDING and ends.get(key, {}).get("state"):
-            engine.ended_before(job.attempt, End.read(job.id, ends[key]))
+        key = (job.id, job.attempts)
+        if job.attempt is not None and ends.get(key, {}).get("state"):
+            engine.ended_before(job.attempts, End.read(job.id, ends[key]))
             ended.append(job.id)
         elif job.id in waited:
-            engine.ended_before(job.attempt, waited[job.id])
+            engine.ended_before(job.attempts, waited[job.id])
             closed.append(job.id)
-        elif job.state in HOLDING and job.id in began and began[job.id][0] == job.attempt:
+        elif job.attempt is not None and began.get(job.id, (0, {}))[0] == job.attempts:
             pool.know(key, began[job.id][1])
     found = {"found": sorted({*adopted}), "ended": ended, "closed": closed, "lost": lost}
     engine.restored(
@@ -236,12 +238,13 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
 def over_line(store: Store, number: int, attempt: int) -> str:
     """Return what the witness is told of an attempt that is over."""
     job = store.job(number)
-    if job is not None and job.attempt == attempt and job.end is not None and job.start is not None:
-        return _over(job)
+    if job is not None and job.end is not None and job.attempt is not None and job.attempt.number == attempt:
+        return _over(job.run, job.end)
     return witness.line("over", attempts.name(number, attempt), {})
 
 
-def _over(job: Job) -> str:
-    """Return the line about the last attempt of a job that is over."""
-    facts = {"state": job.state, "reason": job.reason, "exit": job.exit, "signal": job.signal, "ended": job.end}
-    return witness.line("over", attempts.name(job.id, job.attempt), facts)
+def _over(run: Run, ended: int) -> str:
+    """Return the line about the last attempt of a job that is over since then."""
+    job, attempt = run.job, run.attempt
+    facts = {"state": job.state, "reason": job.reason, "exit": attempt.exit, "signal": attempt.signal, "ended": ended}
+    return witness.line("over", attempts.name(*run.key), facts)
