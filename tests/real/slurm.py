@@ -1,4 +1,4 @@
-"""A Slurm with accounting of its own on this machine: munged, MariaDB, slurmdbd, slurmctld and four slurmd.
+"""A Slurm of its own on this machine: munged, slurmctld and four slurmd; with accounting also MariaDB and slurmdbd.
 
 Everything is in one folder and ends with it; nothing of the system is touched. Nodes claim more processors than the
 machine has, as jobs of tests only sleep.
@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-NEEDED = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sacct", "sacctmgr")
+NEEDED = ("munged", "slurmctld", "slurmd", "squeue", "scontrol")
+ACCOUNTING = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacct", "sacctmgr")
 NODES, CPUS, MEMORY = 4, 16, 64000
 PATIENCE_S = 60.0
 
@@ -48,15 +49,17 @@ SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 Licenses=lic:4
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={dbd}
-AccountingStoragePass={folder}/munge.sock
-AccountingStorageTRES=license/lic
+{accounting}
 NodeName=DEFAULT CPUs={cpus} CoresPerSocket={cpus} RealMemory={memory} Feature=fast,x86 State=UNKNOWN
 {nodes}
 PartitionName=main Nodes=n[1-{count}] Default=YES MaxTime=UNLIMITED DefaultTime=60 DefMemPerCPU=1
 PartitionName=short Nodes=n[1-2] MaxTime=30 DefaultTime=5 DefMemPerCPU=1
+"""
+STORED = """AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={dbd}
+AccountingStoragePass={folder}/munge.sock
+AccountingStorageTRES=license/lic
 """
 DBD = """AuthType=auth/munge
 AuthInfo=socket={folder}/munge.sock
@@ -73,11 +76,11 @@ PidFile={folder}/slurmdbd.pid
 """
 
 
-def missing() -> str:
+def missing(accounting: bool = True) -> str:
     """Why it cannot run here; empty where it can."""
     if os.name != "posix" or os.geteuid() != 0:
         return "needs root"
-    absent = [name for name in NEEDED if shutil.which(name) is None]
+    absent = [name for name in (*NEEDED, *(ACCOUNTING if accounting else ())) if shutil.which(name) is None]
     return f"needs {', '.join(absent)}" if absent else ""
 
 
@@ -108,7 +111,7 @@ class Slurm:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Slurm]:
+def running(folder: Path, accounting: bool = True) -> Iterator[Slurm]:
     """A cluster in this folder, ended behind it."""
     ports = dict(zip(("ctld", "dbd", *(f"n{i + 1}" for i in range(NODES))), _free_ports(NODES + 2), strict=True))
     host = socket.gethostname().partition(".")[0]
@@ -120,7 +123,14 @@ def running(folder: Path) -> Iterator[Slurm]:
         (folder / name).mkdir()
     said = {"folder": folder, "host": host, **ports}
     (folder / "slurm.conf").write_text(
-        CONF.format(**said, cpus=CPUS, memory=MEMORY, count=NODES, nodes="\n".join(lines))
+        CONF.format(
+            **said,
+            accounting=STORED.format(**said) if accounting else "",
+            cpus=CPUS,
+            memory=MEMORY,
+            count=NODES,
+            nodes="\n".join(lines),
+        )
     )
     (folder / "slurmdbd.conf").write_text(DBD.format(**said))
     (folder / "slurmdbd.conf").chmod(0o600)
@@ -139,22 +149,27 @@ def running(folder: Path) -> Iterator[Slurm]:
             *("munged", "--foreground", "--force", f"--key-file={folder}/munge.key", f"--socket={folder}/munge.sock"),
             *(f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munge.seed"),
         )
-        shutil.chown(folder / "db", "mysql")
-        subprocess.run(
-            ["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={folder}/db/data", "--skip-test-db",
-             "--auth-root-authentication-method=normal"], check=True, capture_output=True, timeout=PATIENCE_S,
-        )  # fmt: skip
-        start("mariadbd", "--no-defaults", "--user=mysql", f"--datadir={folder}/db/data", f"--socket={folder}/db/sock",
-              f"--pid-file={folder}/db/pid", "--skip-networking", "--innodb-buffer-pool-size=64M")  # fmt: skip
-        _until(lambda: (folder / "db" / "sock").exists() and (folder / "munge.sock").exists())
-        start("slurmdbd", "-D")
-        _until(lambda: "started" in _text(folder / "slurmdbd.log"))
-        slurm.run("sacctmgr", "-i", "add", "cluster", "test")
+        _until(lambda: (folder / "munge.sock").exists())
+        if accounting:
+            shutil.chown(folder / "db", "mysql")
+            subprocess.run(
+                ["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={folder}/db/data", "--skip-test-db",
+                 "--auth-root-authentication-method=normal"], check=True, capture_output=True, timeout=PATIENCE_S,
+            )  # fmt: skip
+            start("mariadbd", "--no-defaults", "--user=mysql", f"--datadir={folder}/db/data",
+                  f"--socket={folder}/db/sock", f"--pid-file={folder}/db/pid", "--skip-networking",
+                  "--innodb-buffer-pool-size=64M")  # fmt: skip
+            _until((folder / "db" / "sock").exists)
+            start("slurmdbd", "-D")
+            _until(lambda: "started" in _text(folder / "slurmdbd.log"))
+            slurm.run("sacctmgr", "-i", "add", "cluster", "test")
         start("slurmctld", "-D", "-c")
         for i in range(NODES):
             start("slurmd", "-D", "-N", f"n{i + 1}")
         slurm.wait(["sinfo", "-h", "-N", "-t", "idle", "-p", "main"], lambda found: found.count("\n") == NODES)
-        slurm.wait(["sacctmgr", "-n", "list", "cluster", "format=controlport"], lambda found: found.strip() != "0")
+        if accounting:
+            listed = ["sacctmgr", "-n", "list", "cluster", "format=controlport"]
+            slurm.wait(listed, lambda found: found.strip() != "0")
         yield slurm
     finally:
         for process in reversed(started):

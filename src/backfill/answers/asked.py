@@ -47,6 +47,8 @@ class Queue:
         self._begun = time.process_time()
         self.times = RunTimes(lately)
         self.widened, self.held = widening(shown)  # the bounds, as those of late held so often
+        self.shadow, planner.advises = planner.advises, False
+        self.at_once: set[int] = set()  # jobs that the policy would start now, if it is only asked for advice
         if planner.knows_more:
             planner.decide(self.next_pass, [])
         self.jobs = {job.id: job for job in jobs if job.id in planner.rows}
@@ -93,7 +95,11 @@ class Queue:
             run = last[planner.rows[number]]
             if job.attempt is not None and job.yields and job.attempt.cause == PREEMPT:  # it is in the queue again
                 job.state, job.attempt = PENDING, None
-            if job.state == PENDING and run >= 0 and runs.how[run] == RUNNING:  # which the store does not know yet
+            if job.state != PENDING or run < 0 or runs.how[run] != RUNNING:
+                continue
+            if self.shadow:
+                self.at_once.add(number)
+            else:  # which the store does not know yet
                 job.state, job.waits = STARTING, False
                 job.attempt = Attempt(job.attempts + 1, int(runs.start[run]))
         self.present = Present(planner)
@@ -109,7 +115,7 @@ class Queue:
     @property
     def binds(self) -> bool:
         """Whether the policy keeps what it reserves."""
-        return self.planner.policy.binds and self.planner.policy.keeps
+        return not self.shadow and self.planner.policy.binds and self.planner.policy.keeps
 
     def reserved(self, number: int) -> int | None:
         """The start that the policy has in mind for a job; none that has passed, as policies that reserve anew in each
@@ -154,7 +160,7 @@ class Queue:
             if self.arrivals is not None:
                 coming = self.arrivals.coming(np.random.default_rng(done), self.now, horizon)
             found = live_on(planner, runtimes[done], self.links, self.now, CUT_S, coming, rows_wanted)
-            rows.append(found)
+            rows.append(self._from_now(found))
             self.present.restore(told=False)
         self.looked = len(rows)
         return np.array(rows)
@@ -165,7 +171,12 @@ class Queue:
         walltime = planner.state.jobs.walltime[: planner.jobs].copy()
         found = live_on(planner, walltime, self.links, self.now)
         self.present.restore(told=False)
-        return found
+        return self._from_now(found)
+
+    def _from_now(self, starts: Ints) -> Ints:
+        """Starts by row, with those of jobs that the policy would start now."""
+        starts[[self.planner.rows[number] for number in self.at_once]] = self.now
+        return starts
 
 
 def seconds(micros: int | None) -> float | None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from statistics import median
 from typing import Literal, TypedDict
 
-from backfill.queue.events import Departed, Departure, Edit, End, Entry, Promise, Start
+from backfill.queue.events import Began, Departed, Departure, Edit, End, Entry, Expected, Promise, Start
 from backfill.queue.events import Shown as ShownEvent
 from backfill.queue.shapes import Estimate, Eta
 
@@ -78,7 +78,8 @@ class Shown:
     start_s: float
 
 
-KINDS = ("shown", "promise", "start", "edit", "end", "departure", "departed")  # of the events that `kept` looks at
+KINDS = ("shown", "promise", "start", "edit", "end", "departure", "departed", "began", "expected")  # of the events
+# that `kept` and `foretold` look at
 
 
 class Promises(TypedDict):
@@ -119,11 +120,11 @@ def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Kept]:
                     told.setdefault(number, []).append((t, facts))
             case Promise():
                 promised[event.job] = event.start
-            case Start():
+            case Start() | Began():
                 for then, (guaranteed, middle, p90, *_) in told.pop(event.job, []):
                     if middle is not None and p90 is not None:
                         found.append(Shown(then / 1e6, guaranteed, middle, p90, event.start / 1e6))
-                if promised.pop(event.job, None) is not None:
+                if promised.pop(event.job, None) is not None and isinstance(event, Start):
                     _count(starts, event.slip)
             case Departure() if event.until is not None and not event.left:
                 projects.add(event.project)
@@ -132,6 +133,22 @@ def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Kept]:
             case Edit() | End():  # what was told was told of another job
                 told.pop(event.job, None)
     return found, {**starts, "departures": departures}
+
+
+def foretold(entries: Iterable[Entry]) -> list[Shown]:
+    """The first start that a batch system expected of each job which it has started since; it gives no bound."""
+    told: dict[int, tuple[int, int]] = {}
+    found: list[Shown] = []
+    for event, t, _ in entries:
+        match event:
+            case Expected():
+                told.setdefault(event.job, (t, event.start))
+            case Began() if (first := told.pop(event.job, None)) is not None:
+                then, start = (each / 1e6 for each in first)
+                found.append(Shown(then, None, start, start, event.start / 1e6))
+            case Edit() | End():
+                told.pop(event.job, None)
+    return found
 
 
 def _count(promises: Promises, slip: str) -> None:

@@ -40,8 +40,8 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     told |= {"label": job.label, "state": job.state, "need": job.need, "limit_s": job.walltime / 1e6}
     told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
     told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
-    if not job.waits:  # the policy does not have it in its queue
-        return told
+    if not job.waits or number in queue.at_once:  # the policy does not have it in its queue
+        return told | {"at_once": number in queue.at_once}
     situation, among = Situation.of(queue, job), not queue.planner.state.machine.pool
     lacks = lack_facts(situation, among)
     if among:

@@ -97,16 +97,19 @@ def report(
 
 def _watched(folder: Path) -> "tuple[Watched, list[str], list[str]]":
     """The workload of a queue, the policies by which it decided, and notes on what its log could not tell."""
+    from backfill.answers.advice import advice_text
     from backfill.answers.history import FOREIGN, opened, recorded
     from backfill.pool_report import Watched
 
     store = opened(folder)
     try:
         with say.busy(f"reading the log of {folder}"):
-            exported = recorded(store.events(), [job.id for job in store.jobs()])
+            jobs = store.jobs()
+            exported = recorded(store.events(), [job.id for job in jobs])
     finally:
         store.close()
     notes = [f"{counted(count, 'job')} {why}" for why, count in exported.left_out.items() if why != FOREIGN]
+    notes += advice_text(jobs)
     watched = Watched.of(exported.workload, exported.platform, exported.started, exported.events)
     return watched, list(dict.fromkeys(reversed(exported.policies))), notes
 

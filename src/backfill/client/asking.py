@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill.client.calling import FAILED, STARTING, Problem, persistent
 from backfill.client.options import ids_of, parse
@@ -24,6 +24,9 @@ from backfill.queue.words import (
     time_text,
 )
 from backfill.system.home import group_name, home, user_name
+
+if TYPE_CHECKING:  # what is not imported costs nothing
+    from backfill.answers.estimates import Lead
 
 Facts = dict[str, Any]
 FIRST = 5  # jobs that went first are told
@@ -112,9 +115,10 @@ def eta(words: Sequence[str]) -> int:
 def print_estimates(found: Facts) -> None:
     """Print the estimates of jobs, and how they were made."""
     now = round(found["now_s"] * 1e6)
-    lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "FROM"]]
+    pool = found.get("pool", "")  # which only is watched, and expects starts itself
+    lines = [["JOB", "NAME", pool.upper() or "GUARANTEED", "LIKELY", "90 %", "FROM"]]
     for row in found["jobs"]:
-        at = [start_text(row[name], now) for name in ("guaranteed_s", "median_s", "p90_s")]
+        at = [start_text(row[name], now) for name in ("expected_s" if pool else "guaranteed_s", "median_s", "p90_s")]
         why = why_not(row) or HISTORY[row["history"]].format(row["ended_jobs"])
         lines.append([row["label"], safe(row["name"])[:20], *at, why])
     if len(lines) > 1:
@@ -202,8 +206,13 @@ def explained(found: Facts) -> Iterator[str]:
     def at(seconds: float) -> str:
         return start_text(seconds, now)
 
-    if "lacks" not in found:
+    if found.get("at_once"):
+        yield f"policy {found['policy']} would start {name} now; {found['pool']} has not"
+    elif "lacks" not in found:
         yield from _kept_back(found, name, at)
+    if "pool" in found and found["expected_s"] is not None:
+        yield f"  {found['pool']} expects it to start {at(found['expected_s'])}"
+    if "lacks" not in found:
         return
     yield from _lacking(found, name)
     if found["lacks"]:
@@ -304,7 +313,13 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
     """Of a job that the policy does not have in its queue yet."""
     if found.get("never"):
         yield f"{name} can never start on this platform: {found['never']}"
+        if "pool" in found:  # it is the judge of that
+            yield f"  as far as the queue knows the nodes of {found['pool']}; {found['pool']} may start it all the same"
+            return
         yield f"next: backfill edit {found['label']}, or backfill cancel {found['label']}"
+        return
+    if found["held"] and "pool" in found:
+        yield f"{name} may not start: {found['pool']} says {found['held']}"
         return
     if found["held"]:
         hint = f"next: backfill release {found['label']}"
@@ -596,7 +611,7 @@ def method_text(found: Facts) -> str:
 
 
 def _accuracy(as_json: bool) -> int:
-    from backfill.answers.estimates import KINDS, accuracy, kept
+    from backfill.answers.estimates import KINDS, accuracy, foretold, kept
     from backfill.queue.store import Store, StoreError
 
     path = Path(home()) / "store.db"
@@ -605,25 +620,34 @@ def _accuracy(as_json: bool) -> int:
     try:
         store = Store(path, readonly=True)
         shown, promises = kept(store.events(kinds=KINDS))
+        native, pool = accuracy(foretold(store.events(kinds=KINDS))), str(store.clock().get("pool", ""))
         store.close()
     except StoreError as error:
         raise Problem(str(error), FAILED) from None
     groups = accuracy(shown)
     if as_json:
-        print(json.dumps({"schema": 1, "promises": promises, "leads": groups}))
+        more = {"pool": pool, "pool_leads": native} if native else {}
+        print(json.dumps({"schema": 1, "promises": promises, "leads": groups, **more}))
         return 0
     for some, what in ((promises, "starts"), (promises["departures"], "departures of projects")):
         total = some["kept"] + sum(some["slips"].values())
-        if total or some is promises:
+        if total or (some is promises and not native):
             slips = ", ".join(f"{count} {safe(cause)}" for cause, count in some["slips"].items())
             print(f"{some['kept']} of {total} promised {what} kept" + (f"; later: {slips}" if slips else ""))
     if not groups:
         print("no job that `backfill eta` told of has started yet")
-        return 0
-    lines = [["TOLD BEFORE", "ESTIMATES", "WITHIN 90 %", "MEDIAN ERROR", "EARLY", "LATE"]]
+    else:
+        _print_leads(groups, "TOLD BEFORE")
+    if native:
+        _print_leads(native, f"{pool.upper()} BEFORE", bounded=False)
+    return 0
+
+
+def _print_leads(groups: "Sequence[Lead]", head: str, bounded: bool = True) -> None:
+    """Print how right estimates were. bounded: they had a bound that nine of ten were to hold."""
+    lines = [[head, "ESTIMATES", "WITHIN 90 %", "MEDIAN ERROR", "EARLY", "LATE"]]
     for group in groups:
         shares = [f"{share:.0%}" for share in (group["within_90"], group["early"], group["late"])]
         error_text = clock_text(round(group["median_error_s"] * 1e6))
-        lines.append([group["lead"], str(group["estimates"]), shares[0], error_text, *shares[1:]])
+        lines.append([group["lead"], str(group["estimates"]), shares[0] if bounded else "-", error_text, *shares[1:]])
     table(lines, right=range(1, 6))
-    return 0

@@ -21,7 +21,7 @@ from pathlib import Path
 from backfill.client.boot import survives
 from backfill.client.calling import FAILED, Problem, Queue
 from backfill.client.options import parse
-from backfill.daemon.config import LOCAL, Config
+from backfill.daemon.config import LOCAL, Config, reader_of
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
 from backfill.pools.local import attempts, groups
@@ -235,8 +235,30 @@ def _cluster(config: Config) -> Iterator[Finding]:
              for name, amount in amounts.items() if amount]  # fmt: skip
     told = f"{many} nodes with {', '.join(parts)}; policy {Path(config.policy).name}"
     yield Finding(OK, "settings", told)
+    if config.shadow:
+        yield _watched_pool(config)
+        return
     where = "a simulated cluster; jobs start no process" if config.fake else "who starts jobs is not checked here"
     yield Finding(OK, "pool", f"{config.pool}: {where}")
+
+
+def _watched_pool(config: Config) -> Finding:
+    """Whether a batch system that is watched answers, and has the nodes by which the queue decides."""
+    from backfill.pools.seen import Down
+
+    try:
+        look = reader_of(config.pool).look()
+    except Down as down:
+        return Finding(FAIL, "pool", f"{config.pool} does not answer: {down}", "the queue goes on when it does")
+    names = {node.name for node in look.nodes}
+    known = {place for place in config.nodes if place != FLOATING}
+    told = f"{config.pool} is watched: {len(look.jobs):,} jobs, {len(names):,} nodes, a look takes {look.took:.2f} s"
+    if names == known:
+        return Finding(OK, "pool", told)
+    other = ", ".join(sorted(names ^ known)[:3])
+    what = f"{told}; {len(names ^ known):,} of its nodes are not those of the queue: {other}"
+    again = f"backfill serve --stop, then backfill serve --pool {config.pool} --shadow --detach, which reads them anew"
+    return Finding(WARN, "pool", what, again)
 
 
 def nodes(machine: Machine) -> Iterator[Finding]:

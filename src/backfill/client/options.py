@@ -233,13 +233,15 @@ VERBS = {
         Option("--install", "install", None, "Have it started at boot, by a systemd user unit or by crontab."),
         Option("--uninstall", "uninstall", None, "Undo --install."),
         Option("--pool", "pool", text, "For a new queue, where jobs run. local: on this machine; fake:SPEED: on a "
-               "simulated cluster, SPEED times faster than real time.", "POOL"),
+               "simulated cluster, SPEED times faster than real time; slurm, htcondor: with --shadow.", "POOL"),
+        Option("--shadow", "shadow", None, "Only watch a batch system, and tell what the policy would have done."),
         Option("--platform", "platform", text, "For a new queue, its nodes, partitions, limits and licences.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),
         Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),
         Option("--json", "json", None, "With --policy: print one JSON object.")), (
         "backfill serve --stop", "backfill serve --pool fake:60 --platform cluster.toml --detach",
+        "backfill serve --pool slurm --shadow --detach",
         "backfill serve --policy easy --dry-run",
         "backfill serve --policy easy-sjf --drop-promises")),
 }  # fmt: skip

@@ -76,6 +76,9 @@ def print_queue(found: Facts, hint: str = "") -> None:
         policy += f" (backfill serve --policy {found['asked_policy']} tries it again)"
     if found["planner"] != "ready":
         policy += ", which is starting"
+    if found.get("shadow"):
+        watched = f"{found['pool']} does not answer: {safe(found['problem'])}" if found["problem"] else found["pool"]
+        policy += f", which only watches {watched}"
     if found["paused"]:
         policy += ". paused: nothing starts until backfill resume"
     print(f"{running} running, {states.get('PENDING', 0)} pending; {', '.join(used)}. {policy}{age_text(found)}")
@@ -84,6 +87,8 @@ def print_queue(found: Facts, hint: str = "") -> None:
 def starts_shown(found: Facts) -> dict[str, str]:
     """The columns of coming starts by the name of their values; estimates only if there are some."""
     columns = {"guaranteed_s": "GUARANTEED"}
+    if found.get("shadow"):
+        columns = {"expected_s": found["pool"].upper()}
     if any(job.get("median_s") is not None for job in found["jobs"]):
         columns |= {"median_s": "LIKELY", "p90_s": "90 %"}
     return columns
@@ -118,6 +123,15 @@ def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
     ]  # fmt: skip
 
 
+def _advised(job: Facts) -> str:
+    """When the policy of a queue that only watches would have started a job, and how much before its start."""
+    advised, start = job.get("advised_s"), job["start_s"]
+    if advised is None:
+        return ""
+    ahead = f", {clock_text(round((start - advised) * 1e6))} before its start" if start and start > advised else ""
+    return f"{_date(advised)}{ahead}"
+
+
 def print_job(job: Facts) -> None:
     """Print all about a job."""
     facts = {
@@ -148,6 +162,8 @@ def print_job(job: Facts) -> None:
         "notify": job["notify"],
         "submitted": _date(job["submit_s"]),
         "guaranteed": _date(job["promise_s"]),
+        "expected": _date(job.get("expected_s")),
+        "advised": _advised(job),
         "started": _date(job["start_s"]) + (f" ({job['why']})" if job["start_s"] and job["why"] else ""),
         "ended": _date(job["end_s"]),
         "preempted": _times(job["preemptions"], job["preempted_for"]),

@@ -22,11 +22,13 @@ from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_me
 
 if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
     from backfill.model.platform import Platform
+    from backfill.pools.seen import Reader
 
 POLICY, PLATFORM, LOCAL, STORE = "conservative", "platform.toml", "local", "store.db"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
-KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool")
+KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow")
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
+WATCHED = ("slurm", "htcondor")  # batch systems that a queue can watch
 FAKE = {"speed": 1.0, "failures": 0.0, "repair": 3600.0, "foreign": 0.0, "seed": 0.0}  # of a fake pool
 
 
@@ -54,7 +56,13 @@ class Config:
             "grace": self._read(told, "grace", parse_time, GRACE),
         }
         self.pool, self.fake = str(told.get("pool", LOCAL)), {}
-        if self.pool != LOCAL and ".py" not in self.pool:
+        self.shadow = told.get("shadow", False)
+        if self.shadow is not (self.pool in WATCHED):
+            expected = f"shadow = true with pool = {' or '.join(WATCHED)}, which a queue can only watch"
+            raise Unreadable(f"{self.file}: pool is {self.pool!r} and shadow {self.shadow!r}; expected {expected}")
+        if self.shadow and "platform" not in told:
+            raise Unreadable(f"{self.file}: no platform; backfill serve --pool {self.pool} --shadow writes one")
+        if self.pool not in (LOCAL, *WATCHED) and ".py" not in self.pool:
             self.pool, self.fake = "fake", self._fake(self.pool)
         self.platform, self.nodes = self._platform(home, told) if "platform" in told else ("", {})
         cpus, gpus = _cpus(), _gpus()
@@ -131,7 +139,9 @@ class Config:
         """The settings of a fake pool: fake:SPEED, or fake:NAME=VALUE,..."""
         kind, _, rest = str(text).partition(":")
         names = ", ".join(FAKE)
-        expected = f"expected local, fake:SPEED, fake: with {names} as NAME=VALUE,..., or FILE.py:NAME"
+        expected = (
+            f"expected local, {', '.join(WATCHED)}, fake:SPEED, fake: with {names} as NAME=VALUE,..., or FILE.py:NAME"
+        )
         found = dict(FAKE)
         for part in rest.split(",") if rest else ():
             name, _, value = part.partition("=") if "=" in part else ("speed", "=", part)
@@ -173,20 +183,29 @@ def read_platform(file: Path) -> "Platform":
         raise Unreadable(str(error)) from None
 
 
-def begin_with(home: str, asked: dict[str, str]) -> None:
-    """Have a new queue begin with this `pool` and `platform`, a file of which it keeps a copy; again is harmless.
+def begin_with(home: str, asked: Mapping[str, str | bool]) -> None:
+    """Have a new queue begin with this `pool`, `shadow`, and `platform`, a file of which it keeps a copy; again is
+    harmless. The platform of a batch system that it watches is what there is now.
 
     Raises Unreadable; then nothing has changed.
     """
+    pool, shadow = asked.get("pool", LOCAL), asked.get("shadow", False)
+    if shadow and pool not in WATCHED:
+        raise Unreadable(f"--shadow watches a batch system; expected --pool {' or --pool '.join(WATCHED)} with it")
+    if pool in WATCHED and not shadow:
+        raise Unreadable(f"--pool {pool}: a queue can only watch it; expected --shadow with it")
     folder, settings, copies = Path(home), dict(asked), dict[Path, str]()
     file = folder / "config.toml"
     try:
         text = file.read_text(encoding="utf-8") if file.exists() else ""
-        if "platform" in asked:
-            read_platform(Path(asked["platform"]))
-            copies[folder / PLATFORM] = Path(asked["platform"]).read_text(encoding="utf-8")
-            settings["platform"] = PLATFORM
         told = tomllib.loads(text)
+        if "platform" in asked:
+            read_platform(Path(str(asked["platform"])))
+            copies[folder / PLATFORM] = Path(str(asked["platform"])).read_text(encoding="utf-8")
+            settings["platform"] = PLATFORM
+        elif shadow:
+            copies[folder / PLATFORM] = _platform_of(str(pool))
+            settings["platform"] = PLATFORM
         for name, value in settings.items():
             if told.get(name, value) != value:
                 raise Unreadable(f"{file}: {name} is {told[name]!r}, not {value!r}; change it there")
@@ -199,7 +218,7 @@ def begin_with(home: str, asked: dict[str, str]) -> None:
         copies[file] += text
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = {path: path.read_text(encoding="utf-8") if path.exists() else None for path in copies}
-        if before.get(folder / PLATFORM) not in (None, copies.get(folder / PLATFORM)):
+        if not shadow and before.get(folder / PLATFORM) not in (None, copies.get(folder / PLATFORM)):
             raise Unreadable(f"{folder / PLATFORM} is another platform; change it there")
         _put(copies)
         try:
@@ -213,6 +232,27 @@ def begin_with(home: str, asked: dict[str, str]) -> None:
         raise Unreadable(f"{asked.get('platform', file)}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"{file}: {error}") from None
+
+
+def _platform_of(pool: str) -> str:
+    """The platform of a batch system as it is now. Raises Unreadable."""
+    from backfill.pools.seen import Down  # numpy is for those who have a platform
+
+    try:
+        return reader_of(pool).platform()
+    except Down as error:
+        raise Unreadable(f"--pool {pool}: {error}") from None
+
+
+def reader_of(pool: str) -> "Reader":
+    """Who looks at a batch system, one of WATCHED."""
+    if pool == "slurm":
+        from backfill.pools.slurm import SlurmReader
+
+        return SlurmReader()
+    from backfill.pools.htcondor import HTCondorReader
+
+    return HTCondorReader()
 
 
 def _put(texts: Mapping[Path, str | None]) -> None:

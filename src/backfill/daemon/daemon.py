@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from backfill.daemon.backups import finish_restore, keep_backups
 from backfill.daemon.clock import QueueClock
-from backfill.daemon.config import LOCAL, Config, kept, program
+from backfill.daemon.config import LOCAL, Config, kept, program, reader_of
 from backfill.daemon.connection import ASKING, Answer, Connection, places
 from backfill.daemon.door import Door
 from backfill.daemon.foreseen import Foreseen
@@ -35,9 +35,9 @@ from backfill.pools.local.pool import LocalPool, files
 from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number, over_line, recover
 from backfill.queue import commands, feed, schema
 from backfill.queue.commands import Busy, Context, Slices
-from backfill.queue.engine import NEVER, Clock, Engine, Reply
+from backfill.queue.engine import Clock, Engine, Reply
 from backfill.queue.events import Capacity, Submit
-from backfill.queue.job import PREEMPT, Job, Run, Task
+from backfill.queue.job import NEVER, PREEMPT, Job, Run, Task
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -146,6 +146,7 @@ class Daemon:
             encode,
             self.witness.number,
             notify=self.notices.start,
+            shadow=self.config.shadow,
         )
         self.link.engine, self.link.told = self.engine, self.poke
         self.door = Door(folder, lock, lambda: Connection(self), self.pool.hear)
@@ -220,6 +221,10 @@ class Daemon:
             self._run_clock = virtual.run
             return FakePool(self._given(virtual), config.fake), virtual
         clock = QueueClock(last, earlier)
+        if config.shadow:
+            from backfill.pools.watched import WatchedPool
+
+            return WatchedPool(self._given(clock), reader_of(config.pool)), clock
         if config.pool != LOCAL:
             from backfill.pools.own import load_pool
 
@@ -228,7 +233,12 @@ class Daemon:
         return LocalPool(self.folder, self._has_news, config.pinned, fault, self._witness_anew), clock
 
     def _given(self, clock: Clock) -> Given:
-        return Given(self.folder, self.config.stated, clock.now, self._spec_of, self._has_news)
+        begun = self.store.first_t() or clock.now()
+        return Given(
+            self.folder, self.config.stated, clock.now, self._spec_of, self._has_news,
+            lambda: self.engine.book.jobs, lambda: self.engine.asked is None,
+            lambda identity, t: t < begun or self.engine.has_been(identity), lambda: self.engine.book.skew,
+        )  # fmt: skip
 
     def _spec_of(self, job: Job) -> Spec:
         return self.store.spec(job.spec)
@@ -520,9 +530,17 @@ class Daemon:
                 raise Refused(f"no job of project {message['project']} is open", "unknown", "project")
             self._question({"what": "eta_project", "jobs": open_}, lambda told: reply(self._dated(told)), reply)
             return None
-        self._foreseen.eta(lambda told: reply(self._dated(told)))
+        self._foreseen.eta(lambda told: reply(self._dated(self._with_expected(told))))
         yield
         return None
+
+    def _with_expected(self, told: JsonObject) -> JsonObject:
+        """Estimates, with the starts that the batch system expects which this queue watches."""
+        if not self.engine.shadow or not isinstance(rows := told.get("jobs"), list):
+            return told
+        expected = {one["id"]: self.engine.expected.get(one["id"]) for one in rows}
+        found = [{**one, "expected_s": None if (t := expected[one["id"]]) is None else t / 1e6} for one in rows]
+        return {**told, "pool": self.pool.name, "jobs": found}
 
     def _look_explain(self, message: JobsRequest, reply: Answer) -> Steps:
         """Tell why a job does not run."""
@@ -537,8 +555,10 @@ class Daemon:
             return facts | {"for": job.preempted_for if preempted else 0,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
         asked: Question = {"what": "explain", "id": job.id, "reason": told["reason"]}
-        never = {"never": self.engine.never(job)} if job.held == NEVER else {}
-        self._question(asked, lambda told: reply({**self._dated(told), **never}), reply)
+        more = {"never": self.engine.never(job)} if job.held == NEVER else {}
+        if job.native:
+            more |= {"pool": self.pool.name} | {name: told[name] for name in ("expected_s", "advised_s")}
+        self._question(asked, lambda told: reply({**self._dated(told), **more}), reply)
         return None
 
     def _look_slots(self, message: SlotsRequest, reply: Answer) -> Steps:

@@ -24,7 +24,7 @@ BY_HAND = ("JobHeldUser", "LaunchFailed", "BadConstraints")  # reasons that a us
 # what is an instant in the answers to questions; all else that ends with _s is a span
 INSTANTS = {
     *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
-    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s", "promised_s"),
+    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s", "promised_s", "expected_s"),
 }
 SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
@@ -56,6 +56,12 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
     if (attempt := job.attempt) is not None:
         facts |= {"exit_code": attempt.exit_code, "signal": attempt.signal}
         facts |= {"nodes": attempt.nodes} if attempt.nodes and engine.book.platform else {}
+    if job.native:
+        facts |= {
+            "native": job.native,
+            "expected_s": at(engine.expected.get(job.id, job.expected)),
+            "advised_s": at(job.advised),
+        }
     if job.state == PENDING:
         plan = engine.plan.get(job.id)
         facts["guaranteed_s"] = at(plan if engine.binds else None)
@@ -140,6 +146,9 @@ def queue_rows(
         **({"nodes": node_rows(book)} if asked.get("nodes") and book.platform else {}),
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),
+        "pool": engine.pool.name,
+        "shadow": engine.shadow,
+        "problem": getattr(engine.pool, "problem", ""),
         "planner": "ready" if engine.ready or engine.changing else "starting",
         "jobs": rows,
     }
@@ -236,7 +245,7 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
         "cpu_s": seconds(facts["cpu"]),
         "cpu_ids": facts["cpu_ids"],
         "gpu_ids": facts["gpu_ids"],
-        "argv": spec["argv"],
+        "argv": spec.get("argv", []),
         "cwd": spec.get("cwd"),
         **files(store.path.parent, job, spec),
         "node": os.uname().nodename,

@@ -13,7 +13,9 @@ from typing import Protocol
 
 from backfill.queue.job import Job, Run
 from backfill.queue.nodes import Amounts, Placement
-from backfill.queue.shapes import Record, Row, Spec
+from backfill.queue.shapes import Change, Record, Row, Spec
+
+Identity = tuple[str, int]  # a job by its number in a batch system and its submit there, see book.Job.native
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Verdict:
     orphan: whoever watches over it is gone, and it runs; the record is that of its processes
     unknown: it may have run, and nobody knows how it ended; the record has its processes, if they are known, and says
     whether it was told to end while it was alive
+    requeued: it is over, and its batch system lets its job wait again
     """
 
     kind: str
@@ -70,24 +73,86 @@ class NodeSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrived:
+    """A job was submitted to a batch system. facts: those of book.Job. blocked: why it may not start, if it may not."""
+
+    facts: Row
+    blocked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A job of a batch system asks for something else now."""
+
+    job: int
+    to: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why a job of a batch system may not start; empty: it may from now on."""
+
+    job: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The start that a batch system expects for a job by now."""
+
+    job: int | Identity
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of an attempt in a batch system."""
+
+    job: int | Identity
+    attempt: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A job of a batch system is over that never ran."""
+
+    job: int | Identity
+    state: str
+    reason: str = ""
+    ended: int | None = None
+
+
+News = Settled | Foreign | Arrived | Edited | Blocked | Expected | Gone
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """A snapshot. Of an attempt or a node that is not in it nothing is concluded."""
+    """A snapshot. Of an attempt or a node that is not in it nothing is concluded.
+
+    news: of a batch system in which jobs are submitted, what happened to them, in this order.
+    """
 
     attempts: Sequence[Sighting] = ()
     nodes: Sequence[NodeSeen] = ()
     foreign: Sequence[Foreign] = ()
+    news: Sequence[News] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a pool may use of its queue: its folder; what each node has, see nodes.Nodes; what its clock says, in
-    microseconds; the spec of a job; and whom to call when there is something to read, from the thread of the daemon."""
+    """What a pool may use of its queue, from the thread of the daemon alone."""
 
-    home: Path
-    nodes: Mapping[str, Amounts]
-    now: Callable[[], int]
+    home: Path  # its folder
+    nodes: Mapping[str, Amounts]  # what each node has, see nodes.Nodes
+    now: Callable[[], int]  # what its clock says, in microseconds
     spec_of: Callable[[Job], Spec]
-    news: Callable[[], None]
+    news: Callable[[], None]  # to be called when there is something to read
+    jobs: Callable[[], Mapping[int, Job]] = dict  # the open ones
+    quiet: Callable[[], bool] = lambda: True  # no decision of the policy is under way, so that news can be entered
+    ended: Callable[[Identity, int], bool] = lambda identity, t: False  # whether a job of a batch system that is over
+    # since then is known, or older than the queue
+    skew: Callable[[], int] = lambda: 0  # what the calendar is ahead of the clock
 
 
 class Pool(Protocol):

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from backfill.pools.base import Identity
 from backfill.queue.nodes import Amounts, Placement
 
 UP, DRAIN, DOWN, UNKNOWN = "up", "drain", "down", "unknown"  # of a node
 WAITING, RUNNING, ENDING, OVER = "waiting", "running", "ending", "over"  # of a job
-
-Identity = tuple[str, int]  # a native number and the submit: numbers come back after a crash of a controller
 
 
 class Down(Exception):
@@ -80,7 +79,7 @@ class JobNow:
 
     @property
     def identity(self) -> Identity:
-        """By which a job is known."""
+        """By which a job is known: numbers come back after a crash of a controller."""
         return self.native, self.submit
 
 

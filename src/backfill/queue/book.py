@@ -75,6 +75,7 @@ class Book:
     yielding: set[int] = field(default_factory=set)  # jobs whose attempts make way
     due: set[int] = field(default_factory=set)  # jobs that start when what they need is free
     projects: dict[str, Project] = field(default_factory=dict)  # those that have not departed yet
+    natives: dict[tuple[str, int], int] = field(default_factory=dict)  # jobs by their numbers and submits elsewhere
 
     @property
     def capacity(self) -> Amounts:
@@ -249,6 +250,10 @@ class Book:
                 self._end(job, event, t)
             case events.Promise():
                 job.promise, job.promised = event.start, t
+            case events.Expected():
+                job.expected = event.start
+            case events.Advised():
+                job.advised = t
             case events.Hold():
                 job.waits, job.due, job.held, job.reason = False, None, event.why, event.why
             case events.Release():
@@ -318,7 +323,7 @@ class Book:
         job = Job.read({**facts, **own, "id": event.job})
         job.state = state if isinstance(event, events.Began) else after(state, event.kind)
         if isinstance(event, events.Submit):
-            job.submit = t
+            job.submit = job.submit if job.native else t
             self.fresh[job.token] = job.id
         elif isinstance(event, events.Began):
             job.submit = job.submit or t
@@ -346,6 +351,8 @@ class Book:
 
     def _index(self, job: Job) -> None:
         self.last_job = max(self.last_job, job.id)
+        if job.native:
+            self.natives[job.native, job.native_submit] = job.id
         if job.project in self.projects:
             self.projects[job.project].jobs.add(job.id)
         for kind, on in job.after:
@@ -582,6 +589,7 @@ class Book:
 
     def _forget(self, job: Job) -> None:
         del self.jobs[job.id]
+        self.natives.pop((job.native, job.native_submit), None)
         self.touched.discard(job.id)
         self.changed.discard(job.id)
         self.yielding.discard(job.id)

@@ -44,6 +44,8 @@ SLICE = 100  # jobs that are changed in one go
 LOWERED = "JobHeldUser"
 PER_PART = ("cpus", "memory", "gpus")  # of a need, what each part of a job has; the rest is for the whole job
 INSTANTS: tuple[Literal["begin", "deadline"], ...] = ("begin", "deadline")  # of an edit; 0 for none any more
+# What a policy knows of a job since the submit, and learns by another one.
+ENTERED = {"need", "deadline", "constraint", "partition", "qos", "tasks", "spread", "exclusive", "outside"}
 CHANGED: tuple[Literal["walltime", "constraint", "partition", "qos"], ...] = (
     "walltime",
     "constraint",
@@ -96,6 +98,7 @@ class Context:
     arrays: dict[int, "Array"] = field(default_factory=dict)  # those that were looked at
     current: set[int] = field(default_factory=set)  # those of them that were looked at in this slice
     has_project: Callable[[str], bool] = lambda name: False  # whether a job on the disk has this project
+    native: Callable[[str], list[Job]] | None = None  # the jobs that are called so in the batch system that is watched
 
     def array(self, number: int) -> "Array":
         """Return the array whose first task has this number. Raises Busy while it is being entered."""
@@ -497,7 +500,7 @@ def edit(request: EditRequest, given: Context) -> Slices:
         if job.state != PENDING or (job.due is not None and to.keys() - {"walltime", "priority"}):
             return None
         if not to.keys() - {"walltime", "priority"}:
-            return events.Edit(job.id, to)
+            return edit_event(job, to)
         new = _retyped(job, to, given)
         for name in INSTANTS:
             if name in new:
@@ -508,14 +511,20 @@ def edit(request: EditRequest, given: Context) -> Slices:
             any_of = to.get("any_of", False)
             left, never = _own_part(_waited_for(to["after"], given), job.index, any_of)
             new |= {"after": left, "never": never, "any_of": any_of, "singleton": to.get("singleton", False)}
-        leaves = job.waits
-        if new.keys() & {"need", "deadline", "constraint", "partition", "qos"}:  # which a policy knows since the submit
-            return events.Edit(job.id, new, leaves, _told(job, new))
-        if not (new.keys() & {"begin", "after", "name"}):
-            return events.Edit(job.id, new, leaves=False)
-        return events.Edit(job.id, new, leaves, _told(job, new) if new.keys() & {"walltime", "priority"} else None)
+        return edit_event(job, new)
 
     return (yield from _each(some, edited, given))
+
+
+def edit_event(job: Job, new: Change) -> events.Edit:
+    """The event by which these are the values of a job."""
+    if not new.keys() - {"walltime", "priority"}:
+        return events.Edit(job.id, new)
+    if new.keys() & ENTERED:
+        return events.Edit(job.id, new, job.waits, _told(job, new))
+    if not (new.keys() & {"begin", "after", "name"}):
+        return events.Edit(job.id, new, leaves=False)
+    return events.Edit(job.id, new, job.waits, _told(job, new) if new.keys() & {"walltime", "priority"} else None)
 
 
 def _told(job: Job, new: Change) -> Told:
@@ -647,6 +656,12 @@ def chosen(request: JobsRequest | ShowRequest, given: Context) -> list[Job | Tas
 
 
 def _meant(one: Any, given: Context) -> Iterable[Job | Task]:
+    if given.native is not None and isinstance(one, int | list):
+        names = [str(one)] if isinstance(one, int) else [f"{one[0]}{apart}{one[1]}" for apart in "_."]
+        found = next((some for name in names if (some := given.native(name))), None)
+        if found is None:
+            raise Refused(f"there is no job {names[0]}", "unknown", "ids")
+        return found
     if isinstance(one, int):
         job = given.find(one)
         if job is None:

@@ -34,7 +34,10 @@ def made_way(job: Job, verdict: Verdict) -> bool:
 
 
 def end_of(record: Record, number: int) -> End:
-    """The end of a job, by what its supervisor wrote down."""
+    """The end of a job, by what its supervisor wrote down, or by what its batch system calls it (`state`)."""
+    if "state" in record:
+        state, signal = record["state"], record.get("signal", 0)
+        return End(number, state, record.get("reason", ""), None if signal else record.get("exit"), signal)
     cause, status = record.get("cause"), record["status"]
     code, signal = (status >> 8) & 255, status & 127
     state = STATES.get(cause or "", COMPLETED if status == 0 else FAILED)

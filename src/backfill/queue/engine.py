@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from backfill.pools.base import Decision, Foreign, Pool, Seen, Verdict
-from backfill.queue import commands, events, feed, schema
+from backfill.pools.base import Arrived, Decision, Expected, Foreign, Identity, Pool, Seen, Settled, Verdict
+from backfill.queue import commands, events, feed, news, schema
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
 from backfill.queue.ends import end_of, made_way
 from backfill.queue.events import Entry, Event
-from backfill.queue.job import FOREIGN, PREEMPT, REQUEUE, Job, Run, Task
+from backfill.queue.job import FOREIGN, NEVER, PREEMPT, REQUEUE, Job, Run, Task
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -48,7 +48,6 @@ STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
 LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
 WITHDRAWALS = 20  # attempts in a row that never began, or starts that were declined, until a job is held
 RELIVED = 10_000  # passes at most that a planner decides again which finds nothing that it could go on from
-NEVER = "BadConstraints"  # why a job is held that the platform can never run, in the word of Slurm
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
 PAUSE = SECOND // 10  # between two passes while a large request is met
 REVIEWED = 500  # jobs that are looked at in one flush
@@ -106,8 +105,11 @@ class Work:
 
 
 class Engine:
-    """See above. fault: is told each point at which a crash is tested; number: the last number that a job is about to
-    get, before it has it, which may raise OSError; notify: of a job that is over, and has somebody who is to be told.
+    """See above.
+
+    fault: is told each point at which a crash is tested. number: the last number that a job is about to get, before it
+    has it, which may raise OSError. notify: of a job that is over, and has somebody who is to be told. shadow: others
+    start the jobs, and what the policy decides is only advice.
     """
 
     def __init__(
@@ -122,10 +124,11 @@ class Engine:
         number: Callable[[int], None] = lambda last: None,
         slice_: int = commands.SLICE,
         notify: Callable[[Job, Spec], None] = lambda job, spec: None,
+        shadow: bool = False,
     ) -> None:
         self.store, self.clock, self.pool, self.link, self.notify = store, clock, pool, link, notify
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
-        self.slice = slice_
+        self.slice, self.shadow = slice_, shadow
         self.late = int(SECOND * clock.speed)  # so little is not late: nobody could do anything in that time
         self.book = store.load()
         self.most: dict[str, int] = {}  # see Context
@@ -133,6 +136,7 @@ class Engine:
         self.places: dict[int, list[Any]] = {}  # where, if there are several nodes; see nodes.Placement
         self.carried: dict[int, list[Any]] = {}  # both, as the planner of another epoch had them
         self.binds = False  # whether these are promises
+        self.expected: dict[int, int] = {}  # the starts that a batch system expects which is watched, as it does now
         self.departures = Departures(self.late)  # what the policy promises to projects
         self.wake: int | None = None  # when the policy wants to be asked
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
@@ -205,6 +209,8 @@ class Engine:
             return
         self._unjudged.discard(job.id)
         why = self.never(job)
+        if job.native and job.outside != bool(why):
+            self._happen(commands.edit_event(job, {"outside": bool(why)}))
         if why and not job.held:
             self._happen(events.Hold(job.id, NEVER))
             self.notes.append(f"job {job.label} can never run on this platform, and is held: {why}")
@@ -248,6 +254,10 @@ class Engine:
 
     def meet(self, message: dict[str, Any], reply: Reply) -> None:
         """The same of a request that has been checked."""
+        if self.shadow:
+            told = f"this queue only watches {self.pool.name}; expected a command of {self.pool.name} for that"
+            self._answers.append((reply, Refused(told, "shadow").answer(), ""))
+            return
         slices = commands.VERBS[message["do"]](message, self.context())
         try:
             self._go_on_with(Work(slices, reply, message.get("token", "")))
@@ -305,7 +315,8 @@ class Engine:
         return Context(
             self.book, self._now(), self.job, self._over, self._by_token,
             lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice, platform,
-            self.pool.does, has_project=lambda name: bool(self.store.jobs_of(name, 1)),
+            self.pool.does, native=self._natives if self.shadow else None,
+            has_project=lambda name: bool(self.store.jobs_of(name, 1)),
         )  # fmt: skip
 
     def job(self, number: int) -> Job | None:
@@ -318,6 +329,12 @@ class Engine:
                 return Job.read(whole.row)
         number = self.book.fresh.get(token)
         return self.job(number) if number is not None else self.store.by_token(token)
+
+    def _natives(self, name: str) -> list[Job]:
+        """The job that is called so in the batch system which this queue watches, the tasks of an array included; the
+        last one of that name if none is open."""
+        some = [job for job in self.book.jobs.values() if job.native == name or job.native.startswith(f"{name}_")]
+        return some or self.store.jobs("token GLOB ?", [f"{name}@*"], 1)
 
     def _over(self, array: int) -> list[Task]:
         some = {task.id: task for task in self.store.over(array)}
@@ -363,8 +380,38 @@ class Engine:
             else:
                 self.notes.append(f"pool {self.pool.name} tells of node {node.name}, which the platform does not have")
         self._foreign += seen.foreign
-        for one in seen.attempts:
-            self.settled(one.job, one.attempt, one.verdict)
+        for sighting in seen.attempts:
+            self.settled(sighting.job, sighting.attempt, sighting.verdict)
+        for one in seen.news:
+            match one:
+                case Settled():
+                    known = self._found(one.job)
+                    if known is not None:
+                        self.settled(known.id, one.attempt, one.verdict)
+                case Foreign():
+                    self._began(one)
+                case _:
+                    spec = self.store.keep_spec(self.encode({})) if isinstance(one, Arrived) else 0
+                    if isinstance(one, Arrived):
+                        one.facts["token"] = self._token(one.facts, self.book.last_job + 1)
+                    if isinstance(one, Expected) and (job := self._found(one.job)) is not None:
+                        self.expected[job.id] = one.start
+                    for event in news.events_of(one, self.book, spec, self._found, self.never):
+                        self._happen(event)
+
+    def _found(self, which: int | Identity) -> Job | None:
+        """An open job, by its number or by that of its batch system and its submit there."""
+        return self.book.jobs.get(which if isinstance(which, int) else self.book.natives.get(which, 0))
+
+    def has_been(self, which: Identity) -> bool:
+        """Whether a job of a batch system has been known here."""
+        native, submit = which
+        return self._by_token(f"{native}@{submit}") is not None
+
+    def _token(self, facts: Row, number: int) -> str:
+        """The token of a job that was submitted elsewhere: another one if it was over, and has come back since."""
+        token = f"{facts['native']}@{facts['native_submit']}"
+        return token if self._by_token(token) is None else f"{token}#{number}"
 
     def settled(self, number: int, attempt: int, verdict: Verdict) -> None:
         """What is true of an attempt."""
@@ -380,6 +427,12 @@ class Engine:
         elif cause != "cancel" and made_way(job, verdict):
             found = cause != PREEMPT  # the log has lost that it was preempted
             self._happen(events.Preempted(number, job.preempted_for, leaves=not job.attempt.yields, found=found))
+        elif verdict.kind == "requeued":
+            self._happen(events.Requeue(number, asked=True))
+            if job.exclusive or job.outside:  # the planner knows it as one that runs
+                self._happen(events.Edit(number, {}, leaves=False, told=feed.told(job.facts())))
+            if job.outside:
+                self._happen(events.Hold(number, NEVER))
         elif verdict.kind == "ended":
             end = end_of(verdict.record, number)
             ended = self.clock.instant(verdict.record)
@@ -429,8 +482,15 @@ class Engine:
         if known is None:
             number = self.book.last_job + 1
             spec = self.store.keep_spec(self.encode(run.spec))
-            row = {**run.facts, "token": f"{FOREIGN}-{number}", "spec": spec}
-        self._happen(events.Began(number, attempt, run.since, FOREIGN, [[*each] for each in run.nodes], [], [], row))
+            token = self._token(run.facts, number) if "native" in run.facts else f"{FOREIGN}-{number}"
+            row = {**run.facts, "token": token, "spec": spec}
+            if "native" in row:
+                row["outside"] = bool(self.never(Job(**{"id": number, **row})))
+        facts, told = known.facts() if known else row or {}, None
+        if "native" in facts and (facts.get("exclusive") or facts.get("outside") or known is None):
+            told = feed.told_running(facts, run.nodes, self.book.nodes)
+        nodes = [[*each] for each in run.nodes]
+        self._happen(events.Began(number, attempt, run.since, FOREIGN, nodes, [], [], row, told))
 
     def ended_before(self, attempt: int, end: events.End) -> None:
         """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
@@ -444,10 +504,11 @@ class Engine:
 
     def begun(self, answer: Begun) -> None:
         """A planner is there. What it decided of old must be what was decided then."""
-        self.asked, self.binds, wanted = None, answer["binds"], self._wanted is not None
+        self.asked, wanted = None, self._wanted is not None
+        self.binds = answer["binds"] and not self.shadow
         self.ready, self.changing = not wanted, wanted  # a better one has come meanwhile, and is made at once
         for number, (then, now) in enumerate(zip(self._history, answer["passes"], strict=True), 1):
-            if then.decided == now:
+            if then.decided == now or self.shadow:  # advice is not in the log but for the first time
                 continue
             if number == len(self._history) and not then.decided:
                 for job, why, *more in now:  # the daemon ended before it could write them down
@@ -478,7 +539,10 @@ class Engine:
         for number, why, *where in answer["starts"]:
             job, book, nodes = self.book.jobs.get(number), self.book, where[0] if where else None
             late = book.paused or number in disturbed  # something has happened since the policy was asked
-            if late or job is None or not job.waits:
+            if self.shadow:
+                if job is not None and job.waits and job.advised is None:
+                    self._happen(events.Advised(number, nodes))
+            elif late or job is None or not job.waits:
                 self._decline(number, why, nodes)
             elif not book.will_fit(job, book.placed(job, nodes)):
                 self._decline(number, why, nodes)
@@ -737,6 +801,7 @@ class Engine:
                 self.said, self._stirred = [], False
             case events.Hold() | events.Edit() | events.End():
                 self.carried.pop(event.job, None)
+                self.expected.pop(event.job, None)
             case events.Release() if self.book.platform:
                 self._unjudged.add(event.job)
             case events.Suspend() | events.Resume() | events.Signal():
@@ -810,6 +875,8 @@ class Engine:
         if self._wanted and self.asked is None:
             self._carry()
             basis: Basis = {**self._wanted, **feed.begins_with(self.book), "now": self._now()}
+            if self.shadow:
+                basis["advises"] = True
             self._happen(events.Epoch(basis))
             self._wanted = {}
             self.ready = False
@@ -883,6 +950,8 @@ class Engine:
             if self.binds and job is not None and job.waits and job.promise is None and number not in self._disturbed:
                 self._happen(events.Promise(number, t))
         self.wake = answer["wake"]
+        if self.shadow and self.wake is not None:  # a run may be over its limit for long, which is expected to end now
+            self.wake = max(self.wake, self.last_pass + SECOND)
 
     def _cause(self, job: Job, now: int) -> str:
         """Why a job starts later than promised; `bug` where nothing that happened explains it."""

@@ -336,6 +336,20 @@ class Promise(JobEvent):
     start: int
 
 
+@_kind("advised")
+class Advised(JobEvent):
+    """The policy would have started a job that only its batch system starts, the first time that it would have."""
+
+    nodes: Placement | None = None
+
+
+@_kind("expected")
+class Expected(JobEvent):
+    """A batch system expects this start for a job, the first time that it does."""
+
+    start: int
+
+
 @_kind("due", "behind")
 class Due(JobEvent):
     """The policy starts a job in the place of others (behind) that make way."""
@@ -401,7 +415,8 @@ class Start(JobEvent):
 
 @_kind("began")
 class Began(JobEvent):
-    """An attempt runs that somebody else started. row: of a job that the log does not know."""
+    """An attempt runs that somebody else started. row: of a job that the log does not know; told: what the planner is
+    to know of the job from now on, if that is something else than before."""
 
     attempt: int
     start: int
@@ -410,6 +425,7 @@ class Began(JobEvent):
     cpu_ids: Sequence[int]
     gpu_ids: Sequence[int]
     row: Row | None = None
+    told: Told | None = None
 
 
 @_kind("spawned", "processes")

@@ -24,7 +24,7 @@ from backfill.queue import events
 from backfill.queue.book import Book
 from backfill.queue.events import Entry, Event
 from backfill.queue.job import PREEMPT, USUAL, Job
-from backfill.queue.nodes import Nodes
+from backfill.queue.nodes import Nodes, Placement
 from backfill.queue.shapes import Basis, Decisions, Row, Told
 from backfill.queue.states import CANCELLED, COMPLETED, NODE_FAIL, TIMEOUT
 
@@ -37,15 +37,36 @@ FACTS = {
         "tasks", "spread", "site", "constraint", "partition", "qos", "exclusive",
     )
 }  # fmt: skip
+# What it knows of one that the platform cannot run, so that it never waits.
+PLAIN: Row = {"need": {"cpus": 1}, "tasks": 1, "spread": "any", "site": "", "constraint": "", "partition": "",
+              "qos": "", "exclusive": False}  # fmt: skip
 BASIC = (*FACTS, "submit")
-SILENT = ("spawned", "promise", "shown")  # frequent kinds of events of which a planner is told nothing
+# frequent kinds of events of which a planner is told nothing
+SILENT = ("spawned", "promise", "shown", "advised", "expected")
 WAITS = ("wait", "promised")  # messages by which a job joins the queue of the policy
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
 
 def told(row: Mapping[str, Any]) -> Told:
-    """What a planner is told of a job: its facts, without what is usual."""
-    return cast(Told, {name: row[name] for name, usual in FACTS.items() if row.get(name, usual) != usual})
+    """What a planner is told of a job: its facts, without what is usual; and its submit, if that was before it became
+    known here."""
+    found = {name: row[name] for name, usual in FACTS.items() if row.get(name, usual) != usual}
+    if row.get("native"):
+        found["submit"] = row["submit"]
+    return cast(Told, {**found, **PLAIN} if row.get("outside") else found)
+
+
+def told_running(row: Mapping[str, Any], placement: Placement, nodes: Nodes) -> Told:
+    """The same of a job that runs: it is on the nodes that it has, whatever may be done there on this platform. Whole
+    nodes must be alike."""
+    found = cast(Row, told({**row, "outside": False}))
+    for name in ("site", "partition", "qos", "constraint"):
+        found.pop(name, None)
+    names = [name for name, *_ in placement if name in nodes.stated]
+    alike = all(nodes.stated[name] == nodes.stated[names[0]] for name in names)
+    if found.pop("exclusive", False) and alike:
+        found |= {"exclusive": True, "constraint": "|".join(names)}
+    return cast(Told, found)
 
 
 def messages(event: Event) -> Iterator[Message]:
@@ -78,8 +99,10 @@ def messages(event: Event) -> Iterator[Message]:
             yield ["submit", event.job, told(row)]
             yield ["began", event.job, row["start"], row.get("why", ""), row.get("nodes", [])]
         case events.Began():
-            if event.row is not None:
-                yield ["submit", event.job, told(event.row)]
+            if event.row is None and event.told is not None:
+                yield ["gone", event.job, CANCELLED]
+            if event.row is not None or event.told is not None:
+                yield ["submit", event.job, event.told or told(event.row or {})]
             yield ["began", event.job, event.start, event.why, event.nodes]
         case events.Capacity():
             yield ["capacity", event.resources]
@@ -101,28 +124,20 @@ def begins_with(book: Book, jobs: list[list[Any]] | None = None) -> Basis:
 def base(book: Book) -> list[list[Any]]:
     """The open jobs with which an epoch begins, each as its `basis`; those that may start are said to wait in what
     follows."""
-    some = [basis(job) for _, job in sorted(book.jobs.items())]
-    if book.epoch and book.epoch.get("platform", "") != book.platform:
-        for _, facts, start in some:
-            if start is not None and facts.get("exclusive"):
-                _bind(facts, book.nodes)
-    return some
+    changed = bool(book.epoch) and book.epoch.get("platform", "") != book.platform
+    return [basis(job, book.nodes if changed or job.native else None) for _, job in sorted(book.jobs.items())]
 
 
-def _bind(facts: Row, nodes: Nodes) -> None:
-    """Let a run be on the nodes that it has, whatever may be done there on this platform: whole nodes must be alike."""
-    for name in ("site", "partition", "qos"):
-        facts.pop(name, None)
-    facts["constraint"] = "|".join(name for name, *_ in facts["nodes"] if name in nodes.stated)
-
-
-def basis(job: Job) -> list[Any]:
+def basis(job: Job, nodes: Nodes | None = None) -> list[Any]:
     """A job with which an epoch begins: its facts with its submit (and why it started, and where), and its start if it
-    runs, else None."""
+    runs, else None. nodes: those of a platform on which nobody could have started it so."""
     facts: Row = {name: value for name in BASIC if (value := getattr(job, name)) != FACTS.get(name)}
     run = job.attempt
-    if run is not None:
-        facts |= {name: value for name, value in (("why", job.why), ("nodes", run.nodes)) if value}
+    if run is None:
+        return [job.id, {**facts, **PLAIN} if job.outside else facts, None]
+    if nodes is not None and (job.exclusive or job.outside):
+        facts = {**cast(Row, told_running(job.facts(), run.nodes, nodes)), "submit": job.submit}
+    facts |= {name: value for name, value in (("why", job.why), ("nodes", run.nodes)) if value}
     return [job.id, facts, job.start]
 
 

@@ -13,6 +13,7 @@ from backfill.queue.states import COMPLETED, NEW
 Facts = dict[str, Any]
 REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run again
 FOREIGN = "foreign-start"  # why a promise was broken: somebody else started a job
+NEVER = "BadConstraints"  # why a job is held that the platform can never run, in the word of Slurm
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 
 
@@ -61,6 +62,9 @@ class Job:
     """What was asked for, what it waits for, its attempt, and its history, in this order."""
 
     id: int
+    native: str = ""  # its number in the batch system to which it was submitted, if not to this queue
+    native_submit: int = 0  # when, by the clock of that: numbers come back
+    outside: bool = False  # the platform cannot run it, as far as the queue knows; yet its batch system may
     token: str = ""
     spec: int = 0  # what to run, where, in which environment: a row of the store
     name: str = ""
@@ -99,6 +103,8 @@ class Job:
     waits: bool = False  # the policy has it in its queue
     promise: int | None = None  # the first start that the policy promised
     promised: int = 0  # when it did
+    expected: int | None = None  # the first start that its batch system expected
+    advised: int | None = None  # when the policy would have started it, if only its batch system starts jobs
     due: DueStart | None = None
     attempt: Attempt | None = None  # none of a job that is pending, or that never started
     attempts: int = 0  # the number of the last one
@@ -113,7 +119,9 @@ class Job:
 
     @property
     def label(self) -> str:
-        """How people call it: 118, or 112_3 for a task of an array."""
+        """How people call it: 118, or 112_3 for a task of an array; in a batch system as there."""
+        if self.native:
+            return self.native
         return str(self.id) if self.index is None else f"{self.array}_{self.index}"
 
     @property

@@ -54,6 +54,10 @@ class Change(TypedDict, total=False):
     gpu_type: str
     partition: str
     qos: str
+    tasks: int
+    spread: str
+    exclusive: bool
+    outside: bool
 
 
 class Basis(TypedDict, total=False):
@@ -69,6 +73,7 @@ class Basis(TypedDict, total=False):
     nodes: dict[str, Amounts]
     base: list[list[Any]]
     now: int
+    advises: bool  # what the policy starts is only advice, and is taken back at once
 
 
 class SlurmSpec(TypedDict):

@@ -17,6 +17,8 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (PENDING, "release"): (PENDING,),
     (PENDING, "edit"): (PENDING,),
     (PENDING, "promise"): (PENDING,),
+    (PENDING, "advised"): (PENDING,),
+    (PENDING, "expected"): (PENDING,),
     (PENDING, "due"): (PENDING,),
     (PENDING, "withdrawn"): (PENDING,),
     (PENDING, "preempt"): (PENDING,),
@@ -28,6 +30,7 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (ENDING, "spawned"): (ENDING,),
     (STARTING, "stop"): (ENDING,),
     (RUNNING, "stop"): (ENDING,),
+    (RUNNING, "edit"): (RUNNING,),
     **{(RUNNING, event): (RUNNING,) for event in ("suspend", "resume", "signal")},
     **{(state, "preempt"): (ENDING,) for state in HOLDING},
     # what makes way is in the policy's queue again, while its attempt ends

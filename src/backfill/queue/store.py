@@ -305,6 +305,10 @@ class Store:
         ((last,),) = self._read("SELECT coalesce(max(id), 0) FROM job")
         return max(int(last), int(self.clock().get("last_job", 0)))  # a restore leaves a gap
 
+    def first_t(self) -> int:
+        """The first instant of the log; 0 where nothing has happened."""
+        return self._last("t_us", "ASC")
+
     def last_t(self) -> int:
         """The last instant of the log; 0 where nothing has happened."""
         return self._last("t_us")
@@ -314,8 +318,8 @@ class Store:
         found = [*self._read("SELECT data FROM event WHERE kind = 'up' ORDER BY seq DESC LIMIT 1")]
         return json.loads(found[0][0]) if found else {}
 
-    def _last(self, column: str) -> int:
-        found = [*self._read(f"SELECT {column} FROM event ORDER BY seq DESC LIMIT 1")]
+    def _last(self, column: str, order: str = "DESC") -> int:
+        found = [*self._read(f"SELECT {column} FROM event ORDER BY seq {order} LIMIT 1")]
         return int(found[0][0]) if found else 0
 
     def plan(self) -> list[list[Any]]:

@@ -149,8 +149,8 @@ def parse_licences(text: str) -> dict[str, int]:
 
 
 def parse_id(text: str) -> int | list[int]:
-    """A job: 118, or 112_3 for a task of an array."""
-    match = re.fullmatch(r"(\d{1,15})(?:_(\d{1,9}))?", text.strip())
+    """A job: 118, or 112_3 for a task of an array, which HTCondor writes 112.3."""
+    match = re.fullmatch(r"(\d{1,15})(?:[_.](\d{1,9}))?", text.strip())
     if not match:
         raise Unreadable(f"{text!r} is not a job; expected its number, or ARRAY_INDEX")
     return int(match[1]) if match[2] is None else [int(match[1]), int(match[2])]

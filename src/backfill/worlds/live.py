@@ -68,6 +68,7 @@ from backfill.queue.feed import Message
 from backfill.queue.job import Facts
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.shapes import Basis, Begun, Decisions
+from backfill.queue.states import CANCELLED
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_kind, check_processors
 from backfill.worlds.moves import Moves
@@ -116,6 +117,7 @@ class Planner:
         self.platform = platform or platform_of(epoch)
         self.policy, params = load_policy(text, self.platform, preempts)
         self._preempts = preempts
+        self.advises = epoch.get("advises", False)  # what it starts is only advice, and is taken back
         self._values = self.policy.values(params)
         pool = self.platform.is_pool and not self.platform.limits
         self.entry = Entry(self.platform, self.policy, pool)
@@ -311,7 +313,11 @@ class Planner:
                 self.policy.decide(self.view)
         if state.trace.error[0] != OK:
             raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
-        return self._read(now, [message[1] for message in messages if message[0] == "gone"])
+        done = self._read(now, [message[1] for message in messages if message[0] == "gone"])
+        if self.advises:  # they wait again, and the policy hears of it before it decides the next time
+            for job, *_ in done["starts"]:
+                self._known += [["gone", job, CANCELLED], ["wait", job]]
+        return done
 
     def _do(self, code: Any, *numbers: int) -> None:
         row = self._row

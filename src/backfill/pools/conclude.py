@@ -1,0 +1,263 @@
+"""What a snapshot of a batch system means to a queue that knows its jobs by their numbers and submits there.
+
+Pure: a snapshot and the open jobs go in, what has happened since the last snapshot comes out, in an order in which the
+queue can enter it. Instants become those of the queue clock.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from backfill.pools.base import (
+    Arrived,
+    Blocked,
+    Edited,
+    Expected,
+    Foreign,
+    Gone,
+    Identity,
+    News,
+    NodeSeen,
+    Settled,
+    Verdict,
+)
+from backfill.pools.seen import DOWN, DRAIN, OVER, UNKNOWN, UP, WAITING, Asked, JobNow, NodeNow, Snapshot
+from backfill.queue.job import NEVER, Job
+from backfill.queue.nodes import Amounts, Nodes, Placement
+from backfill.queue.shapes import Change, Row
+from backfill.queue.states import CANCELLED, HOLDING, NODE_FAIL, PENDING
+
+SECOND = 1_000_000
+LOST = "LostByPool"  # why a job is over of which its batch system knows nothing any more
+BEGIN = "BeginTime"
+COMPARED = ("need", "walltime", "tasks", "spread", "constraint", "partition", "qos", "exclusive")
+
+
+@dataclass(slots=True)
+class Watch:
+    """What one snapshot leaves for the next.
+
+    before: its jobs; what is in the next one as it was there is not looked at again, unless they are forgotten.
+    foretold: the start that each job was expected to have.
+    """
+
+    before: dict[Identity, JobNow] = field(default_factory=dict)
+    foretold: dict[Identity, int] = field(default_factory=dict)
+
+
+def absent(snapshot: Snapshot, jobs: Mapping[Identity, Job]) -> list[Identity]:
+    """The open jobs that a snapshot does not have; none if it is not complete."""
+    if not snapshot.complete:
+        return []
+    there = {job.identity for job in snapshot.jobs}
+    return [identity for identity in jobs if identity not in there]
+
+
+def conclude(
+    snapshot: Snapshot,
+    jobs: Mapping[Identity, Job],
+    recalled: Mapping[Identity, JobNow],
+    watch: Watch,
+    ended: Callable[[Identity, int], bool],
+    skew: int,
+) -> list[News]:
+    """What has happened to jobs since the last snapshot.
+
+    jobs: the open ones. recalled: what is known of those that are not in the snapshot. ended: whether the end of
+    a job that is not open, at this instant, is no news. skew: what the calendar is ahead of the queue clock.
+    """
+    here = {job.identity: job for job in snapshot.jobs}
+    before = watch.before
+    other = (job for identity, job in here.items() if before.get(identity) is not job)
+    seen = sorted(other, key=lambda job: (job.submit, _natural(job.native)))
+    found = [news for now in seen for news in _of_job(now, jobs.get(now.identity), watch, ended, skew)]
+    for identity in absent(snapshot, jobs):
+        known, last = jobs[identity], recalled.get(identity)
+        if last is not None and last.state == OVER:
+            found += _ended(last, known, skew)
+        elif known.state == PENDING:
+            found.append(Gone(known.id, CANCELLED, LOST))
+        else:
+            found.append(Settled(known.id, known.attempts, _end_of(None)))
+    watch.foretold = {one: t for one, t in watch.foretold.items() if one in here}
+    watch.before = here
+    return found
+
+
+def nodes_seen(snapshot: Snapshot, nodes: Nodes) -> list[NodeSeen]:
+    """What there is on each node for the jobs of the snapshot: what the node has, without what is held there by jobs
+    that it does not show. A node of which its controller has not heard tells nothing."""
+    explained: dict[str, Counter[str]] = {}
+    for job in snapshot.jobs:
+        if job.state not in (WAITING, OVER):
+            for place, what, amount in nodes.parts(job.asked.need, job.nodes):
+                explained.setdefault(place, Counter())[what] += amount
+    found = []
+    for node in snapshot.nodes:
+        if node.state == UNKNOWN or node.name not in nodes.stated:
+            continue
+        mine = explained.get(node.name, Counter())
+        others = {name: max(amount - mine[name], 0) for name, amount in node.held.items()}
+        found.append(_node_seen(node, nodes.stated[node.name], others))
+    if snapshot.complete:
+        there = {node.name for node in snapshot.nodes}
+        gone = (name for name in nodes.names if name not in there)
+        found += [NodeSeen(name, dict.fromkeys(nodes.stated[name], 0), "gone") for name in gone]
+    return found
+
+
+def _node_seen(node: NodeNow, stated: Amounts, others: Amounts) -> NodeSeen:
+    if node.state in (DRAIN, DOWN):
+        return NodeSeen(node.name, dict.fromkeys(stated, 0), node.state)
+    there = {
+        name: max(min(node.there.get(name, 0), amount) - others.get(name, 0), 0) for name, amount in stated.items()
+    }
+    return NodeSeen(node.name, there, "" if there == stated else "others" if node.state == UP else node.state)
+
+
+def _of_job(
+    now: JobNow, known: Job | None, watch: Watch, ended: Callable[[Identity, int], bool], skew: int
+) -> Iterator[News]:
+    if now.state == OVER and known is not None:
+        yield from _ended(now, known, skew)
+    elif now.state == OVER and not ended(now.identity, (now.end or now.submit) - skew):
+        yield from _came_and_went(now, skew)
+    elif now.state == OVER:
+        return
+    elif now.state == WAITING:
+        yield from _waits(now, known, watch, skew)
+    else:
+        yield from _runs(now, known, skew)
+
+
+def _came_and_went(now: JobNow, skew: int) -> Iterator[News]:
+    """A job was submitted and is over since the last look."""
+    if now.nodes and now.start is not None:
+        yield Foreign(0, now.nodes, now.start - skew, facts_of(now, skew), {})
+        yield Settled(now.identity, 1, _end_of(now))
+    else:
+        yield Arrived(facts_of(now, skew))
+        yield Gone(now.identity, now.ended or CANCELLED, "", now.end and now.end - skew)
+
+
+def _ended(now: JobNow, known: Job, skew: int) -> Iterator[News]:
+    attempt = known.attempts
+    if known.state == PENDING:
+        if not now.nodes or now.start is None:
+            yield Gone(known.id, now.ended or CANCELLED, "", now.end and now.end - skew)
+            return
+        yield from _begun(now, known, now.start - skew)
+        attempt += 1
+    yield Settled(known.id, attempt, _end_of(now))
+
+
+def _runs(now: JobNow, known: Job | None, skew: int) -> Iterator[News]:
+    if not now.nodes or now.start is None:
+        return  # where it runs is not known yet
+    since = now.start - skew
+    if known is None:
+        yield Foreign(0, now.nodes, since, facts_of(now, skew), {})
+        return
+    if (run := known.attempt) is not None:
+        moved = sorted(map(list, run.nodes)) != sorted(map(list, _rescaled(now, known)))
+        again = moved or since > run.start + SECOND  # it was put back, and begun again
+        if again:
+            yield Settled(known.id, run.number, Verdict("requeued"))
+        elif now.asked.walltime != known.walltime:
+            yield Edited(known.id, {"walltime": now.asked.walltime})
+        if not again:
+            return
+    yield from _begun(now, known, since)
+
+
+def _begun(now: JobNow, known: Job, since: int) -> Iterator[News]:
+    """A job runs that waited, and may have been changed before."""
+    if _total(now.asked) == _total(known):
+        yield Foreign(known.id, _rescaled(now, known), since)
+        return
+    yield Edited(known.id, _changes(now.asked, known))
+    yield Foreign(known.id, now.nodes, since)
+
+
+def _total(asked: Asked | Job) -> Amounts:
+    """What a job asks for in all: batch systems count in other parts once it runs."""
+    return {name: amount * asked.tasks for name, amount in asked.need.items() if name in ("cpus", "gpus")}
+
+
+def _waits(now: JobNow, known: Job | None, watch: Watch, skew: int) -> Iterator[News]:
+    begin = now.begin
+    blocked = "" if now.blocked == BEGIN and begin is not None else now.blocked  # the queue has a clock of its own
+    if known is None:
+        yield Arrived(facts_of(now, skew), blocked)
+        yield from _expected(now, now.identity, watch, skew)
+        return
+    if known.state in HOLDING:
+        yield Settled(known.id, known.attempts, Verdict("requeued"))
+    to = _changes(now.asked, known)
+    if begin != known.begin:
+        to["begin"] = begin
+    if to:
+        yield Edited(known.id, to)
+    if blocked != known.held and not (known.held == NEVER and not blocked):
+        yield Blocked(known.id, blocked)
+    yield from _expected(now, known.id, watch, skew)
+
+
+def _expected(now: JobNow, job: int | Identity, watch: Watch, skew: int) -> Iterator[News]:
+    """The start that the batch system expects by now."""
+    if now.estimate is not None and watch.foretold.get(now.identity) != now.estimate:
+        watch.foretold[now.identity] = now.estimate
+        yield Expected(job, now.estimate - skew)
+
+
+def _changes(asked: Asked, known: Job) -> Change:
+    found: Any = {name: value for name in COMPARED if (value := getattr(asked, name)) != getattr(known, name)}
+    return found  # type: ignore[no-any-return]
+
+
+def _rescaled(now: JobNow, known: Job) -> Placement:
+    """Where a job runs, in tasks as it had them while it waited: batch systems show other ones once it runs."""
+    mine, its = now.asked.need.get("cpus", 1), max(known.need.get("cpus", 1), 1)
+    if mine == its or known.exclusive:
+        return now.nodes
+    return [[name, max(round(tasks * mine / its), 1), *whole] for name, tasks, *whole in now.nodes]
+
+
+def facts_of(now: JobNow, skew: int) -> Row:
+    """A job as its submit has it; see queue.book.Job."""
+    asked = now.asked
+    return {
+        "native": now.native,
+        "native_submit": now.submit,
+        "submit": now.submit - skew,
+        "name": now.name,
+        "user": now.user,
+        "group": now.group,
+        "need": dict(asked.need),
+        "walltime": asked.walltime,
+        "tasks": asked.tasks,
+        "ntasks": asked.ntasks,
+        "spread": asked.spread,
+        "constraint": asked.constraint,
+        "partition": asked.partition,
+        "qos": asked.qos,
+        "exclusive": asked.exclusive,
+        "priority": asked.priority,
+        "begin": now.begin if now.state == WAITING else None,
+    }
+
+
+def _end_of(now: JobNow | None) -> Verdict:
+    """How an attempt ended; None: nobody knows."""
+    if now is None:
+        return Verdict("ended", {"state": NODE_FAIL, "reason": LOST})
+    record: dict[str, Any] = {"state": now.ended, "exit": now.exit, "signal": now.signal or 0}
+    if now.end is not None:
+        record |= {"wall": now.end, "boot": ""}
+    return Verdict("ended", record)
+
+
+def _natural(native: str) -> tuple[int, ...]:
+    """By which numbers are sorted as people do it: 9 before 10, 12_3 before 12_10."""
+    return tuple(int(part) for part in native.replace(".", "_").split("_") if part.isdecimal())

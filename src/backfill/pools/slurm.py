@@ -1,0 +1,388 @@
+"""A look at Slurm, by `squeue` and `scontrol`, as any user may have it who sees the queue.
+
+Sources: the manual pages of squeue ("output format", "job state codes", "job reason codes") and scontrol ("show"),
+slurm.schedmd.com. Tried with 22.05.
+"""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import gcd
+from typing import NamedTuple
+
+from backfill.model.errors import PlatformError
+from backfill.pools.base import Identity
+from backfill.pools.seen import (
+    DOWN,
+    DRAIN,
+    ENDING,
+    OVER,
+    RUNNING,
+    UNKNOWN,
+    UP,
+    WAITING,
+    Asked,
+    Down,
+    JobNow,
+    NodeNow,
+    Snapshot,
+)
+from backfill.queue.nodes import Amounts, Placement
+from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, FAILED, NODE_FAIL, OUT_OF_MEMORY, TIMEOUT
+from backfill.traces.accounting.hosts import host_names
+from backfill.traces.accounting.slurm import Tres, span_of, tres_of
+from backfill.traces.inventory.nodes import Inventory
+from backfill.traces.inventory.slurm import gpus_of, nodes_of_scontrol
+
+TIMEOUT_S = 10.0  # of one call
+SECOND = 1_000_000
+UNLIMITED = 365 * 86_400 * SECOND  # the walltime of a job that has none
+APART = "\x1f"  # between fields; a name may contain anything else
+ARRAY_MAX = 10**6
+NOTHING = ("", "(null)", "N/A", "None", "Unknown")
+# Reasons for which a job waits that a policy may start as soon as there is room; any other is Slurm's own to lift.
+ROOM = {"None", "Priority", "Resources", "Licenses", "ReqNodeNotAvail", "Nodes required for job are DOWN", "NodeDown",
+        "Cleaning", "Prolog", ""}  # fmt: skip
+STATES = {"PD": WAITING, "RQ": WAITING, "RH": WAITING, "RS": RUNNING, "CF": RUNNING, "R": RUNNING, "S": RUNNING,
+          "ST": RUNNING, "SI": RUNNING, "SO": RUNNING, "SE": WAITING, "CG": ENDING}  # fmt: skip
+ENDS = {"CD": COMPLETED, "F": FAILED, "BF": NODE_FAIL, "CA": CANCELLED, "RV": CANCELLED, "DL": DEADLINE,
+        "NF": NODE_FAIL, "OOM": OUT_OF_MEMORY, "PR": CANCELLED, "TO": TIMEOUT}  # fmt: skip
+FULL = {"COMPLETED": "CD", "FAILED": "F", "BOOT_FAIL": "BF", "CANCELLED": "CA", "REVOKED": "RV", "DEADLINE": "DL",
+        "NODE_FAIL": "NF", "OUT_OF_MEMORY": "OOM", "PREEMPTED": "PR", "TIMEOUT": "TO"}  # fmt: skip
+CPU_IDS = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+)")
+PAIR = re.compile(r"(\w+)=(\S*)")
+
+
+class Row(NamedTuple):
+    """A line of squeue; the names are those of its fields but for case."""
+
+    JobArrayID: str
+    SubmitTime: str
+    UserName: str
+    Account: str
+    Partition: str
+    StateCompact: str
+    Reason: str
+    TimeLimit: str
+    StartTime: str
+    EndTime: str
+    NumTasks: str
+    MaxNodes: str
+    tres_alloc: str
+    tres_per_node: str
+    tres_per_job: str
+    tres_per_task: str
+    Feature: str
+    Licenses: str
+    NodeList: str
+    OverSubscribe: str
+    RestartCnt: str
+    exit_code: str
+    Name: str
+
+
+FORMAT = ",".join(f"{name.replace('_', '-') if name.startswith('tres') else name}:{APART}" for name in Row._fields)
+
+
+class SlurmReader:
+    """See seen.Reader. A job that has been seen is read again only where its line is another one."""
+
+    name = "slurm"
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, JobNow] = {}  # by their lines
+        self._placed: set[str] = set()  # lines of those of which it is known how much they have on which node
+        self._memory = True  # whether jobs are given memory
+        self._known: frozenset[str] = frozenset()  # floating licences
+
+    def platform(self) -> str:
+        """The nodes, partitions and licences as the text of a platform file. Raises Down."""
+        text = _scontrol("oneliner", "show node", "show partition", "show license", "show config")
+        inventory = nodes_of_scontrol("scontrol", text)
+        if not _gives_memory(text):
+            for node in inventory.nodes.values():
+                node.memory = 0
+        name = re.search(r"^ClusterName\s*= *(\S+)", text, re.MULTILINE)
+        try:
+            return inventory.platform(name[1] if name else self.name).to_toml()
+        except PlatformError as error:
+            raise Down(str(error)) from None
+
+    def look(self) -> Snapshot:
+        """What is true by now. Raises Down."""
+        begin = time.monotonic()
+        lines = _run("squeue", "--noheader", "--all", "--array", "--states=all", f"--Format={FORMAT}").splitlines()
+        text = _scontrol("show config", "oneliner", "show node", "show license")
+        instance = re.search(r"^BOOT_TIME\s*= *(\S+)", text, re.MULTILINE)
+        if instance is None:
+            raise Down("scontrol show config: no BOOT_TIME")
+        self._memory = _gives_memory(text)
+        inventory = nodes_of_scontrol("scontrol", text)
+        self._known = frozenset(inventory.licences)
+        whole = (line for line in lines if line.count(APART) >= len(Row._fields))  # a name may hold a line feed
+        self._jobs = {line: self._jobs.get(line) or self._job(line) for line in whole}
+        self._place()
+        nodes = [*_nodes(text, inventory, self._memory)]
+        jobs = [*self._jobs.values()]
+        return Snapshot(instance[1], nodes, jobs, inventory.licences, took=time.monotonic() - begin)
+
+    def recall(self, some: Sequence[Identity]) -> Sequence[JobNow]:
+        """The ends of jobs that squeue does not show any more, as far as Slurm's accounting has them. Raises Down."""
+        wanted = set(some)
+        names = ",".join(sorted({native for native, _ in some}))
+        fields = ("JobID", "Submit", "State", "Start", "End", "ExitCode", "NodeList")
+        try:
+            told = _run("sacct", "-X", "-n", "-P", "--duplicates", f"--jobs={names}", f"--format={','.join(fields)}")
+        except Down:  # there is no accounting: then nobody knows
+            return ()
+        found = []
+        for line in told.splitlines():
+            native, submit, state, start, end, exit_, nodes = line.split("|")
+            identity, compact = (native, _instant(submit) or 0), FULL.get(state.partition(" ")[0], "")
+            if identity in wanted and compact:
+                code, _, signal = exit_.partition(":")
+                found.append(
+                    JobNow(*identity, Asked({}, 0), state=OVER, start=_instant(start), end=_instant(end),
+                           nodes=[[name, 0] for name in _names(nodes)], ended=ENDS[compact],
+                           exit=int(code or 0), signal=int(signal or 0) or None)
+                )  # fmt: skip
+        return found
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    # ------------------------------------------------------------------
+
+    def _job(self, line: str) -> JobNow:
+        row = Row._make(line.split(APART, len(Row._fields) - 1))
+        row = row._replace(Name=row.Name.removesuffix(APART))
+        compact = row.StateCompact
+        state = OVER if compact in ENDS else STATES.get(compact, WAITING)
+        reason = row.Reason.partition(",")[0].strip("()")
+        start, submit = _instant(row.StartTime), _instant(row.SubmitTime) or 0
+        waits = state == WAITING
+        blocked = reason if waits and reason not in ROOM else ""
+        begin = start if blocked == "BeginTime" else None
+        status = _number(row.exit_code)
+        asked = self._asked(row)
+        names = _names(row.NodeList) if not waits else ()
+        return JobNow(
+            row.JobArrayID,
+            submit,
+            asked,
+            name=row.Name,
+            user=row.UserName,
+            group=_text(row.Account),
+            state=state,
+            blocked=blocked,
+            begin=begin,
+            start=None if waits else start,
+            estimate=start if waits and not begin else None,
+            nodes=_spread(asked, names),
+            restarts=_number(row.RestartCnt),
+            end=_instant(row.EndTime) if state == OVER else None,
+            ended=ENDS.get(compact, ""),
+            exit=(status >> 8) & 255 if state == OVER else None,
+            signal=(status & 127) or None,
+        )
+
+    def _asked(self, row: Row) -> Asked:
+        try:
+            tres = tres_of("" if row.tres_alloc in NOTHING else row.tres_alloc)
+        except ValueError:
+            tres = Tres()
+        ntasks = max(_number(row.NumTasks), 1)
+        cpus = max(tres.cpus, 1)
+        exclusive = row.OverSubscribe == "NO"
+        nodes = max(tres.nodes, 1)
+        if nodes > 1:  # so many at least: that is how many it is given where there is room
+            parts, spread = nodes, "distinct"
+        elif ntasks > 1 and row.MaxNodes != "1" and cpus % ntasks == 0 and not exclusive:
+            parts, spread = ntasks, "any"
+        else:
+            parts, spread = 1, "any"
+        need = {"cpus": -(-cpus // parts)}
+        if self._memory and tres.memory:
+            need["memory"] = -(-tres.memory // parts)
+        gpu_type, gpus = _gpus(row, tres, nodes, ntasks)
+        if gpus:
+            need["gpus"] = -(-gpus // parts)
+        need |= {name: count for name, count in _licences(row.Licenses) if name in self._known}
+        constraint = _text(row.Feature)
+        if gpu_type:
+            constraint = f"({constraint})&{gpu_type}" if constraint else gpu_type
+        return Asked(
+            need,
+            _walltime(row.TimeLimit),
+            parts,
+            ntasks if ntasks != parts else 0,
+            spread,
+            constraint,
+            row.Partition.partition(",")[0],
+            exclusive=exclusive,
+        )
+
+    def _place(self) -> None:
+        """Find how many cpus a job that has several nodes has on each of them, where that is not known yet."""
+        uneven = {line: job for line, job in self._jobs.items() if _is_uneven(job) and line not in self._placed}
+        told = (
+            _scontrol("oneliner", "details", *(f"show job {job.native}" for job in uneven.values())) if uneven else ""
+        )
+        cpus = dict(_cpus_by_node(told))
+        for line, job in uneven.items():
+            self._jobs[line] = _with_cpus(job, cpus.get(job.native, {}))
+        self._placed = {line for line in self._placed if line in self._jobs} | {*uneven}
+
+
+def _with_cpus(job: JobNow, cpus: dict[str, int]) -> JobNow:
+    """A job that has so many cpus on each of its nodes; where that are not equally many, in parts that divide all."""
+    if not cpus or len(set(cpus.values())) == 1:
+        return job
+    each, before = gcd(*cpus.values()), job.asked
+    parts = sum(cpus.values()) // each
+    need = {
+        name: each if name == "cpus" else -(-amount * before.tasks // parts) if name in ("memory", "gpus") else amount
+        for name, amount in before.need.items()
+    }
+    asked = replace(before, need=need, tasks=parts, ntasks=0, spread="any")
+    return replace(job, asked=asked, nodes=[[name, count // each] for name, count in cpus.items()])
+
+
+def _is_uneven(job: JobNow) -> bool:
+    return job.state in (RUNNING, ENDING) and len(job.nodes) > 1 and not job.asked.exclusive
+
+
+def _spread(asked: Asked, names: Sequence[str]) -> Placement:
+    """The placement on these nodes where each has equally many parts; on several nodes of parts that may be anywhere
+    it is only the first guess."""
+    if asked.exclusive:
+        return [[name, max(asked.tasks // len(names), 1), True] for name in names]
+    return [[name, max(asked.tasks // len(names), 1)] for name in names]
+
+
+def _cpus_by_node(text: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """How many cpus each job has on each node, as `scontrol --details show job` tells it."""
+    for line in text.splitlines():
+        if "JobId=" not in line:
+            continue
+        pairs = dict(reversed(PAIR.findall(line)))
+        found: dict[str, int] = {}
+        for nodes, ids in CPU_IDS.findall(line):
+            for name in _names(nodes):
+                found[name] = len([*_numbers(ids)])
+        task = pairs.get("ArrayTaskId", "")
+        yield (f"{pairs['ArrayJobId']}_{task}" if task else pairs["JobId"]), found
+
+
+def _numbers(text: str) -> Iterable[int]:
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def _nodes(text: str, inventory: Inventory, memory: bool) -> Iterator[NodeNow]:
+    for line in text.splitlines():
+        if not line.startswith("NodeName="):
+            continue
+        pairs = dict(reversed(PAIR.findall(line)))
+        node = inventory.nodes.get(pairs["NodeName"])
+        if node is None:
+            continue
+        there: Amounts = {"cpus": node.cpus}
+        if memory and node.memory:
+            there["memory"] = node.memory
+        if node.gpus:
+            there["gpus"] = node.gpus
+        state = pairs.get("State", "")
+        held = tres_of(pairs.get("AllocTRES", ""))
+        yield NodeNow(
+            node.name,
+            there,
+            _state(state),
+            state if _state(state) != UP else "",
+            {name: amount for name in there if (amount := getattr(held, name))},
+        )
+
+
+def _state(text: str) -> str:
+    """Of a node, whose state has flags behind it: `IDLE+DRAIN`, `DOWN*`. One that does not answer is not down yet."""
+    flags = {flag.rstrip("*~#!%$@^-") for flag in text.split("+")}
+    if flags & {"DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWER_DOWN"}:
+        return DOWN
+    if flags & {"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "RESERVED", "REBOOT_ISSUED"}:
+        return DRAIN
+    return UNKNOWN if "UNKNOWN" in flags or text.partition("+")[0].endswith("*") else UP
+
+
+def _gives_memory(config: str) -> bool:
+    found = re.search(r"^SelectTypeParameters\s*= *(\S+)", config, re.MULTILINE)
+    return found is not None and "MEMORY" in found[1].upper()
+
+
+def _gpus(row: Row, tres: Tres, nodes: int, ntasks: int) -> tuple[str, int]:
+    """The type and the number of gpus of a job."""
+    types: tuple[str, ...] = ()
+    count = 0
+    for text, times in ((row.tres_per_job, 1), (row.tres_per_node, nodes), (row.tres_per_task, ntasks)):
+        if text not in NOTHING:
+            kinds, n = gpus_of(text.replace("=", ":"))
+            types, count = types + kinds, max(count, n * times)
+    return (types[0] if len(types) == 1 else tres.gpu_type), tres.gpus or count
+
+
+def _licences(text: str) -> Iterator[tuple[str, int]]:
+    """`a:1,b@server:2`"""
+    for part in () if text in NOTHING else re.split("[,;|]", text):
+        name, _, count = part.partition(":")
+        yield name, int(count) if count.isdecimal() else 1
+
+
+def _walltime(text: str) -> int:
+    try:
+        return span_of(text)
+    except ValueError:  # UNLIMITED, for example
+        return UNLIMITED
+
+
+def _names(text: str) -> tuple[str, ...]:
+    try:
+        return () if text in NOTHING else host_names(text)
+    except ValueError:
+        return ()
+
+
+def _instant(text: str) -> int | None:
+    return int(text) * SECOND if text.isdecimal() and text != "0" else None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def _text(text: str) -> str:
+    return "" if text in NOTHING else text
+
+
+def _scontrol(*commands: str) -> str:
+    """What scontrol says to these commands, in one process."""
+    return _run("scontrol", said="".join(f"{command}\n" for command in commands))
+
+
+def _run(*words: str, said: str = "") -> str:
+    """What a command prints; times as seconds since 1970. Raises Down."""
+    env = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            words, input=said, env=env, capture_output=True, encoding="utf-8", errors="replace", timeout=TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise Down(f"{words[0]} did not answer within {TIMEOUT_S:g} s") from None
+    except OSError as error:
+        raise Down(f"{words[0]}: {error.strerror}") from None
+    wrong = next((line for line in done.stderr.splitlines() if "error" in line), "")
+    if done.returncode or (wrong and not done.stdout.strip()):
+        raise Down(f"{words[0]}: {wrong or done.stderr.strip() or f'exit code {done.returncode}'}")
+    return done.stdout

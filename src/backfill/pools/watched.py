@@ -1,0 +1,127 @@
+"""A batch system that a queue watches: its jobs are submitted there, and started there. Nothing is ever changed there.
+
+A thread of its own looks at it, as that takes longer than a daemon may be silent; what follows from a look is concluded
+by the daemon, from the book as it is then.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from backfill.pools.base import Decision, Given, Identity, Seen
+from backfill.pools.conclude import Watch, absent, conclude, nodes_seen
+from backfill.pools.seen import Down, JobNow, Reader, Snapshot
+from backfill.queue.job import Run
+from backfill.queue.nodes import Nodes
+from backfill.system.log import note
+
+SOON_S, LATE_S = 1.0, 5.0  # between two looks: after one that brought something new, and at most
+GROWTH = 1.5
+SHARE = 20  # so many times as long as a look takes there is none
+DOWN_S = 30.0  # between two looks at most, while there is no answer
+WHOLE = 20  # of so many looks one is compared with the book as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A snapshot, and what is known of jobs that were missing in the one before."""
+
+    snapshot: Snapshot
+    recalled: dict[Identity, JobNow]
+    asked: frozenset[Identity]
+
+
+class WatchedPool:
+    """See pools.base.Pool. It must be made by the thread of the daemon, in its loop."""
+
+    does: frozenset[str] = frozenset()
+
+    def __init__(self, given: Given, reader: Reader) -> None:
+        self.name = reader.name
+        self.problem = "not looked at yet"  # why nothing is known of it; empty once something is
+        self._given, self._reader, self._nodes = given, reader, Nodes(given.nodes)
+        self._watch, self._looks = Watch(), 0
+        self._look: Look | None = None  # the last one, of which nothing has been concluded yet
+        self._missing: frozenset[Identity] = frozenset()
+        self._stirred = True  # the last look brought something new
+        self._loop = asyncio.get_running_loop()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"looks at {self.name}", daemon=True)
+        self._thread.start()
+
+    def read(self, some: Iterable[Run]) -> Seen:
+        """What follows from the last look, once. Only open jobs that were submitted there are compared with it."""
+        look = self._look
+        if look is None or not self._given.quiet():
+            return Seen()
+        self._look = None
+        known = {(job.native, job.native_submit): job for job in self._given.jobs().values() if job.native}
+        missing = frozenset(absent(look.snapshot, known))
+        if not missing <= look.asked:  # perhaps it remembers how they ended
+            self._missing = missing
+            return Seen()
+        self._looks += 1
+        if self._looks % WHOLE == 0:
+            self._watch.before = {}
+        news = conclude(look.snapshot, known, look.recalled, self._watch, self._given.ended, self._given.skew())
+        nodes = nodes_seen(look.snapshot, self._nodes)
+        self._stirred = bool(news)
+        return Seen(nodes=nodes, news=news)
+
+    def start(self, some: Sequence[Decision]) -> NoReturn:
+        """Never."""
+        raise AssertionError(f"a queue that watches {self.name} has started {len(some)} jobs")
+
+    def stop(self, some: Sequence[Run]) -> NoReturn:
+        """Never."""
+        raise AssertionError(f"a queue that watches {self.name} has stopped {len(some)} jobs")
+
+    def signal(self, run: Run, number: int) -> NoReturn:
+        """Never."""
+        raise AssertionError(f"a queue that watches {self.name} has sent signal {number} to job {run.job.label}")
+
+    def freeze(self, run: Run) -> NoReturn:
+        """Never."""
+        raise AssertionError(f"a queue that watches {self.name} has suspended job {run.job.label}")
+
+    def news_at(self) -> None:
+        """Nobody knows."""
+
+    def hear(self, text: str) -> None:
+        """Nobody says anything."""
+
+    def close(self) -> None:
+        """Look no more."""
+        self._end.set()
+        self._thread.join(1)  # a look that does not end is left alone
+
+    # ------------------------------------------------------------------ the thread that looks
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._end.wait(wait):
+            missing = self._missing
+            try:
+                snapshot = self._reader.look()
+                recalled = self._reader.recall(sorted(missing)) if missing else ()
+            except Down as down:
+                self._tell(str(down))
+                wait = min(max(2 * wait, SOON_S), DOWN_S)
+                continue
+            self._tell("")
+            wait = SOON_S if self._stirred or missing != self._missing else min(GROWTH * max(wait, SOON_S), LATE_S)
+            wait = max(wait, SHARE * snapshot.took)
+            self._stirred = False
+            self._look = Look(snapshot, {job.identity: job for job in recalled}, missing)
+            if not self._end.is_set():
+                self._loop.call_soon_threadsafe(self._given.news)
+        self._reader.close()
+
+    def _tell(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            note(f"pool {self.name}: {problem}")
+        elif self.problem and not problem:
+            note(f"pool {self.name}: it answers")
+        self.problem = problem

@@ -1,0 +1,350 @@
+"""A batch system that only a test has, and a queue that watches it: one seed gives jobs, faults and looks."""
+
+import json
+import random
+from dataclasses import dataclass, field
+
+from backfill.pools.base import Seen
+from backfill.pools.conclude import Watch, absent, conclude, nodes_seen
+from backfill.pools.seen import DOWN, DRAIN, OVER, RUNNING, UNKNOWN, UP, WAITING, Asked, JobNow, NodeNow, Snapshot
+from backfill.queue.engine import Engine
+from backfill.queue.events import Capacity
+from backfill.queue.nodes import Nodes
+from backfill.queue.states import CANCELLED, COMPLETED, FAILED, HOLDING, TIMEOUT
+from backfill.worlds.live import answer
+from tests.queue.world import Clock, FlakyStore
+
+SECOND = 1_000_000
+NODES = {"a": {"cpus": 4, "memory": 8}, "b": {"cpus": 4, "memory": 8}, "c": {"cpus": 2, "memory": 4}, "": {"lic": 2}}
+TEXT = """\
+[[node]]
+name = "a"
+cpus = 4
+memory = 8
+[[node]]
+name = "b"
+cpus = 4
+memory = 8
+[[node]]
+name = "c"
+cpus = 2
+memory = 4
+[[licence]]
+name = "lic"
+copies = 2
+"""
+REASONS = ("JobHeldUser", "Dependency", "QOSMaxJobsPerUserLimit", "")
+
+
+@dataclass
+class Native:
+    """A job as its batch system has it."""
+
+    number: str
+    submit: int
+    asked: Asked
+    blocked: str = ""
+    state: str = WAITING
+    start: int | None = None
+    end: int | None = None
+    nodes: list = field(default_factory=list)
+    ended: str = ""
+    runtime: int = 0
+    estimate: int | None = None
+
+    def now(self):
+        return JobNow(
+            self.number, self.submit, self.asked, user="ann", state=self.state, blocked=self.blocked,
+            start=self.start, estimate=self.estimate, nodes=[[*each] for each in self.nodes],
+            end=self.end, ended=self.ended, exit=0 if self.ended == COMPLETED else 1 if self.ended else None,
+        )  # fmt: skip
+
+
+class Controller:
+    """Starts whoever fits, in any order; forgets, drains, requeues; keeps those that are over for a while."""
+
+    name = "native"
+
+    def __init__(self, chance, clock):
+        self.random, self.clock = chance, clock
+        self.jobs = {}
+        self.states = dict.fromkeys("abc", UP)
+        self.strangers = {}  # cpus that jobs hold which it does not show
+        self.last, self.instance = 0, 1
+        self.history = {}  # those that were over, for ever
+        self.saved = None
+
+    def wall(self):
+        return self.clock.wall() // SECOND * SECOND
+
+    def submit(self):
+        chance = self.random
+        self.last += 1
+        tasks = chance.choice([1, 1, 1, 2, 3])
+        need = {"cpus": chance.choice([1, 1, 2, 4 if tasks == 1 else 2]), "memory": chance.randint(0, 2)}
+        if chance.random() < 0.2:
+            need["lic"] = 1
+        spread = "distinct" if tasks > 1 and chance.random() < 0.5 else "any"
+        asked = Asked(need, chance.randint(1, 60) * SECOND, tasks, spread=spread, exclusive=chance.random() < 0.1)
+        job = Native(str(self.last), self.wall(), asked, runtime=chance.randint(0, 60) * SECOND)
+        if chance.random() < 0.25:
+            job.blocked = chance.choice(REASONS)
+        self.jobs[job.number, job.submit] = job
+
+    def free(self):
+        nodes = Nodes(NODES)
+        for job in self.running():
+            nodes.take(nodes.parts(job.asked.need, job.nodes))
+        for name, cpus in self.strangers.items():
+            nodes.take([(name, "cpus", cpus)])
+        return nodes
+
+    def running(self):
+        return [job for job in self.jobs.values() if job.state == RUNNING]
+
+    def waiting(self):
+        return [job for job in self.jobs.values() if job.state == WAITING]
+
+    def start(self, job):
+        nodes = self.free()
+        there = [name for name in "abc" if self.states[name] == UP]
+        self.random.shuffle(there)
+        placed = []
+        for _ in range(job.asked.tasks):
+            for name in there:
+                if job.asked.spread == "distinct" and any(name == one for one, *_ in placed):
+                    continue
+                if job.asked.exclusive and any(nodes.held[name].values()) and not any(name == o for o, *_ in placed):
+                    continue
+                trial = [*placed]
+                known = next((one for one in trial if one[0] == name), None)
+                if known:
+                    trial = [[n, t + (n == name)] for n, t in trial]
+                else:
+                    trial.append([name, 1])
+                if nodes.free().holds(nodes.parts(job.asked.need, trial)):
+                    placed = trial
+                    break
+        if sum(tasks for _, tasks in placed) == job.asked.tasks:
+            job.nodes = [[n, t, True] for n, t in placed] if job.asked.exclusive else placed
+            if not nodes.free().holds(nodes.parts(job.asked.need, job.nodes)):
+                job.nodes = []
+                return
+            job.state, job.start, job.blocked = RUNNING, self.wall(), ""
+
+    def over(self, job, ended):
+        job.state, job.ended, job.end = OVER, ended, max(self.wall(), job.start or 0)
+        self.history[job.number, job.submit] = job.now()
+
+    def requeue(self, job):
+        job.state, job.start, job.nodes = WAITING, None, []
+
+    def step(self):
+        """Something happens."""
+        chance = self.random
+        for job in self.running():
+            if self.wall() >= job.start + min(job.runtime, job.asked.walltime):
+                self.over(job, TIMEOUT if job.runtime > job.asked.walltime else chance.choice([COMPLETED, FAILED]))
+        what = chance.random()
+        waiting, running = self.waiting(), self.running()
+        if what < 0.35:
+            self.submit()
+        elif what < 0.65 and waiting:
+            for job in chance.sample(waiting, min(3, len(waiting))):
+                if not job.blocked:
+                    self.start(job)
+        elif what < 0.7 and waiting:
+            job = chance.choice(waiting)
+            job.blocked = chance.choice(REASONS)
+        elif what < 0.74 and waiting:
+            job = chance.choice(waiting)
+            job.asked = Asked(
+                {**job.asked.need, "cpus": chance.randint(1, 2)}, chance.randint(1, 60) * SECOND, job.asked.tasks,
+                spread=job.asked.spread,
+            )  # fmt: skip
+        elif what < 0.78 and (waiting or running):
+            self.over(chance.choice([*waiting, *running]), CANCELLED)
+        elif what < 0.82 and running:
+            self.requeue(chance.choice(running))
+        elif what < 0.86:
+            self.states[chance.choice("abc")] = chance.choice([UP, UP, DRAIN, UNKNOWN])
+        elif what < 0.88:
+            name = chance.choice("abc")
+            self.states[name] = DOWN
+            for job in running:
+                if any(node == name for node, *_ in job.nodes):
+                    self.requeue(job) if chance.random() < 0.5 else self.over(job, "NODE_FAIL")
+        elif what < 0.9:
+            self.saved = json.dumps([[k, v.state] for k, v in self.jobs.items()])
+        elif what < 0.92 and self.saved:
+            self.forget()
+        elif what < 0.95:
+            name = chance.choice("abc")
+            left = self.free().free().of(name, "cpus") + self.strangers.get(name, 0)
+            self.strangers[name] = chance.randint(0, max(left, 0))
+        elif waiting:
+            chance.choice(waiting).estimate = self.wall() + chance.randint(1, 99) * SECOND
+        gone = [k for k, job in self.jobs.items() if job.state == OVER and chance.random() < 0.05]
+        for key in gone:
+            del self.jobs[key]
+
+    def forget(self):
+        """It is killed, and comes back with an older state: submits since then are lost, and their numbers come again;
+        what has started since then waits again."""
+        before = {tuple(key): state for key, state in json.loads(self.saved)}
+        self.saved, self.instance = None, self.instance + 1
+        for key, job in [*self.jobs.items()]:
+            if key not in before:
+                del self.jobs[key]
+                self.history.pop(key, None)
+            elif before[key] == WAITING and job.state == RUNNING:
+                self.requeue(job)
+        self.last = max((int(number) for number, _ in self.jobs), default=0)
+        self.clock.t += SECOND  # so that what is submitted next has another submit
+
+    def look(self):
+        held = self.free().held
+        nodes = [
+            NodeNow(name, NODES[name], self.states[name], held={k: v for k, v in held[name].items() if v})
+            for name in "abc"
+        ]
+        jobs = [job.now() for job in self.jobs.values()]
+        complete = self.random.random() > 0.15
+        if not complete:
+            self.random.shuffle(jobs)
+            jobs = jobs[: len(jobs) // 2]
+        return Snapshot(str(self.instance), nodes, jobs, {"lic": 2}, complete)
+
+    def recall(self, some):
+        return {one: self.history[one] for one in some if one in self.history and self.random.random() < 0.9}
+
+
+class Link:
+    """A planner in this process, which answers when it is let."""
+
+    def __init__(self, world):
+        self.world, self.planner, self.answer = world, None, None
+
+    def kept(self, epoch_seq, program):
+        return 0, 0
+
+    def begin(self, epoch, history, since):
+        asked = {"do": "begin", "epoch": epoch, "history": [(one.now, one.messages) for one in history]}
+        self.planner, found = answer(None, asked)
+        self.answer = lambda engine: engine.begun(found)
+
+    def ask(self, now, messages):
+        found = self.planner.decide(now, json.loads(json.dumps(messages)))
+        self.world.advised += len(found["starts"])
+        self.answer = lambda engine: engine.decided(found)
+
+
+class Acts:
+    """The pool as the engine has it: whatever it does is wrong."""
+
+    name = "native"
+    does = frozenset()
+
+    def __getattr__(self, name):
+        raise AssertionError(f"a queue that watches has called {name}")
+
+
+class Watched:
+    """Daemon after daemon that watch one batch system."""
+
+    def __init__(self, seed, policy):
+        self.random, self.policy, self.advised = random.Random(seed), policy, 0
+        self.clock, self.store = Clock(), FlakyStore()
+        self.system = Controller(self.random, self.clock)
+        self.notes, self.seen = [], set()
+        self.start()
+
+    def start(self):
+        self.store.crash()
+        first = self.store.first_t() or self.clock.now()
+        self.link = Link(self)
+        self.engine = Engine(self.store, self.clock, Acts(), self.link, {"walltime": SECOND, "grace": 0}, shadow=True)
+        self.engine.open(Capacity({}, [], [], NODES, TEXT), self.policy, "program")
+        self.begun, self.watch = first, Watch()
+        self.engine.flush()
+
+    def look(self, snapshot=None):
+        """Conclude from a look, as WatchedPool.read does."""
+        engine = self.engine
+        if engine.asked is not None:
+            return
+        snapshot = snapshot or self.system.look()
+        known = {(job.native, job.native_submit): job for job in engine.book.jobs.values()}
+        recalled = self.system.recall(absent(snapshot, known))
+        if self.random.random() < 0.1:
+            self.watch.before = {}
+
+        def ended(identity, t):
+            return t < self.begun or engine.has_been(identity)
+
+        news = conclude(snapshot, known, recalled, self.watch, ended, engine.book.skew)
+        engine.saw(Seen(nodes=nodes_seen(snapshot, engine.book.nodes), news=news))
+        engine.flush()
+        self.seen |= {job.identity for job in snapshot.jobs}
+
+    def let_planner_answer(self):
+        told, self.link.answer = self.link.answer, None
+        if told is not None:
+            told(self.engine)
+            self.engine.flush()
+
+    def step(self):
+        self.clock.t += self.random.randint(0, 5 * SECOND)
+        self.engine.tick()
+        self.engine.flush()
+        for _ in range(self.random.randint(0, 3)):
+            self.system.step()
+        if self.random.random() < 0.6:
+            self.look()
+        if self.random.random() < 0.7:
+            self.let_planner_answer()
+        if self.random.random() < 0.02:
+            self.start()
+        self.notes += self.engine.notes
+        self.engine.notes.clear()
+
+    def settle(self):
+        """Look at all of it, and let the planner answer."""
+        while self.engine.asked is not None or self.engine.busy or not self.engine.ready:
+            self.let_planner_answer()
+            self.engine.go_on()
+            self.engine.flush()
+        snapshot = self.system.look()
+        while not snapshot.complete:
+            snapshot = self.system.look()
+        self.look(snapshot)
+        while self.engine.asked is not None or self.engine.busy:
+            self.let_planner_answer()
+            self.engine.go_on()
+            self.engine.flush()
+        return snapshot
+
+    def check(self):
+        """What the queue says is what the batch system says."""
+        snapshot, book = self.settle(), self.engine.book
+        there = {job.identity: job for job in snapshot.jobs if job.state != OVER}
+        known = {(job.native, job.native_submit): job for job in book.jobs.values()}
+        assert there.keys() == known.keys()
+        for identity, now in there.items():
+            job = known[identity]
+            assert (job.state in HOLDING) == (now.state == RUNNING), identity
+            assert job.need == now.asked.need or now.state == RUNNING
+            if now.state == RUNNING:
+                assert [[*one] for one in job.attempt.nodes] == [[*one] for one in now.nodes]
+                assert abs(job.start + book.skew - now.start) < SECOND
+            else:
+                assert job.held == now.blocked or (job.held == "BadConstraints" and not now.blocked)
+        held = self.system.free()
+        for name in "abc":
+            mine = book.nodes.held[name].get("cpus", 0)
+            assert mine == held.held[name].get("cpus", 0) - self.system.strangers.get(name, 0), name
+        for one in self.store.jobs("end_us IS NOT NULL"):
+            last = self.system.history.get((one.native, one.native_submit))
+            if last is not None and one.reason != "LostByPool":
+                assert one.state == last.ended, one.native
+        return snapshot

@@ -1,0 +1,171 @@
+"""A queue that watches Slurm, whose commands are scripts here that print what a file says."""
+
+import json
+import os
+import stat
+import time
+
+import pytest
+
+from tests.patience import until
+from tests.queue.conftest import live  # noqa: F401
+
+APART = "\x1f"
+COLUMNS = (
+    "JobArrayID", "SubmitTime", "UserName", "Account", "Partition", "StateCompact", "Reason", "TimeLimit", "StartTime",
+    "EndTime", "NumTasks", "MaxNodes", "tres-alloc", "tres-per-node", "tres-per-job", "tres-per-task", "Feature",
+    "Licenses", "NodeList", "OverSubscribe", "RestartCnt", "exit_code", "Name",
+)  # fmt: skip
+USUAL = {
+    "UserName": "ann", "Account": "(null)", "Partition": "main", "Reason": "None", "TimeLimit": "10:00",
+    "StartTime": "N/A", "EndTime": "N/A", "NumTasks": "1", "MaxNodes": "1", "tres-alloc": "cpu=1,node=1",
+    "tres-per-node": "N/A", "tres-per-job": "N/A", "tres-per-task": "N/A", "Feature": "(null)", "Licenses": "(null)",
+    "OverSubscribe": "OK", "RestartCnt": "0", "exit_code": "0", "NodeList": "", "Name": "wrap",
+}  # fmt: skip
+NODE = (
+    "NodeName={name} CPUTot=4 RealMemory=4000 State={state} Partitions=main AllocTRES= AvailableFeatures=(null) "
+    "Gres={gres} CfgTRES=cpu=4\n"
+)
+CONFIG = "BOOT_TIME = 1795562763\nClusterName = tiny\nSelectTypeParameters = CR_CORE\n"
+ECHO = "#!/bin/sh\n[ -f {folder}/silent ] && echo 'squeue: error: Unable to contact slurm controller' >&2 && exit 1\n"
+
+
+class Cluster:
+    """What `squeue` and `scontrol` show."""
+
+    def __init__(self, folder):
+        self.folder, self.jobs, self.states = folder, {}, {"n1": "IDLE", "n2": "IDLE"}
+        for name, file in (("squeue", "jobs"), ("scontrol", "nodes")):
+            script = folder / name
+            script.write_text(ECHO.format(folder=folder) + f"cat {folder}/{file}\n")
+            script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        for name in ("scancel", "sbatch"):
+            (folder / name).write_text(f"#!/bin/sh\ntouch {folder}/acted\n")
+            (folder / name).chmod(0o755)
+        self.show()
+
+    def job(self, number, submit, state="PD", **more):
+        more = {name.replace("_", "-") if name.startswith("tres") else name: value for name, value in more.items()}
+        known = self.jobs.get(number, USUAL | {"JobArrayID": number, "SubmitTime": str(submit)})
+        self.jobs[number] = known | {"StateCompact": state} | more
+        self.show()
+
+    def show(self):
+        lines = "".join(APART.join(job[name] for name in COLUMNS) + APART + "\n" for job in self.jobs.values())
+        nodes = "".join(NODE.format(name=name, state=state, gres="(null)") for name, state in self.states.items())
+        for file, text in (
+            ("jobs", lines),
+            ("nodes", CONFIG + nodes + "PartitionName=main Default=YES Nodes=n[1-2]\n"),
+        ):
+            (self.folder / "new").write_text(text)
+            os.replace(self.folder / "new", self.folder / file)
+
+
+@pytest.fixture
+def cluster(tmp_path_factory):
+    return Cluster(tmp_path_factory.mktemp("slurm"))
+
+
+@pytest.fixture
+def watching(live, cluster):  # noqa: F811
+    (live.folder / "config.toml").unlink()
+    live.env["PATH"] = f"{cluster.folder}:{live.env['PATH']}"
+    return live
+
+
+def rows(queue):
+    return {row["label"]: row for row in queue.request("queue")["jobs"]}
+
+
+def test_what_slurm_shows_is_what_the_queue_shows(watching, cluster):
+    now = int(time.time()) - 10
+    cluster.job("7", now, "R", tres_alloc="cpu=4,node=1", NodeList="n1", StartTime=str(now + 1))
+    cluster.job("8", now + 2, tres_alloc="cpu=8,node=2", NumTasks="2", MaxNodes="2", StartTime=str(now + 900))
+    cluster.job("9_1", now + 3, Reason="JobHeldUser")
+    cluster.job("10", now + 4, Name="quick|one", TimeLimit="1:00")  # it fits beside the others, and is not started
+    watching.run("serve", "--pool", "slurm", "--shadow", "--detach")
+    until(lambda: rows(watching).get("10", {}).get("advised_s"))
+    found = rows(watching)
+    assert found.keys() == {"7", "8", "9_1", "10"}
+    assert (found["7"]["state"], found["7"]["nodes"]) == ("RUNNING", [["n1", 1]])
+    assert found["8"]["expected_s"] == now + 900
+    assert found["9_1"]["reason"] == "JobHeldUser"
+    assert found["8"]["advised_s"] is None
+    shown = watching.run("queue").stdout
+    assert "SLURM" in shown
+    assert "which only watches slurm" in shown
+    assert "would start job 10 now; slurm has not" in watching.run("explain", "10").stdout
+    assert "slurm says JobHeldUser" in watching.run("explain", "9_1").stdout
+    assert "n1" in watching.run("explain", "8").stdout
+    assert "quick|one" in watching.run("eta").stdout
+    assert "slurm is watched: 4 jobs, 2 nodes" in watching.run("doctor", check=None).stdout
+    begun = int(time.time()) + 1
+    until(lambda: time.time() > begun)
+    cluster.job("10", 0, "R", NodeList="n2", StartTime=str(begun))
+    until(lambda: rows(watching)["10"]["state"] == "RUNNING")
+    assert "before its start" in watching.run("show", "10").stdout
+    cluster.job("10", 0, "F", EndTime=str(begun), exit_code="768")
+    until(lambda: "10" not in rows(watching))
+    (ended,) = json.loads(watching.run("show", "10", "--json").stdout)["jobs"]
+    assert (ended["state"], ended["exit_code"], ended["end_s"]) == ("FAILED", 3, begun)
+    assert "SLURM BEFORE" not in watching.run("eta", "--accuracy").stdout  # 8 has not started yet
+
+
+def test_a_queue_that_watches_changes_nothing(watching, cluster):
+    cluster.job("7", 1795562780)
+    watching.run("serve", "--pool", "slurm", "--shadow", "--detach")
+    until(lambda: "7" in rows(watching))
+    for words in (["cancel", "7"], ["hold", "7"], ["edit", "-t", "5", "7"], ["submit", "--", "true"], ["pause"]):
+        assert "this queue only watches slurm" in watching.run(*words, check=1).stderr
+    assert not (cluster.folder / "acted").exists()
+    assert "there is no job 8" in watching.run("show", "8", check=1).stderr
+
+
+def test_what_happened_while_nobody_watched_is_found(watching, cluster):
+    cluster.job("7", 1795562780)
+    cluster.job("8", 1795562780)
+    watching.run("serve", "--pool", "slurm", "--shadow", "--detach")
+    until(lambda: rows(watching).keys() == {"7", "8"})
+    watching.kill(watching.daemon())
+    cluster.job("7", 0, "CD", NodeList="n1", StartTime="1795562790", EndTime="1795562795")
+    del cluster.jobs["8"]
+    cluster.job("9", 2795562700, "CA", StartTime="N/A", EndTime="2795562795")  # came and went
+    cluster.states["n2"] = "DOWN"
+    cluster.show()
+    watching.run("serve", "--detach")
+    until(lambda: not rows(watching) and watching.run("show", "9", check=None).returncode == 0)
+    jobs = {name: json.loads(watching.run("show", name, "--json").stdout)["jobs"][0] for name in ("7", "8", "9")}
+    assert (jobs["7"]["state"], jobs["7"]["start_s"], jobs["7"]["end_s"]) == ("COMPLETED", 1795562790, 1795562795)
+    assert (jobs["8"]["state"], jobs["8"]["reason"]) == ("CANCELLED", "LostByPool")
+    assert jobs["9"]["state"] == "CANCELLED"
+    until(lambda: watching.request("queue", nodes=True)["nodes"][0]["out_names"] == "n2")
+
+
+def test_a_batch_system_that_is_silent_is_said(watching, cluster):
+    cluster.job("7", 1795562780)
+    watching.run("serve", "--pool", "slurm", "--shadow", "--detach")
+    until(lambda: "7" in rows(watching))
+    (cluster.folder / "silent").touch()
+    until(lambda: watching.request("queue")["problem"])
+    assert "does not answer: squeue" in watching.run("queue").stdout
+    assert "7" in rows(watching)  # nothing is concluded from that
+    (cluster.folder / "silent").unlink()
+    until(lambda: not watching.request("queue")["problem"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--pool", "slurm"], "expected --shadow with it"),
+        (["--shadow"], "expected --pool slurm or --pool htcondor with it"),
+        (["--pool", "fake:1", "--shadow"], "expected --pool slurm or --pool htcondor with it"),
+    ],
+)
+def test_a_batch_system_is_only_watched(watching, words, told):
+    assert told in watching.run("serve", *words, check=2).stderr
+
+
+def test_a_queue_cannot_begin_with_a_batch_system_that_is_not_there(watching, cluster):
+    (cluster.folder / "silent").touch()
+    assert "--pool slurm: scontrol" in watching.run("serve", "--pool", "slurm", "--shadow", check=2).stderr
+    assert not (watching.folder / "config.toml").exists()
