@@ -161,7 +161,9 @@ def reported(watched: Watched, found: Fit, comparison: Comparison, notes: Sequen
     """The report of a model and the comparison on its workload, `watched.with_waits(found.model)`."""
     more = [*notes]
     if watched.running:
-        more.append(f"{counted(watched.running, 'job')} ran already when the pool was first seen; they judge nothing")
+        more.append(
+            f"{counted(watched.running, 'job')} ran already when the pool was first seen; such jobs judge nothing"
+        )
     if found.model.delay:
         span = seconds_text(found.model.delay)
         more.append(f"waits of the comparison begin {span} s after the submit, when the pool first looks at a job")

@@ -142,6 +142,8 @@ def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:
     found = []
     for run in since.tolist():
         other, start, limit = planner.ids[int(runs.job[run])], int(runs.start[run]), int(runs.limit[run])
+        if queue.shadow and (runs.last[runs.job[run]] != run or other in queue.at_once):
+            continue  # which was only advice
         reserved = [move.start for move in moves if move.t <= start][-1:]
         if not _meet(planner.state, row, run, situation.room.nodes):
             why = "elsewhere"

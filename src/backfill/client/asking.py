@@ -210,9 +210,8 @@ def explained(found: Facts) -> Iterator[str]:
         yield f"policy {found['policy']} would start {name} now; {found['pool']} has not"
     elif "lacks" not in found:
         yield from _kept_back(found, name, at)
-    if "pool" in found and found["expected_s"] is not None:
-        yield f"  {found['pool']} expects it to start {at(found['expected_s'])}"
     if "lacks" not in found:
+        yield from _expected(found, at)
         return
     yield from _lacking(found, name)
     if found["lacks"]:
@@ -235,6 +234,7 @@ def explained(found: Facts) -> Iterator[str]:
         yield from _nodes(found, at)
     yield from _preempted(found)
     yield from _reservation(found, at)
+    yield from _expected(found, at)
     yield from _overtaken(found, at)
     yield from _would_help(found, at)
     yield from _by_history(found, at)
@@ -343,6 +343,12 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
         else:
             left = f"of whose tasks {one['tasks']:,} {'has' if one['tasks'] == 1 else 'have'} not ended"
             yield f"  {one['kind']} {one['label']}, {left}" + (", and some are held" if one["held"] else "")
+
+
+def _expected(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    """The start that a batch system expects which the queue watches."""
+    if "pool" in found and found["expected_s"] is not None:
+        yield f"  {found['pool']} expects it to start {at(found['expected_s'])}"
 
 
 def _reservation(found: Facts, at: Callable[[float], str]) -> Iterator[str]:

@@ -86,7 +86,8 @@ class JobNow:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One look. instance: changes when the controller was started anew. complete: if not, nothing follows from the
-    absence of a job or a node. licences: the copies that there are of each. took: seconds that the look took."""
+    absence of a job or a node. licences: the copies that there are of each. took: seconds that the look took; cpu:
+    seconds of processor time on this machine, if that is known."""
 
     instance: str
     nodes: Sequence[NodeNow]
@@ -94,6 +95,7 @@ class Snapshot:
     licences: Mapping[str, int] = field(default_factory=dict)
     complete: bool = True
     took: float = 0.0
+    cpu: float | None = None
 
 
 class Reader(Protocol):

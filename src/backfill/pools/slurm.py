@@ -6,6 +6,7 @@ slurm.schedmd.com. Tried with 22.05.
 
 import os
 import re
+import resource
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -113,7 +114,7 @@ class SlurmReader:
 
     def look(self) -> Snapshot:
         """What is true by now. Raises Down."""
-        begin = time.monotonic()
+        begin, used = time.monotonic(), _processor_s()
         lines = _run("squeue", "--noheader", "--all", "--array", "--states=all", f"--Format={FORMAT}").splitlines()
         text = _scontrol("show config", "oneliner", "show node", "show license")
         instance = re.search(r"^BOOT_TIME\s*= *(\S+)", text, re.MULTILINE)
@@ -127,7 +128,8 @@ class SlurmReader:
         self._place()
         nodes = [*_nodes(text, inventory, self._memory)]
         jobs = [*self._jobs.values()]
-        return Snapshot(instance[1], nodes, jobs, inventory.licences, took=time.monotonic() - begin)
+        took, cpu = time.monotonic() - begin, _processor_s() - used
+        return Snapshot(instance[1], nodes, jobs, inventory.licences, took=took, cpu=cpu)
 
     def recall(self, some: Sequence[Identity]) -> Sequence[JobNow]:
         """The ends of jobs that squeue does not show any more, as far as Slurm's accounting has them. Raises Down."""
@@ -364,6 +366,12 @@ def _number(text: str) -> int:
 
 def _text(text: str) -> str:
     return "" if text in NOTHING else text
+
+
+def _processor_s() -> float:
+    """Processor time of this thread, and of commands that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.thread_time() + ended.ru_utime + ended.ru_stime
 
 
 def _scontrol(*commands: str) -> str:

@@ -19,7 +19,7 @@ from backfill.system.log import note
 
 SOON_S, LATE_S = 1.0, 5.0  # between two looks: after one that brought something new, and at most
 GROWTH = 1.5
-SHARE = 20  # so many times as long as a look takes there is none
+SHARE, APART = 20, 4  # there is no look for so many times the processor time, and the time, that one takes
 DOWN_S = 30.0  # between two looks at most, while there is no answer
 WHOLE = 20  # of so many looks one is compared with the book as a whole
 
@@ -112,7 +112,8 @@ class WatchedPool:
                 continue
             self._tell("")
             wait = SOON_S if self._stirred or missing != self._missing else min(GROWTH * max(wait, SOON_S), LATE_S)
-            wait = max(wait, SHARE * snapshot.took)
+            cpu = snapshot.took if snapshot.cpu is None else snapshot.cpu
+            wait = max(wait, SHARE * cpu, APART * snapshot.took)
             self._stirred = False
             self._look = Look(snapshot, {job.identity: job for job in recalled}, missing)
             if not self._end.is_set():
