@@ -158,8 +158,8 @@ def test_a_workload_is_fed_and_its_jobs_take_their_time(cluster):
         (['platform = "nosuch.toml"', 'pool = "fake:1"'], "nosuch.toml: cannot be read"),
         (['pool = "fake:0"'], "pool is 'fake:0'; expected a speed above 0"),
         (['pool = "fake:failures=2"'], "pool is 'fake:failures=2'; expected failures from 0 to 1"),
-        (['pool = "fake:speed=x"'], "pool is 'fake:speed=x'; expected local, fake:SPEED"),
-        (['pool = "fake:size=3"'], "expected local, fake:SPEED, fake: with speed, failures"),
+        (['pool = "fake:speed=x"'], "pool is 'fake:speed=x'; expected local, slurm, htcondor, fake:SPEED"),
+        (['pool = "fake:size=3"'], "expected local, slurm, htcondor, fake:SPEED, fake: with speed, failures"),
         (['platform = "cluster.toml"', 'pool = "fake:1"', "[licence.ansys]", "copies = 1"], "no such floating licence"),
     ],
 )
