@@ -28,9 +28,10 @@ class Live:
         self.env = {**os.environ, "BACKFILL_HOME": str(self.folder), "NUMBA_DISABLE_JIT": "1"}
         self.env["BACKFILL_KEPT_S"] = "0.01"  # so that planners are made anew from the disk
 
-    def configure(self, policy, grace="1s"):
+    def configure(self, policy, grace="1s", pool="local"):
         """Settings of a queue that has not begun."""
-        (self.folder / "config.toml").write_text(f'cpus = 4\ngrace = "{grace}"\npolicy = "{policy}"\n')
+        text = f'cpus = 4\ngrace = "{grace}"\npolicy = "{policy}"\npool = "{pool}"\n'
+        (self.folder / "config.toml").write_text(text)
 
     def run(self, *words, check=0, **env):
         done = subprocess.run(

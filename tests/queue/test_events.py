@@ -38,6 +38,8 @@ WRITTEN = [
     ("withdrawn", 3, {}), ("declined", 3, {"why": "head"}), ("declined", 0, {"job": 3, "why": "head", "nodes": []}),
     ("spared", 3, {"for": 4}), ("spared", 0, {"job": 3, "for": 4}),
     ("preempt", 3, {"for": 4}), ("preempt", 3, {"for": 4, "leaves": True}),
+    ("preempt", 3, {"for": 4, "how": "checkpoint", "overhead": 7}), ("spared", 3, {"for": 4, "how": "suspend"}),
+    ("kept", 3, {"done": 0}), ("kept", 3, {"done": 5, "how": "suspend"}),
     ("preempted", 3, {"for": 0, "leaves": True, "found": True}), ("preempted", 3, {"for": 4}),
     ("start", 3, {"attempt": 1, "start": 4, "why": "head", "cpu_ids": [0], "gpu_ids": []}),
     ("start", 3, BEGAN | {"due": 3, "slip": "job-edited"}), ("began", 3, BEGAN), ("began", 3, BEGAN | {"job": {}}),

@@ -405,6 +405,35 @@ def test_a_job_may_be_cancelled_while_it_makes_way(live):
 def test_another_policy_that_keeps_what_a_preempted_job_did_does_not_take_over(live, policy):
     live.submit("-H", "--", "true")
     live.until(lambda: live.request("ping")["planner"]["ready"])
-    done = live.run("serve", "--policy", policy, check=1)
-    assert "the queue runs a preempted job anew from its beginning; expected" in done.stderr
+    done = live.run("serve", "--policy", policy, check=2)
+    assert "pool local can only end a job that is preempted, which then runs anew from its beginning" in done.stderr
     assert live.request("queue")["policy"] == "easy"
+
+
+@pytest.mark.parametrize("policy", ["round-robin", "preemptive:how=suspend"])
+def test_a_queue_of_this_machine_is_not_served_by_a_policy_that_it_cannot_carry_out(live, policy):
+    live.configure(policy)
+    done = live.run("queue", check=None)
+    assert f"policy {policy} preempts jobs by" in done.stderr
+    assert "pool local can only end a job" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("policy", ["round-robin:quantum=600", "preemptive:how=suspend"])
+def test_a_fake_pool_suspends_and_goes_on(live, policy):
+    live.configure(policy, pool="fake:6000")
+    asks = [(3, 2), (3, 1), (3, 3), *[(1, 3)] * 4, *[(3, 2)] * 3]  # cpus, hours
+    some = [live.submit("-c", cpus, "-t", f"{hours}:00:00", "--wrap", "true") for cpus, hours in asks]
+    live.run("wait", *some, check=None)
+    jobs = [live.job(one) for one in some]
+    assert {job["state"] for job in jobs} == {"COMPLETED"}
+    for job in jobs:
+        kinds = [kind for _, kind, _ in job["events"]]
+        assert kinds.count("end") == 1
+        assert kinds.count("start") == job["attempt"] == 1 + kinds.count("preempted")
+    if policy != "preemptive:how=suspend":
+        assert sum(job["preemptions"] for job in jobs) > 3
+        one = max(jobs, key=lambda job: job["preemptions"])
+        assert "progress" in live.run("show", one["id"]).stdout
+        assert "kept" in live.run("show", one["id"]).stdout
+    live.run("replay", live.folder, "--check")

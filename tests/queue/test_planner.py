@@ -625,5 +625,7 @@ def test_a_user_s_policy_that_says_requeue_and_does_something_else_is_found_out(
     facts = {"need": {"cpus": 8}, "walltime": 100 * SECOND, "grace": 0, "priority": 0, "user": "a", "project": "",
              "deadline": None}  # fmt: skip
     planner.decide(SECOND, [["submit", 1, facts], ["wait", 1]])
-    with pytest.raises(PolicyError, match="policy urgent preempts job 1 and keeps its progress"):
+    with pytest.raises(
+        PolicyError, match="policy urgent preempts job 1 by suspend; the pool of the queue preempts them by requeue"
+    ):
         planner.decide(2 * SECOND, [["submit", 2, facts | {"priority": 1}], ["wait", 2]])

@@ -19,7 +19,8 @@ from tests.queue.world import SECOND, Clock, FlakyStore, Launcher, Machine
 
 URGENT = str(Path(__file__).with_name("urgent.py"))  # which preempts a lot
 RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "0"))
-LAWS = ("easy", "conservative", "fcfs", "easy-sjbf", "k-reservations:k=3", "2tsb", "preemptive", URGENT)
+LAWS = ("easy", "conservative", "fcfs", "easy-sjbf", "k-reservations:k=3", "2tsb", "preemptive", URGENT,
+        "preemptive:how=suspend", "preemptive:how=checkpoint,overhead=2", "round-robin:quantum=30")  # fmt: skip
 
 
 class Link:

@@ -31,9 +31,8 @@ class Virtual:
         self.runtime = {}
         self.dies, self.cut = dies * SECOND, {}  # when each attempt that is preempted ends
         self.store = Store(folder / "store.db")
-        defaults = {"walltime": 3600 * SECOND, "grace": 0}
-        self.engine = Engine(self.store, self, self, self, defaults, encode=json.dumps)
-        self._defaults = defaults
+        self._defaults = {"walltime": 3600 * SECOND, "grace": 0}
+        self.engine = self._engine()
         self.resources = {"cpus": 4, "memory": 1 << 34, "gpus": 0, **resources}
         capacity = Capacity(self.resources, [*range(self.resources["cpus"])], [])
         if platform is not None:
@@ -49,9 +48,12 @@ class Virtual:
             self.engine.flush()
         policy = policy or self.engine.book.epoch["configured"]
         self.planner = self._answer = None
-        self.engine = Engine(self.store, self, self, self, self._defaults, encode=json.dumps)
+        self.engine = self._engine()
         self.engine.open(self._capacity, policy, program)
         self.flush()
+
+    def _engine(self):
+        return Engine(self.store, self, self, self, self._defaults, encode=json.dumps)
 
     # what the engine takes for its clock, pool and planner
 

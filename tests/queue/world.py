@@ -2,8 +2,8 @@
 
 The store is the real one, in memory; what is not committed is gone at a crash. Attempts go through the steps of the
 keeper one by one, and whoever takes them may be killed between any two. Planners answer late, wrong, or die. Those of
-every other seed preempt. Every third seed has a cluster of three nodes, which go down and come back, and on which
-others start jobs, those of the queue or their own.
+every other seed preempt: by requeue, by suspension, or with checkpoints. Every third seed has a cluster of three nodes,
+which go down and come back, and on which others start jobs, those of the queue or their own.
 """
 
 import copy
@@ -12,12 +12,12 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backfill.pools.base import Foreign, NodeSeen, Seen, Verdict
+from backfill.pools.base import PREEMPTS, Foreign, NodeSeen, Seen, Verdict
 from backfill.queue import book, feed
 from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
-from backfill.queue.job import FOREIGN, PREEMPT
+from backfill.queue.job import CHECKPOINT, FOREIGN, PREEMPT, SUSPEND
 from backfill.queue.states import HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.store import Store, StoreError, StoreLost
 
@@ -170,6 +170,11 @@ class Machine:
             again = other.asked or (other.failed and one.facts["retry"])
             assert one.facts["requeue"] or other.told or again or not other.executed, f"job {key[0]} ran twice"
             assert not other.record or other.told or again or not other.executed, f"job {key[0]} runs after its end"
+        ran = sum(other.record["at"] - other.facts["start"] for other in before if other.told and other.record)
+        known = not any(other.swept for other in before)
+        assert 0 <= one.facts["done"] <= ran or not known, f"{key} goes on from {one.facts['done']}, and ran for {ran}"
+        there = [one.facts[name] for name in ("nodes", "stood")]
+        assert one.facts["keeps"] != SUSPEND or there[0] == there[1], f"job {key[0]} was suspended elsewhere: {there}"
         crowded = {node for other in self.running() if other.foreign for node, *_ in other.facts["nodes"]}
         held = {}
         for other in self.running():
@@ -228,7 +233,7 @@ class Launcher:
     """The daemon's hand on the machine; dies with it."""
 
     name = "machine"
-    does = frozenset({"signal", "suspend"})
+    does = frozenset({"signal", "suspend", *PREEMPTS.values()})
 
     def __init__(self, machine):
         self.machine = machine
@@ -256,10 +261,11 @@ class Launcher:
 
 class Planner:
     """Starts, in the order of ids, whoever fits; a replica as the real one is. preempts: who does not fit takes what it
-    lacks from those that rank behind it."""
+    lacks from those that rank behind it. how: see events.Preempt."""
 
-    def __init__(self, preempts):
+    def __init__(self, preempts, how):
         self.facts, self.waits, self.runs = {}, set(), set()
+        self.how, self.keeps = how, {}
         self.at = {}  # where each job runs
         self.capacity, self.preempts = {}, preempts
 
@@ -274,7 +280,9 @@ class Planner:
                 while behind and not self.fits(job, stay):
                     stay.discard(behind.pop())
                 if self.fits(job, stay):
-                    preempts += [[one, job] for one in sorted(self.runs - stay)]
+                    left = sorted(self.runs - stay)
+                    preempts += [[one, job, self.how, 0] if self.how else [one, job] for one in left]
+                    self.keeps |= {one: self.how for one in left if self.how}
                     self.waits |= self.runs - stay
                     self.runs = stay
             where = self.fits(job, self.runs)
@@ -297,11 +305,20 @@ class Planner:
             some = parts(self.capacity, need, placement)
             return all(used.get(one[:2], 0) + one[2] <= self.capacity[one[0]].get(one[1], 0) for one in some if one[2])
 
+        if self.keeps.get(job) == SUSPEND and "machine" not in self.capacity:
+            where = [pair[:2] for pair in self.at[job]]
+            return where if has_room(where) else None
         nodes = [place for place in self.capacity if place and has_room([[place, 1]])]
         return [[node, 1] for node in nodes[:tasks]] if len(nodes) >= tasks else None
 
     def submit(self, job, facts):
         self.facts[job] = facts
+        self.keeps.pop(job, None)
+
+    def kept(self, job, done, how, nodes=()):
+        self.keeps[job] = how
+        if nodes:
+            self.at[job] = nodes
 
     def wait(self, job):
         assert job not in self.runs
@@ -345,7 +362,7 @@ class Link:
         return 0, 0
 
     def begin(self, epoch, history, since):
-        self.planner = Planner(self.world.preempts)
+        self.planner = Planner(self.world.preempts, self.world.how)
         stated = json.loads(json.dumps(NODES)) if "platform" in epoch else {"machine": dict(epoch["resources"])}
         self.planner.capacity = stated | epoch.get("nodes", {})
         for kind, *about in _said(feed.begun(epoch)):
@@ -381,6 +398,7 @@ class World:
     def __init__(self, seed, greed=0.0):
         self.random = random.Random(seed)
         self.greed, self.greedy, self.preempts = greed, False, seed % 2 == 0
+        self.how = ("", SUSPEND, CHECKPOINT)[seed // 2 % 3]
         self.clock, self.store = Clock(), FlakyStore()
         self.cluster = seed % 3 == 1
         self.machine = Machine(self.random, self.clock, NODES if self.cluster else {"machine": CAPACITY.resources})
@@ -628,6 +646,8 @@ class World:
         runs = {job.id for job in book.jobs.values() if job.state in HOLDING and not job.yields}
         assert planner.runs == runs | book.due, f"{planner.runs} run; by the book {runs}, due {book.due}"
         assert planner.waits == {job.id for job in book.jobs.values() if job.waits}
+        keeps = {job.id: job.keeps for job in book.jobs.values() if job.state == PENDING and job.waits and job.keeps}
+        assert keeps == {job: how for job, how in planner.keeps.items() if how and job in keeps}
         for job in book.jobs.values():
             assert not (job.waits and job.due is not None)
             assert not job.yields or job.state == "ENDING"
@@ -665,8 +685,8 @@ class World:
             assert job.state in OVER
             one = self.machine.attempts.get((job.id, job.attempts))
             if one is not None and one.told and not one.swept:
-                lost = job.state == "NODE_FAIL" and job.attempt.cause != "cancel"
-                assert not lost, f"job {job.id} was preempted, and is lost"
+                lost = job.attempt.cause != "cancel" and not (self.cluster and job.keeps == SUSPEND)
+                assert job.state != "NODE_FAIL" or not lost, f"job {job.id} was preempted, and is lost"
             if (
                 one is not None
                 and one.record is not None

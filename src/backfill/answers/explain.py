@@ -40,6 +40,7 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     told |= {"label": job.label, "state": job.state, "need": job.need, "limit_s": job.walltime / 1e6}
     told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
     told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
+    told |= {"keeps": job.keeps, "done_s": job.done / 1e6}
     if not job.waits or number in queue.at_once:  # the policy does not have it in its queue
         return told | {"at_once": number in queue.at_once}
     situation, among = Situation.of(queue, job), not queue.planner.state.machine.pool
@@ -101,6 +102,7 @@ def _holders(queue: Queue, situation: Situation, among: bool) -> Facts:
     for run in np.flatnonzero(situation.held.any(axis=1)).tolist():
         job, limit = queue.jobs[situation.ids[run]], int(situation.limit[run])
         start = int(queue.planner.state.runs.start[situation.runs[run]])
+        start -= job.done
         used = max((queue.now - start) / job.walltime, 0.0)
         share = float(queue.times.of(job.user, job.name).draw(np.array(0.5), np.array(used)))
         likely = max(start + round(share * job.walltime), queue.now)

@@ -104,6 +104,7 @@ def row(job: Job, cpus: int) -> Facts:
         facts["nodes"] = attempt.nodes
     facts |= {"limit_s": job.walltime / 1e6, "wait_s": _seconds(waited(job)), "why": job.why}
     facts |= {"exit_code": None, "signal": None, "maxrss": None, "slip": "", "preemptions": job.preemptions}
+    facts |= {"keeps": job.keeps, "done_s": job.done / 1e6}
     if attempt is not None:
         facts |= {"exit_code": attempt.exit_code, "signal": attempt.signal, "maxrss": attempt.maxrss}
         facts |= {"slip": attempt.slip, "cpu_s": _seconds(attempt.cpu)}
@@ -117,7 +118,9 @@ def waited(job: Job) -> int | None:
 
 def used(job: Job) -> float | None:
     """How much of its walltime a job used; None for one that never started."""
-    return None if job.start is None or job.end is None else min((job.end - job.start) / job.walltime, 1.0)
+    if job.start is None or job.end is None:
+        return None
+    return min((job.end - job.start + job.done) / job.walltime, 1.0)
 
 
 def summed(jobs: Iterable[Job], key: str, cpus: dict[int, int]) -> list[Facts]:
@@ -166,7 +169,8 @@ class _Life:
     waits: int = 0
     known: bool = False  # the policy is to be told again that it waits, though nothing happened to it
     before: int | None = None  # the start of the run that was preempted last, while it goes on
-    longest: int = 0  # that a run was that was preempted
+    longest: int = 0  # that a run was that was preempted, and whose job began anew
+    done: int = 0  # the progress that it kept when it was preempted, less what that cost
     alone: bool = False  # it ended by itself when it was preempted
     foreign: bool = False  # somebody else started it
     nodes: Placement = field(default_factory=list)  # of its last run, see nodes.Placement
@@ -226,6 +230,7 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
         length = life.facts["walltime"] + life.facts["grace"]
         if life.start is not None:
             length = max(length, log.last - life.start) if life.end is None else life.end - life.start
+            length += life.done
         runtime.append(length)
         longer = life.start is not None and life.longest >= runtime[-1]
         other = bool(others) and life.told >= others[0]
@@ -345,12 +350,17 @@ def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], 
         case events.Start() | events.Due() | events.Began():
             _begin(life, event)
         case events.Preempt():  # the run ends at the pass that decided so, as in a simulation
-            life.longest = max(life.longest, now - (now if life.start is None else life.start))
+            ran = now - (now if life.start is None else life.start)
+            if event.how:
+                life.done += ran - event.overhead
+            else:
+                life.longest, life.done = max(life.longest, ran), 0
             life.before, life.start = life.start, None
         case events.Preempted():
             life.before = None
         case events.Hold() | events.Unstarted() | events.Requeue():
             life.start, life.known = None, False
+            life.done = 0 if isinstance(event, events.Requeue) else life.done
         case events.Edit(to=to):
             life.facts |= {
                 name: value for name, value in to.items() if name in ("need", "after", "any_of", "singleton")

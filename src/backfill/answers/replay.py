@@ -18,7 +18,7 @@ from backfill.queue.events import Entry
 from backfill.queue.job import PREEMPT, whole
 from backfill.queue.shapes import Basis
 from backfill.queue.store import Store, StoreError
-from backfill.worlds.live import Planner, load_policy, platform_of
+from backfill.worlds.live import LOCAL, Planner, load_policy, platform_of
 from backfill.worlds.options import Options
 from backfill.worlds.recorded import Away, Closed, lives
 from backfill.worlds.simulated import simulate
@@ -141,13 +141,22 @@ def _cannot_simulate(one: Epoch) -> str:
     if one.facts.get("nodes"):
         return "nodes were out of service when it began"
     preempted: set[int] = set()
+    now, started, progress = 0, dict[int, int](), dict[int, int]()
     for event, _, _ in one.events:
         if isinstance(event, UNKNOWN):
             return f"it has an event of kind {event.kind}"
         if isinstance(event, events.Spared) or (isinstance(event, events.End | events.Stop) and event.job in preempted):
             return "a job ended by itself, or was cancelled, when it was preempted"
+        if isinstance(event, events.PassBegun):
+            now = event.now
+        elif isinstance(event, events.Start | events.Due):
+            started[event.job] = event.start if isinstance(event, events.Due) or event.due is None else event.due
+        elif isinstance(event, events.Kept) and event != events.Kept(event.job, progress.get(event.job, 0), event.how):
+            return "a job that kept its progress was not stopped, or started, when the policy decided it"
         if isinstance(event, events.Preempt):
             preempted.add(event.job)
+            done = progress.get(event.job, 0) + now - started.get(event.job, now) - event.overhead
+            progress[event.job] = done if event.how else 0
         elif isinstance(event, events.Preempted):
             preempted.discard(event.job)
     for then in one.passes:
@@ -162,6 +171,8 @@ def _cannot_simulate(one: Epoch) -> str:
     if any(not life.ends for life in found.values()):
         return "some of its jobs are not over"
     for life in found.values():
+        if life.keeps:
+            continue
         *before, last = (end - start for start, end in zip(life.starts, life.ends, strict=False))
         if last <= max(before, default=-1):
             return "a job ran longer before it was preempted than in the end"
@@ -175,7 +186,7 @@ def _check_simulated(one: Epoch, number: int, result: Check) -> None:
     if not ran:
         return
     log = recorded([Entry(events.Epoch(one.facts)), *one.events], ran)
-    policy, params = load_policy(one.facts["policy"], log.platform)
+    policy, params = load_policy(one.facts["policy"], log.platform, one.facts.get("preempts", LOCAL))
     schedule = simulate(log.workload, log.platform, policy, params, Options(overrun="extend")).schedule
     runs = schedule.all_runs
     for row, job in enumerate(log.workload.jobs.job.tolist()):
@@ -207,7 +218,7 @@ def what_if(some: list[Epoch], policy: str) -> WhatIf:
     daemon are not repeated."""
     result = WhatIf()
     for one in some:
-        load_policy(policy, platform_of(one.facts))
+        load_policy(policy, platform_of(one.facts), one.facts.get("preempts", LOCAL))
         jobs = {event.job: (t, whole(event.row)) for event, t, _ in one.events if isinstance(event, events.Submit)}
         submits = {job: t for job, (t, _) in jobs.items()}
         arrays: dict[int, list[int]] = {}

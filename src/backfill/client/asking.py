@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill.client.calling import FAILED, STARTING, Problem, persistent
 from backfill.client.options import ids_of, parse
-from backfill.client.printing import start_text, table
+from backfill.client.printing import goes_on, start_text, table
 from backfill.model.units import counted
 from backfill.queue.parts import amounts_of, gpu_type_of
 from backfill.queue.words import (
@@ -195,7 +195,7 @@ def explained(found: Facts) -> Iterator[str]:
         return
     if found["reason"] == "Preempted":
         by = f" for job {found['for']}" if found["for"] else ""
-        yield f"{name} is being ended: the policy preempts it{by}; it runs anew from its beginning"
+        yield f"{name} is being ended: the policy preempts it{by}; {goes_on(found['keeps'])}"
         return
     if found["state"] != "PENDING":
         state = {"starting": "is being started", "over": "is over"}.get(found["state"])
@@ -373,7 +373,8 @@ def _preempted(found: Facts) -> Iterator[str]:
     if found["preemptions"]:
         times = "once" if found["preemptions"] == 1 else f"{found['preemptions']} times, the last time"
         by = f" for job {found['preempted_for']}" if found["preempted_for"] else ""
-        yield f"  it was preempted {times}{by}, and runs anew from its beginning"
+        behind = f", with {time_text(round(found['done_s'] * 1e6))} of its limit behind it" if found["keeps"] else ""
+        yield f"  it was preempted {times}{by}; {goes_on(found['keeps'])}{behind}"
 
 
 def _overtaken(found: Facts, at: Callable[[float], str]) -> Iterator[str]:

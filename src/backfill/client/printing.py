@@ -167,6 +167,7 @@ def print_job(job: Facts) -> None:
         "started": _date(job["start_s"]) + (f" ({job['why']})" if job["start_s"] and job["why"] else ""),
         "ended": _date(job["end_s"]),
         "preempted": _times(job["preemptions"], job["preempted_for"]),
+        "progress": f"{time_text(round(job['done_s'] * SECOND))}; {goes_on(job['keeps'])}" if job["keeps"] else "",
         "exit code": "" if job["exit_code"] is None else str(job["exit_code"]),
         "signal": str(job["signal"] or ""),
         "peak memory": size_text(job["maxrss"] or 0).replace("-", ""),
@@ -257,6 +258,14 @@ def _span(seconds: float | None) -> str:
     if seconds is None:
         return ""
     return f"{seconds:.2g} s" if 0 < seconds < 10 else time_text(round(seconds * SECOND))
+
+
+def goes_on(keeps: str) -> str:
+    """How a job that was preempted runs again."""
+    return {
+        "suspend": "it goes on from there on the same nodes",
+        "checkpoint": "it goes on from there, perhaps on other nodes",
+    }.get(keeps, "it runs anew from its beginning")
 
 
 def _times(count: int, by: int) -> str:

@@ -298,6 +298,13 @@ def kept(home: Path, policy: str) -> str:
     return f"{copy}{match[2] or ''}"
 
 
+def preempts_by(policy: str) -> str:
+    """How a policy of the table preempts jobs; empty if it does not, or is in a file. Nothing is loaded for that."""
+    name, _, params = policy.partition(":")
+    given = dict(part.partition("=")[::2] for part in params.split(","))
+    return {"preemptive": given.get("how", "requeue"), "round-robin": "checkpoint"}.get(name, "")
+
+
 def _cpus() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))

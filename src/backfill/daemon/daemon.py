@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from backfill.daemon.backups import finish_restore, keep_backups
 from backfill.daemon.clock import QueueClock
-from backfill.daemon.config import LOCAL, Config, kept, program, reader_of
+from backfill.daemon.config import LOCAL, Config, kept, preempts_by, program, reader_of
 from backfill.daemon.connection import ASKING, Answer, Connection, places
 from backfill.daemon.door import Door
 from backfill.daemon.foreseen import Foreseen
@@ -29,7 +29,7 @@ from backfill.daemon.neighbours import announce
 from backfill.daemon.notices import Notices
 from backfill.daemon.projects import project_row
 from backfill.daemon.shown import brief, on_calendar, queue_rows, row, story
-from backfill.pools.base import Given, Pool
+from backfill.pools.base import Given, Pool, refusal
 from backfill.pools.local import attempts
 from backfill.pools.local.pool import LocalPool, files
 from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number, over_line, recover
@@ -136,6 +136,8 @@ class Daemon:
         if self.store.seq and (before := self.store.clock().get("pool", "local")) != self.pool.name:
             told = f"pool is {self.pool.name}, and the jobs of this queue are those of pool {before}"
             raise Unreadable(f"{config.file}: {told}; expected a new queue for that, by another BACKFILL_HOME")
+        if cannot := refusal(self.pool, config.policy, preempts_by(config.policy)):
+            raise Unreadable(f"{config.file}: {cannot}")
         self.engine = Engine(
             self.store,
             self.clock,
@@ -552,7 +554,7 @@ class Daemon:
             book = self.engine.book
             behind = self.engine.behind(job, job.due.nodes) if job.due is not None else []
             preempted = job.attempt is not None and job.attempt.cause == PREEMPT
-            return facts | {"for": job.preempted_for if preempted else 0,
+            return facts | {"for": job.preempted_for if preempted else 0, "keeps": job.keeps,
                             "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
         asked: Question = {"what": "explain", "id": job.id, "reason": told["reason"]}
         more = {"never": self.engine.never(job)} if job.held == NEVER else {}
@@ -615,6 +617,7 @@ class Daemon:
                 base.append(feed.basis(book.jobs[number]))
             yield
         epoch: Basis = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
+        epoch |= self.engine.pool_facts
         asked: Question = {"what": "switch", "policy": policy, "epoch": epoch}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None
@@ -629,9 +632,12 @@ class Daemon:
 
     def _policy(self, message: PolicyRequest) -> str:
         try:
-            return kept(self.folder, str(message.get("policy")))
+            policy = kept(self.folder, str(message.get("policy")))
         except Unreadable as error:
             raise Refused(str(error), "usage", "policy") from None
+        if cannot := refusal(self.pool, policy, preempts_by(policy)):
+            raise Refused(cannot, "usage", "policy")
+        return policy
 
     def _dated(self, told: JsonObject) -> JsonObject:
         """An answer of the planner's copy as clients get it."""

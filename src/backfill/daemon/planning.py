@@ -30,12 +30,12 @@ def serve(text: str, cpu_s: float) -> None:
 
     WATCHDOG.told = lambda compiles: say({"compiles": compiles})
     from backfill.worlds.aside import Rest, leave_in_peace, load
-    from backfill.worlds.live import answer, load_policy  # which may compile the core
+    from backfill.worlds.live import HOW, answer, load_policy  # which may compile the core
 
     planner, WATCHDOG.cpu_s = None, cpu_s
     try:
         say({"progress": True})  # what comes next is the policy's doing
-        policy, _ = load_policy(text)
+        policy, _ = load_policy(text, preempts=HOW)  # what its pool can do, an epoch says
         if policy.compiled:
             _ = policy.entry
         leave_in_peace()

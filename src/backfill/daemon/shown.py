@@ -26,7 +26,7 @@ INSTANTS = {
     *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
     *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s", "promised_s", "expected_s"),
 }
-SPANS = ("walltime", "grace", "cpu", "slept")  # in the data of events
+SPANS = ("walltime", "grace", "cpu", "slept", "overhead", "done")  # in the data of events
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
 
 
@@ -235,7 +235,8 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
     return {
         **row(engine, job, now),
         **{name: facts[name] for name in ("project", "priority", "attempt", "why", "maxrss", "slip", "after")},
-        **{name: facts[name] for name in ("preemptions", "preempted_for", "requeue", "restarts", "any_of")},
+        **{name: facts[name] for name in ("preemptions", "preempted_for", "keeps", "requeue", "restarts", "any_of")},
+        "done_s": seconds(job.done),
         **{name: facts[name] for name in ("retry", "retries", "suspended", "notify")},
         "dependency": dependency_text(engine, job),
         "promise_s": seconds(job.promise, skew),

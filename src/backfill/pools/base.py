@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from backfill.queue.job import Job, Run
+from backfill.queue.job import CHECKPOINT, REQUEUE, SUSPEND, Job, Run
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.shapes import Change, Record, Row, Spec
 
 Identity = tuple[str, int]  # a job by its number in a batch system and its submit there, see book.Job.native
+
+PREEMPTS = {CHECKPOINT: "preempt-checkpoint", SUSPEND: "preempt-suspend"}  # what a pool `does` that can do that
 
 
 @dataclass(frozen=True)
@@ -156,10 +158,15 @@ class Given:
 
 
 class Pool(Protocol):
-    """Who starts jobs. All instants are those of the queue clock."""
+    """Who starts jobs. All instants are those of the queue clock.
+
+    does: `signal`, `suspend` (what the users of a job may ask for), and of PREEMPTS by what a policy may preempt a job.
+    Then `stop` with the cause PREEMPT has the job stand still, or write down how far it is, and all that it held is
+    free, its memory too; its next attempt goes on from there. `job.done` says how much of its walltime is behind it.
+    """
 
     name: str
-    does: frozenset[str]  # which of `signal` and `suspend` it can do for the users of a job
+    does: frozenset[str]
 
     def read(self, some: Iterable[Run]) -> Seen:
         """Look at these attempts, and tell what else is new since the last time."""
@@ -184,3 +191,16 @@ class Pool(Protocol):
 
     def close(self) -> None:
         """Let go of everything; jobs go on."""
+
+
+def preempts(pool: Pool) -> list[str]:
+    """By what a policy may preempt the jobs of a pool; each can end them, and they run anew."""
+    return [REQUEUE, *(how for how, name in PREEMPTS.items() if name in pool.does)]
+
+
+def refusal(pool: Pool, policy: str, how: str) -> str:
+    """Why a pool cannot carry out a policy that preempts so; empty if it can."""
+    if how in ("", *preempts(pool)):
+        return ""
+    told = f"pool {pool.name} can only end a job that is preempted, which then runs anew from its beginning"
+    return f"policy {policy} preempts jobs by {how}; {told}; expected preemptive:how=requeue"

@@ -9,10 +9,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
-from backfill.pools.base import Decision, Foreign, Given, NodeSeen, Seen, Sighting, Verdict
+from backfill.pools.base import PREEMPTS, Decision, Foreign, Given, NodeSeen, Seen, Sighting, Verdict
 from backfill.queue.job import Job, Run
 from backfill.queue.nodes import Nodes
 from backfill.queue.shapes import ClockFacts, Record
+from backfill.queue.states import ENDING
 
 SECOND = 1_000_000
 DAY, FAR = 86_400 * SECOND, 2**62
@@ -68,10 +69,11 @@ class VirtualClock:
 
 class FakePool:
     """See pools.base.Pool. Each job runs for the `runtime` of its spec, or else for a share of its walltime that its
-    number decides, and never longer than its walltime. Nodes fail, and others start jobs, by chance."""
+    number decides, and never longer than its walltime. What of both is behind one that was preempted, the queue knows.
+    Nodes fail, and others start jobs, by chance."""
 
     name = "fake"
-    does: frozenset[str] = frozenset()
+    does = frozenset(PREEMPTS.values())
 
     def __init__(self, given: Given, settings: Mapping[str, float]) -> None:
         """settings: those of config.FAKE."""
@@ -141,10 +143,13 @@ class FakePool:
         job, attempt, key = run.job, run.attempt, run.key
         if key in self._runs:
             return
+        if job.state == ENDING:  # the daemon before this one was to stop it, or it has been stopped
+            self.stop([run])
+            return
         self._runs[key] = run
         self._held[key] = [*self._nodes.parts(job.need, attempt.nodes)]
         self._nodes.take(self._held[key])
-        heappush(self._ends, (attempt.start + min(self._runtime(job), job.walltime), key))
+        heappush(self._ends, (attempt.start + max(min(self._runtime(job), job.walltime) - job.done, 0), key))
         self._seen.append(Sighting(*key, Verdict("alive", {"pool": self.name})))
         self._given.news()
 

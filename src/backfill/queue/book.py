@@ -11,7 +11,7 @@ from typing import Any
 
 from backfill.queue import events
 from backfill.queue.events import Entry, JobEvent
-from backfill.queue.job import FOREIGN, PREEMPT, REQUEUE, Attempt, DueStart, Job, Run
+from backfill.queue.job import FOREIGN, PREEMPT, REQUEUE, SUSPEND, Attempt, DueStart, Job, Run
 from backfill.queue.nodes import MACHINE, Amounts, Free, Nodes, Placement
 from backfill.queue.projects import Project, learn
 from backfill.queue.shapes import Basis
@@ -275,6 +275,8 @@ class Book:
                 self._preempt(job, event)
             case events.Preempted():
                 self._preempted(job, t)
+            case events.Kept():
+                job.done, job.keeps = event.done, event.how
             case events.Stop():
                 job.current.cause, job.waits, job.due = event.cause, False, None
             case events.Unstarted():
@@ -403,6 +405,8 @@ class Book:
             heappush(self.mates.setdefault((job.user, job.name), []), job.id)
         if event.leaves:
             job.waits = False
+        if event.told is not None and "keeps" not in event.told:
+            job.done, job.keeps = 0, ""
         self.review.add(job.id)
         self._trouble(t, "job-edited")
 
@@ -416,8 +420,10 @@ class Book:
         attempt.yields = True
         if attempt.cause in ("", REQUEUE):
             attempt.cause = PREEMPT
+        job.keeps, job.done = event.how, job.done - event.overhead if event.how else 0
 
     def _preempted(self, job: Job, t: int) -> None:
+        job.stood = job.current.nodes if job.keeps == SUSPEND else []
         job.preemptions += 1
         job.ran += t - job.current.start
         self._leave(job)
@@ -428,6 +434,7 @@ class Book:
         job.attempt = Attempt(event.attempt, event.start, event.why, "", nodes, cpu_ids, gpu_ids)
         if isinstance(event, events.Began):
             job.attempt.spawned = t
+            job.done, job.keeps = 0, ""
             self._trouble(t, FOREIGN)
         else:
             job.attempt.slip = event.slip
@@ -446,6 +453,7 @@ class Book:
             job.retries += 1
         elif not event.asked:
             job.restarts += 1
+        job.done, job.keeps = 0, ""
         job.ran += t - job.current.start
         self._leave(job)
 
@@ -454,7 +462,7 @@ class Book:
         job.end, job.waits, job.due, job.reason = ended, False, None, event.reason
         attempt = job.attempt
         if attempt is not None:
-            if ended > attempt.start + job.walltime + job.grace:
+            if ended > attempt.start + job.left + job.grace:
                 self._trouble(t, "overrun-kill-late")
             self._give_back(job)
             attempt.cpu_ids, attempt.gpu_ids, attempt.suspended, attempt.yields = [], [], False, False

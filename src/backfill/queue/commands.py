@@ -528,8 +528,9 @@ def edit_event(job: Job, new: Change) -> events.Edit:
 
 
 def _told(job: Job, new: Change) -> Told:
-    """What a planner is told of a job that is another one now."""
-    return {**feed.told({**job.facts(), **new}), "submit": job.submit}
+    """What a planner is told of a job that is another one now. One that needs something else begins anew."""
+    kept = {} if new.keys() & {"need", "constraint", "partition", "qos"} else feed.progress(job)
+    return cast(Told, {**feed.told({**job.facts(), **new}), "submit": job.submit, **kept})
 
 
 def _retyped(job: Job, to: Change, given: Context) -> Change:

@@ -13,7 +13,7 @@ from pathlib import Path
 from backfill.pools.local import witness
 from backfill.queue import events
 from backfill.queue.events import Entry, JobEvent
-from backfill.queue.job import whole
+from backfill.queue.job import SUSPEND, whole
 from backfill.queue.nodes import FLOATING, MACHINE, Nodes, Placement
 from backfill.queue.shapes import Row
 from backfill.queue.store import Store, StoreError
@@ -66,6 +66,7 @@ def judge(log: Iterable[Entry]) -> list[str]:
     runs: dict[int, int] = {}  # attempts that may have run
     preempted: set[int] = set()  # by the policy, while they run
     spawned: set[int] = set()  # seen running
+    suspended: set[int] = set()  # which may be lost with their nodes
     nodes = Nodes({})
     last = 0
     for event, t, seq in log:
@@ -98,14 +99,18 @@ def judge(log: Iterable[Entry]) -> list[str]:
                 runs[number] = runs.get(number, 0) + 1
                 if runs[number] > 1 and not jobs[number]["requeue"]:
                     wrong.append(f"job {number} is started again at event {seq} and may have run before")
+                suspended.discard(number)
             case events.Spawned():
                 spawned.add(number)
+            case events.Kept():
+                (suspended.add if event.how == SUSPEND else suspended.discard)(number)
             case events.Preempt():
                 preempted.add(number)
             case events.End() | events.Requeue() | events.Unstarted() | events.Preempted():
                 held = running.pop(number, None) is not None
                 wanted = isinstance(event, events.Requeue) and (event.asked or event.retry > 0)
-                if not held and not (isinstance(event, events.End) and event.state in ("CANCELLED", "DEADLINE")):
+                may = ("CANCELLED", "DEADLINE", *(["NODE_FAIL"] if number in suspended else []))
+                if not held and not (isinstance(event, events.End) and event.state in may):
                     wrong.append(f"event {seq} ends job {number}, which holds nothing")
                 if isinstance(event, events.Preempted) and number not in preempted and not event.found:
                     wrong.append(f"event {seq} says that job {number} was preempted, which no policy decided")

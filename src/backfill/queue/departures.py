@@ -36,7 +36,7 @@ def departure(jobs: Iterable[Job], plan: Mapping[int, int]) -> tuple[dict[int, i
         if start is None:
             left += 1
         else:
-            ends[job.id] = start + max(job.walltime, 1) + job.grace
+            ends[job.id] = start + max(job.left, 1) + job.grace
     return ends, left
 
 

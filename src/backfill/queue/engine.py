@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from backfill.pools.base import Arrived, Decision, Expected, Foreign, Identity, Pool, Seen, Settled, Verdict
+from backfill.pools.base import Arrived, Decision, Expected, Foreign, Identity, Pool, Seen, Settled, Verdict, preempts
 from backfill.queue import commands, events, feed, news, schema
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
 from backfill.queue.ends import end_of, made_way
 from backfill.queue.events import Entry, Event
-from backfill.queue.job import FOREIGN, NEVER, PREEMPT, REQUEUE, Job, Run, Task
+from backfill.queue.job import FOREIGN, NEVER, PREEMPT, REQUEUE, SUSPEND, Job, Run, Task
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -178,6 +178,7 @@ class Engine:
         changed = self._differs(capacity)
         if changed:
             self._happen(capacity)
+            self._lose_suspended()
         if book.platform:  # those that could not be judged when it became another one are judged once they wait
             left = (job for job in book.jobs.values() if job.state in HOLDING or job.held or job.due is not None)
             self._unjudged = set(book.jobs) if changed else {job.id for job in left}
@@ -225,6 +226,12 @@ class Engine:
         self._wanted = {"policy": policy, "asked": asked or policy, "program": program, "why": why}
         self._wanted["configured"] = self._opened[1]
 
+    @property
+    def pool_facts(self) -> Basis:
+        """What an epoch says of how the pool preempts, if it can do more than to end a job that runs anew."""
+        some = preempts(self.pool)
+        return {"preempts": some} if len(some) > 1 else {}
+
     def _again(self, why: str) -> None:
         """An epoch begins with the policy that is there."""
         epoch = self.book.epoch
@@ -242,6 +249,17 @@ class Engine:
         nodes = self.book.nodes
         if resources != nodes.there.get(place) or reason != nodes.reasons.get(place, ""):
             self._happen(events.NodeSet(place, resources, reason))
+            self._lose_suspended()
+
+    def _lose_suspended(self) -> None:
+        """A job that was suspended on a node is lost with it, or if the node no longer has what the job held there."""
+        nodes = self.book.nodes
+        for job in [one for one in self.book.jobs.values() if one.keeps == SUSPEND and one.state == PENDING]:
+            licences = () if self.book.platform else job.need.keys() - {*commands.PER_PART}  # it holds none
+            held = [one for one in nodes.parts(job.need, job.stood) if one[0] and one[1] not in licences]
+            if all(amount <= nodes.there.get(place, {}).get(name, 0) for place, name, amount in held):
+                continue
+            self._happen(events.Kept(job.id) if job.requeue else events.End(job.id, NODE_FAIL, "NodeFail"))
 
     def request(self, message: dict[str, Any], reply: Reply) -> None:
         """What a client asks for; it is answered when what follows from it is on the disk."""
@@ -426,7 +444,10 @@ class Engine:
                 self._happen(events.Spawned(number, verdict.record))
         elif cause != "cancel" and made_way(job, verdict):
             found = cause != PREEMPT  # the log has lost that it was preempted
+            kept = self._progress(job, verdict, found)
             self._happen(events.Preempted(number, job.preempted_for, leaves=not job.attempt.yields, found=found))
+            if kept is not None:
+                self._happen(kept)
         elif verdict.kind == "requeued":
             self._happen(events.Requeue(number, asked=True))
             if job.exclusive or job.outside:  # the planner knows it as one that runs
@@ -451,6 +472,17 @@ class Engine:
             self._happen(events.Requeue(number))
         else:
             self._happen(events.End(number, NODE_FAIL, "NodeFail"))
+
+    def _progress(self, job: Job, verdict: Verdict, found: bool) -> events.Kept | None:
+        """What a job keeps whose preempted attempt is over; None for one that was to begin anew in any case."""
+        if not job.keeps:
+            return None
+        if found or verdict.kind == "unknown" or verdict.record.get("cause") == REQUEUE:
+            return events.Kept(job.id)
+        begun, ended = job.current.start, self.clock.instant(verdict.record)
+        if verdict.kind == "unstarted":
+            ended = begun
+        return events.Kept(job.id, job.done + max((self._now() if ended is None else ended) - begun, 0), job.keeps)
 
     def _again_after(self, job: Job, record: Record, end: events.End) -> events.Requeue | None:
         """Why a job is to run again whose attempt has ended; None if it is not."""
@@ -533,8 +565,8 @@ class Engine:
         now, self.asked = self.asked, None
         self.failures.clear()
         self._take_plan(answer)
-        for number, by in answer["preempts"]:
-            self._preempt(number, by)
+        for number, *preemption in answer["preempts"]:
+            self._preempt(number, *preemption)
         disturbed = self._disturbed | {run.job for run in self._foreign}
         for number, why, *where in answer["starts"]:
             job, book, nodes = self.book.jobs.get(number), self.book, where[0] if where else None
@@ -579,6 +611,8 @@ class Engine:
         needed = [job.tasks * job.need.get(name, 0) for name in ("cpus", "gpus")]
         if book.cpu_ids and [len(cpus), len(gpus)] != needed:
             return False
+        if job.keeps == SUSPEND and not same_places(book.placed(job, nodes), job.stood):
+            self._happen(events.Kept(job.id))  # by a policy that does not know where it was
         slip = ""
         if job.promise is not None and start > job.promise + self.late:
             late = job.due is not None and job.due.start <= job.promise + self.late
@@ -588,13 +622,17 @@ class Engine:
         self._launches.append(job.run)
         return True
 
-    def _preempt(self, number: int, by: int) -> None:
+    def _preempt(self, number: int, by: int, how: str = "", overhead: int = 0) -> None:
         """The policy has taken back what a job holds, or is about to: its attempt makes way, if it is not over."""
         job = self.book.jobs.get(number)
+        idle = job is None or job.attempt is None  # it has made no progress since its start was decided
         if job is None or (job.due is None and (job.yields or job.attempt is None)):
-            self._happen(events.Spared(number, by, gone=job is None))
-            return
-        self._happen(events.Preempt(number, by, leaves=job.attempt is not None and job.attempt.cause == "cancel"))
+            self._happen(events.Spared(number, by, job is None, how, overhead))
+        else:
+            leaves = job.attempt is not None and job.attempt.cause == "cancel"
+            self._happen(events.Preempt(number, by, leaves, how, overhead))
+        if how and idle and job is not None:
+            self._happen(events.Kept(number, job.done, job.keeps))
 
     def behind(self, job: Job, nodes: Placement) -> list[int]:
         """The jobs that hold something of what a job needs there, and make way."""
@@ -793,7 +831,7 @@ class Engine:
             self._happen(more)
         for message in feed.messages(event):
             self.said.append(message)
-            self._stirred |= message[0] != "submit"
+            self._stirred |= message[0] not in feed.CALM
             if message[0] in ("gone", "change", *feed.WAITS):
                 self._disturbed.add(message[1])
         match event:
@@ -874,7 +912,7 @@ class Engine:
         """An epoch begins: the open jobs are all that its planner will know."""
         if self._wanted and self.asked is None:
             self._carry()
-            basis: Basis = {**self._wanted, **feed.begins_with(self.book), "now": self._now()}
+            basis: Basis = {**self._wanted, **feed.begins_with(self.book), "now": self._now(), **self.pool_facts}
             if self.shadow:
                 basis["advises"] = True
             self._happen(events.Epoch(basis))
@@ -927,7 +965,7 @@ class Engine:
             return
         log = self.store.events(since or book.epoch_seq, but=feed.SILENT)
         self._history, self.said = feed.passes(log, bool(since))
-        self._stirred = any(message[0] != "submit" for message in self.said)
+        self._stirred = any(message[0] not in feed.CALM for message in self.said)
         self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
         self.plan.clear()
@@ -956,6 +994,11 @@ class Engine:
     def _cause(self, job: Job, now: int) -> str:
         """Why a job starts later than promised; `bug` where nothing that happened explains it."""
         return self.book.trouble(job.promised, now) or "bug"
+
+
+def same_places(some: Placement, others: Placement) -> bool:
+    """Whether two placements have equally many tasks on the same nodes."""
+    return sorted([*one[:2]] for one in some) == sorted([*one[:2]] for one in others)
 
 
 def ended(job: Job) -> Over:

@@ -376,18 +376,23 @@ class Declined(Decided):
 
 @_kind("spared")
 class Spared(Decided):
-    """The policy preempted a job that holds nothing any more."""
+    """The policy preempted a job that holds nothing any more. how, overhead: see Preempt."""
 
     by: int
     gone: bool = False
+    how: str = ""
+    overhead: int = 0
 
 
 @_kind("preempt")
 class Preempt(JobEvent):
-    """The policy preempts a job for another one. leaves: it is not in the queue of the policy again."""
+    """The policy preempts a job for another one. leaves: it is not in the queue of the policy again; how: `suspend` or
+    `checkpoint` if it keeps its progress, which costs it the overhead."""
 
     by: int
     leaves: bool = False
+    how: str = ""
+    overhead: int = 0
 
 
 @_kind("preempted", "for")
@@ -397,6 +402,15 @@ class Preempted(JobEvent):
     by: int = 0
     leaves: bool = False
     found: bool = False
+
+
+@_kind("kept", "done")
+class Kept(JobEvent):
+    """How a pending job goes on (`suspend`, `checkpoint`, or anew where that is empty), and how much of its walltime is
+    behind it by then."""
+
+    done: int = 0
+    how: str = ""
 
 
 @_kind("start")

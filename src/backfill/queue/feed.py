@@ -10,6 +10,8 @@ began job since why nodes   it runs since then, and another planner or somebody 
 gone job how           it is in the queue no more, or runs no more
 over job               it is never told of again
 change job facts       its walltime or priority is another one; one that needs something else is submitted anew
+kept job done how nodes    so much of its walltime is behind it, and it goes on so, or begins anew where that is empty;
+                       nodes: where it was suspended, if the planner does not know that
 capacity resources place    what the machine has, or a node, or how many copies there are of floating licences
 
 What the policy did itself it is not told: it has started a job that is due, and a job that it preempted is in its queue
@@ -41,8 +43,10 @@ FACTS = {
 PLAIN: Row = {"need": {"cpus": 1}, "tasks": 1, "spread": "any", "site": "", "constraint": "", "partition": "",
               "qos": "", "exclusive": False}  # fmt: skip
 BASIC = (*FACTS, "submit")
+KEPT = ("done", "keeps", "stood")  # what a job has that keeps its progress
 # frequent kinds of events of which a planner is told nothing
 SILENT = ("spawned", "promise", "shown", "advised", "expected")
+CALM = ("submit", "kept")  # messages after which there is nothing new to decide
 WAITS = ("wait", "promised")  # messages by which a job joins the queue of the policy
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
@@ -87,11 +91,17 @@ def messages(event: Event) -> Iterator[Message]:
             yield ["gone", event.job, CANCELLED]
         case events.Unstarted() | events.Requeue() | events.Preempted(leaves=True):
             yield ["gone", event.job, NODE_FAIL]
+            if isinstance(event, events.Requeue):
+                yield ["kept", event.job, 0, ""]
+        case events.Kept():
+            yield ["kept", event.job, event.done, event.how]
         case events.Edit():
             if event.leaves or event.told is not None:
                 yield ["gone", event.job, CANCELLED]
             if event.told is not None:
                 yield ["submit", event.job, event.told]
+                if "keeps" in event.told:
+                    yield ["kept", event.job, event.told["done"], event.told["keeps"], event.told["stood"]]
             elif not event.leaves:
                 yield ["change", event.job, {name: value for name, value in event.to.items() if name in FACTS}]
         case events.Adopted(row=row):
@@ -99,7 +109,9 @@ def messages(event: Event) -> Iterator[Message]:
             yield ["submit", event.job, told(row)]
             yield ["began", event.job, row["start"], row.get("why", ""), row.get("nodes", [])]
         case events.Began():
-            if event.row is None and event.told is not None:
+            if event.row is None and event.told is None:
+                yield ["kept", event.job, 0, ""]
+            elif event.row is None:
                 yield ["gone", event.job, CANCELLED]
             if event.row is not None or event.told is not None:
                 yield ["submit", event.job, event.told or told(event.row or {})]
@@ -134,11 +146,16 @@ def basis(job: Job, nodes: Nodes | None = None) -> list[Any]:
     facts: Row = {name: value for name in BASIC if (value := getattr(job, name)) != FACTS.get(name)}
     run = job.attempt
     if run is None:
-        return [job.id, {**facts, **PLAIN} if job.outside else facts, None]
+        return [job.id, {**facts, **(PLAIN if job.outside else {}), **progress(job)}, None]
     if nodes is not None and (job.exclusive or job.outside):
         facts = {**cast(Row, told_running(job.facts(), run.nodes, nodes)), "submit": job.submit}
     facts |= {name: value for name, value in (("why", job.why), ("nodes", run.nodes)) if value}
-    return [job.id, facts, job.start]
+    return [job.id, facts | progress(job), job.start]
+
+
+def progress(job: Job) -> Row:
+    """What a planner has to know of a job that keeps its progress; nothing of another one."""
+    return {name: getattr(job, name) for name in KEPT} if job.keeps else {}
 
 
 def begun(epoch: Basis) -> list[Message]:
@@ -150,6 +167,7 @@ def begun(epoch: Basis) -> list[Message]:
     return [
         *(["capacity", there, place] for place, there in epoch.get("nodes", {}).items()),
         *(["submit", job, facts] for job, facts, _ in base),
+        *(["kept", job, *(facts[name] for name in KEPT)] for job, facts, _ in base if "keeps" in facts),
         *(["began", job, start, *about] for start, job, *about in running),
     ]
 
@@ -164,9 +182,9 @@ class Pass:
 
 
 def decisions(answer: Decisions) -> list[list[Any]]:
-    """What a planner decided: [job, PREEMPT, for which job] of each preemption; [job, why] of each start, and among
-    nodes its placement."""
-    return [*([job, PREEMPT, by] for job, by, *_ in answer["preempts"]), *answer["starts"]]
+    """What a planner decided: [job, PREEMPT, for which job] of each preemption, and how the job keeps its progress, and
+    at which overhead; [job, why] of each start, and among nodes its placement."""
+    return [*([job, PREEMPT, *more] for job, *more in answer["preempts"]), *answer["starts"]]
 
 
 def passes(entries: Iterable[Entry], behind: bool = False) -> tuple[list[Pass], list[Message]]:
@@ -186,6 +204,7 @@ def passes(entries: Iterable[Entry], behind: bool = False) -> tuple[list[Pass], 
                 where = [] if event.nodes is None else [event.nodes]
                 found[-1].decided.append([event.job, event.why, *where])
             case events.Preempt() | events.Spared():
-                found[-1].decided.append([event.job, PREEMPT, event.by])
+                how = [event.how, event.overhead] if event.how else []
+                found[-1].decided.append([event.job, PREEMPT, event.by, *how])
         said += messages(event)
     return found, said

@@ -15,6 +15,7 @@ REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run ag
 FOREIGN = "foreign-start"  # why a promise was broken: somebody else started a job
 NEVER = "BadConstraints"  # why a job is held that the platform can never run, in the word of Slurm
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
+CHECKPOINT, SUSPEND = "checkpoint", "suspend"  # how a preempted job keeps its progress: it goes on anywhere, or there
 
 
 @dataclass(slots=True)
@@ -114,6 +115,9 @@ class Job:
     retries: int = 0  # how often it was started again since it had failed
     preemptions: int = 0  # attempts that made way
     preempted_for: int = 0  # the job for which the last one did
+    done: int = 0  # how much of its walltime is behind it: progress that was kept, less what it costs to go on
+    keeps: str = ""  # how its last preemption kept that: CHECKPOINT, SUSPEND, or not at all
+    stood: list[list[Any]] = field(default_factory=list)  # where it was suspended, see nodes.Placement
     ran: int = 0  # for how long its earlier attempts ran
     end: int | None = None
 
@@ -123,6 +127,11 @@ class Job:
         if self.native:
             return self.native
         return str(self.id) if self.index is None else f"{self.array}_{self.index}"
+
+    @property
+    def left(self) -> int:
+        """How much of its walltime is left to it when it starts."""
+        return self.walltime - self.done
 
     @property
     def code(self) -> int:

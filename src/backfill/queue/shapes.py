@@ -35,6 +35,9 @@ class Told(TypedDict, total=False):
     submit: int
     why: str
     nodes: Placement
+    done: int
+    keeps: str
+    stood: Placement
 
 
 class Change(TypedDict, total=False):
@@ -61,7 +64,8 @@ class Change(TypedDict, total=False):
 
 
 class Basis(TypedDict, total=False):
-    """What the planner of an epoch begins with; the platform is the text of its file, for `base` see feed.base."""
+    """What the planner of an epoch begins with; the platform is the text of its file, for `base` see feed.base; by what
+    jobs can be preempted there, if not by requeue alone."""
 
     policy: str
     asked: str
@@ -74,6 +78,7 @@ class Basis(TypedDict, total=False):
     base: list[list[Any]]
     now: int
     advises: bool  # what the policy starts is only advice, and is taken back at once
+    preempts: list[str]
 
 
 class SlurmSpec(TypedDict):

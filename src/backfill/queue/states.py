@@ -22,10 +22,11 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (PENDING, "due"): (PENDING,),
     (PENDING, "withdrawn"): (PENDING,),
     (PENDING, "preempt"): (PENDING,),
+    (PENDING, "kept"): (PENDING,),
     (PENDING, "start"): (STARTING,),
     **{(state, event): (state,) for state in (PENDING, *HOLDING) for event in ("declined", "spared")},
     **{(state, "began"): (RUNNING,) for state in (NEW, PENDING)},
-    (PENDING, "end"): (CANCELLED, DEADLINE),
+    (PENDING, "end"): (CANCELLED, DEADLINE, NODE_FAIL),  # the last of one that was suspended on a node
     (STARTING, "spawned"): (RUNNING,),
     (ENDING, "spawned"): (ENDING,),
     (STARTING, "stop"): (ENDING,),

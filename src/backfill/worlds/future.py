@@ -83,9 +83,10 @@ class RunTimes:
         for job in over:
             if job.start is None or job.end is None or job.state not in (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY):
                 continue
-            share = min((job.end - job.start) / job.walltime, (job.walltime + job.grace) / job.walltime)
+            ran = job.end - job.start + job.done
+            share = min(ran / job.walltime, (job.walltime + job.grace) / job.walltime)
             own = job.user, job.name
-            self._longest[own] = max(self._longest.get(own, 0), job.end - job.start)
+            self._longest[own] = max(self._longest.get(own, 0), ran)
             for key in ((job.user, job.name), (job.user,), ("",)):
                 found.setdefault(key, []).append(share)
         self._pools = {key: tuple(sorted(shares)) for key, shares in found.items() if len(shares) >= ENOUGH}
@@ -361,11 +362,13 @@ def drawn(
             again[pool.key] = [pool.again(random) for _ in range(samples)]
         row = np.array([planner.rows[job.id] for job in some])
         walltime = np.array([job.walltime for job in some])
-        past = np.array([0.0 if job.start is None else max((now - job.start) / job.walltime, 0.0) for job in some])
+        done = np.array([max(job.done, 0) for job in some])  # what the runs behind it did
+        here = np.array([0 if job.start is None else max(now - job.start, 0) for job in some])
+        past = (done + here) / walltime
         chances = _chances(np.array([job.id for job in some]), samples)
         for future, known in enumerate(again[pool.key]):
             share = known.draw(chances[future], past)
-            found[future, row] = np.clip(share * walltime, 1, walltimes[row]).astype(np.int64)
+            found[future, row] = np.clip(share * walltime - done, 1, walltimes[row]).astype(np.int64)
     return found
 
 

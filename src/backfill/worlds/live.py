@@ -27,6 +27,7 @@ from backfill.core.compact import Kept
 from backfill.core.entry import ROW, Alike, Entrants, Entry, Room, write_row
 from backfill.core.errors import OK, raise_misuse
 from backfill.core.journal import (
+    ANEW,
     ASK,
     BEGIN,
     CAPACITY,
@@ -60,12 +61,12 @@ from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.model.platform import Platform
 from backfill.model.promises import CAUSES
-from backfill.model.schedule import REASONS, STATES
+from backfill.model.schedule import PREEMPTED, REASONS, STATES
 from backfill.model.units import NEVER
 from backfill.model.workload import RESOURCES, Ints, Jobs
 from backfill.queue import feed
 from backfill.queue.feed import Message
-from backfill.queue.job import Facts
+from backfill.queue.job import CHECKPOINT, SUSPEND, Facts
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.shapes import Basis, Begun, Decisions
 from backfill.queue.states import CANCELLED
@@ -81,11 +82,10 @@ FEW = 8  # the same of shapes of jobs, and of accounts of limits
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
 SEVERAL = 32  # jobs at once for which columns pay, also where such jobs are known
 # What a job has of its own; it asks for the same as others that differ in nothing else. A limit may be one's own, too.
-OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why", "nodes"))
+OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why", "nodes", *feed.KEPT))
 WHOSE = ("user", "group", "project")
-HOW = ("requeue", "checkpoint", "suspend")  # a job may be preempted, by the numbers of core/runs.py
-LOCAL = HOW[:1]  # on a machine of one node
-ANEW = "the queue runs a preempted job anew from its beginning"
+HOW = ("requeue", CHECKPOINT, SUSPEND)  # a job may be preempted, by the numbers of core/runs.py
+LOCAL = HOW[:1]  # by a pool that can only end a job
 
 
 def platform_of(epoch: Basis) -> Platform:
@@ -110,11 +110,10 @@ def machine(resources: dict[str, int]) -> Platform:
 class Planner:
     """A policy and its State since an epoch began."""
 
-    def __init__(
-        self, text: str, epoch: Basis, platform: Platform | None = None, preempts: Sequence[str] = LOCAL
-    ) -> None:
-        """platform: by default a machine of one node. preempts: how jobs can be preempted there, some of HOW."""
+    def __init__(self, text: str, epoch: Basis, platform: Platform | None = None, preempts: Sequence[str] = ()) -> None:
+        """platform, preempts: by default those of the epoch. preempts: how jobs can be preempted there, some of HOW."""
         self.platform = platform or platform_of(epoch)
+        preempts = preempts or epoch.get("preempts", LOCAL)
         self.policy, params = load_policy(text, self.platform, preempts)
         self._preempts = preempts
         self.advises = epoch.get("advises", False)  # what it starts is only advice, and is taken back
@@ -132,6 +131,8 @@ class Planner:
         self.rows: dict[int, int] = {}
         self.moves = Moves()  # of jobs that wait, where the policy keeps what it reserves
         self._grace: dict[int, int] = {}
+        self._kept: dict[int, str] = {}  # how jobs keep their progress, see HOW
+        self._behind: dict[int, int] = {}  # how much of a walltime a policy that does not preempt is not told
         self.last: list[list[Any]] = []  # what it decided last
         self._over: list[int] = []  # rows of jobs that are over
         self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
@@ -236,6 +237,8 @@ class Planner:
         self._whole = {place[row]: whole for row, whole in self._whole.items() if row in place}
         self._raised = {place[row]: more for row, more in self._raised.items() if row in place}
         self._grace = {job: grace for job, grace in self._grace.items() if job in self.rows}
+        self._kept = {job: how for job, how in self._kept.items() if job in self.rows}
+        self._behind = {job: done for job, done in self._behind.items() if job in self.rows}
         self._undated = [place[row] for row in self._undated]
         self.jobs, self._over = len(rows), []  # what stays of those, stays for good
 
@@ -336,6 +339,8 @@ class Planner:
             if job in self.rows:  # it needs something else than before
                 self._over.append(self.rows[job])
             self.rows[job], self._grace[job] = self.jobs, facts.get("grace", 0)
+            self._kept.pop(job, None)
+            self._behind.pop(job, None)
             self.ids.append(job)
             self._do(SUBMIT, self.jobs)
             self.jobs += 1
@@ -359,6 +364,8 @@ class Planner:
     def _hear_wait(self, job: int) -> None:
         row = self.rows[job]
         if not self.state.queue.waits[row] and self._run_of(row) is None:
+            if job in self._kept and self.policy.preempts:  # what became of its last start says nothing of that
+                self.state.runs.paused[row] = HOW.index(self._kept[job])
             self._do(RELEASE, row)
 
     def _hear_promised(self, job: int, start: int, nodes: Sequence[Sequence[Any]]) -> None:
@@ -408,10 +415,45 @@ class Planner:
         if (row := self.rows.get(job)) is not None:
             self._over.append(row)
 
+    def _hear_kept(self, job: int, done: int, how: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
+        """So much of the walltime of a job is behind it, and it goes on so; it begins anew if that is empty, or if the
+        nodes are gone on which it was suspended."""
+        row, state = self.rows[job], self.state
+        if not self.policy.preempts:
+            self._hide(job, row, done if how == CHECKPOINT or self._run_of(row) is not None else 0)
+            return
+        runs = state.runs
+        if not all(name in self.nodes for name, *_ in nodes):
+            done, how = 0, ""
+        if nodes and how == SUSPEND and int(runs.last[row]) < 0:  # of its last run this State knows nothing
+            self._put(row, nodes)
+            self._do(BEGIN, row, int(state.now), 0)
+            run = int(runs.last[row])
+            self._do(VACATE, run)
+            self._do(END, run, PREEMPTED)
+        if how:
+            self._kept[job] = how
+        else:
+            self._kept.pop(job, None)
+        if self._run_of(row) is None:
+            if not how and (runs.paused[row] != REQUEUE or runs.used[row] != 0):
+                self._do(ANEW, row)
+            runs.paused[row] = HOW.index(how) if how else REQUEUE
+        if runs.used[row] != done:
+            runs.used[row] = done
+            self._change(row, WALLTIME, int(runs.whole[row]), 0.0)
+
+    def _hide(self, job: int, row: int, done: int) -> None:
+        """Let a policy that does not preempt plan with the rest of a walltime."""
+        before = self._behind.get(job, 0)
+        if done != before:
+            self._change(row, WALLTIME, int(self.state.jobs.walltime[row]) + before - done, 0.0)
+            self._behind[job] = done
+
     def _hear_change(self, job: int, to: dict[str, int]) -> None:
         row = self.rows[job]
         if "walltime" in to:
-            self._change(row, WALLTIME, to["walltime"] + self._grace[job], 0.0)
+            self._change(row, WALLTIME, to["walltime"] + self._grace[job] - self._behind.get(job, 0), 0.0)
         if "priority" in to:
             self._change(row, PRIORITY, 0, to["priority"] + self._raised.get(row, 0.0))
 
@@ -449,12 +491,16 @@ class Planner:
         starts: list[list[Any]] = []
         preempts: list[list[Any]] = []
         places = np.flatnonzero(~reserved)
-        for place, (code, job, a, *_) in zip(places.tolist(), rows[places].tolist(), strict=True):
+        for place, (code, job, a, b, *_) in zip(places.tolist(), rows[places].tolist(), strict=True):
             if code == PREEMPT:
                 if HOW[a] not in self._preempts:
                     who = f"policy {self.policy.name} preempts job {ids[job]}"
-                    raise PolicyError(f"{who} and keeps its progress; {ANEW}")
-                preempts.append([ids[job], 0, *([] if a == REQUEUE else [HOW[a]])])
+                    raise PolicyError(f"{who} by {HOW[a]}; {_can(self._preempts)}")
+                preempts.append([ids[job], 0, *([] if a == REQUEUE else [HOW[a], b])])
+                if a == REQUEUE:
+                    self._kept.pop(ids[job], None)
+                else:
+                    self._kept[ids[job]] = HOW[a]
             elif code == ON:
                 self._add_node(starts[-1][2], self.rows[starts[-1][0]], job, a)
             elif code == START:
@@ -548,12 +594,16 @@ def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[
 
 
 def _check_preempts(policy: Policy, params: Any, can: Sequence[str]) -> None:
-    """A job that makes way on one machine is ended; nobody can keep what it has done, or the memory that it has."""
+    """Refuse a policy that preempts jobs as its pool cannot; one that does not say how needs a pool that can do all."""
     how = policy.in_full(params).get("how")
     if not {*(HOW if how is None else [how])} <= {*can}:
-        other = f"{policy.name}:how=requeue" if how else "a policy with how=requeue, such as preemptive"
+        other = f"{policy.name}:how={HOW[0]}" if how else f"a policy with how={HOW[0]}, such as preemptive"
         what = f"by {how}" if how else "and keeps their progress"
-        raise UsageError(f"policy {policy.name} preempts jobs {what}; {ANEW}; expected {other}")
+        raise UsageError(f"policy {policy.name} preempts jobs {what}; {_can(can)}; expected {other}")
+
+
+def _can(some: Sequence[str]) -> str:
+    return f"the pool of the queue preempts them by {' and '.join(some)}"
 
 
 def answer(

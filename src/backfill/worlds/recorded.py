@@ -23,7 +23,8 @@ Nodes = list[list[Any]]  # the name of each node of a run and the tasks there; e
 
 @dataclass
 class Step:
-    """What happened next to a job: the policy was told something, preempted it (PREEMPT) or started it (no message)."""
+    """What happened next to a job: the policy was told something, preempted it ([PREEMPT, job, for which, how it keeps
+    its progress, overhead], the last two if it does) or started it (no message)."""
 
     t: int
     place: int  # among all that happened
@@ -58,6 +59,30 @@ class Life:
         for place in range(at, len(self.steps)):
             if self.steps[place].starts and not (whole and self.cut(place)):
                 return place
+        return None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it was preempted and kept its progress."""
+        return any(_keeps(step.message) for step in self.steps)
+
+    def length(self, start: int) -> int | None:
+        """How much work a job had that ran from this step on, and in its runs before and behind that with which it kept
+        its progress; None if it never ended."""
+        done, begun = 0, None
+        for place, step in enumerate(self.steps):
+            message = step.message
+            if step.starts:
+                begun = step.t
+            elif message is not None and message[0] == PREEMPT:
+                done = done + step.t - (step.t if begun is None else begun) - message[4] if _keeps(message) else 0
+                begun = None
+            elif message is not None and message[0] == "gone":
+                if place > start and message[2] != CANCELLED:  # one that ended when it was preempted did so just before
+                    return done + (1 if begun is None else step.t - begun)
+                begun = None
+            elif message is not None and message[0] == "kept" and not message[3]:
+                done = 0
         return None
 
     def cut(self, start: int) -> int | None:
@@ -104,7 +129,7 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
             place += 1
             life = found[job]
             if why == PREEMPT:
-                life.steps.append(Step(then.now, place, [PREEMPT, job]))
+                life.steps.append(Step(then.now, place, [PREEMPT, job, *where]))
                 life.ends += [then.now] * (len(life.ends) < len(life.starts))
                 continue
             life.starts.append(then.now)
@@ -116,6 +141,11 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
 def places(placement: Sequence[Any]) -> Nodes:
     """The nodes and tasks of a decision; see nodes.Placement."""
     return [[name, tasks] for name, tasks, *_ in (placement[0] if placement else ())]
+
+
+def _keeps(message: Message | None) -> bool:
+    """Whether this is a preemption after which the job goes on from where it was."""
+    return message is not None and message[0] == PREEMPT and len(message) > 3
 
 
 class Closed:
@@ -158,6 +188,7 @@ class Closed:
         self._machine = machine
         self._at = dict.fromkeys(self.lives, 0)  # the next step of each job
         self._late = dict.fromkeys(self.lives, 0)  # how much later than in the log its last run began
+        self._done: dict[int, int] = {}  # the work of each that is behind it, if it was preempted and kept that
         self._run: dict[int, int | None] = {}  # the step of the log at which the run of each began; None: it has none
         self._when: dict[int, int] = {}  # when the next step of each happens
         for number, step in enumerate(machine):
@@ -228,13 +259,20 @@ class Closed:
                     self.starts[job].append(now)
                     self.nodes[job].append(places(message[4:]))
                     self._run[job] = number
+                elif message[0] == "kept" and not message[3]:
+                    self._done.pop(job, None)
                 elif message[0] == "gone":
                     self._ends[job] = now
                     for other in self._followers.get(job, ()):
                         if other in self._follows:
                             self._go_on(other)
         done = self._planner.decide(now, [message for _, message in sorted(told, key=lambda one: one[0])])
-        for job, *_ in done["preempts"]:
+        for job, _, *how in done["preempts"]:
+            if how:
+                begun = (self.starts[job] or self.lives[job].starts)[-1]
+                self._done[job] = self._done.get(job, 0) + now - begun - how[1]
+            else:
+                self._done.pop(job, None)
             self._preempt(job, now)
         for job, _, *where in done["starts"]:
             self._start(job, now, places(where))
@@ -249,10 +287,12 @@ class Closed:
         if start is not None:  # what was done to it in the log before it started there is not done
             self._when.pop(job, None)
             self._run[job] = start
-            self._at[job], self._late[job] = _end_of(life, start, now)
+            length = life.length(start) if life.keeps or job in self._done else None
+            left = None if length is None else max(length - self._done.get(job, 0), 1)
+            self._at[job], self._late[job] = _end_of(life, start, now, left)
             self._late[job] += self._longer(job, now, life.steps[start].nodes, nodes)
         elif at == len(life.steps):  # it never started in the log
-            end = now + life.facts["walltime"]
+            end = now + max(life.facts["walltime"] - self._done.get(job, 0), 1)
             life.steps.append(Step(end, 1 << 62, ["gone", job, "COMPLETED"]))
             self._run[job], self._late[job] = None, 0
         else:
@@ -286,17 +326,21 @@ class Closed:
         self._go_on(job)
 
 
-def _end_of(life: Life, start: int, now: int) -> tuple[int, int]:
-    """The step that is next where a run begins now, and how much later than in the log that is.
+def _end_of(life: Life, start: int, now: int, left: int | None) -> tuple[int, int]:
+    """The step that is next where a run begins now, and how much later than in the log that is. left: the work of a job
+    that keeps its progress.
 
     One that was preempted in the log would have lasted as long as the last one, but no less than it did.
     """
     cut, begun = life.cut(start), life.steps[start].t
     if cut is None:
-        return start + 1, now - begun
+        over = start + 1 < len(life.steps) and (life.steps[start + 1].message or [""])[0] == "gone"
+        return start + 1, now + left - life.steps[start + 1].t if left is not None and over else now - begun
     whole = life.start_from(cut, whole=True)
     at = (cut if whole is None else whole) + 1
     late = now - (begun if whole is None else life.steps[whole].t)
+    if left is not None and at < len(life.steps):
+        late = now + left - life.steps[at].t
     if at < len(life.steps):
         late = max(late, now + life.steps[cut].t - begun + 1 - life.steps[at].t)
     return at, late
