@@ -137,7 +137,9 @@ class History:
                             "spec": {"argv": ["true"]}}, lambda told: None)  # fmt: skip
         elif what == "change" and known:
             verb = chance.choice(["cancel", "hold", "release", "edit"])
-            to = {"walltime": chance.choice([20, 500]) * SECOND}
+            to = chance.choice(
+                [{"walltime": chance.choice([20, 500]) * SECOND}, {"need": {"cpus": chance.randint(1, 4)}}]
+            )
             engine.request({"do": verb, "ids": [chance.choice(known)], "to": to}, lambda told: None)
             for job in engine.book.jobs.values():
                 if job.state == "ENDING":

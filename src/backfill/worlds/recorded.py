@@ -111,8 +111,8 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
                 continue
             if kind == "over":
                 continue
-            if kind == "submit":
-                found[message[1]] = Life({**FACTS, **message[2]})
+            if kind == "submit":  # again, if it was edited: it is the same job, and goes on with what it did before
+                found.setdefault(message[1], Life({})).facts = {**FACTS, **message[2]}
             life = found[message[1]]
             life.steps.append(step)
             if kind in WAITS:
