@@ -12,6 +12,7 @@ from backfill.daemon.shown import node_rows
 from backfill.queue.book import Book
 from backfill.queue.events import Capacity, Entry
 from backfill.queue.job import Attempt, Job
+from backfill.queue.nodes import Nodes
 from tests.queue.test_planner import CLUSTER, cluster
 
 
@@ -52,6 +53,20 @@ def test_top_has_a_line_for_each_kind_of_nodes(tmp_path):
     console = Console(file=io.StringIO(), width=120)
     console.print(frame(found, 30, 120))
     assert [line for line in console.file.getvalue().splitlines() if line.startswith("m[1-4]")]
+
+
+def test_top_tells_apart_what_runs_on_nodes_that_were_removed():
+    nodes = Nodes({"a": {"cpus": 16, "memory": 1 << 34}})
+    nodes.take([("a", "cpus", 10), ("b", "cpus", 24), ("c", "cpus", 6), ("c", "memory", 1 << 30)])
+    nodes.take([("c", "cpus", 6)], -1)
+    assert nodes.held_elsewhere == {"cpus": 24, "memory": 1 << 30}
+    found = {"now_s": 0, "jobs": [], "capacity": nodes.capacity, "held": nodes.held_in_all, "states": {}, "more": 0,
+             "held_elsewhere": nodes.held_elsewhere, "policy": "easy", "planner": "ready"}  # fmt: skip
+    console = Console(file=io.StringIO(), width=120)
+    console.print(frame(found, 30, 120))
+    lines = console.file.getvalue().splitlines()
+    assert lines[0].endswith(" 10/16, and 24 on removed nodes")
+    assert lines[1].endswith(" 0/16G, and 1G on removed nodes")
 
 
 def test_the_doctor_warns_of_nodes_that_have_less_than_is_stated(tmp_path):

@@ -97,7 +97,12 @@ def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
 
     now = round(found["now_s"] * 1e6)
     jobs = found["jobs"]
-    bars = [_bar(name, found["held"].get(name, 0), there) for name, there in found["capacity"].items() if there]
+    held, gone = found["held"], found.get("held_elsewhere", {})
+    bars = [
+        _bar(name, held.get(name, 0) - gone.get(name, 0), there, gone.get(name, 0))
+        for name, there in found["capacity"].items()
+        if there
+    ]
     bars += [safe(line)[:columns] for line in nodes_lines(found.get("nodes", []))]
     room = max(lines - len(bars) - HEAD - FOOT, 1)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -148,7 +153,12 @@ def nodes_lines(kinds: Sequence[Facts]) -> list[str]:
     return lines
 
 
-def _bar(name: str, held: int, there: int) -> str:
+def _bar(name: str, held: int, there: int, gone: int) -> str:
+    """How much of a resource is held. gone: what runs hold on nodes that were removed from the platform."""
+
+    def amount(one: int) -> str:
+        return size_text(one) if one and name == "memory" else str(one)
+
     full = round(WIDTH * min(held / there, 1.0))
-    told = f"{size_text(held) if held else 0}/{size_text(there)}" if name == "memory" else f"{held}/{there}"
+    told = f"{amount(held)}/{amount(there)}" + (f", and {amount(gone)} on removed nodes" if gone else "")
     return f"{safe(name)[:12]:<12} {'#' * full}{'.' * (WIDTH - full)} {told}"

@@ -143,6 +143,7 @@ def queue_rows(
         "paused": book.paused,
         "capacity": book.capacity,
         "held": {name: amount for name, amount in book.held.items() if amount},
+        "held_elsewhere": book.nodes.held_elsewhere,
         **({"nodes": node_rows(book)} if asked.get("nodes") and book.platform else {}),
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),

@@ -67,6 +67,15 @@ class Nodes:
             here[name] = here.get(name, 0) + sign * amount
             self.held_in_all[name] = self.held_in_all.get(name, 0) + sign * amount
 
+    @property
+    def held_elsewhere(self) -> Amounts:
+        """What runs hold on nodes that were removed from the platform."""
+        found: Amounts = {}
+        for place in self.held.keys() - self.stated.keys():
+            for name, amount in self.held[place].items():
+                found[name] = found.get(name, 0) + amount
+        return {name: amount for name, amount in found.items() if amount}
+
     def free(self) -> "Free":
         """What nobody holds."""
         return Free(self)
