@@ -228,6 +228,24 @@ def test_a_queue_keeps_its_pool(live):
     assert "the jobs of this queue are those of pool local" in live.run("queue", check=4).stderr
 
 
+def test_a_pool_that_cannot_be_is_told_by_the_option_that_named_it(live):
+    (live.folder / "config.toml").unlink()
+    told = live.run("serve", "--pool", "fake:0", check=2).stderr
+    assert told == "backfill: --pool is 'fake:0'; expected a speed above 0\n"
+
+
+def test_the_first_policy_of_a_queue_takes_over_from_none(live):
+    assert live.run("serve", "--policy", "fcfs").stdout.startswith("policy fcfs decides, until")
+    assert live.run("serve", "--policy", "easy").stdout.startswith("policy easy takes over from fcfs, until")
+
+
+def test_slots_of_a_cluster_without_gpus_do_not_speak_of_a_machine(live):
+    (live.folder / "cluster.toml").write_text('resources = ["cpus"]\n[[node]]\nname = "n[1-2]"\ncpus = 4\n')
+    settings(live, 'platform = "cluster.toml"', 'pool = "fake:60"')
+    told = live.run("slots", "-G", 1, check=None).stderr
+    assert "the job asks for 1 gpus; the cluster has 0 gpus" in told
+
+
 def test_history_tells_the_cpus_of_all_tasks_and_of_whole_nodes(cluster):
     tasks = cluster.submit("-t", "1", "-n", 6, "-c", 4, "--", "true")
     whole = cluster.submit("-t", "1", "--exclusive", "-C", "b1", "-c", 2, "--", "true")

@@ -12,9 +12,11 @@ import pytest
 
 from backfill.daemon import link
 from backfill.daemon.link import OUTSIDE
+from backfill.queue.engine import WITHDRAWALS
 from backfill.system import processes
 from tests.patience import PATIENCE_S, completed
 from tests.queue.conftest import PYTHON
+from tests.queue.virtual import Virtual
 
 HEAD = "import os, time\nimport backfill as bf\n\n\n@bf.policy({name!r}, compiled=False)\ndef {name}(view):\n"
 LOOPS = {
@@ -434,3 +436,17 @@ def test_a_planner_goes_on_from_the_disk_and_from_the_log_if_that_is_not_to_be_r
     assert "other decisions" not in log
     assert "planner.kept cannot be read" in log
     live.run("replay", live.folder, "--check")
+
+
+def test_a_job_whose_starts_never_fit_is_held_for_that_reason(tmp_path):
+    queue = Virtual(tmp_path)
+    _, other = queue.submit(4), queue.submit(4)
+    for _ in range(WITHDRAWALS):
+        queue.t += 1
+        queue.engine.asked = queue.t
+        start = {"starts": [[other, "fit"]], "preempts": [], "plan": [], "wake": None, "anew": False}
+        queue.engine.decided({"now": queue.t, **start})
+        assert queue.job(other).held in ("", "StartsDeclined")
+        queue.flush()
+    assert queue.job(other).held == "StartsDeclined"
+    assert "count what is free differently" in queue.engine.notes[-1]

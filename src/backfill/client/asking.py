@@ -323,7 +323,10 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
         return
     if found["held"]:
         hint = f"next: backfill release {found['label']}"
-        why = "it could not be launched three times in a row" if found["held"] == "LaunchFailed" else "it is held"
+        why = {
+            "LaunchFailed": "it could not be launched three times in a row",
+            "StartsDeclined": "the policy started it 20 times where it did not fit; see daemon.log",
+        }.get(found["held"], "it is held")
         yield f"{name} waits to be released: {why}"
         yield hint
         return
@@ -531,7 +534,7 @@ def _when(row: Facts, now: int) -> str:
 
 def switch(given: Facts) -> int:
     """Let another policy take over, or tell what that would change."""
-    policy, dry = _from_here(given["policy"]), bool(given.get("dry"))
+    policy, dry, begun = _from_here(given["policy"]), bool(given.get("dry")), os.path.exists(f"{home()}/store.db")
     try:
         found = question("switch", policy=policy, **({} if dry else {"patience_s": SWITCH_S}))
     except Problem as problem:
@@ -553,7 +556,8 @@ def switch(given: Facts) -> int:
     if not dry:
         persistent("policy", home(), policy=policy)
         if not given.get("json"):
-            print(f"policy {found['to']} takes over from {found['from']}, until config.toml names another one")
+            what = f"takes over from {found['from']}" if begun else "decides"
+            print(f"policy {found['to']} {what}, until config.toml names another one")
     return 0
 
 

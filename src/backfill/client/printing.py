@@ -31,6 +31,7 @@ WAITS = {
     "JobHeldUser": "it is held; next: backfill release {}",
     "BadConstraints": "it can never run on this platform; next: backfill explain {}",
     "LaunchFailed": "it is held since three launches failed; next: backfill release {}",
+    "StartsDeclined": "it is held, as the policy started it where it did not fit, 20 times; next: backfill release {}",
     "BeginTime": "its begin time, {}",
     "Dependency": "other jobs: {}",
     "JobArrayTaskLimit": "other tasks of its array, of which {} may run at once",
@@ -285,7 +286,8 @@ def waiting_text(job: Facts) -> str:
     reason = job["reason"]
     text = str(WAITS.get(reason, reason)).format(more.get(reason, job["label"]))
     start = f"; guaranteed start {_date(job['guaranteed_s'])}" if job["guaranteed_s"] is not None else ""
-    joint = ": " if reason in ("JobHeldUser", "LaunchFailed", "BadConstraints") else " for "
+    held = ("JobHeldUser", "LaunchFailed", "StartsDeclined", "BadConstraints")
+    joint = ": " if reason in held else " for "
     return f"job {job['label']} is pending, it waits{joint}{text}{start}"
 
 

@@ -62,8 +62,11 @@ class Config:
             raise Unreadable(f"{self.file}: pool is {self.pool!r} and shadow {self.shadow!r}; expected {expected}")
         if self.shadow and "platform" not in told:
             raise Unreadable(f"{self.file}: no platform; backfill serve --pool {self.pool} --shadow writes one")
-        if self.pool not in (LOCAL, *WATCHED) and ".py" not in self.pool:
-            self.pool, self.fake = "fake", self._fake(self.pool)
+        if is_fake(self.pool):
+            try:
+                self.pool, self.fake = "fake", fake_settings(self.pool)
+            except Unreadable as error:
+                raise Unreadable(f"{self.file}: {error}") from None
         self.platform, self.nodes = self._platform(home, told) if "platform" in told else ("", {})
         cpus, gpus = _cpus(), _gpus()
         if self.platform and self.pool == LOCAL:  # a node of which this machine is the whole
@@ -135,28 +138,6 @@ class Config:
         facts = platform_facts(platform)
         return facts["platform"], facts["nodes"]
 
-    def _fake(self, text: Any) -> dict[str, float]:
-        """The settings of a fake pool: fake:SPEED, or fake:NAME=VALUE,..."""
-        kind, _, rest = str(text).partition(":")
-        names = ", ".join(FAKE)
-        expected = (
-            f"expected local, {', '.join(WATCHED)}, fake:SPEED, fake: with {names} as NAME=VALUE,..., or FILE.py:NAME"
-        )
-        found = dict(FAKE)
-        for part in rest.split(",") if rest else ():
-            name, _, value = part.partition("=") if "=" in part else ("speed", "=", part)
-            try:
-                found[name] = float(value) if name in FAKE else math.nan
-            except ValueError:
-                found[name] = math.nan
-        if kind != "fake" or not all(0 <= value <= 1e6 for value in found.values()):
-            raise Unreadable(f"{self.file}: pool is {text!r}; {expected}")
-        if not found["speed"]:
-            raise Unreadable(f"{self.file}: pool is {text!r}; expected a speed above 0")
-        if found["failures"] > 1:
-            raise Unreadable(f"{self.file}: pool is {text!r}; expected failures from 0 to 1")
-        return found
-
     def _whole(self, told: dict[str, Any], name: str, default: int) -> int:
         value = told.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 2**20:
@@ -170,6 +151,33 @@ class Config:
             return int(read(str(told[name])))
         except ValueError as error:
             raise Unreadable(f"{self.file}: {name}: {error}") from None
+
+
+def is_fake(pool: str) -> bool:
+    """Whether this is to name a fake pool."""
+    return pool not in (LOCAL, *WATCHED) and ".py" not in pool
+
+
+def fake_settings(text: str) -> dict[str, float]:
+    """The settings of a fake pool: fake:SPEED, or fake:NAME=VALUE,... Raises Unreadable."""
+    kind, _, rest = text.partition(":")
+    names = ", ".join(FAKE)
+    watched = ", ".join(WATCHED)
+    expected = f"expected local, {watched}, fake:SPEED, fake: with {names} as NAME=VALUE,..., or FILE.py:NAME"
+    found = dict(FAKE)
+    for part in rest.split(",") if rest else ():
+        name, _, value = part.partition("=") if "=" in part else ("speed", "=", part)
+        try:
+            found[name] = float(value) if name in FAKE else math.nan
+        except ValueError:
+            found[name] = math.nan
+    if kind != "fake" or not all(0 <= value <= 1e6 for value in found.values()):
+        raise Unreadable(f"pool is {text!r}; {expected}")
+    if not found["speed"]:
+        raise Unreadable(f"pool is {text!r}; expected a speed above 0")
+    if found["failures"] > 1:
+        raise Unreadable(f"pool is {text!r}; expected failures from 0 to 1")
+    return found
 
 
 def read_platform(file: Path) -> "Platform":
@@ -189,11 +197,16 @@ def begin_with(home: str, asked: Mapping[str, str | bool]) -> None:
 
     Raises Unreadable; then nothing has changed.
     """
-    pool, shadow = asked.get("pool", LOCAL), asked.get("shadow", False)
+    pool, shadow = str(asked.get("pool", LOCAL)), asked.get("shadow", False)
     if shadow and pool not in WATCHED:
         raise Unreadable(f"--shadow watches a batch system; expected --pool {' or --pool '.join(WATCHED)} with it")
     if pool in WATCHED and not shadow:
         raise Unreadable(f"--pool {pool}: a queue can only watch it; expected --shadow with it")
+    if is_fake(pool):
+        try:
+            fake_settings(pool)
+        except Unreadable as error:
+            raise Unreadable(f"--{error}") from None
     folder, settings, copies = Path(home), dict(asked), dict[Path, str]()
     file = folder / "config.toml"
     try:
@@ -204,7 +217,7 @@ def begin_with(home: str, asked: Mapping[str, str | bool]) -> None:
             copies[folder / PLATFORM] = Path(str(asked["platform"])).read_text(encoding="utf-8")
             settings["platform"] = PLATFORM
         elif shadow:
-            copies[folder / PLATFORM] = _platform_of(str(pool))
+            copies[folder / PLATFORM] = _platform_of(pool)
             settings["platform"] = PLATFORM
         for name, value in settings.items():
             if told.get(name, value) != value:

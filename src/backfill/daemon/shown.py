@@ -19,7 +19,12 @@ from backfill.queue.words import WHOLE, folded_labels, names_text, numbers_text
 
 PART = 50  # jobs that are looked at in one step
 MOST = 1000  # rows of an answer, if the client does not say
-BY_HAND = ("JobHeldUser", "LaunchFailed", "BadConstraints")  # reasons that a user has to do something about
+BY_HAND = (
+    "JobHeldUser",
+    "LaunchFailed",
+    "StartsDeclined",
+    "BadConstraints",
+)  # reasons that a user has to do something about
 
 # what is an instant in the answers to questions; all else that ends with _s is a span
 INSTANTS = {

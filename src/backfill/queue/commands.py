@@ -347,7 +347,8 @@ def check_need(need: Mapping[str, int], given: Context) -> None:
     for name, amount in need.items():
         there = max(given.book.capacity.get(name, 0), given.most.get(name, 0))
         if amount > there:
-            told = f"the job asks for {amount_text(name, amount)}; the machine has {amount_text(name, there)}"
+            where = "cluster" if given.platform is not None else "machine"
+            told = f"the job asks for {amount_text(name, amount)}; the {where} has {amount_text(name, there)}"
             raise Refused(told, "impossible", name)
 
 

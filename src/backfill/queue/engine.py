@@ -23,7 +23,7 @@ from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
 from backfill.queue.ends import end_of, made_way
 from backfill.queue.events import Entry, Event
-from backfill.queue.job import FOREIGN, NEVER, PREEMPT, REQUEUE, SUSPEND, Job, Run, Task
+from backfill.queue.job import DECLINED, FOREIGN, NEVER, PREEMPT, REQUEUE, SUSPEND, Job, Run, Task
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -580,7 +580,7 @@ class Engine:
                 self._decline(number, why, nodes)
                 self._declined[number] += 1
                 if self._declined[number] >= WITHDRAWALS:
-                    self._happen(events.Hold(number, "LaunchFailed"))
+                    self._happen(events.Hold(number, DECLINED))
                     self.notes.append(f"job {job.label} is held: policy and queue count what is free differently")
             elif self._start(job, now, why, nodes):
                 self._declined.pop(number, None)

@@ -14,6 +14,7 @@ Facts = dict[str, Any]
 REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run again
 FOREIGN = "foreign-start"  # why a promise was broken: somebody else started a job
 NEVER = "BadConstraints"  # why a job is held that the platform can never run, in the word of Slurm
+DECLINED = "StartsDeclined"  # why a job is held whose starts the book could not accept
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 CHECKPOINT, SUSPEND = "checkpoint", "suspend"  # how a preempted job keeps its progress: it goes on anywhere, or there
 
