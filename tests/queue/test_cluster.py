@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from backfill.queue.deep import check_deep
+
 CLUSTER = """\
 name = "twelve"
 [[node]]
@@ -221,11 +223,28 @@ def test_the_clock_of_a_simulated_cluster_waits_for_the_planner(cluster):
         cluster.run("serve", "--stop")
 
 
-def test_a_queue_keeps_its_pool(live):
+def test_a_queue_keeps_its_pool_while_jobs_are_open(live):
+    done, held = live.submit("--", "true"), live.submit("-H", "--", "true")
+    live.run("wait", done)
+    live.run("serve", "--stop")
+    text = (live.folder / "config.toml").read_text()
+    settings(live, 'pool = "fake:60"')
+    told = live.run("queue", check=4).stderr
+    assert "pool is fake, and 1 open job of this queue belong to pool local" in told
+    (live.folder / "config.toml").write_text(text)
+    live.run("cancel", held)
+    live.run("serve", "--stop")
+    settings(live, 'pool = "fake:6000"')
+    again = live.submit("-t", "1:00:00", "--", "true")
+    live.run("wait", again)
+    assert live.request("ping")["pool"] == "fake"
+    assert [live.job(one)["state"] for one in (done, held, again)] == ["COMPLETED", "CANCELLED", "COMPLETED"]
+    live.run("serve", "--stop")
+    (live.folder / "config.toml").write_text(text)
     live.run("wait", live.submit("--", "true"))
     live.run("serve", "--stop")
-    settings(live, 'pool = "fake:60"')
-    assert "the jobs of this queue are those of pool local" in live.run("queue", check=4).stderr
+    assert check_deep(live.folder) == []
+    live.run("replay", live.folder, "--check")
 
 
 def test_a_pool_that_cannot_be_is_told_by_the_option_that_named_it(live):

@@ -133,9 +133,12 @@ class Daemon:
         self.notices = Notices(str(folder))
         self._run_clock: Callable[[], None] | None = None  # of a clock that stands still until a planner is there
         self.pool, self.clock = self._pool()
-        if self.store.seq and (before := self.store.clock().get("pool", "local")) != self.pool.name:
-            told = f"pool is {self.pool.name}, and the jobs of this queue are those of pool {before}"
-            raise Unreadable(f"{config.file}: {told}; expected a new queue for that, by another BACKFILL_HOME")
+        before = self.store.clock().get("pool", "local") if self.store.seq else self.pool.name
+        if before != self.pool.name and (count := self.store.count("end_us IS NULL", ())):
+            jobs = f"{count:,} open job" + "s" * (count > 1)
+            told = f"pool is {self.pool.name}, and {jobs} of this queue belong to pool {before}"
+            hint = f"let it be {before} until no job is open, or begin a new queue by another BACKFILL_HOME"
+            raise Unreadable(f"{config.file}: {told}; {hint}")
         if cannot := refusal(self.pool, config.policy, preempts_by(config.policy)):
             raise Unreadable(f"{config.file}: {cannot}")
         self.engine = Engine(

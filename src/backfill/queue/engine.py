@@ -187,6 +187,7 @@ class Engine:
                 self._judge(book.jobs[number])
         epoch = book.epoch
         same = bool(epoch) and epoch["program"] == program and epoch.get("platform", "") == book.platform
+        same = same and epoch.get("preempts", [REQUEUE]) == preempts(self.pool)
         same = same and (bool(book.platform) or epoch["resources"].keys() == capacity.resources.keys())
         if not epoch or epoch.get("configured", epoch["asked"]) != policy:
             self.switch(policy, program, "switched" if epoch else "first")
