@@ -208,3 +208,13 @@ def circles(arrows: dict[str, set[str]]) -> Iterator[set[str]]:
         if one in reach[one] and one not in seen:
             yield (ring := {other for other in reach[one] if one in reach[other]})
             seen |= ring
+
+
+def test_one_module_makes_pools_by_their_names_and_the_daemon_names_none():
+    daemon = (ROOT / "daemon" / "daemon.py").read_text(encoding="utf-8")
+    hosting = (ROOT / "daemon" / "hosting.py").read_text(encoding="utf-8")
+    for name in ("LocalPool", "FakePool", "WatchedPool", "reader_of", "load_pool"):
+        assert name not in daemon
+        assert name in hosting
+    assert not re.search(r"backfill\.pools\.(?!base)", daemon)
+    assert "backfill.pools" not in (ROOT / "daemon" / "config.py").read_text(encoding="utf-8")

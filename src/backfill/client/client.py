@@ -315,6 +315,13 @@ def _waits_for(job: Facts) -> str:
     return f"{job['reason']} {named}"
 
 
+def _platform_of(pool: str) -> str:
+    """The platform of a batch system as it is now. Raises Unreadable."""
+    from backfill.daemon.hosting import platform_of  # for queues that watch one
+
+    return platform_of(pool)
+
+
 def serve(words: Sequence[str]) -> int:
     """Run the daemon, or stop it."""
     given, left, _ = parse("serve", words)
@@ -329,7 +336,7 @@ def serve(words: Sequence[str]) -> int:
             raise Unreadable(f"--pool and --platform begin a queue; expected them without --{option}")
         from backfill.daemon.config import begin_with
 
-        begin_with(home(), settings)
+        begin_with(home(), settings, _platform_of)
     if "policy" in given:
         from backfill.client.asking import switch
 

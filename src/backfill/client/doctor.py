@@ -21,7 +21,7 @@ from pathlib import Path
 from backfill.client.boot import survives
 from backfill.client.calling import FAILED, Problem, Queue
 from backfill.client.options import parse
-from backfill.daemon.config import LOCAL, Config, reader_of
+from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
 from backfill.pools.local import attempts, groups
@@ -244,6 +244,7 @@ def _cluster(config: Config) -> Iterator[Finding]:
 
 def _watched_pool(config: Config) -> Finding:
     """Whether a batch system that is watched answers, and has the nodes by which the queue decides."""
+    from backfill.daemon.hosting import reader_of
     from backfill.pools.seen import Down
 
     try:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_me
 
 if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
     from backfill.model.platform import Platform
-    from backfill.pools.seen import Reader
 
 POLICY, PLATFORM, LOCAL, STORE = "conservative", "platform.toml", "local", "store.db"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
@@ -191,9 +190,9 @@ def read_platform(file: Path) -> "Platform":
         raise Unreadable(str(error)) from None
 
 
-def begin_with(home: str, asked: Mapping[str, str | bool]) -> None:
+def begin_with(home: str, asked: Mapping[str, str | bool], platform_of: Callable[[str], str]) -> None:
     """Have a new queue begin with this `pool`, `shadow`, and `platform`, a file of which it keeps a copy; again is
-    harmless. The platform of a batch system that it watches is what there is now.
+    harmless. platform_of: tells the platform of a batch system that it watches, as it is now.
 
     Raises Unreadable; then nothing has changed.
     """
@@ -217,7 +216,7 @@ def begin_with(home: str, asked: Mapping[str, str | bool]) -> None:
             copies[folder / PLATFORM] = Path(str(asked["platform"])).read_text(encoding="utf-8")
             settings["platform"] = PLATFORM
         elif shadow:
-            copies[folder / PLATFORM] = _platform_of(pool)
+            copies[folder / PLATFORM] = platform_of(pool)
             settings["platform"] = PLATFORM
         for name, value in settings.items():
             if told.get(name, value) != value:
@@ -245,27 +244,6 @@ def begin_with(home: str, asked: Mapping[str, str | bool]) -> None:
         raise Unreadable(f"{asked.get('platform', file)}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"{file}: {error}") from None
-
-
-def _platform_of(pool: str) -> str:
-    """The platform of a batch system as it is now. Raises Unreadable."""
-    from backfill.pools.seen import Down  # numpy is for those who have a platform
-
-    try:
-        return reader_of(pool).platform()
-    except Down as error:
-        raise Unreadable(f"--pool {pool}: {error}") from None
-
-
-def reader_of(pool: str) -> "Reader":
-    """Who looks at a batch system, one of WATCHED."""
-    if pool == "slurm":
-        from backfill.pools.slurm import SlurmReader
-
-        return SlurmReader()
-    from backfill.pools.htcondor import HTCondorReader
-
-    return HTCondorReader()
 
 
 def _put(texts: Mapping[Path, str | None]) -> None:

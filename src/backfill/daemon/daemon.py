@@ -18,24 +18,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from backfill.daemon.backups import finish_restore, keep_backups
-from backfill.daemon.clock import QueueClock
-from backfill.daemon.config import LOCAL, Config, kept, preempts_by, program, reader_of
+from backfill.daemon.config import LOCAL, Config, kept, preempts_by, program
 from backfill.daemon.connection import ASKING, Answer, Connection, places
 from backfill.daemon.door import Door
 from backfill.daemon.foreseen import Foreseen
+from backfill.daemon.hosting import host
 from backfill.daemon.licences import Licence, keep_asking
 from backfill.daemon.link import PlannerLink
 from backfill.daemon.neighbours import announce
 from backfill.daemon.notices import Notices
 from backfill.daemon.projects import project_row
 from backfill.daemon.shown import brief, on_calendar, queue_rows, row, story
-from backfill.pools.base import Given, Pool, refusal
-from backfill.pools.local import attempts
-from backfill.pools.local.pool import LocalPool, files
-from backfill.pools.local.recovery import WitnessWriter, is_behind, last_number, over_line, recover
+from backfill.pools.base import refusal
 from backfill.queue import commands, feed, schema
 from backfill.queue.commands import Busy, Context, Slices
-from backfill.queue.engine import Clock, Engine, Reply
+from backfill.queue.engine import Engine, Reply
 from backfill.queue.events import Capacity, Submit
 from backfill.queue.job import NEVER, PREEMPT, Job, Run, Task
 from backfill.queue.nodes import FLOATING, MACHINE
@@ -54,7 +51,6 @@ from backfill.queue.shapes import (
     QueueRequest,
     ShowRequest,
     SlotsRequest,
-    Spec,
     SubmitProjectRequest,
     SubmitRequest,
 )
@@ -129,10 +125,10 @@ class Daemon:
         self.folder, self.config, self.link = folder, config, link
         finish_restore(folder)
         self.store = Store(folder / "store.db")
-        self.witness = WitnessWriter(folder, self.store)
         self.notices = Notices(str(folder))
-        self._run_clock: Callable[[], None] | None = None  # of a clock that stands still until a planner is there
-        self.pool, self.clock = self._pool()
+        hosted = host(folder, config, self.store, self._has_news, lambda: self.engine)
+        self.pool, self.clock, self.evidence = hosted.pool, hosted.clock, hosted.evidence
+        self._run_clock = hosted.run
         before = self.store.clock().get("pool", "local") if self.store.seq else self.pool.name
         if before != self.pool.name and (count := self.store.count("end_us IS NULL", ())):
             jobs = f"{count:,} open job" + "s" * (count > 1)
@@ -149,7 +145,7 @@ class Daemon:
             self.config.defaults,
             self._fault,
             encode,
-            self.witness.number,
+            self.evidence.number,
             notify=self.notices.start,
             shadow=self.config.shadow,
         )
@@ -173,17 +169,14 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
         self.door.take_hints()
-        behind = is_behind(self.store, self.folder)
+        behind = self.evidence.behind()
         if behind:
-            self.engine.book.last_job = max(self.engine.book.last_job, last_number(self.folder))
+            self.engine.book.last_job = max(self.engine.book.last_job, self.evidence.last_number())
         self.engine.open(self._capacity(), self.config.policy, program())
         _keep_still()
-        if isinstance(self.pool, LocalPool):
-            self._kept += recover(self.engine, self.store, self.pool, self.folder, behind)
-        else:
-            self._read(self.engine.book.runs())
+        self._kept += self.evidence.recover(self.engine, behind)
         self._flush()
-        self.witness.tell_all()  # a store that is put in place later, and is as old as this, is noticed
+        self.evidence.tell_all()  # a store that is put in place later, and is as old as this, is noticed
         await self.door.open()
         if self.config.pool == LOCAL:
             with suppress(OSError):  # without it other queues do not see this one
@@ -210,46 +203,11 @@ class Daemon:
         self.pool.close()
         self.link.close()
         try:
-            self.witness.tell_all()
+            self.evidence.tell_all()
         except OSError as error:
             note(f"{error.filename}: {error.strerror}")
         self.store.checkpoint()
         self.store.close()
-
-    def _pool(self) -> tuple[Pool, Clock]:
-        """Who starts jobs here, and by which clock."""
-        last, earlier, config = self.store.last_t(), self.store.clock(), self.config
-        if config.fake:
-            from backfill.pools.fake import FakePool, VirtualClock  # which few queues need
-
-            virtual = VirtualClock(last, config.fake["speed"])
-            self._run_clock = virtual.run
-            return FakePool(self._given(virtual), config.fake), virtual
-        clock = QueueClock(last, earlier)
-        if config.shadow:
-            from backfill.pools.watched import WatchedPool
-
-            return WatchedPool(self._given(clock), reader_of(config.pool)), clock
-        if config.pool != LOCAL:
-            from backfill.pools.own import load_pool
-
-            return load_pool(self.folder, config.pool)(self._given(clock)), clock
-        fault = {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
-        return LocalPool(self.folder, self._has_news, config.pinned, fault, self._witness_anew), clock
-
-    def _given(self, clock: Clock) -> Given:
-        begun = self.store.first_t() or clock.now()
-        return Given(
-            self.folder, self.config.stated, clock.now, self._spec_of, self._has_news,
-            lambda: self.engine.book.jobs, lambda: self.engine.asked is None,
-            lambda identity, t: t < begun or self.engine.has_been(identity), lambda: self.engine.book.skew,
-        )  # fmt: skip
-
-    def _spec_of(self, job: Job) -> Spec:
-        return self.store.spec(job.spec)
-
-    def _witness_anew(self) -> list[str]:
-        return self.witness.anew(self.engine.book.last_job)
 
     def _capacity(self) -> Capacity:
         """What jobs may have; of a licence that is asked about, what was said last, until it is asked again."""
@@ -328,7 +286,7 @@ class Daemon:
         seen = self.pool.read(some)
         self.engine.saw(seen)
         for one in seen.attempts:
-            if one.verdict.kind in ("ended", "unknown", "unstarted"):
+            if one.verdict.over:
                 self._kept.append((one.job, one.attempt))
         self.poke()
 
@@ -363,7 +321,7 @@ class Daemon:
                     self._write_store_anew()
             except StoreLost as error:
                 with suppress(StoreError, OSError):  # the witness may know more than what is there now
-                    self.witness.tell_all()
+                    self.evidence.tell_all()
                 self.store.checkpoint()  # SQLite would apply the log of writes to the other file
                 _lose(error)
             except OSError as error:  # no descriptor is free, for instance: look again
@@ -374,7 +332,7 @@ class Daemon:
                 if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
                     self._tick()
                 quiet, looks = quiet + SWEEP_S, looks + 1
-                if looks * SWEEP_S >= TELL_S and self.witness.tell():
+                if looks * SWEEP_S >= TELL_S and self.evidence.tell():
                     looks = 0
                 if self._kept and quiet >= QUIET_S:
                     quiet = 0.0
@@ -429,10 +387,8 @@ class Daemon:
         if not self.store.checkpoint():
             self._kept = over
             return
-        if over:  # what began outlives its folder: a backup that is restored later does not know it
-            self.witness.tell(*(over_line(self.store, *key) for key in over), durable=True)
-        for key in over:
-            attempts.forget(self.folder, *key)
+        if over:
+            self.evidence.forget(over)
 
     # ------------------------------------------------------------------ clients
 
@@ -667,7 +623,7 @@ class Daemon:
         """Tell where the output of a job is, and whether more will come: asked several times a second."""
         job = self._one(message)
         yield
-        found = files(self.folder, job, self.store.spec(job.spec))
+        found = self.evidence.files(job, self.store.spec(job.spec))
         path = (message.get("err") and found["error"]) or found["output"]
         return {"path": path, "job": brief(self.engine, job, self.clock.now())}
 

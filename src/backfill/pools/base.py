@@ -9,13 +9,16 @@ snapshot.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from backfill.queue.job import CHECKPOINT, REQUEUE, SUSPEND, Job, Run
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.shapes import Change, Record, Row, Spec
 
 Identity = tuple[str, int]  # a job by its number in a batch system and its submit there, see book.Job.native
+
+if TYPE_CHECKING:  # which imports this module
+    from backfill.queue.engine import Engine
 
 PREEMPTS = {CHECKPOINT: "preempt-checkpoint", SUSPEND: "preempt-suspend"}  # what a pool `does` that can do that
 
@@ -35,6 +38,11 @@ class Verdict:
 
     kind: str
     record: Record = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        """Whether the attempt is over, however it ended."""
+        return self.kind in ("ended", "unknown", "unstarted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +199,37 @@ class Pool(Protocol):
 
     def close(self) -> None:
         """Let go of everything; jobs go on."""
+
+
+class Evidence(Protocol):
+    """What is kept of a pool's attempts beside the store, by which a daemon goes on if the log has lost its end.
+
+    Methods that write raise OSError.
+    """
+
+    def number(self, last: int) -> None:
+        """Write down that job numbers up to this one are used, before jobs get them."""
+
+    def behind(self) -> bool:
+        """Whether the log lacks something that has happened; asked before the engine opens."""
+
+    def last_number(self) -> int:
+        """The last number that a job may have got; 0 if that is not known."""
+
+    def recover(self, engine: "Engine", behind: bool) -> list[tuple[int, int]]:
+        """Bring the log of an engine that has been opened up to date. Returns the attempts that may be forgotten."""
+
+    def tell(self) -> bool:
+        """Write down what the log has got since the last time; return whether that was all."""
+
+    def tell_all(self) -> None:
+        """The same, until that was all, and have it on the disk."""
+
+    def forget(self, some: Sequence[tuple[int, int]]) -> None:
+        """Drop what is kept of attempts whose ends are in the store itself, but for that they were."""
+
+    def files(self, job: Job, spec: Spec) -> dict[str, str | None]:
+        """The paths of a job's input, output and errors; None for no input, and for errors that go with the output."""
 
 
 def preempts(pool: Pool) -> list[str]:

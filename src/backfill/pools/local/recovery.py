@@ -5,17 +5,17 @@ restored or the end of the log was lost, the witness tells which attempts began 
 they waited; none of them runs again, and no job number comes back.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
 from backfill.pools.local import attempts, witness
-from backfill.pools.local.pool import LocalPool
+from backfill.pools.local.pool import LocalPool, files
 from backfill.queue.engine import Engine
 from backfill.queue.events import End, Restored
-from backfill.queue.job import Run
-from backfill.queue.shapes import Record
+from backfill.queue.job import Job, Run
+from backfill.queue.shapes import Record, Spec
 from backfill.queue.states import CANCELLED, DEADLINE, ENDING
 from backfill.queue.store import BACKUP, Store, encode
 from backfill.queue.words import runs
@@ -30,10 +30,11 @@ ENDS = 2000  # of which the witness is told at once
 
 class WitnessWriter:
     """What a daemon tells the witness: job numbers ahead of the jobs that get them, how far the log goes, and which
-    jobs have ended while they waited."""
+    jobs have ended while they waited. See Evidence: for a pool that keeps no run folders."""
 
     def __init__(self, home: Path, store: Store) -> None:
-        self._home, self._store, self._most = str(home), store, 0
+        self.home, self._store, self._most = home, store, 0
+        self._home = str(home)
         known = (int(name) for kind, name, _ in witness.read_since_log(self._home) if kind == "log")
         self._seq = min(next(known, 0), store.seq)  # the last event that the witness has been told of
 
@@ -71,6 +72,42 @@ class WitnessWriter:
         while not self.tell():
             pass
         witness.write(self._home, f"numbers {self._store.last_job()}")
+
+    def behind(self) -> bool:
+        """See Evidence."""
+        return is_behind(self._store, self.home)
+
+    def last_number(self) -> int:
+        """See Evidence."""
+        return last_number(self.home)
+
+    def recover(self, engine: Engine, behind: bool) -> list[tuple[int, int]]:
+        """See Evidence."""
+        seen = engine.pool.read(engine.book.runs())
+        engine.saw(seen)
+        return [(one.job, one.attempt) for one in seen.attempts if one.verdict.over]
+
+    def forget(self, some: Sequence[tuple[int, int]]) -> None:
+        """See Evidence. What began outlives its folder: a backup that is restored later does not know it."""
+        self.tell(*(over_line(self._store, *key) for key in some), durable=True)
+        for key in some:
+            attempts.forget(self.home, *key)
+
+    def files(self, job: Job, spec: Spec) -> dict[str, str | None]:
+        """See Evidence."""
+        return files(self.home, job, spec)
+
+
+class RunFolders(WitnessWriter):
+    """The witness, and the run folders of attempts on this machine."""
+
+    def __init__(self, home: Path, store: Store, pool: LocalPool) -> None:
+        super().__init__(home, store)
+        self._pool = pool
+
+    def recover(self, engine: Engine, behind: bool) -> list[tuple[int, int]]:
+        """See Evidence."""
+        return recover(engine, self._store, self._pool, self.home, behind)
 
 
 def _had_waited(end: End) -> bool:

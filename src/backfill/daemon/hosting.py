@@ -1,0 +1,86 @@
+"""The pools that a queue may have, by their names in config.toml: each with its clock and its evidence."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill.daemon.clock import QueueClock
+from backfill.daemon.config import LOCAL, Config
+from backfill.pools.base import Evidence, Given, Pool
+from backfill.pools.local.pool import LocalPool
+from backfill.pools.local.recovery import RunFolders, WitnessWriter
+from backfill.queue.engine import Clock, Engine
+from backfill.queue.job import Job
+from backfill.queue.shapes import Spec
+from backfill.queue.store import Store
+from backfill.queue.words import Unreadable
+
+if TYPE_CHECKING:  # numpy is for those who have a platform
+    from backfill.pools.seen import Reader
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """A pool in a daemon. run: lets a clock run that stands still until a planner is there; None of one that runs."""
+
+    pool: Pool
+    clock: Clock
+    evidence: Evidence
+    run: Callable[[], None] | None = None
+
+
+def host(folder: Path, config: Config, store: Store, news: Callable[[], None], engine: Callable[[], Engine]) -> Hosted:
+    """The pool that the configuration names. news: see Given; engine: made after the pool. Raises Unreadable."""
+
+    def given(clock: Clock) -> Given:
+        begun = store.first_t() or clock.now()
+        return Given(
+            folder, config.stated, clock.now, spec_of, news,
+            lambda: engine().book.jobs, lambda: engine().asked is None,
+            lambda identity, t: t < begun or engine().has_been(identity), lambda: engine().book.skew,
+        )  # fmt: skip
+
+    def spec_of(job: Job) -> Spec:
+        return store.spec(job.spec)
+
+    if config.fake:
+        from backfill.pools.fake import FakePool, VirtualClock  # which few queues need
+
+        virtual = VirtualClock(store.last_t(), config.fake["speed"])
+        return Hosted(FakePool(given(virtual), config.fake), virtual, WitnessWriter(folder, store), virtual.run)
+    clock = QueueClock(store.last_t(), store.clock())
+    if config.shadow:
+        from backfill.pools.watched import WatchedPool
+
+        return Hosted(WatchedPool(given(clock), reader_of(config.pool)), clock, WitnessWriter(folder, store))
+    if config.pool != LOCAL:
+        from backfill.pools.own import load_pool
+
+        return Hosted(load_pool(folder, config.pool)(given(clock)), clock, WitnessWriter(folder, store))
+    fault = {"BACKFILL_FAULT": os.environ.get("KEEPER_FAULT", "")}
+    pool = LocalPool(folder, news, config.pinned, fault, lambda: evidence.anew(engine().book.last_job))
+    evidence = RunFolders(folder, store, pool)
+    return Hosted(pool, clock, evidence)
+
+
+def reader_of(pool: str) -> "Reader":
+    """Who looks at a batch system, one of config.WATCHED."""
+    if pool == "slurm":
+        from backfill.pools.slurm import SlurmReader
+
+        return SlurmReader()
+    from backfill.pools.htcondor import HTCondorReader
+
+    return HTCondorReader()
+
+
+def platform_of(pool: str) -> str:
+    """The platform of a batch system as it is now. Raises Unreadable."""
+    from backfill.pools.seen import Down
+
+    try:
+        return reader_of(pool).platform()
+    except Down as error:
+        raise Unreadable(f"--pool {pool}: {error}") from None
