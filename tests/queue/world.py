@@ -685,7 +685,8 @@ class World:
             assert job.state in OVER
             one = self.machine.attempts.get((job.id, job.attempts))
             if one is not None and one.told and not one.swept:
-                lost = job.attempt.cause != "cancel" and not (self.cluster and job.keeps == SUSPEND)
+                cancelled = job.attempt is not None and job.attempt.cause == "cancel"
+                lost = not cancelled and not (self.cluster and job.keeps == SUSPEND)
                 assert job.state != "NODE_FAIL" or not lost, f"job {job.id} was preempted, and is lost"
             if (
                 one is not None

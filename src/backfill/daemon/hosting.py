@@ -11,7 +11,8 @@ from backfill.daemon.config import LOCAL, Config
 from backfill.pools.base import Evidence, Given, Pool
 from backfill.pools.local.pool import LocalPool
 from backfill.pools.local.recovery import RunFolders, WitnessWriter
-from backfill.queue.engine import Clock, Engine
+from backfill.queue.around import Clock
+from backfill.queue.engine import Engine
 from backfill.queue.job import Job
 from backfill.queue.shapes import Spec
 from backfill.queue.store import Store

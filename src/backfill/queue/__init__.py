@@ -15,6 +15,8 @@ commands   requests of clients, checked and turned into events
 feed       what a planner is told of the events
 store      the log on disk
 ends       what the end of an attempt means for its job
+progress   what a preempted job keeps of what it has done
+around     what the engine needs: a clock, a planner, who waits for jobs
 parts      nodes and tasks as Slurm's options ask for them, as equal parts
 slurm      the variables that Slurm gives to a script
 variables  the environment of a job

@@ -1,10 +1,10 @@
 """What it means for a job that an attempt of it is over, as `settle` found it."""
 
 from backfill.pools.base import Verdict
-from backfill.queue.events import End
+from backfill.queue.events import End, Requeue
 from backfill.queue.job import PREEMPT, REQUEUE, Job
 from backfill.queue.shapes import Record
-from backfill.queue.states import CANCELLED, COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT
+from backfill.queue.states import CANCELLED, COMPLETED, ENDING, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 STATES = {
     "limit": TIMEOUT,
@@ -51,3 +51,14 @@ def end_of(record: Record, number: int) -> End:
         record.get("cpu"),
         record.get("detail") or "",
     )
+
+
+def again_after(job: Job, record: Record, end: End, now: int) -> Requeue | None:
+    """Why a job is to run again whose attempt has ended; None if it is not. now: by the calendar."""
+    if job.current.cause != "cancel" and record.get("cause") == REQUEUE:
+        return Requeue(job.id, asked=True)
+    failed = end.state == FAILED and not end.reason and not record.get("cause")
+    late = job.deadline is not None and now + job.walltime > job.deadline
+    if failed and job.retries < job.retry and job.state != ENDING and not late:
+        return Requeue(job.id, retry=job.retries + 1, exit=end.exit, signal=end.signal)
+    return None

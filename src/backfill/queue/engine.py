@@ -15,13 +15,14 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from backfill.pools.base import Arrived, Decision, Expected, Foreign, Identity, Pool, Seen, Settled, Verdict, preempts
-from backfill.queue import commands, events, feed, news, schema
+from backfill.queue import commands, events, feed, news, progress, schema
+from backfill.queue.around import Clock, Link, Waiter
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
-from backfill.queue.ends import end_of, made_way
+from backfill.queue.ends import again_after, end_of, made_way
 from backfill.queue.events import Entry, Event
 from backfill.queue.job import DECLINED, FOREIGN, NEVER, PREEMPT, REQUEUE, SUSPEND, Job, Run, Task
 from backfill.queue.nodes import Placement
@@ -29,17 +30,14 @@ from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
     Basis,
     Begun,
-    ClockFacts,
     Decisions,
     Defaults,
-    Failure,
     JsonObject,
     Over,
-    Record,
     Row,
     Spec,
 )
-from backfill.queue.states import CANCELLED, ENDING, FAILED, HOLDING, NODE_FAIL, PENDING, STARTING
+from backfill.queue.states import CANCELLED, ENDING, HOLDING, NODE_FAIL, PENDING, STARTING
 from backfill.queue.store import Store, StoreError, StoreLost
 
 Reply = Callable[[JsonObject], None]
@@ -51,48 +49,6 @@ RELIVED = 10_000  # passes at most that a planner decides again which finds noth
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
 PAUSE = SECOND // 10  # between two passes while a large request is met
 REVIEWED = 500  # jobs that are looked at in one flush
-
-
-class Clock(Protocol):
-    """The queue clock, in microseconds; it never goes back. speed: how many of its seconds go by in one."""
-
-    speed: float
-
-    def now(self) -> int:
-        """Now."""
-
-    def wall(self) -> int:
-        """What the wall clock says."""
-
-    def slept(self) -> int:
-        """How long the machine has slept."""
-
-    def instant(self, record: Record) -> int | None:
-        """When something happened that a supervisor wrote down; None where it did not say when."""
-
-    @property
-    def facts(self) -> ClockFacts:
-        """What a later daemon needs to carry it on."""
-
-
-class Waiter(Protocol):
-    """Who waits for jobs."""
-
-    def __call__(self, told: Over | Failure) -> None:
-        """Be told how one of the jobs ended."""
-
-
-class Link(Protocol):
-    """A planner; it answers by `Engine.begun`, `Engine.decided` or `Engine.failed`."""
-
-    def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
-        """The place in the log, and the instant, of the last pass of a planner that was put aside; 0 for none."""
-
-    def begin(self, epoch: Basis, history: list[feed.Pass], since: int) -> None:
-        """Be made anew: since the epoch, or from the one that was put aside, whose last pass is the first of these."""
-
-    def ask(self, now: int, messages: list[feed.Message]) -> None:
-        """Decide."""
 
 
 @dataclass
@@ -229,9 +185,9 @@ class Engine:
 
     @property
     def pool_facts(self) -> Basis:
-        """What an epoch says of how the pool preempts, if it can do more than to end a job that runs anew."""
+        """What an epoch says of how the pool preempts, unless it just ends a job, which runs anew."""
         some = preempts(self.pool)
-        return {"preempts": some} if len(some) > 1 else {}
+        return {} if some == [REQUEUE] else {"preempts": some}
 
     def _again(self, why: str) -> None:
         """An epoch begins with the policy that is there."""
@@ -253,14 +209,9 @@ class Engine:
             self._lose_suspended()
 
     def _lose_suspended(self) -> None:
-        """A job that was suspended on a node is lost with it, or if the node no longer has what the job held there."""
-        nodes = self.book.nodes
-        for job in [one for one in self.book.jobs.values() if one.keeps == SUSPEND and one.state == PENDING]:
-            licences = () if self.book.platform else job.need.keys() - {*commands.PER_PART}  # it holds none
-            held = [one for one in nodes.parts(job.need, job.stood) if one[0] and one[1] not in licences]
-            if all(amount <= nodes.there.get(place, {}).get(name, 0) for place, name, amount in held):
-                continue
-            self._happen(events.Kept(job.id) if job.requeue else events.End(job.id, NODE_FAIL, "NodeFail"))
+        """Jobs that were suspended on nodes are lost with them."""
+        for event in progress.lost(self.book):
+            self._happen(event)
 
     def request(self, message: dict[str, Any], reply: Reply) -> None:
         """What a client asks for; it is answered when what follows from it is on the disk."""
@@ -445,7 +396,8 @@ class Engine:
                 self._happen(events.Spawned(number, verdict.record))
         elif cause != "cancel" and made_way(job, verdict):
             found = cause != PREEMPT  # the log has lost that it was preempted
-            kept = self._progress(job, verdict, found)
+            ended = self.clock.instant(verdict.record)
+            kept = progress.kept(job, verdict, found, self._now() if ended is None else ended)
             self._happen(events.Preempted(number, job.preempted_for, leaves=not job.attempt.yields, found=found))
             if kept is not None:
                 self._happen(kept)
@@ -460,7 +412,7 @@ class Engine:
             ended = self.clock.instant(verdict.record)
             if ended is not None:  # the daemon may have been away since then
                 end = replace(end, ended=min(max(ended, job.attempt.start), self._now()))
-            self._happen(self._again_after(job, verdict.record, end) or end)
+            self._happen(again_after(job, verdict.record, end, self._now() + self.book.skew) or end)
         elif verdict.kind == "unstarted" and job.state == ENDING and cause != REQUEUE:
             self._happen(events.End(number, CANCELLED, "Cancelled"))
         elif verdict.kind == "unstarted":
@@ -473,27 +425,6 @@ class Engine:
             self._happen(events.Requeue(number))
         else:
             self._happen(events.End(number, NODE_FAIL, "NodeFail"))
-
-    def _progress(self, job: Job, verdict: Verdict, found: bool) -> events.Kept | None:
-        """What a job keeps whose preempted attempt is over; None for one that was to begin anew in any case."""
-        if not job.keeps:
-            return None
-        if found or verdict.kind == "unknown" or verdict.record.get("cause") == REQUEUE:
-            return events.Kept(job.id)
-        begun, ended = job.current.start, self.clock.instant(verdict.record)
-        if verdict.kind == "unstarted":
-            ended = begun
-        return events.Kept(job.id, job.done + max((self._now() if ended is None else ended) - begun, 0), job.keeps)
-
-    def _again_after(self, job: Job, record: Record, end: events.End) -> events.Requeue | None:
-        """Why a job is to run again whose attempt has ended; None if it is not."""
-        if job.current.cause != "cancel" and record.get("cause") == REQUEUE:
-            return events.Requeue(job.id, asked=True)
-        failed = end.state == FAILED and not end.reason and not record.get("cause")
-        late = job.deadline is not None and self._now() + self.book.skew + job.walltime > job.deadline
-        if failed and job.retries < job.retry and job.state != ENDING and not late:
-            return events.Requeue(job.id, retry=job.retries + 1, exit=end.exit, signal=end.signal)
-        return None
 
     def adopt(self, facts: Row, spec: Spec) -> None:
         """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
@@ -612,7 +543,7 @@ class Engine:
         needed = [job.tasks * job.need.get(name, 0) for name in ("cpus", "gpus")]
         if book.cpu_ids and [len(cpus), len(gpus)] != needed:
             return False
-        if job.keeps == SUSPEND and not same_places(book.placed(job, nodes), job.stood):
+        if job.keeps == SUSPEND and not progress.same_places(book.placed(job, nodes), job.stood):
             self._happen(events.Kept(job.id))  # by a policy that does not know where it was
         slip = ""
         if job.promise is not None and start > job.promise + self.late:
@@ -995,11 +926,6 @@ class Engine:
     def _cause(self, job: Job, now: int) -> str:
         """Why a job starts later than promised; `bug` where nothing that happened explains it."""
         return self.book.trouble(job.promised, now) or "bug"
-
-
-def same_places(some: Placement, others: Placement) -> bool:
-    """Whether two placements have equally many tasks on the same nodes."""
-    return sorted([*one[:2]] for one in some) == sorted([*one[:2]] for one in others)
 
 
 def ended(job: Job) -> Over:
