@@ -4,7 +4,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from backfill.pools.base import Seen
+from backfill.pools.base import WATCHES, Seen
 from backfill.pools.conclude import Watch, absent, conclude, nodes_seen
 from backfill.pools.seen import DOWN, DRAIN, OVER, RUNNING, UNKNOWN, UP, WAITING, Asked, JobNow, NodeNow, Snapshot
 from backfill.queue.engine import Engine
@@ -243,7 +243,7 @@ class Acts:
     """The pool as the engine has it: whatever it does is wrong."""
 
     name = "native"
-    does = frozenset()
+    does = frozenset({WATCHES})
 
     def __getattr__(self, name):
         raise AssertionError(f"a queue that watches has called {name}")

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from backfill.model.errors import UsageError
+from backfill.worlds.live import Planner, load_policy
 from tests.patience import until
 from tests.queue.conftest import live  # noqa: F401
 
@@ -169,3 +171,23 @@ def test_a_queue_cannot_begin_with_a_batch_system_that_is_not_there(watching, cl
     (cluster.folder / "silent").touch()
     assert "--pool slurm: scontrol" in watching.run("serve", "--pool", "slurm", "--shadow", check=2).stderr
     assert not (watching.folder / "config.toml").exists()
+
+
+@pytest.mark.parametrize(("policy", "how"), [("preemptive", "requeue"), ("round-robin", "checkpoint")])
+def test_a_policy_that_preempts_is_refused_in_one_line(watching, cluster, policy, how):
+    told = (
+        f"policy {policy} preempts jobs by {how}; the queue only watches pool slurm, in which no job can be preempted"
+    )
+    watching.run("serve", "--pool", "slurm", "--shadow", "--detach")
+    assert told in watching.run("serve", "--policy", policy, check=None).stderr
+    watching.run("serve", "--stop")
+    file = watching.folder / "config.toml"
+    file.write_text(f'policy = "{policy}"\n' + file.read_text())
+    assert told in watching.run("serve", "--detach", check=None).stderr
+
+
+def test_the_planner_of_a_queue_that_watches_takes_no_policy_that_preempts():
+    with pytest.raises(UsageError, match=r"policy preemptive preempts jobs; the queue only watches its pool"):
+        load_policy("preemptive", preempts=[])
+    with pytest.raises(UsageError, match="policy preemptive preempts"):
+        Planner("preemptive", {"policy": "preemptive", "resources": {"cpus": 4}, "base": [], "preempts": []})

@@ -20,6 +20,7 @@ Identity = tuple[str, int]  # a job by its number in a batch system and its subm
 if TYPE_CHECKING:  # which imports this module
     from backfill.queue.engine import Engine
 
+WATCHES = "watch"  # what a pool `does` in which others start the jobs, and which is never told to do anything
 PREEMPTS = {CHECKPOINT: "preempt-checkpoint", SUSPEND: "preempt-suspend"}  # what a pool `does` that can do that
 
 
@@ -168,9 +169,10 @@ class Given:
 class Pool(Protocol):
     """Who starts jobs. All instants are those of the queue clock.
 
-    does: `signal`, `suspend` (what the users of a job may ask for), and of PREEMPTS by what a policy may preempt a job.
-    Then `stop` with the cause PREEMPT has the job stand still, or write down how far it is, and all that it held is
-    free, its memory too; its next attempt goes on from there. `job.done` says how much of its walltime is behind it.
+    does: `signal`, `suspend` (what the users of a job may ask for), and of PREEMPTS by what a policy may preempt a job;
+    or WATCHES alone. With one of PREEMPTS, `stop` with the cause PREEMPT has the job stand still, or write down how far
+    it is, and all that it held is free, its memory too; its next attempt goes on from there. `job.done` says how much
+    of its walltime is behind it.
     """
 
     name: str
@@ -233,7 +235,9 @@ class Evidence(Protocol):
 
 
 def preempts(pool: Pool) -> list[str]:
-    """By what a policy may preempt the jobs of a pool; each can end them, and they run anew."""
+    """By what a policy may preempt the jobs of a pool; each that starts jobs can end them, and they run anew."""
+    if WATCHES in pool.does:
+        return []
     return [REQUEUE, *(how for how, name in PREEMPTS.items() if name in pool.does)]
 
 
@@ -241,5 +245,8 @@ def refusal(pool: Pool, policy: str, how: str) -> str:
     """Why a pool cannot carry out a policy that preempts so; empty if it can."""
     if how in ("", *preempts(pool)):
         return ""
+    if not preempts(pool):
+        told = f"the queue only watches pool {pool.name}, in which no job can be preempted"
+        return f"policy {policy} preempts jobs by {how}; {told}; expected a policy that does not preempt"
     told = f"pool {pool.name} can only end a job that is preempted, which then runs anew from its beginning"
     return f"policy {policy} preempts jobs by {how}; {told}; expected preemptive:how=requeue"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from backfill.pools.base import Decision, Given, Identity, Seen
+from backfill.pools.base import WATCHES, Decision, Given, Identity, Seen
 from backfill.pools.conclude import Watch, absent, conclude, nodes_seen
 from backfill.pools.seen import Down, JobNow, Reader, Snapshot
 from backfill.queue.job import Run
@@ -36,7 +36,7 @@ class Look:
 class WatchedPool:
     """See pools.base.Pool. It must be made by the thread of the daemon, in its loop."""
 
-    does: frozenset[str] = frozenset()
+    does = frozenset({WATCHES})
 
     def __init__(self, given: Given, reader: Reader) -> None:
         self.name = reader.name

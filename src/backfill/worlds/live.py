@@ -113,7 +113,7 @@ class Planner:
     def __init__(self, text: str, epoch: Basis, platform: Platform | None = None, preempts: Sequence[str] = ()) -> None:
         """platform, preempts: by default those of the epoch. preempts: how jobs can be preempted there, some of HOW."""
         self.platform = platform or platform_of(epoch)
-        preempts = preempts or epoch.get("preempts", LOCAL)
+        preempts = preempts or epoch.get("preempts", LOCAL)  # none at all in a queue that watches
         self.policy, params = load_policy(text, self.platform, preempts)
         self._preempts = preempts
         self.advises = epoch.get("advises", False)  # what it starts is only advice, and is taken back
@@ -596,6 +596,9 @@ def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[
 def _check_preempts(policy: Policy, params: Any, can: Sequence[str]) -> None:
     """Refuse a policy that preempts jobs as its pool cannot; one that does not say how needs a pool that can do all."""
     how = policy.in_full(params).get("how")
+    if not can:
+        only = "the queue only watches its pool, in which no job can be preempted"
+        raise UsageError(f"policy {policy.name} preempts jobs; {only}; expected a policy that does not")
     if not {*(HOW if how is None else [how])} <= {*can}:
         other = f"{policy.name}:how={HOW[0]}" if how else f"a policy with how={HOW[0]}, such as preemptive"
         what = f"by {how}" if how else "and keeps their progress"
