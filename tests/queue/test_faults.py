@@ -10,6 +10,7 @@ RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "60"))
 
 
 FOUND = (1635,)  # seeds that once showed a mistake: a calendar that was set back just before a begin
+GREEDY = (466,)  # somebody else starts a job that a planner which died had started in the pass that is repeated
 
 
 @pytest.mark.parametrize("seed", [*range(RUNS), *(seed for seed in FOUND if seed >= RUNS)])
@@ -17,7 +18,7 @@ def test_no_job_is_lost_or_runs_twice(seed):
     World(seed).run(200)
 
 
-@pytest.mark.parametrize("seed", range(RUNS // 3))
+@pytest.mark.parametrize("seed", [*range(RUNS // 3), *(seed for seed in GREEDY if seed >= RUNS // 3)])
 def test_a_policy_that_starts_too_much_starts_nothing_beyond_capacity(seed):
     World(seed, greed=0.3).run(150)
 

@@ -643,7 +643,8 @@ class Engine:
 
     def flush(self) -> None:
         """Write down what happened since the last flush, then do what follows from it."""
-        if self.asked is None:  # else the policy may start them as well, and that is declined first
+        if self.asked is None and self._wanted != {}:
+            # Else the policy may start them too, in this pass or as it repeats the last one; that is declined first.
             foreign, self._foreign = self._foreign, []
             for run in foreign:
                 self._began(run)
