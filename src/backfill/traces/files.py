@@ -151,8 +151,10 @@ def check_writable(path: str | Path) -> None:
         target, special = _target(path)
         if not special:
             part = _part(target)
-            part.touch()
-            part.unlink()
+            try:
+                part.touch()
+            finally:
+                part.unlink(missing_ok=True)
         elif not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
