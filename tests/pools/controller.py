@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, field
 
 from backfill.pools.base import WATCHES, Seen
-from backfill.pools.conclude import Watch, absent, conclude, nodes_seen
+from backfill.pools.conclude import Control, Watch, absent, conclude, nodes_seen
 from backfill.pools.seen import DOWN, DRAIN, OVER, RUNNING, UNKNOWN, UP, WAITING, Asked, JobNow, NodeNow, Snapshot
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
@@ -51,11 +51,18 @@ class Native:
     ended: str = ""
     runtime: int = 0
     estimate: int | None = None
+    managed: bool = False
+    held: bool = False
+    pin: tuple = ()
+    restarts: int = 0
+    let_go: set = field(default_factory=set)  # instances of the controller on which it was released since it was held
+    forgotten: bool = False  # it has run, and its controller does not know
 
     def now(self):
         return JobNow(
             self.number, self.submit, self.asked, user="ann", state=self.state, blocked=self.blocked,
             start=self.start, estimate=self.estimate, nodes=[[*each] for each in self.nodes],
+            managed=self.managed, held=self.held and self.state == WAITING, restarts=self.restarts,
             end=self.end, ended=self.ended, exit=0 if self.ended == COMPLETED else 1 if self.ended else None,
         )  # fmt: skip
 
@@ -107,8 +114,9 @@ class Controller:
 
     def start(self, job):
         nodes = self.free()
-        there = [name for name in "abc" if self.states[name] == UP]
-        self.random.shuffle(there)
+        there = [name for name in job.pin or "abc" if self.states[name] == UP]
+        if not job.pin:
+            self.random.shuffle(there)
         placed = []
         for _ in range(job.asked.tasks):
             for name in there:
@@ -137,7 +145,9 @@ class Controller:
         self.history[job.number, job.submit] = job.now()
 
     def requeue(self, job):
-        job.state, job.start, job.nodes = WAITING, None, []
+        """Slurm has a job wait again that its node or somebody has put back: it is not held then."""
+        job.state, job.start, job.nodes, job.restarts, job.forgotten = WAITING, None, [], job.restarts + 1, False
+        job.let_go.clear()
 
     def step(self):
         """Something happens."""
@@ -151,7 +161,7 @@ class Controller:
             self.submit()
         elif what < 0.65 and waiting:
             for job in chance.sample(waiting, min(3, len(waiting))):
-                if not job.blocked:
+                if not job.blocked and not job.held:
                     self.start(job)
         elif what < 0.7 and waiting:
             job = chance.choice(waiting)
@@ -175,7 +185,7 @@ class Controller:
                 if any(node == name for node, *_ in job.nodes):
                     self.requeue(job) if chance.random() < 0.5 else self.over(job, "NODE_FAIL")
         elif what < 0.9:
-            self.saved = json.dumps([[k, v.state] for k, v in self.jobs.items()])
+            self.saved = json.dumps([[k, [v.state, v.held, v.pin, v.managed]] for k, v in self.jobs.items()])
         elif what < 0.92 and self.saved:
             self.forget()
         elif what < 0.95:
@@ -197,8 +207,13 @@ class Controller:
             if key not in before:
                 del self.jobs[key]
                 self.history.pop(key, None)
-            elif before[key] == WAITING and job.state == RUNNING:
-                self.requeue(job)
+                continue
+            state, held, pin, managed = before[key]
+            if state == WAITING and job.state == RUNNING:
+                job.state, job.start, job.nodes, job.forgotten = WAITING, None, [], True
+                job.let_go.clear()
+            if job.state == WAITING:
+                job.held, job.pin, job.managed = held, tuple(pin), managed
         self.last = max((int(number) for number, _ in self.jobs), default=0)
         self.clock.t += SECOND  # so that what is submitted next has another submit
 
@@ -214,6 +229,33 @@ class Controller:
             self.random.shuffle(jobs)
             jobs = jobs[: len(jobs) // 2]
         return Snapshot(str(self.instance), nodes, jobs, {"lic": 2}, complete)
+
+    # what a queue does here that starts its jobs, see seen.Hands
+
+    def _of(self, native):
+        return [job for job in self.waiting() if job.number == native][-1:]
+
+    def adopt(self, some):
+        for one in some:
+            for job in self._of(one.native):
+                job.managed = job.held = True
+                job.let_go.clear()
+
+    def start_on(self, some):
+        for native, nodes in some:
+            for job in self._of(native):
+                job.pin = tuple(nodes)
+                assert not job.held or not job.forgotten, f"job {native} may have run, and is let go again"
+                assert not job.held or self.instance not in job.let_go, f"job {native} is let go twice"
+                if job.held:
+                    job.let_go.add(self.instance)
+                job.held = False
+
+    def undo(self, some):
+        for native in some:
+            for job in self._of(native):
+                job.held, job.pin = True, ()
+                job.let_go.clear()
 
     def recall(self, some):
         return {one: self.history[one] for one in some if one in self.history and self.random.random() < 0.9}
@@ -252,6 +294,12 @@ class Acts:
 class Watched:
     """Daemon after daemon that watch one batch system."""
 
+    shadow = True
+    control = None
+
+    def pool(self):
+        return Acts()
+
     def __init__(self, seed, policy):
         self.random, self.policy, self.advised = random.Random(seed), policy, 0
         self.clock, self.store = Clock(), FlakyStore()
@@ -263,7 +311,10 @@ class Watched:
         self.store.crash()
         first = self.store.first_t() or self.clock.now()
         self.link = Link(self)
-        self.engine = Engine(self.store, self.clock, Acts(), self.link, {"walltime": SECOND, "grace": 0}, shadow=True)
+        self.engine = Engine(
+            self.store, self.clock, self.pool(), self.link, {"walltime": SECOND, "grace": 0},
+            shadow=self.shadow, native=True,
+        )  # fmt: skip
         self.engine.open(Capacity({}, [], [], NODES, TEXT), self.policy, "program")
         self.begun, self.watch = first, Watch()
         self.engine.flush()
@@ -282,10 +333,16 @@ class Watched:
         def ended(identity, t):
             return t < self.begun or engine.has_been(identity)
 
-        news = conclude(snapshot, known, recalled, self.watch, ended, engine.book.skew)
+        if self.control is not None:
+            self.control.now, self.control.wall = self.clock.t / SECOND, self.clock.wall()
+        news = conclude(snapshot, known, recalled, self.watch, ended, engine.book.skew, self.control)
+        self.carry_out(snapshot)
         engine.saw(Seen(nodes=nodes_seen(snapshot, engine.book.nodes), news=news))
         engine.flush()
         self.seen |= {job.identity for job in snapshot.jobs}
+
+    def carry_out(self, snapshot):
+        """Do what was concluded."""
 
     def let_planner_answer(self):
         told, self.link.answer = self.link.answer, None
@@ -324,6 +381,13 @@ class Watched:
             self.engine.flush()
         return snapshot
 
+    def begins(self, job):
+        """Whether a job was told to start, and has not been seen to."""
+        return job.attempt is not None and job.attempt.spawned is None
+
+    def check_held(self, job, now):
+        assert job.held == now.blocked or (job.held == "BadConstraints" and not now.blocked)
+
     def check(self):
         """What the queue says is what the batch system says."""
         snapshot, book = self.settle(), self.engine.book
@@ -332,19 +396,108 @@ class Watched:
         assert there.keys() == known.keys()
         for identity, now in there.items():
             job = known[identity]
+            if self.begins(job):
+                continue
             assert (job.state in HOLDING) == (now.state == RUNNING), identity
             assert job.need == now.asked.need or now.state == RUNNING
             if now.state == RUNNING:
                 assert [[*one] for one in job.attempt.nodes] == [[*one] for one in now.nodes]
                 assert abs(job.start + book.skew - now.start) < SECOND
             else:
-                assert job.held == now.blocked or (job.held == "BadConstraints" and not now.blocked)
+                self.check_held(job, now)
         held = self.system.free()
         for name in "abc":
+            soon = [job for job in known.values() if self.begins(job)]
+            parts = [part for job in soon for part in book.parts(job)]
             mine = book.nodes.held[name].get("cpus", 0)
+            mine -= sum(amount for place, what, amount in parts if (place, what) == (name, "cpus"))
             assert mine == held.held[name].get("cpus", 0) - self.system.strangers.get(name, 0), name
         for one in self.store.jobs("end_us IS NOT NULL"):
             last = self.system.history.get((one.native, one.native_submit))
             if last is not None and one.reason != "LostByPool":
                 assert one.state == last.ended, one.native
         return snapshot
+
+
+class Hand:
+    """The pool as the engine has it: what it is told is done later, twice, or not at all."""
+
+    name = "native"
+    does = frozenset()
+
+    def __init__(self, world):
+        self.world, self.acts = world, []
+
+    @property
+    def instance(self):
+        return self.world.control.instance
+
+    def start(self, some):
+        for one in some:
+            self.world.control.told[one.key] = self.world.clock.t / SECOND
+        self.tell([one.job for one in some])
+
+    def tell(self, jobs):
+        some = [(job.native, [name for name, *_ in job.current.nodes]) for job in jobs]
+        self.acts.append((self.instance, lambda: self.world.system.start_on(some)))
+
+    def stop(self, some):
+        raise AssertionError(f"{some} are stopped, and nobody has asked for that")
+
+
+class Controlled(Watched):
+    """Daemon after daemon that start the jobs of one batch system."""
+
+    shadow = False
+
+    def pool(self):
+        kept = (self.control.instance, self.control.since) if self.control else ("", 0)
+        self.control = Control(lambda job: int(job.native) % 5 > 0, instance=kept[0], since=kept[1])
+        self.hand = Hand(self)
+        return self.hand
+
+    def carry_out(self, snapshot):
+        control, hand = self.control, self.hand
+        some, undo, tell = [*control.adopt], [job.native for job in control.undo], [*control.tell]
+        acts = [lambda: self.system.adopt(some)] * bool(some) + [lambda: self.system.undo(undo)] * bool(undo)
+        hand.acts += [(self.control.instance, act) for act in acts]
+        for job in tell:
+            control.told[job.run.key] = control.now
+        if tell:
+            hand.tell(tell)
+        for each in (control.adopt, control.undo, control.tell):
+            each.clear()
+
+    def step(self):
+        if self.random.random() < 0.7:
+            self.act()
+        super().step()
+
+    def act(self):
+        """What is to be done is done, by the controller for which it was decided; an answer may be lost."""
+        acts, self.hand.acts = self.hand.acts, []
+        for instance, act in acts:
+            if instance != str(self.system.instance):
+                return
+            act()
+            if self.random.random() < 0.1:
+                return
+
+    def check_held(self, job, now):
+        ours = now.managed and now.held
+        expected = now.blocked if ours else now.blocked or "NotAdopted"
+        assert job.held in (expected, "Uncertain") or (job.held == "BadConstraints" and not now.blocked), job.native
+
+    def check(self):
+        """What was told to start has begun, or was taken back; then it is as in a queue that watches."""
+        for _ in range(40):
+            self.clock.t += SECOND
+            self.act()
+            for job in self.system.waiting():
+                if job.pin and not job.held and not job.blocked:
+                    self.system.start(job)
+            self.settle()
+            holding = [self.engine.book.jobs[number] for number in self.engine.book.holding]
+            if all(job.current.spawned is not None for job in holding):
+                return super().check()
+        return None

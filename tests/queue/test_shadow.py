@@ -16,13 +16,15 @@ APART = "\x1f"
 COLUMNS = (
     "JobArrayID", "SubmitTime", "UserName", "Account", "Partition", "StateCompact", "Reason", "TimeLimit", "StartTime",
     "EndTime", "NumTasks", "MaxNodes", "tres-alloc", "tres-per-node", "tres-per-job", "tres-per-task", "Feature",
-    "Licenses", "NodeList", "OverSubscribe", "RestartCnt", "exit_code", "Name",
+    "Licenses", "NodeList", "OverSubscribe", "RestartCnt", "exit_code", "admin_comment", "Dependency", "EligibleTime",
+    "Name",
 )  # fmt: skip
 USUAL = {
     "UserName": "ann", "Account": "(null)", "Partition": "main", "Reason": "None", "TimeLimit": "10:00",
     "StartTime": "N/A", "EndTime": "N/A", "NumTasks": "1", "MaxNodes": "1", "tres-alloc": "cpu=1,node=1",
     "tres-per-node": "N/A", "tres-per-job": "N/A", "tres-per-task": "N/A", "Feature": "(null)", "Licenses": "(null)",
-    "OverSubscribe": "OK", "RestartCnt": "0", "exit_code": "0", "NodeList": "", "Name": "wrap",
+    "OverSubscribe": "OK", "RestartCnt": "0", "exit_code": "0", "admin_comment": "(null)", "Dependency": "(null)",
+    "EligibleTime": "N/A", "NodeList": "", "Name": "wrap",
 }  # fmt: skip
 NODE = (
     "NodeName={name} CPUTot=4 RealMemory=4000 State={state} Partitions=main AllocTRES= AvailableFeatures=(null) "
@@ -39,7 +41,8 @@ class Cluster:
         self.folder, self.jobs, self.states = folder, {}, {"n1": "IDLE", "n2": "IDLE"}
         for name, file in (("squeue", "jobs"), ("scontrol", "nodes")):
             script = folder / name
-            script.write_text(ECHO.format(folder=folder) + f"cat {folder}/{file}\n")
+            asked = f"cat >> {folder}/asked\n" if name == "scontrol" else ""
+            script.write_text(ECHO.format(folder=folder) + f"{asked}cat {folder}/{file}\n")
             script.chmod(script.stat().st_mode | stat.S_IXUSR)
         for name in ("scancel", "sbatch"):
             (folder / name).write_text(f"#!/bin/sh\ntouch {folder}/acted\n")
@@ -51,6 +54,11 @@ class Cluster:
         known = self.jobs.get(number, USUAL | {"JobArrayID": number, "SubmitTime": str(submit)})
         self.jobs[number] = known | {"StateCompact": state} | more
         self.show()
+
+    def acts(self):
+        """What scontrol was asked to change, but for the nodes of jobs."""
+        asked = (self.folder / "asked").read_text().splitlines()
+        return [line for line in asked if line.split()[0] in ("update", "hold", "release", "requeuehold")]
 
     def show(self):
         lines = "".join(APART.join(job[name] for name in COLUMNS) + APART + "\n" for job in self.jobs.values())
@@ -120,6 +128,7 @@ def test_a_queue_that_watches_changes_nothing(watching, cluster):
     for words in (["cancel", "7"], ["hold", "7"], ["edit", "-t", "5", "7"], ["submit", "--", "true"], ["pause"]):
         assert "this queue only watches slurm" in watching.run(*words, check=1).stderr
     assert not (cluster.folder / "acted").exists()
+    assert cluster.acts() == []
     assert "there is no job 8" in watching.run("show", "8", check=1).stderr
 
 
@@ -158,7 +167,9 @@ def test_a_batch_system_that_is_silent_is_said(watching, cluster):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--pool", "slurm"], "expected --shadow with it"),
+        (["--pool", "htcondor"], "expected --shadow with it"),
+        (["--pool", "htcondor", "--adopt"], "expected --shadow with it"),
+        (["--pool", "slurm", "--adopt", "--shadow"], "expected --pool slurm with it"),
         (["--shadow"], "expected --pool slurm or --pool htcondor with it"),
         (["--pool", "fake:1", "--shadow"], "expected --pool slurm or --pool htcondor with it"),
     ],
@@ -191,3 +202,81 @@ def test_the_planner_of_a_queue_that_watches_takes_no_policy_that_preempts():
         load_policy("preemptive", preempts=[])
     with pytest.raises(UsageError, match="policy preemptive preempts"):
         Planner("preemptive", {"policy": "preemptive", "resources": {"cpus": 4}, "base": [], "preempts": []})
+
+
+def begin(queue, cluster):
+    """A queue that starts the jobs of Slurm, with no daemon at work."""
+    platform = queue.folder / "platform.toml"
+    platform.write_text('[[node]]\nname = "n1"\ncpus = 4\n[[node]]\nname = "n2"\ncpus = 4\n')
+    (queue.folder / "config.toml").write_text('pool = "slurm"\nplatform = "platform.toml"\nadopt = true\n')
+
+
+def test_jobs_are_adopted_by_hand_and_given_back_without_a_daemon(watching, cluster):
+    begin(watching, cluster)
+    cluster.job("7", 1795562780)
+    cluster.job("8", 1795562780, UserName="bob")
+    cluster.job("9", 1795562780, Reason="JobHeldUser")
+    told = watching.run("pool", "adopt", "--dry-run", "--user", "ann")
+    assert told.stdout == "would adopt 1 job: 7\n"
+    assert "next: " in told.stderr
+    assert cluster.acts() == []
+    assert watching.run("pool", "adopt").stdout == "adopted 2 jobs: 7, 8\n"
+    adopted = ["update JobId=7 AdminComment=backfill", "update JobId=8 AdminComment=backfill", "hold 7", "hold 8"]
+    assert cluster.acts() == adopted  # marks first: a job that is held has one
+    cluster.job("7", 0, Reason="JobHeldAdmin", admin_comment="backfill")
+    cluster.job("8", 0, "R", NodeList="n1", StartTime="1795562790", admin_comment="backfill")
+    assert "2 jobs of the queue: 1 waiting, 1 running" in watching.run("pool", "show").stdout
+    assert watching.run("pool", "release-all").stdout == "released 1 job: 7\n"
+    assert cluster.acts()[-1] == "release 7"
+    (cluster.folder / "silent").touch()
+    assert "Unable to contact" in watching.run("pool", "release-all", check=1).stderr
+
+
+def test_the_watchdog_gives_jobs_back_once_nobody_looks(watching, cluster):
+    begin(watching, cluster)
+    cluster.job("7", 1795562780, Reason="JobHeldAdmin", admin_comment="backfill")
+    assert watching.run("pool", "watchdog", "--after", "1m").stdout == ""  # no daemon was ever there
+    looked = watching.folder / "looked"
+    looked.write_text("{}")
+    assert watching.run("pool", "watchdog", "--after", "1m").stdout == ""
+    os.utime(looked, (time.time() - 100,) * 2)
+    assert "released 1 job: 7" in watching.run("pool", "watchdog", "--after", "1m").stdout
+    assert "expected" in watching.run("pool", "watchdog", "--after", "soon", check=2).stderr
+
+
+def test_verbs_of_held_jobs_belong_to_a_queue_that_starts_them(watching):
+    watching.configure("easy")
+    for verb in ("adopt", "release-all", "show"):
+        assert "expected a queue of slurm" in watching.run("pool", verb, check=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [('adopt = "x"', "adopt is 'x'; expected true"), ("adopt = {groups = []}", "a table of users and partitions")],
+)
+def test_whose_jobs_are_adopted_is_told_in_a_setting(watching, cluster, setting, told):
+    begin(watching, cluster)
+    file = watching.folder / "config.toml"
+    file.write_text(file.read_text().replace("adopt = true", setting))
+    assert told in watching.run("queue", check=4).stderr
+
+
+def test_a_queue_starts_what_it_has_adopted(watching, cluster):
+    begin(watching, cluster)
+    file = watching.folder / "config.toml"
+    file.write_text(file.read_text().replace("adopt = true", 'adopt = {users = ["ann"]}') + 'policy = "easy"\n')
+    cluster.job("7", 1795562780)
+    cluster.job("8", 1795562781, UserName="bob")
+    watching.run("serve", "--detach")
+    until(lambda: "hold 7" in cluster.acts())
+    cluster.job("7", 0, Reason="JobHeldAdmin", admin_comment="backfill")
+    until(lambda: "release 7" in cluster.acts())
+    assert "update JobId=7 ReqNodeList=n1" in cluster.acts()
+    assert rows(watching)["7"]["state"] == "STARTING"
+    assert (rows(watching)["8"]["state"], rows(watching)["8"]["reason"]) == ("PENDING", "NotAdopted")
+    cluster.job("7", 0, "R", NodeList="n1", StartTime=str(int(time.time())))
+    until(lambda: rows(watching)["7"]["state"] == "RUNNING")
+    assert "hold 8" not in cluster.acts()
+    watching.run("pause")
+    watching.run("resume")
+    assert "this queue starts the jobs of slurm" in watching.run("hold", "7", check=1).stderr

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +89,7 @@ class Slurm:
     """A running cluster."""
 
     folder: Path
+    start_controller: Callable[[], None] = lambda: None  # again, with the state that it has saved
 
     def run(self, *words: str, **more: str) -> str:
         """What a command of Slurm prints."""
@@ -164,6 +165,7 @@ def running(folder: Path, accounting: bool = True) -> Iterator[Slurm]:
             _until(lambda: "started" in _text(folder / "slurmdbd.log"))
             slurm.run("sacctmgr", "-i", "add", "cluster", "test")
         start("slurmctld", "-D", "-c")
+        slurm.start_controller = lambda: start("slurmctld", "-D")
         for i in range(NODES):
             start("slurmd", "-D", "-N", f"n{i + 1}")
         slurm.wait(["sinfo", "-h", "-N", "-t", "idle", "-p", "main"], lambda found: found.count("\n") == NODES)

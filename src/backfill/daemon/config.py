@@ -25,9 +25,10 @@ if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
 
 POLICY, PLATFORM, LOCAL, STORE = "conservative", "platform.toml", "local", "store.db"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
-KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow")
+KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow", "adopt")
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
 WATCHED = ("slurm", "htcondor")  # batch systems that a queue can watch
+STARTED = ("slurm",)  # those whose jobs it can start
 FAKE = {"speed": 1.0, "failures": 0.0, "repair": 3600.0, "foreign": 0.0, "seed": 0.0}  # of a fake pool
 
 
@@ -56,11 +57,14 @@ class Config:
         }
         self.pool, self.fake = str(told.get("pool", LOCAL)), {}
         self.shadow = told.get("shadow", False)
-        if self.shadow is not (self.pool in WATCHED):
-            expected = f"shadow = true with pool = {' or '.join(WATCHED)}, which a queue can only watch"
+        if (self.shadow and self.pool not in WATCHED) or (self.pool in WATCHED and self.pool not in STARTED
+                                                          and self.shadow is not True):  # fmt: skip
+            expected = f"shadow = true with pool = {' or '.join(WATCHED)}"
             raise Unreadable(f"{self.file}: pool is {self.pool!r} and shadow {self.shadow!r}; expected {expected}")
-        if self.shadow and "platform" not in told:
-            raise Unreadable(f"{self.file}: no platform; backfill serve --pool {self.pool} --shadow writes one")
+        self.native = self.pool in WATCHED
+        self.adopt = self._adopt(told.get("adopt", False))
+        if self.native and "platform" not in told:
+            raise Unreadable(f"{self.file}: no platform; backfill serve --pool {self.pool} writes one")
         if is_fake(self.pool):
             try:
                 self.pool, self.fake = "fake", fake_settings(self.pool)
@@ -96,6 +100,19 @@ class Config:
                 self.synced.append(self._synced(name, facts, margin))
         self.pinned = count <= len(cpus)  # else some of the cpus are only numbers
 
+    def _adopt(self, told: Any) -> dict[str, list[str]] | None:
+        """Whose waiting jobs are adopted: `users` and `partitions`, all if there are none; None: nobody's."""
+        if told is False:
+            return None
+        if self.pool not in STARTED or self.shadow:
+            raise Unreadable(f"{self.file}: adopt belongs to a queue that starts the jobs of {' or '.join(STARTED)}")
+        kinds = {"users", "partitions"}
+        found = {} if told is True else told
+        if not isinstance(found, dict) or found.keys() - kinds or not all(isinstance(v, list) for v in found.values()):
+            expected = "true, or a table of users and partitions, each a list of names"
+            raise Unreadable(f"{self.file}: adopt is {told!r}; expected {expected}")
+        return {name: [str(one) for one in some] for name, some in found.items()}
+
     def _some_of(self, cpus: list[int], given: str) -> list[int]:
         try:
             found = sorted({*parse_array(given)[0]})
@@ -112,6 +129,13 @@ class Config:
         every = self._read(facts, "every", parse_time, 30_000_000)
         timeout = self._read(facts, "timeout", parse_time, 5_000_000)
         return Licence(name, command, every / 1e6, timeout / 1e6, margin, self._whole(facts, "copies", 0))
+
+    def adopts(self, user: str, partition: str) -> bool:
+        """Whether a job that waits in the batch system is to be started by the queue."""
+        if self.adopt is None:
+            return False
+        of = {"users": user, "partitions": partition}
+        return all(of[name] in some for name, some in self.adopt.items())
 
     @property
     def capacity(self) -> Capacity:
@@ -199,13 +223,15 @@ def begin_with(home: str, asked: Mapping[str, str | bool], platform_of: Callable
     pool, shadow = str(asked.get("pool", LOCAL)), asked.get("shadow", False)
     if shadow and pool not in WATCHED:
         raise Unreadable(f"--shadow watches a batch system; expected --pool {' or --pool '.join(WATCHED)} with it")
-    if pool in WATCHED and not shadow:
+    if pool in WATCHED and pool not in STARTED and not shadow:
         raise Unreadable(f"--pool {pool}: a queue can only watch it; expected --shadow with it")
     if is_fake(pool):
         try:
             fake_settings(pool)
         except Unreadable as error:
             raise Unreadable(f"--{error}") from None
+    if asked.get("adopt") and (shadow or pool not in STARTED):
+        raise Unreadable(f"--adopt takes over jobs; expected --pool {' or --pool '.join(STARTED)} with it")
     folder, settings, copies = Path(home), dict(asked), dict[Path, str]()
     file = folder / "config.toml"
     try:
@@ -215,7 +241,7 @@ def begin_with(home: str, asked: Mapping[str, str | bool], platform_of: Callable
             read_platform(Path(str(asked["platform"])))
             copies[folder / PLATFORM] = Path(str(asked["platform"])).read_text(encoding="utf-8")
             settings["platform"] = PLATFORM
-        elif shadow:
+        elif pool in WATCHED:
             copies[folder / PLATFORM] = platform_of(pool)
             settings["platform"] = PLATFORM
         for name, value in settings.items():
@@ -230,7 +256,7 @@ def begin_with(home: str, asked: Mapping[str, str | bool], platform_of: Callable
         copies[file] += text
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = {path: path.read_text(encoding="utf-8") if path.exists() else None for path in copies}
-        if not shadow and before.get(folder / PLATFORM) not in (None, copies.get(folder / PLATFORM)):
+        if pool not in WATCHED and before.get(folder / PLATFORM) not in (None, copies.get(folder / PLATFORM)):
             raise Unreadable(f"{folder / PLATFORM} is another platform; change it there")
         _put(copies)
         try:

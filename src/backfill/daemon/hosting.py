@@ -56,6 +56,15 @@ def host(folder: Path, config: Config, store: Store, news: Callable[[], None], e
         from backfill.pools.watched import WatchedPool
 
         return Hosted(WatchedPool(given(clock), reader_of(config.pool)), clock, WitnessWriter(folder, store))
+    if config.native:
+        from backfill.pools.controlled import ControlledPool
+        from backfill.pools.slurm import SlurmHands
+
+        pool_ = ControlledPool(
+            given(clock), reader_of(config.pool), SlurmHands(),
+            lambda job: config.adopts(job.user, job.asked.partition),
+        )  # fmt: skip
+        return Hosted(pool_, clock, WitnessWriter(folder, store))
     if config.pool != LOCAL:
         from backfill.pools.own import load_pool
 

@@ -35,6 +35,7 @@ class Verdict:
     unknown: it may have run, and nobody knows how it ended; the record has its processes, if they are known, and says
     whether it was told to end while it was alive
     requeued: it is over, and its batch system lets its job wait again
+    uncertain: its batch system has forgotten that it was started, so it may have run
     """
 
     kind: str
@@ -65,13 +66,15 @@ class Sighting:
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """A job that runs and that the queue did not start. job: its number, or 0 for one of which the queue has never
-    heard: its facts are those of job.Job, its spec is as in Decision. since: by the queue clock."""
+    heard: its facts are those of job.Job, its spec is as in Decision. since: by the queue clock. record: as of a
+    verdict that it is alive."""
 
     job: int
     nodes: Placement
     since: int
     facts: Row = field(default_factory=dict)
     spec: Spec = field(default_factory=lambda: Spec())
+    record: Record = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

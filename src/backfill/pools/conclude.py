@@ -23,14 +23,16 @@ from backfill.pools.base import (
     Verdict,
 )
 from backfill.pools.seen import DOWN, DRAIN, OVER, UNKNOWN, UP, WAITING, Asked, JobNow, NodeNow, Snapshot
-from backfill.queue.job import NEVER, Job
+from backfill.queue.job import NEVER, UNCERTAIN, Job
 from backfill.queue.nodes import Amounts, Nodes, Placement
-from backfill.queue.shapes import Change, Row
+from backfill.queue.shapes import Change, Record, Row
 from backfill.queue.states import CANCELLED, HOLDING, NODE_FAIL, PENDING
 
 SECOND = 1_000_000
 LOST = "LostByPool"  # why a job is over of which its batch system knows nothing any more
 BEGIN = "BeginTime"
+NATIVE = "NotAdopted"  # why a job is held that only the batch system starts
+LONG_S, AGAIN_S = 10.0, 3.0  # after which an attempt that has not begun is taken back, or told again
 COMPARED = ("need", "walltime", "tasks", "spread", "constraint", "partition", "qos", "exclusive")
 
 
@@ -44,6 +46,28 @@ class Watch:
 
     before: dict[Identity, JobNow] = field(default_factory=dict)
     foretold: dict[Identity, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Control:
+    """What a queue that starts the jobs of a batch system knows of its own acts, and what it is to do next.
+
+    Attempts are known by the number of their job and their own.
+    """
+
+    mine: Callable[[JobNow], bool]  # whether a job that nobody has adopted yet is to be
+    told: dict[tuple[int, int], float] = field(
+        default_factory=dict
+    )  # when attempts were told to start, as `now` counts
+    undone: set[tuple[int, int]] = field(default_factory=set)  # attempts that were taken back, as they did not begin
+    now: float = 0.0
+    wall: int = 0  # the same by the calendar, in microseconds
+    instance: str = ""  # of the controller at the last look
+    since: int = 0  # when it was seen to be another one than before, by its own clock: what waited unheld then may have
+    # been started and forgotten
+    adopt: list[JobNow] = field(default_factory=list)
+    tell: list[Job] = field(default_factory=list)
+    undo: list[Job] = field(default_factory=list)
 
 
 def absent(snapshot: Snapshot, jobs: Mapping[Identity, Job]) -> list[Identity]:
@@ -61,21 +85,27 @@ def conclude(
     watch: Watch,
     ended: Callable[[Identity, int], bool],
     skew: int,
+    control: Control | None = None,
 ) -> list[News]:
     """What has happened to jobs since the last snapshot.
 
     jobs: the open ones. recalled: what is known of those that are not in the snapshot. ended: whether the end of
     a job that is not open, at this instant, is no news. skew: what the calendar is ahead of the queue clock.
+    control: of a queue that starts the jobs itself.
     """
+    about = _About(snapshot, watch, ended, skew, control)
+    if control is not None and control.instance != snapshot.instance:
+        control.since = control.wall if control.instance else control.since
+        control.instance = snapshot.instance
     here = {job.identity: job for job in snapshot.jobs}
     before = watch.before
-    other = (job for identity, job in here.items() if before.get(identity) is not job)
+    other = (job for identity, job in here.items() if before.get(identity) is not job or _begins(jobs.get(identity)))
     seen = sorted(other, key=lambda job: (job.submit, _natural(job.native)))
-    found = [news for now in seen for news in _of_job(now, jobs.get(now.identity), watch, ended, skew)]
+    found = [news for now in seen for news in _of_job(now, jobs.get(now.identity), about)]
     for identity in absent(snapshot, jobs):
         known, last = jobs[identity], recalled.get(identity)
         if last is not None and last.state == OVER:
-            found += _ended(last, known, skew)
+            found += _ended(last, known, about)
         elif known.state == PENDING:
             found.append(Gone(known.id, CANCELLED, LOST))
         else:
@@ -116,19 +146,28 @@ def _node_seen(node: NodeNow, stated: Amounts, others: Amounts) -> NodeSeen:
     return NodeSeen(node.name, there, "" if there == stated else "others" if node.state == UP else node.state)
 
 
-def _of_job(
-    now: JobNow, known: Job | None, watch: Watch, ended: Callable[[Identity, int], bool], skew: int
-) -> Iterator[News]:
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What is concluded with, besides the job."""
+
+    snapshot: Snapshot
+    watch: Watch
+    ended: Callable[[Identity, int], bool]
+    skew: int
+    control: Control | None
+
+
+def _of_job(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     if now.state == OVER and known is not None:
-        yield from _ended(now, known, skew)
-    elif now.state == OVER and not ended(now.identity, (now.end or now.submit) - skew):
-        yield from _came_and_went(now, skew)
+        yield from _ended(now, known, about)
+    elif now.state == OVER and not about.ended(now.identity, (now.end or now.submit) - about.skew):
+        yield from _came_and_went(now, about.skew)
     elif now.state == OVER:
         return
     elif now.state == WAITING:
-        yield from _waits(now, known, watch, skew)
+        yield from _waits(now, known, about)
     else:
-        yield from _runs(now, known, skew)
+        yield from _runs(now, known, about)
 
 
 def _came_and_went(now: JobNow, skew: int) -> Iterator[News]:
@@ -141,43 +180,53 @@ def _came_and_went(now: JobNow, skew: int) -> Iterator[News]:
         yield Gone(now.identity, now.ended or CANCELLED, "", now.end and now.end - skew)
 
 
-def _ended(now: JobNow, known: Job, skew: int) -> Iterator[News]:
-    attempt = known.attempts
+def _ended(now: JobNow, known: Job, about: _About) -> Iterator[News]:
+    attempt, skew = known.attempts, about.skew
     if known.state == PENDING:
         if not now.nodes or now.start is None:
             yield Gone(known.id, now.ended or CANCELLED, "", now.end and now.end - skew)
             return
-        yield from _begun(now, known, now.start - skew)
+        yield from _begun(now, known, about)
         attempt += 1
     yield Settled(known.id, attempt, _end_of(now))
 
 
-def _runs(now: JobNow, known: Job | None, skew: int) -> Iterator[News]:
+def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     if not now.nodes or now.start is None:
         return  # where it runs is not known yet
+    skew = about.skew
     since = now.start - skew
     if known is None:
-        yield Foreign(0, now.nodes, since, facts_of(now, skew), {})
+        yield Foreign(0, now.nodes, since, facts_of(now, skew), {}, _record(now, about))
         return
     if (run := known.attempt) is not None:
         moved = sorted(map(list, run.nodes)) != sorted(map(list, _rescaled(now, known)))
-        again = moved or since > run.start + SECOND  # it was put back, and begun again
+        told = about.control is not None and run.spawned is None  # it was decided before it began
+        again = moved or (since > run.start + SECOND and not told)  # it was put back, and begun again
         if again:
             yield Settled(known.id, run.number, Verdict("requeued"))
+        elif told:
+            yield Settled(known.id, run.number, Verdict("alive", _record(now, about)))
         elif now.asked.walltime != known.walltime:
             yield Edited(known.id, {"walltime": now.asked.walltime})
         if not again:
             return
-    yield from _begun(now, known, since)
+    yield from _begun(now, known, about)
 
 
-def _begun(now: JobNow, known: Job, since: int) -> Iterator[News]:
+def _record(now: JobNow, about: _About) -> Record:
+    """By which it is known later whether its controller has forgotten that a job runs; watching needs none of it."""
+    return {} if about.control is None else {"instance": about.snapshot.instance, "restarts": now.restarts}
+
+
+def _begun(now: JobNow, known: Job, about: _About) -> Iterator[News]:
     """A job runs that waited, and may have been changed before."""
-    if _total(now.asked) == _total(known):
-        yield Foreign(known.id, _rescaled(now, known), since)
+    since, record = (now.start or 0) - about.skew, _record(now, about)
+    if not now.asked.need or _total(now.asked) == _total(known):
+        yield Foreign(known.id, _rescaled(now, known), since, record=record)
         return
     yield Edited(known.id, _changes(now.asked, known))
-    yield Foreign(known.id, now.nodes, since)
+    yield Foreign(known.id, now.nodes, since, record=record)
 
 
 def _total(asked: Asked | Job) -> Amounts:
@@ -185,23 +234,70 @@ def _total(asked: Asked | Job) -> Amounts:
     return {name: amount * asked.tasks for name, amount in asked.need.items() if name in ("cpus", "gpus")}
 
 
-def _waits(now: JobNow, known: Job | None, watch: Watch, skew: int) -> Iterator[News]:
-    begin = now.begin
+def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
+    begin, skew, watch, control = now.begin, about.skew, about.watch, about.control
     blocked = "" if now.blocked == BEGIN and begin is not None else now.blocked  # the queue has a clock of its own
+    if control is not None and not (now.managed and now.held):
+        _take_over(now, known, control)
+        blocked = blocked or NATIVE
     if known is None:
         yield Arrived(facts_of(now, skew), blocked)
         yield from _expected(now, now.identity, watch, skew)
         return
     if known.state in HOLDING:
-        yield Settled(known.id, known.attempts, Verdict("requeued"))
+        verdict = _of_attempt(now, known, about)
+        if verdict is None:
+            return
+        yield Settled(known.id, known.attempts, verdict)
+        if verdict.kind == "uncertain":
+            return
     to = _changes(now.asked, known)
     if begin != known.begin:
         to["begin"] = begin
     if to:
         yield Edited(known.id, to)
+    if known.held == UNCERTAIN:  # until it runs, or is over: who knows whether it did
+        return
     if blocked != known.held and not (known.held == NEVER and not blocked):
         yield Blocked(known.id, blocked)
     yield from _expected(now, known.id, watch, skew)
+
+
+def _begins(known: Job | None) -> bool:
+    """Whether the batch system has been told to start a job, and has not been seen to do so."""
+    return known is not None and known.attempt is not None and known.attempt.spawned is None
+
+
+def _take_over(now: JobNow, known: Job | None, control: Control) -> None:
+    """Have a job adopted that waits for nothing but room, or was released by somebody."""
+    free = not now.blocked and (known is None or known.state == PENDING) and now.submit > control.since
+    if free and (now.managed or control.mine(now)):
+        control.adopt.append(now)
+
+
+def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
+    """What is true of an attempt whose job waits in the batch system; None as long as that is not known."""
+    run, control = known.current, about.control
+    if control is None:
+        return Verdict("requeued")
+    key, instance = (known.id, run.number), about.snapshot.instance
+    if run.spawned is not None:
+        same = run.processes.get("instance") == instance
+        return Verdict("requeued" if same or now.restarts > run.processes.get("restarts", 0) else "uncertain")
+    if run.instance != instance:  # a controller that has forgotten: it may have run
+        return Verdict("uncertain")
+    told = control.told.get(key)
+    if key in control.undone and now.held:
+        control.undone.discard(key)
+        control.told.pop(key, None)
+        return Verdict("unstarted")
+    if not now.held and told is not None and control.now - told > LONG_S:
+        if all(node.state != UNKNOWN for node in about.snapshot.nodes):
+            control.undone.add(key)
+            control.undo.append(known)
+    elif now.held and key not in control.undone and (told is None or control.now - told > AGAIN_S):
+        control.tell.append(known)
+    return None
 
 
 def _expected(now: JobNow, job: int | Identity, watch: Watch, skew: int) -> Iterator[News]:
@@ -218,6 +314,8 @@ def _changes(asked: Asked, known: Job) -> Change:
 
 def _rescaled(now: JobNow, known: Job) -> Placement:
     """Where a job runs, in tasks as it had them while it waited: batch systems show other ones once it runs."""
+    if not now.asked.need:  # only the names of its nodes are known
+        return [[name, max(known.tasks // len(now.nodes), 1)] for name, *_ in now.nodes]
     mine, its = now.asked.need.get("cpus", 1), max(known.need.get("cpus", 1), 1)
     if mine == its or known.exclusive:
         return now.nodes

@@ -56,7 +56,8 @@ class JobNow:
     native: how people call it there, as `1234`, `12_3` or `7.0`. blocked: why it may not start whatever is free, in the
     words of the batch system; empty if it may. begin: before which it may not start. nodes: where it runs, as far as
     that is known. estimate: when it starts as the batch system expects. restarts: how often it was put back.
-    end, state of the end (see queue.states), exit, signal: of one that is over.
+    end, state of the end (see queue.states), exit, signal: of one that is over. managed: it has the mark of a queue
+    that starts it. held: nobody but an operator can start it.
     """
 
     native: str
@@ -76,6 +77,8 @@ class JobNow:
     ended: str = ""
     exit: int | None = None
     signal: int | None = None
+    managed: bool = False
+    held: bool = False
 
     @property
     def identity(self) -> Identity:
@@ -96,6 +99,31 @@ class Snapshot:
     complete: bool = True
     took: float = 0.0
     cpu: float | None = None
+
+
+class Hands(Protocol):
+    """What a queue does in a batch system whose jobs it starts.
+
+    All of it is harmless when it is done again, and believed when a look shows it. Raises Down.
+    """
+
+    def instance(self) -> str:
+        """That of the controller, as in a snapshot. Raises Down."""
+
+    def adopt(self, some: Sequence[JobNow]) -> None:
+        """Mark jobs that wait, and hold them: from now on only the queue starts them."""
+
+    def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Let held jobs run, each on these nodes."""
+
+    def undo(self, some: Sequence[str]) -> None:
+        """Hold jobs again that have not begun, on whatever nodes."""
+
+    def stop(self, some: Sequence[tuple[str, bool]]) -> None:
+        """End jobs that run. Each with whether it is to wait again, held."""
+
+    def release(self, some: Sequence[JobNow]) -> None:
+        """Give marked jobs that wait back to the scheduler of the batch system."""
 
 
 class Reader(Protocol):

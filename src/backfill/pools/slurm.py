@@ -47,6 +47,8 @@ NOTHING = ("", "(null)", "N/A", "None", "Unknown")
 # Reasons for which a job waits that a policy may start as soon as there is room; any other is Slurm's own to lift.
 ROOM = {"None", "Priority", "Resources", "Licenses", "ReqNodeNotAvail", "Nodes required for job are DOWN", "NodeDown",
         "Cleaning", "Prolog", ""}  # fmt: skip
+MARK = "backfill"  # how the comment of an operator begins, of jobs that a queue starts
+HELD = ("JobHeldAdmin", "job requeued in held state")
 STATES = {"PD": WAITING, "RQ": WAITING, "RH": WAITING, "RS": RUNNING, "CF": RUNNING, "R": RUNNING, "S": RUNNING,
           "ST": RUNNING, "SI": RUNNING, "SO": RUNNING, "SE": WAITING, "CG": ENDING}  # fmt: skip
 ENDS = {"CD": COMPLETED, "F": FAILED, "BF": NODE_FAIL, "CA": CANCELLED, "RV": CANCELLED, "DL": DEADLINE,
@@ -82,6 +84,9 @@ class Row(NamedTuple):
     OverSubscribe: str
     RestartCnt: str
     exit_code: str
+    admin_comment: str
+    Dependency: str
+    EligibleTime: str
     Name: str
 
 
@@ -117,9 +122,7 @@ class SlurmReader:
         begin, used = time.monotonic(), _processor_s()
         lines = _run("squeue", "--noheader", "--all", "--array", "--states=all", f"--Format={FORMAT}").splitlines()
         text = _scontrol("show config", "oneliner", "show node", "show license")
-        instance = re.search(r"^BOOT_TIME\s*= *(\S+)", text, re.MULTILINE)
-        if instance is None:
-            raise Down("scontrol show config: no BOOT_TIME")
+        instance = _instance(text)
         self._memory = _gives_memory(text)
         inventory = nodes_of_scontrol("scontrol", text)
         self._known = frozenset(inventory.licences)
@@ -129,7 +132,7 @@ class SlurmReader:
         nodes = [*_nodes(text, inventory, self._memory)]
         jobs = [*self._jobs.values()]
         took, cpu = time.monotonic() - begin, _processor_s() - used
-        return Snapshot(instance[1], nodes, jobs, inventory.licences, took=took, cpu=cpu)
+        return Snapshot(instance, nodes, jobs, inventory.licences, took=took, cpu=cpu)
 
     def recall(self, some: Sequence[Identity]) -> Sequence[JobNow]:
         """The ends of jobs that squeue does not show any more, as far as Slurm's accounting has them. Raises Down."""
@@ -166,8 +169,14 @@ class SlurmReader:
         reason = row.Reason.partition(",")[0].strip("()")
         start, submit = _instant(row.StartTime), _instant(row.SubmitTime) or 0
         waits = state == WAITING
+        managed = row.admin_comment.startswith(MARK)
+        held = waits and reason in HELD
         blocked = reason if waits and reason not in ROOM else ""
         begin = start if blocked == "BeginTime" else None
+        if managed and held:  # what else keeps it back is not its reason then
+            eligible = _instant(row.EligibleTime)
+            begin = eligible if eligible is not None and eligible > submit + SECOND else None
+            blocked = "Dependency" if row.Dependency not in NOTHING else "BeginTime" if begin else ""
         status = _number(row.exit_code)
         asked = self._asked(row)
         names = _names(row.NodeList) if not waits else ()
@@ -189,6 +198,8 @@ class SlurmReader:
             ended=ENDS.get(compact, ""),
             exit=(status >> 8) & 255 if state == OVER else None,
             signal=(status & 127) or None,
+            managed=managed,
+            held=held,
         )
 
     def _asked(self, row: Row) -> Asked:
@@ -319,6 +330,13 @@ def _state(text: str) -> str:
     return UNKNOWN if "UNKNOWN" in flags or text.partition("+")[0].endswith("*") else UP
 
 
+def _instance(config: str) -> str:
+    found = re.search(r"^BOOT_TIME\s*= *(\S+)", config, re.MULTILINE)
+    if found is None:
+        raise Down("scontrol show config: no BOOT_TIME")
+    return found[1]
+
+
 def _gives_memory(config: str) -> bool:
     found = re.search(r"^SelectTypeParameters\s*= *(\S+)", config, re.MULTILINE)
     return found is not None and "MEMORY" in found[1].upper()
@@ -372,6 +390,40 @@ def _processor_s() -> float:
     """Processor time of this thread, and of commands that have ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.thread_time() + ended.ru_utime + ended.ru_stime
+
+
+class SlurmHands:
+    """See seen.Hands: by scontrol and scancel, with the rights of an operator."""
+
+    def instance(self) -> str:
+        """When the controller was started. Raises Down."""
+        return _instance(_scontrol("show config"))
+
+    def adopt(self, some: Sequence[JobNow]) -> None:
+        """See Hands. A mark alone is harmless: it is held when it is seen the next time."""
+        _scontrol(*(f"update JobId={job.native} AdminComment={MARK}" for job in some))
+        _scontrol(*(f"hold {job.native}" for job in some))
+
+    def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """See Hands."""
+        _scontrol(*(f"update JobId={native} ReqNodeList={','.join(nodes)}" for native, nodes in some))
+        _scontrol(*(f"release {native}" for native, _ in some))
+
+    def undo(self, some: Sequence[str]) -> None:
+        """See Hands."""
+        _scontrol(*(f"hold {native}" for native in some), *(f"update JobId={native} ReqNodeList=" for native in some))
+
+    def stop(self, some: Sequence[tuple[str, bool]]) -> None:
+        """See Hands."""
+        _scontrol(*(f"requeuehold {native}" for native, again in some if again))
+        if gone := [native for native, again in some if not again]:
+            _run("scancel", *gone)
+
+    def release(self, some: Sequence[JobNow]) -> None:
+        """See Hands."""
+        for job in some:
+            _scontrol(f"update JobId={job.native} ReqNodeList=", f"update JobId={job.native} AdminComment=(released)")
+        _scontrol(*(f"release {job.native}" for job in some if job.held))
 
 
 def _scontrol(*commands: str) -> str:

@@ -5,15 +5,15 @@ by the daemon, from the book as it is then.
 """
 
 import asyncio
+import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
-from backfill.pools.base import WATCHES, Decision, Given, Identity, Seen
+from backfill.pools.base import WATCHES, Decision, Given, Identity, News, Seen
 from backfill.pools.conclude import Watch, absent, conclude, nodes_seen
 from backfill.pools.seen import Down, JobNow, Reader, Snapshot
-from backfill.queue.job import Run
+from backfill.queue.job import Job, Run
 from backfill.queue.nodes import Nodes
 from backfill.system.log import note
 
@@ -47,7 +47,7 @@ class WatchedPool:
         self._missing: frozenset[Identity] = frozenset()
         self._stirred = True  # the last look brought something new
         self._loop = asyncio.get_running_loop()
-        self._end = threading.Event()
+        self._end, self._wake = False, threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"looks at {self.name}", daemon=True)
         self._thread.start()
 
@@ -65,24 +65,27 @@ class WatchedPool:
         self._looks += 1
         if self._looks % WHOLE == 0:
             self._watch.before = {}
-        news = conclude(look.snapshot, known, look.recalled, self._watch, self._given.ended, self._given.skew())
+        news = self._conclude(look, known)
         nodes = nodes_seen(look.snapshot, self._nodes)
         self._stirred = bool(news)
         return Seen(nodes=nodes, news=news)
 
-    def start(self, some: Sequence[Decision]) -> NoReturn:
+    def _conclude(self, look: Look, known: Mapping[Identity, Job]) -> list[News]:
+        return conclude(look.snapshot, known, look.recalled, self._watch, self._given.ended, self._given.skew())
+
+    def start(self, some: Sequence[Decision]) -> None:
         """Never."""
         raise AssertionError(f"a queue that watches {self.name} has started {len(some)} jobs")
 
-    def stop(self, some: Sequence[Run]) -> NoReturn:
+    def stop(self, some: Sequence[Run]) -> None:
         """Never."""
         raise AssertionError(f"a queue that watches {self.name} has stopped {len(some)} jobs")
 
-    def signal(self, run: Run, number: int) -> NoReturn:
+    def signal(self, run: Run, number: int) -> None:
         """Never."""
         raise AssertionError(f"a queue that watches {self.name} has sent signal {number} to job {run.job.label}")
 
-    def freeze(self, run: Run) -> NoReturn:
+    def freeze(self, run: Run) -> None:
         """Never."""
         raise AssertionError(f"a queue that watches {self.name} has suspended job {run.job.label}")
 
@@ -94,16 +97,19 @@ class WatchedPool:
 
     def close(self) -> None:
         """Look no more."""
-        self._end.set()
+        self._end = True
+        self._wake.set()
         self._thread.join(1)  # a look that does not end is left alone
 
     # ------------------------------------------------------------------ the thread that looks
 
     def _run(self) -> None:
         wait = 0.0
-        while not self._end.wait(wait):
+        while not (self._wake.wait(wait) and self._end):
+            self._wake.clear()
             missing = self._missing
             try:
+                self._act()
                 snapshot = self._reader.look()
                 recalled = self._reader.recall(sorted(missing)) if missing else ()
             except Down as down:
@@ -114,11 +120,19 @@ class WatchedPool:
             wait = SOON_S if self._stirred or missing != self._missing else min(GROWTH * max(wait, SOON_S), LATE_S)
             cpu = snapshot.took if snapshot.cpu is None else snapshot.cpu
             wait = max(wait, SHARE * cpu, APART * snapshot.took)
+            wait = min(wait, self._sooner())
             self._stirred = False
             self._look = Look(snapshot, {job.identity: job for job in recalled}, missing)
-            if not self._end.is_set():
+            if not self._end:
                 self._loop.call_soon_threadsafe(self._given.news)
         self._reader.close()
+
+    def _act(self) -> None:
+        """Do what is to be done before a look. Raises Down."""
+
+    def _sooner(self) -> float:
+        """Within how many seconds the next look is wanted."""
+        return math.inf
 
     def _tell(self, problem: str) -> None:
         if problem and problem != self.problem:

@@ -433,11 +433,11 @@ class Book:
         nodes, cpu_ids, gpu_ids = self.placed(job, event.nodes), [*event.cpu_ids], [*event.gpu_ids]
         job.attempt = Attempt(event.attempt, event.start, event.why, "", nodes, cpu_ids, gpu_ids)
         if isinstance(event, events.Began):
-            job.attempt.spawned = t
+            job.attempt.spawned, job.attempt.processes = t, event.processes or {}
             job.done, job.keeps = 0, ""
             self._trouble(t, FOREIGN)
         else:
-            job.attempt.slip = event.slip
+            job.attempt.slip, job.attempt.instance = event.slip, event.instance
         self._take(job)
         self._begin(job)
 

@@ -24,7 +24,7 @@ from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
 from backfill.queue.ends import again_after, end_of, made_way
 from backfill.queue.events import Entry, Event
-from backfill.queue.job import DECLINED, FOREIGN, NEVER, PREEMPT, REQUEUE, SUSPEND, Job, Run, Task
+from backfill.queue.job import DECLINED, FOREIGN, NEVER, PREEMPT, REQUEUE, SUSPEND, UNCERTAIN, Job, Run, Task
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -65,7 +65,7 @@ class Engine:
 
     fault: is told each point at which a crash is tested. number: the last number that a job is about to get, before it
     has it, which may raise OSError. notify: of a job that is over, and has somebody who is to be told. shadow: others
-    start the jobs, and what the policy decides is only advice.
+    start the jobs, and what the policy decides is only advice. native: jobs are submitted and changed elsewhere.
     """
 
     def __init__(
@@ -81,10 +81,11 @@ class Engine:
         slice_: int = commands.SLICE,
         notify: Callable[[Job, Spec], None] = lambda job, spec: None,
         shadow: bool = False,
+        native: bool = False,
     ) -> None:
         self.store, self.clock, self.pool, self.link, self.notify = store, clock, pool, link, notify
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
-        self.slice, self.shadow = slice_, shadow
+        self.slice, self.shadow, self.native = slice_, shadow, native
         self.late = int(SECOND * clock.speed)  # so little is not late: nobody could do anything in that time
         self.book = store.load()
         self.most: dict[str, int] = {}  # see Context
@@ -224,8 +225,9 @@ class Engine:
 
     def meet(self, message: dict[str, Any], reply: Reply) -> None:
         """The same of a request that has been checked."""
-        if self.shadow:
-            told = f"this queue only watches {self.pool.name}; expected a command of {self.pool.name} for that"
+        if self.native and (self.shadow or message["do"] not in ("pause", "unpause")):
+            does = "only watches" if self.shadow else "starts the jobs of"
+            told = f"this queue {does} {self.pool.name}; expected a command of {self.pool.name} for that"
             self._answers.append((reply, Refused(told, "shadow").answer(), ""))
             return
         slices = commands.VERBS[message["do"]](message, self.context())
@@ -285,7 +287,7 @@ class Engine:
         return Context(
             self.book, self._now(), self.job, self._over, self._by_token,
             lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice, platform,
-            self.pool.does, native=self._natives if self.shadow else None,
+            self.pool.does, native=self._natives if self.native else None,
             has_project=lambda name: bool(self.store.jobs_of(name, 1)),
         )  # fmt: skip
 
@@ -369,6 +371,11 @@ class Engine:
                     for event in news.events_of(one, self.book, spec, self._found, self.never):
                         self._happen(event)
 
+    @property
+    def instance(self) -> str:
+        """Of the controller of the batch system whose jobs the pool starts; empty of other pools."""
+        return str(getattr(self.pool, "instance", ""))
+
     def _found(self, which: int | Identity) -> Job | None:
         """An open job, by its number or by that of its batch system and its submit there."""
         return self.book.jobs.get(which if isinstance(which, int) else self.book.natives.get(which, 0))
@@ -401,8 +408,11 @@ class Engine:
             self._happen(events.Preempted(number, job.preempted_for, leaves=not job.attempt.yields, found=found))
             if kept is not None:
                 self._happen(kept)
-        elif verdict.kind == "requeued":
+        elif verdict.kind in ("requeued", "uncertain"):
             self._happen(events.Requeue(number, asked=True))
+            if verdict.kind == "uncertain":
+                self._happen(events.Hold(number, UNCERTAIN))
+                self.notes.append(f"job {job.label} is held: {self.pool.name} has forgotten that it was started")
             if job.exclusive or job.outside:  # the planner knows it as one that runs
                 self._happen(events.Edit(number, {}, leaves=False, told=feed.told(job.facts())))
             if job.outside:
@@ -454,7 +464,8 @@ class Engine:
         if "native" in facts and (facts.get("exclusive") or facts.get("outside") or known is None):
             told = feed.told_running(facts, run.nodes, self.book.nodes)
         nodes = [[*each] for each in run.nodes]
-        self._happen(events.Began(number, attempt, run.since, FOREIGN, nodes, [], [], row, told))
+        began = events.Began(number, attempt, run.since, FOREIGN, nodes, [], [], row, told, run.record or None)
+        self._happen(began)
 
     def ended_before(self, attempt: int, end: events.End) -> None:
         """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
@@ -550,7 +561,7 @@ class Engine:
             late = job.due is not None and job.due.start <= job.promise + self.late
             slip = PREEMPT if late else self._cause(job, start)
         due = None if job.due is None else job.due.start
-        self._happen(events.Start(job.id, job.attempts + 1, start, why, cpus, gpus, nodes, due, slip))
+        self._happen(events.Start(job.id, job.attempts + 1, start, why, cpus, gpus, nodes, due, slip, self.instance))
         self._launches.append(job.run)
         return True
 

@@ -415,7 +415,8 @@ class Kept(JobEvent):
 
 @_kind("start")
 class Start(JobEvent):
-    """An attempt is started. due: when the policy started it; slip: why that is later than promised."""
+    """An attempt is started. due: when the policy started it; slip: why that is later than promised; instance:
+    of the controller of a batch system, as it was then."""
 
     attempt: int
     start: int
@@ -425,6 +426,7 @@ class Start(JobEvent):
     nodes: Placement | None = None
     due: int | None = None
     slip: str = ""
+    instance: str = ""
 
 
 @_kind("began")
@@ -440,6 +442,7 @@ class Began(JobEvent):
     gpu_ids: Sequence[int]
     row: Row | None = None
     told: Told | None = None
+    processes: Record | None = None
 
 
 @_kind("spawned", "processes")

@@ -15,6 +15,7 @@ REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run ag
 FOREIGN = "foreign-start"  # why a promise was broken: somebody else started a job
 NEVER = "BadConstraints"  # why a job is held that the platform can never run, in the word of Slurm
 DECLINED = "StartsDeclined"  # why a job is held whose starts the book could not accept
+UNCERTAIN = "Uncertain"  # why a job is held that may have run, as its batch system has forgotten it
 PREEMPT = "preempt"  # why an attempt is ended: the policy takes back what it holds, for another job
 CHECKPOINT, SUSPEND = "checkpoint", "suspend"  # how a preempted job keeps its progress: it goes on anywhere, or there
 
@@ -39,6 +40,7 @@ class Attempt:
     signal: int | None = None
     maxrss: int | None = None
     cpu: int | None = None  # cpu time used
+    instance: str = ""  # of the controller of a batch system by which it was decided
 
     @property
     def exit_code(self) -> int | None:

@@ -1,0 +1,161 @@
+"""The verbs of `backfill pool` that need no daemon: the jobs of a batch system that a queue starts."""
+
+import os
+import time
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from backfill.cli import say
+from backfill.cli.options import Verbose, examples
+from backfill.model.errors import BackfillError, UsageError
+from backfill.model.units import counted
+from backfill.system.home import home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from backfill.daemon.config import Config
+    from backfill.pools.seen import Hands, JobNow, Snapshot
+
+Queue = Annotated[
+    str | None, typer.Option("--queue", metavar="FOLDER", help="The folder of the queue. [default: $BACKFILL_HOME]")
+]
+Users = Annotated[list[str] | None, typer.Option("--user", metavar="NAME", help="Jobs of this user; may be repeated.")]
+Partitions = Annotated[
+    list[str] | None, typer.Option("--partition", metavar="NAME", help="Jobs of this partition; may be repeated.")
+]
+
+
+@examples("backfill pool adopt --dry-run", "backfill pool adopt --partition main --user ann")
+def adopt(
+    dry: Annotated[bool, typer.Option("--dry-run", help="Only tell which jobs that would be.")] = False,
+    user: Users = None,
+    partition: Partitions = None,
+    queue: Queue = None,
+    verbose: Verbose = False,
+) -> None:
+    """Hold jobs that wait in Slurm, and mark them, so that from now on the queue starts them.
+
+    Jobs that their users hold, and that wait for others, are adopted once Slurm would start them.
+    """
+    from backfill.pools.seen import WAITING
+
+    with _answering():
+        jobs = _look(queue).jobs
+        some = [
+            job
+            for job in jobs
+            if job.state == WAITING and not (job.blocked or job.held)
+            if (not user or job.user in user) and (not partition or job.asked.partition in partition)
+        ]
+        if some and not dry:
+            _hands().adopt(some)
+    print(f"{'would adopt' if dry else 'adopted'} {_named(some)}")
+    say.following("backfill pool adopt" if dry and some else "backfill queue")
+
+
+@examples("backfill pool release-all")
+def release_all(queue: Queue = None, verbose: Verbose = False) -> None:
+    """Give all jobs back to the scheduler of Slurm.
+
+    It needs no daemon. One that is at work holds them again: stop it first, by `backfill serve --stop`.
+    """
+    with _answering():
+        some = _release(queue)
+    print(f"released {_named(some)}")
+
+
+@examples("backfill pool watchdog --after 10m")
+def watchdog(
+    after: Annotated[str, typer.Option("--after", metavar="TIME", help="So long nobody may have looked.")] = "10m",
+    queue: Queue = None,
+    verbose: Verbose = False,
+) -> None:
+    """Give all jobs back to the scheduler of Slurm if no daemon has looked at it for so long; for cron."""
+    from backfill.pools.controlled import LOOKED
+    from backfill.queue.words import Unreadable, parse_time
+
+    try:
+        most = parse_time(after) / 1e6
+    except Unreadable as error:
+        raise UsageError(f"--after: {error}") from None
+    _config(queue)
+    try:
+        age = time.time() - os.stat(Path(queue or home()) / LOOKED).st_mtime
+    except FileNotFoundError:  # no daemon has ever held a job
+        return
+    if age > most:
+        with _answering():
+            some = _release(queue)
+        print(f"nobody has looked for {age:.0f} s: released {_named(some)}")
+
+
+@examples("backfill pool show")
+def show(queue: Queue = None, verbose: Verbose = False) -> None:
+    """Tell what the batch system shows of its jobs and nodes, and which jobs are the queue's to start."""
+    with _answering():
+        look = _look(queue)
+    states = Counter(job.state for job in look.jobs)
+    mine = [job for job in look.jobs if job.managed]
+    print(f"a look takes {look.took:.2f} s; its controller is {look.instance}")
+    print(f"{counted(len(look.nodes), 'node')}: {_told(Counter(node.state for node in look.nodes))}")
+    print(f"{counted(len(look.jobs), 'job')}: {_told(states)}")
+    print(f"{counted(len(mine), 'job')} of the queue: {_told(Counter(job.state for job in mine))}")
+
+
+def _release(queue: str | None) -> "list[JobNow]":
+    from backfill.pools.seen import WAITING
+
+    some = [job for job in _look(queue).jobs if job.managed and job.state == WAITING]
+    if some:
+        _hands().release(some)
+    return some
+
+
+def _config(queue: str | None) -> "Config":
+    from backfill.daemon.config import STARTED, Config
+    from backfill.queue.words import Unreadable
+
+    try:
+        config = Config(Path(queue or home()))
+    except Unreadable as error:
+        raise UsageError(str(error)) from None
+    if config.pool not in STARTED:
+        raise UsageError(f"{config.file}: pool is {config.pool!r}; expected a queue of {' or '.join(STARTED)}")
+    return config
+
+
+def _look(queue: str | None) -> "Snapshot":
+    from backfill.daemon.hosting import reader_of
+
+    return reader_of(_config(queue).pool).look()
+
+
+def _hands() -> "Hands":
+    from backfill.pools.slurm import SlurmHands
+
+    return SlurmHands()
+
+
+@contextmanager
+def _answering() -> "Iterator[None]":
+    from backfill.pools.seen import Down
+
+    try:
+        yield
+    except Down as down:
+        raise BackfillError(str(down)) from None
+
+
+def _named(some: "Sequence[JobNow]") -> str:
+    names = ", ".join(job.native for job in some[:20])
+    more = f" and {len(some) - 20:,} more" if len(some) > 20 else ""
+    return counted(len(some), "job") + (f": {names}{more}" if some else "")
+
+
+def _told(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.most_common()) or "none"

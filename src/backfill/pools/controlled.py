@@ -1,0 +1,106 @@
+"""A batch system whose jobs a queue starts: they are held there, and let go on the nodes that the policy has chosen.
+
+What is told to it is done by the thread that looks, before the next look. If the daemon is killed between a decision
+and that, the next daemon finds the job held, and tells it again.
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from backfill.pools.base import Decision, Given, Identity, News
+from backfill.pools.conclude import Control, conclude
+from backfill.pools.seen import Down, Hands, JobNow, Reader
+from backfill.pools.watched import Look, WatchedPool
+from backfill.queue.job import Job, Run
+from backfill.system.processes import read_json, write_whole
+
+QUICK_S, QUICKLY_S = 0.2, 2.0  # between two looks for so long after an act
+LOOKED = "looked"  # the file that has the controller as it was seen last; its time is that of the last look
+REQUEUES = ("requeue", "preempt")  # causes by which a job is to wait again
+
+
+class ControlledPool(WatchedPool):
+    """See pools.base.Pool. mine: whether a job that waits is to be adopted."""
+
+    does: frozenset[str] = frozenset()
+
+    def __init__(self, given: Given, reader: Reader, hands: Hands, mine: Callable[[JobNow], bool]) -> None:
+        self._hands, self._control = hands, Control(mine)
+        self._recall(given.home / LOOKED)
+        self._acts: deque[tuple[str, Callable[[], None]]] = deque()  # with the instance for which each was decided
+        self._acted = 0.0
+        super().__init__(given, reader)
+
+    @property
+    def instance(self) -> str:
+        """Of the controller, as it was seen last."""
+        return self._control.instance
+
+    def _recall(self, file: Path) -> None:
+        """Know what the daemon before this one knew of the controller."""
+        told = read_json(str(file))
+        if told is not None:
+            self._control.instance, self._control.since = told["instance"], told["since"]
+
+    def start(self, some: Sequence[Decision]) -> None:
+        """See Pool."""
+        for one in some:
+            self._control.told[one.key] = time.monotonic()
+        self._do_start([one.job for one in some])
+
+    def stop(self, some: Sequence[Run]) -> None:
+        """See Pool."""
+        ends = [(run.job.native, run.attempt.cause in REQUEUES) for run in some]
+        self._do(lambda: self._hands.stop(ends))
+
+    def _conclude(self, look: Look, known: Mapping[Identity, Job]) -> list[News]:
+        control = self._control
+        control.now, control.wall = time.monotonic(), time.time_ns() // 1000
+        given, before = self._given, control.instance
+        found = conclude(look.snapshot, known, look.recalled, self._watch, given.ended, given.skew(), control)
+        if before != control.instance:
+            write_whole(str(given.home / LOOKED), {"instance": control.instance, "since": control.since})
+        if adopt := [*control.adopt]:
+            self._do(lambda: self._hands.adopt(adopt))
+        if undo := [job.native for job in control.undo]:
+            self._do(lambda: self._hands.undo(undo))
+        if control.tell:
+            for job in control.tell:
+                control.told[job.run.key] = control.now
+            self._do_start([*control.tell])
+        control.adopt.clear()
+        control.undo.clear()
+        control.tell.clear()
+        return found
+
+    def _do_start(self, jobs: Sequence[Job]) -> None:
+        some = [(job.native, [name for name, *_ in job.current.nodes]) for job in jobs]
+        self._do(lambda: self._hands.start(some))
+
+    def _do(self, act: Callable[[], None]) -> None:
+        self._acts.append((self.instance, act))
+        self._wake.set()
+
+    def _act(self) -> None:
+        """See WatchedPool. What fails, and what was decided for a controller that is another one by now, is not done
+        again before a look has shown what is true: a job that was let go may have run, and be forgotten."""
+        try:
+            while self._acts:
+                instance, act = self._acts.popleft()
+                if instance != self._hands.instance():
+                    raise Down("another controller answers")
+                act()
+                self._acted = time.monotonic()
+        except Down:
+            self._acts.clear()
+            raise
+        with suppress(OSError):  # before the first look there is none
+            os.utime(self._given.home / LOOKED)
+
+    def _sooner(self) -> float:
+        """See WatchedPool."""
+        return QUICK_S if time.monotonic() - self._acted < QUICKLY_S else super()._sooner()
