@@ -12,7 +12,7 @@ DUE = {"start": 5, "why": "head", "behind": [2]}
 BEGAN = {"attempt": 1, "start": 4, "why": "foreign-start", "nodes": [["a", 1]], "cpu_ids": [], "gpu_ids": []}
 WRITTEN = [
     ("up", 0, {"pool": "local", "trouble": "daemon-down", "boot": "x", "anchor": 3, "skew": 0, "last_job": 0}),
-    ("up", 0, {"pool": "fake", "trouble": "daemon-down", "skew": 1, "last_job": 7}),
+    ("planner", 0, {}), ("up", 0, {"pool": "fake", "trouble": "daemon-down", "skew": 1, "last_job": 7}),
     ("clock", 0, {"trouble": "machine-suspended", "slept": 5}), ("clock", 0, {"skew": 0}),
     ("capacity", 0, {"resources": {"cpus": 2}, "cpu_ids": [0, 1], "gpu_ids": []}),
     ("capacity", 0, {"resources": {}, "cpu_ids": [], "gpu_ids": [], "platform": "[[node]]", "nodes": {"a": {}}}),

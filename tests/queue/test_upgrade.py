@@ -8,7 +8,7 @@ import pytest
 
 from backfill.model.platform import Platform
 from backfill.queue import engine
-from tests.queue.virtual import SECOND, Virtual
+from tests.queue.virtual import BEGIN, SECOND, Virtual
 
 LATER = """\
 import backfill as bf
@@ -111,3 +111,18 @@ def test_a_planner_that_would_have_too_much_to_decide_again_begins_with_what_is_
     assert all(after[job] <= before[job] for job in before)
     queue.drain()
     assert not any(job.attempt.slip for job in queue.store.jobs())
+
+
+def test_a_start_that_is_late_since_nobody_decided_says_so(tmp_path):
+    queue = Virtual(tmp_path, "conservative")
+    queue.submit(4, walltime=100)
+    waits = queue.submit(4, walltime=100)
+    assert queue.job(waits).promise == BEGIN + 100 * SECOND
+    queue.engine.failed("somebody killed it", blame=False)
+    queue.engine.flush()  # another one is being made
+    told, queue._answer = queue._answer, None
+    queue.until(250)
+    assert queue.job(waits).start is None
+    queue._answer = told
+    queue.flush()
+    assert queue.job(waits).attempt.slip == "planner-down"

@@ -63,6 +63,7 @@ CAUSES = {  # why a project is promised another departure, or departs later than
     "policy-switched": "another policy took over",
     "queue-paused": "the queue was paused",
     "daemon-down": "the daemon was down",
+    "planner-down": "the policy had to be started again",
     "machine-suspended": "the machine slept",
     "bug": "nothing that happened explains it",
     "": "jobs ended early",

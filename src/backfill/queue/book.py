@@ -163,6 +163,8 @@ class Book:
                 case events.Pause() | events.Unpause():
                     self.paused = isinstance(event, events.Pause)
                     self._trouble(t, "queue-paused")
+                case events.PlannerDown():
+                    self._trouble(t, "planner-down")
                 case events.Up() | events.ClockSet():
                     self.skew = self.skew if event.skew is None else event.skew
                     if isinstance(event, events.Up):

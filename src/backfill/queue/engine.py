@@ -589,6 +589,7 @@ class Engine:
         another policy takes over. A planner that somebody killed says nothing of its policy."""
         self.ready, self.changing, self.asked, self.wake = False, False, None, None
         self.notes.append(f"planner: {why}")
+        self._happen(events.PlannerDown())
         if blame:
             self.failures.append(why)
         if self._wanted is not None:

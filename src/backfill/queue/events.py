@@ -146,6 +146,11 @@ class Up(Event):
     last_job: int = 0
 
 
+@_kind("planner")
+class PlannerDown(Event):
+    """The planner is gone, so nobody decides until another one is made."""
+
+
 @_kind("clock")
 class ClockSet(Event):
     """The machine has slept, or its calendar was set."""
