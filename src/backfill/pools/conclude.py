@@ -32,6 +32,7 @@ SECOND = 1_000_000
 LOST = "LostByPool"  # why a job is over of which its batch system knows nothing any more
 BEGIN = "BeginTime"
 NATIVE = "NotAdopted"  # why a job is held that only the batch system starts
+KILLED_US = 60 * SECOND  # after its walltime at which a job is killed at the latest: batch systems look now and then
 LONG_S, AGAIN_S = 10.0, 3.0  # after which an attempt that has not begun is taken back, or told again
 COMPARED = ("need", "walltime", "tasks", "spread", "constraint", "partition", "qos", "exclusive")
 
@@ -161,7 +162,7 @@ def _of_job(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     if now.state == OVER and known is not None:
         yield from _ended(now, known, about)
     elif now.state == OVER and not about.ended(now.identity, (now.end or now.submit) - about.skew):
-        yield from _came_and_went(now, about.skew)
+        yield from _came_and_went(now, about)
     elif now.state == OVER:
         return
     elif now.state == WAITING:
@@ -170,13 +171,14 @@ def _of_job(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         yield from _runs(now, known, about)
 
 
-def _came_and_went(now: JobNow, skew: int) -> Iterator[News]:
+def _came_and_went(now: JobNow, about: _About) -> Iterator[News]:
     """A job was submitted and is over since the last look."""
+    skew = about.skew
     if now.nodes and now.start is not None:
-        yield Foreign(0, now.nodes, now.start - skew, facts_of(now, skew), {})
+        yield Foreign(0, now.nodes, now.start - skew, facts_of(now, about), {})
         yield Settled(now.identity, 1, _end_of(now))
     else:
-        yield Arrived(facts_of(now, skew))
+        yield Arrived(facts_of(now, about))
         yield Gone(now.identity, now.ended or CANCELLED, "", now.end and now.end - skew)
 
 
@@ -197,7 +199,7 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     skew = about.skew
     since = now.start - skew
     if known is None:
-        yield Foreign(0, now.nodes, since, facts_of(now, skew), {}, _record(now, about))
+        yield Foreign(0, now.nodes, since, facts_of(now, about), {}, _record(now, about))
         return
     if (run := known.attempt) is not None:
         moved = sorted(map(list, run.nodes)) != sorted(map(list, _rescaled(now, known)))
@@ -241,7 +243,7 @@ def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         _take_over(now, known, control)
         blocked = blocked or NATIVE
     if known is None:
-        yield Arrived(facts_of(now, skew), blocked)
+        yield Arrived(facts_of(now, about), blocked)
         yield from _expected(now, now.identity, watch, skew)
         return
     if known.state in HOLDING:
@@ -322,9 +324,9 @@ def _rescaled(now: JobNow, known: Job) -> Placement:
     return [[name, max(round(tasks * mine / its), 1), *whole] for name, tasks, *whole in now.nodes]
 
 
-def facts_of(now: JobNow, skew: int) -> Row:
-    """A job as its submit has it; see queue.book.Job."""
-    asked = now.asked
+def facts_of(now: JobNow, about: _About) -> Row:
+    """A job as its submit has it; see queue.job.Job."""
+    asked, skew = now.asked, about.skew
     return {
         "native": now.native,
         "native_submit": now.submit,
@@ -334,6 +336,7 @@ def facts_of(now: JobNow, skew: int) -> Row:
         "group": now.group,
         "need": dict(asked.need),
         "walltime": asked.walltime,
+        "grace": 0 if about.control is None else KILLED_US,
         "tasks": asked.tasks,
         "ntasks": asked.ntasks,
         "spread": asked.spread,
