@@ -8,6 +8,7 @@ import time
 import pytest
 
 from backfill.model.errors import UsageError
+from backfill.pools.slurm import mark_of
 from backfill.worlds.live import Planner, load_policy
 from tests.patience import until
 from tests.queue.conftest import live  # noqa: F401
@@ -216,15 +217,17 @@ def test_jobs_are_adopted_by_hand_and_given_back_without_a_daemon(watching, clus
     cluster.job("7", 1795562780)
     cluster.job("8", 1795562780, UserName="bob")
     cluster.job("9", 1795562780, Reason="JobHeldUser")
+    cluster.job("10", 1795562780, admin_comment="backfill-12345678")  # another queue has just let it go
     told = watching.run("pool", "adopt", "--dry-run", "--user", "ann")
     assert told.stdout == "would adopt 1 job: 7\n"
     assert "next: " in told.stderr
     assert cluster.acts() == []
     assert watching.run("pool", "adopt").stdout == "adopted 2 jobs: 7, 8\n"
-    adopted = ["update JobId=7 AdminComment=backfill", "update JobId=8 AdminComment=backfill", "hold 7", "hold 8"]
+    marks = [f"update JobId={number} AdminComment={mark_of(watching.folder)}" for number in (7, 8)]
+    adopted = [*marks, "hold 7", "hold 8"]
     assert cluster.acts() == adopted  # marks first: a job that is held has one
-    cluster.job("7", 0, Reason="JobHeldAdmin", admin_comment="backfill")
-    cluster.job("8", 0, "R", NodeList="n1", StartTime="1795562790", admin_comment="backfill")
+    cluster.job("7", 0, Reason="JobHeldAdmin", admin_comment=mark_of(watching.folder))
+    cluster.job("8", 0, "R", NodeList="n1", StartTime="1795562790", admin_comment=mark_of(watching.folder))
     assert "2 jobs of the queue: 1 waiting, 1 running" in watching.run("pool", "show").stdout
     assert watching.run("pool", "release-all").stdout == "released 1 job: 7\n"
     assert cluster.acts()[-1] == "release 7"
@@ -234,7 +237,7 @@ def test_jobs_are_adopted_by_hand_and_given_back_without_a_daemon(watching, clus
 
 def test_the_watchdog_gives_jobs_back_once_nobody_looks(watching, cluster):
     begin(watching, cluster)
-    cluster.job("7", 1795562780, Reason="JobHeldAdmin", admin_comment="backfill")
+    cluster.job("7", 1795562780, Reason="JobHeldAdmin", admin_comment=mark_of(watching.folder))
     assert watching.run("pool", "watchdog", "--after", "1m").stdout == ""  # no daemon was ever there
     looked = watching.folder / "looked"
     looked.write_text("{}")
@@ -269,7 +272,7 @@ def test_a_queue_starts_what_it_has_adopted(watching, cluster):
     cluster.job("8", 1795562781, UserName="bob")
     watching.run("serve", "--detach")
     until(lambda: "hold 7" in cluster.acts())
-    cluster.job("7", 0, Reason="JobHeldAdmin", admin_comment="backfill")
+    cluster.job("7", 0, Reason="JobHeldAdmin", admin_comment=mark_of(watching.folder))
     until(lambda: "release 7" in cluster.acts())
     assert "update JobId=7 ReqNodeList=n1" in cluster.acts()
     assert rows(watching)["7"]["state"] == "STARTING"

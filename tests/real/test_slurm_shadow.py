@@ -32,7 +32,7 @@ def cluster():
 @pytest.fixture
 def reader(cluster, monkeypatch):
     monkeypatch.setenv("SLURM_CONF", str(cluster.folder / "slurm.conf"))
-    return SlurmReader()
+    return SlurmReader(cluster.folder)
 
 
 def test_a_look_at_slurm_tells_what_was_submitted(cluster, reader):

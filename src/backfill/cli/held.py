@@ -53,7 +53,7 @@ def adopt(
             if (not user or job.user in user) and (not partition or job.asked.partition in partition)
         ]
         if some and not dry:
-            _hands().adopt(some)
+            _hands(queue).adopt(some)
     print(f"{'would adopt' if dry else 'adopted'} {_named(some)}")
     say.following("backfill pool adopt" if dry and some else "backfill queue")
 
@@ -112,7 +112,7 @@ def _release(queue: str | None) -> "list[JobNow]":
 
     some = [job for job in _look(queue).jobs if job.managed and job.state == WAITING]
     if some:
-        _hands().release(some)
+        _hands(queue).release(some)
     return some
 
 
@@ -132,13 +132,13 @@ def _config(queue: str | None) -> "Config":
 def _look(queue: str | None) -> "Snapshot":
     from backfill.daemon.hosting import reader_of
 
-    return reader_of(_config(queue).pool).look()
+    return reader_of(_config(queue).pool, Path(queue or home())).look()
 
 
-def _hands() -> "Hands":
+def _hands(queue: str | None) -> "Hands":
     from backfill.pools.slurm import SlurmHands
 
-    return SlurmHands()
+    return SlurmHands(Path(queue or home()))
 
 
 @contextmanager

@@ -248,7 +248,7 @@ def _watched_pool(config: Config) -> Finding:
     from backfill.pools.seen import Down
 
     try:
-        look = reader_of(config.pool).look()
+        look = reader_of(config.pool, config.file.parent).look()
     except Down as down:
         return Finding(FAIL, "pool", f"{config.pool} does not answer: {down}", "the queue goes on when it does")
     names = {node.name for node in look.nodes}

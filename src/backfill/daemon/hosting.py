@@ -55,13 +55,13 @@ def host(folder: Path, config: Config, store: Store, news: Callable[[], None], e
     if config.shadow:
         from backfill.pools.watched import WatchedPool
 
-        return Hosted(WatchedPool(given(clock), reader_of(config.pool)), clock, WitnessWriter(folder, store))
+        return Hosted(WatchedPool(given(clock), reader_of(config.pool, folder)), clock, WitnessWriter(folder, store))
     if config.native:
         from backfill.pools.controlled import ControlledPool
         from backfill.pools.slurm import SlurmHands
 
         pool_ = ControlledPool(
-            given(clock), reader_of(config.pool), SlurmHands(),
+            given(clock), reader_of(config.pool, folder), SlurmHands(folder),
             lambda job: config.adopts(job.user, job.asked.partition),
         )  # fmt: skip
         return Hosted(pool_, clock, WitnessWriter(folder, store))
@@ -75,12 +75,12 @@ def host(folder: Path, config: Config, store: Store, news: Callable[[], None], e
     return Hosted(pool, clock, evidence)
 
 
-def reader_of(pool: str) -> "Reader":
-    """Who looks at a batch system, one of config.WATCHED."""
+def reader_of(pool: str, folder: Path) -> "Reader":
+    """Who looks at a batch system, one of config.WATCHED, for the queue in a folder."""
     if pool == "slurm":
         from backfill.pools.slurm import SlurmReader
 
-        return SlurmReader()
+        return SlurmReader(folder)
     from backfill.pools.htcondor import HTCondorReader
 
     return HTCondorReader()
@@ -91,6 +91,6 @@ def platform_of(pool: str) -> str:
     from backfill.pools.seen import Down
 
     try:
-        return reader_of(pool).platform()
+        return reader_of(pool, Path()).platform()
     except Down as error:
         raise Unreadable(f"--pool {pool}: {error}") from None

@@ -4,6 +4,7 @@ Sources: the manual pages of squeue ("output format", "job state codes", "job re
 slurm.schedmd.com. Tried with 22.05.
 """
 
+import hashlib
 import os
 import re
 import resource
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import gcd
+from pathlib import Path
 from typing import NamedTuple
 
 from backfill.model.errors import PlatformError
@@ -47,7 +49,8 @@ NOTHING = ("", "(null)", "N/A", "None", "Unknown")
 # Reasons for which a job waits that a policy may start as soon as there is room; any other is Slurm's own to lift.
 ROOM = {"None", "Priority", "Resources", "Licenses", "ReqNodeNotAvail", "Nodes required for job are DOWN", "NodeDown",
         "Cleaning", "Prolog", ""}  # fmt: skip
-MARK = "backfill"  # how the comment of an operator begins, of jobs that a queue starts
+MARK = "backfill"  # how the comment of an operator begins, of jobs that a queue starts; then comes which one
+OTHER = "OtherQueue"  # why a job may not start that another queue starts
 HELD = ("JobHeldAdmin", "job requeued in held state")
 STATES = {"PD": WAITING, "RQ": WAITING, "RH": WAITING, "RS": RUNNING, "CF": RUNNING, "R": RUNNING, "S": RUNNING,
           "ST": RUNNING, "SI": RUNNING, "SO": RUNNING, "SE": WAITING, "CG": ENDING}  # fmt: skip
@@ -98,7 +101,9 @@ class SlurmReader:
 
     name = "slurm"
 
-    def __init__(self) -> None:
+    def __init__(self, home: Path) -> None:
+        """home: the folder of the queue, by which its jobs are told from those of others."""
+        self._mark = mark_of(home)
         self._jobs: dict[str, JobNow] = {}  # by their lines
         self._placed: set[str] = set()  # lines of those of which it is known how much they have on which node
         self._memory = True  # whether jobs are given memory
@@ -169,9 +174,11 @@ class SlurmReader:
         reason = row.Reason.partition(",")[0].strip("()")
         start, submit = _instant(row.StartTime), _instant(row.SubmitTime) or 0
         waits = state == WAITING
-        managed = row.admin_comment.startswith(MARK)
+        managed = row.admin_comment == self._mark
         held = waits and reason in HELD
         blocked = reason if waits and reason not in ROOM else ""
+        if waits and not managed and row.admin_comment.startswith(MARK):
+            blocked = OTHER
         begin = start if blocked == "BeginTime" else None
         if managed and held:  # what else keeps it back is not its reason then
             eligible = _instant(row.EligibleTime)
@@ -392,8 +399,16 @@ def _processor_s() -> float:
     return time.thread_time() + ended.ru_utime + ended.ru_stime
 
 
+def mark_of(home: Path) -> str:
+    """The comment of an operator that jobs of a queue have; one word."""
+    return f"{MARK}-{hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:8]}"
+
+
 class SlurmHands:
-    """See seen.Hands: by scontrol and scancel, with the rights of an operator."""
+    """See seen.Hands: by scontrol and scancel, with the rights of an operator. home: the folder of the queue."""
+
+    def __init__(self, home: Path) -> None:
+        self._mark = mark_of(home)
 
     def instance(self) -> str:
         """When the controller was started. Raises Down."""
@@ -401,7 +416,7 @@ class SlurmHands:
 
     def adopt(self, some: Sequence[JobNow]) -> None:
         """See Hands. A mark alone is harmless: it is held when it is seen the next time."""
-        _scontrol(*(f"update JobId={job.native} AdminComment={MARK}" for job in some))
+        _scontrol(*(f"update JobId={job.native} AdminComment={self._mark}" for job in some))
         _scontrol(*(f"hold {job.native}" for job in some))
 
     def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
