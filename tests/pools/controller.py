@@ -402,7 +402,8 @@ class Watched:
             assert job.need == now.asked.need or now.state == RUNNING
             if now.state == RUNNING:
                 assert [[*one] for one in job.attempt.nodes] == [[*one] for one in now.nodes]
-                assert abs(job.start + book.skew - now.start) < SECOND
+                began = job.attempt.processes.get("since", job.start)  # after it was decided, if we did
+                assert abs(began + book.skew - now.start) < SECOND
             else:
                 self.check_held(job, now)
         held = self.system.free()
@@ -486,7 +487,9 @@ class Controlled(Watched):
     def check_held(self, job, now):
         ours = now.managed and now.held
         expected = now.blocked if ours else now.blocked or "NotAdopted"
-        assert job.held in (expected, "Uncertain") or (job.held == "BadConstraints" and not now.blocked), job.native
+        assert job.held in (expected, "Uncertain") or (
+            job.held in ("BadConstraints", "StartsDeclined", "LaunchFailed") and not now.blocked
+        ), job.native
 
     def check(self):
         """What was told to start has begun, or was taken back; then it is as in a queue that watches."""

@@ -89,7 +89,8 @@ def test_a_job_that_ended_before_it_was_told_to_make_way_has_just_ended(tmp_path
         verdict = attempts.settle(run)
         assert verdict.kind == "ended"
         cause, status = verdict.record["cause"], verdict.record["status"]
-        assert (cause, status) in ((None, 0), ("preempt", signal.SIGTERM)), (cause, status)
+        # It may end by itself between being told and the signal: it was alive when it was told, so it makes way.
+        assert (cause, status) in ((None, 0), ("preempt", signal.SIGTERM), ("preempt", 0)), (cause, status)
         assert (run / "told").exists() == (cause == "preempt")
         causes.append(cause)
     print({cause: causes.count(cause) for cause in causes})

@@ -74,8 +74,9 @@ def test_jobs_run_where_the_queue_decided_though_it_is_killed(cluster, live, tmp
     until(lambda: live.request("queue")["jobs"] and rows(live).keys() == {held})
     assert rows(live)[held]["reason"] == "JobHeldUser"
     assert log.begun() == dict.fromkeys(some, 1)
-    for job in over(live, some).values():
+    for place, job in enumerate(over(live, some).values()):
         assert job["state"] == "COMPLETED", job
+        assert job["attempt"] == 1 or place % 4 == 1, job  # tasks of -n are not spread as the queue decided
     notes = (tmp_path / "daemon.log").read_text()
     assert "Traceback" not in notes
     assert "gave other decisions" not in notes
@@ -88,8 +89,10 @@ def test_what_others_do_in_slurm_is_followed(cluster, live, tmp_path):
     live.run("serve", "--pool", "slurm", "--adopt", "--detach")
     long = cluster.submit("-c", "16", "-N", "1", "-t", "5", "--requeue", "--wrap", "sleep 100")
     until(lambda: rows(live).get(long, {}).get("state") == "RUNNING")
-    cluster.run("scontrol", "requeue", long)  # it waits again, and is taken over again
-    until(lambda: rows(live)[long]["state"] == "PENDING")
+    number = rows(live)[long]["id"]
+    cluster.run("scontrol", "requeue", long)  # it has another submit then, waits again, and is taken over again
+    until(lambda: rows(live).get(long, {}).get("state") == "PENDING")
+    assert rows(live)[long]["id"] == number
     cluster.run("scontrol", "update", "nodename=n1", "state=drain", "reason=test")
     until(lambda: any("drain" in kind["reasons"] for kind in live.request("queue", nodes=True)["nodes"]))
     some = [cluster.submit("-c", "8", "-t", "2", "--wrap", log.script(1)) for _ in range(4)]

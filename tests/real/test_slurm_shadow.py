@@ -39,7 +39,7 @@ def test_a_look_at_slurm_tells_what_was_submitted(cluster, reader):
     before = int(time.time())
     failed = cluster.submit("-t", "5", "--wrap", "exit 3")
     distinct = cluster.submit(
-        "-N", "2", "--ntasks-per-node=1", "-c", "3", "-t", "5", "-J", "a|b c", "--wrap", "sleep 60"
+        "-N", "2", "--ntasks-per-node=1", "-c", "3", "-t", "5", "-J", "a|b ArrayTaskId=3", "--wrap", "sleep 60"
     )
     spread = cluster.submit("-n", "40", "-t", "5", "--mem-per-cpu=10", "--wrap", "sleep 60")  # not evenly spread
     held = cluster.submit(
@@ -55,7 +55,12 @@ def test_a_look_at_slurm_tells_what_was_submitted(cluster, reader):
     seen = {job.native: job for job in snapshot.jobs}
     assert seen.keys() == {distinct, spread, held, *(f"{array}_{i}" for i in (1, 2, 3)), after, later, wide, failed}
     one = seen[distinct]
-    assert (one.name, one.state, one.asked.need["cpus"], one.asked.walltime) == ("a|b c", RUNNING, 3, 300 * SECOND)
+    assert (one.name, one.state, one.asked.need["cpus"], one.asked.walltime) == (
+        "a|b ArrayTaskId=3",
+        RUNNING,
+        3,
+        300 * SECOND,
+    )
     assert sorted(tasks for _, tasks in one.nodes) == [1, 1]
     assert one.submit // SECOND in range(before, before + 60)
     assert one.start >= one.submit
@@ -112,8 +117,10 @@ def test_a_queue_that_watches_slurm_says_what_slurm_says(cluster, tmp_path):
         until(lambda: _rows(live).get(long, {}).get("state") == "RUNNING")
         where = _rows(live)[long]["nodes"][0][0]
         assert cluster.run("squeue", "-h", "-j", long, "-o", "%N").strip() == where
-        cluster.run("scontrol", "requeue", long)
-        until(lambda: _rows(live)[long]["state"] == "PENDING")
+        number = _rows(live)[long]["id"]
+        cluster.run("scontrol", "requeue", long)  # which gives it another submit
+        until(lambda: _rows(live).get(long, {}).get("state") == "PENDING")
+        assert _rows(live)[long]["id"] == number
         cluster.run("scontrol", "update", "nodename=n4", "state=drain", "reason=test")
         until(lambda: any("drain" in kind["reasons"] for kind in live.request("queue", nodes=True)["nodes"]))
         cluster.run("scontrol", "update", "nodename=n4", "state=resume")

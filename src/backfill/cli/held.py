@@ -49,7 +49,7 @@ def adopt(
         some = [
             job
             for job in jobs
-            if job.state == WAITING and not (job.blocked or job.held)
+            if job.state == WAITING and not (job.blocked or job.held or job.own)
             if (not user or job.user in user) and (not partition or job.asked.partition in partition)
         ]
         if some and not dry:
@@ -110,10 +110,31 @@ def show(queue: Queue = None, verbose: Verbose = False) -> None:
 def _release(queue: str | None) -> "list[JobNow]":
     from backfill.pools.seen import WAITING
 
-    some = [job for job in _look(queue).jobs if job.managed and job.state == WAITING]
+    unsure = _uncertain(queue)
+    mine = [job for job in _look(queue).jobs if job.managed and job.state == WAITING]
+    some = [job for job in mine if job.identity not in unsure]
     if some:
         _hands(queue).release(some)
+    if kept := [job for job in mine if job.identity in unsure]:
+        say.note(f"not released, as they may have run: {_named(kept)}")
     return some
+
+
+def _uncertain(queue: str | None) -> set[tuple[str, int]]:
+    """Jobs that may have run, as their controller has forgotten them."""
+    from backfill.queue.job import UNCERTAIN
+    from backfill.queue.store import Store, StoreError
+
+    file = Path(queue or home()) / "store.db"
+    if not file.exists():
+        return set()
+    try:
+        store = Store(file, readonly=True)
+        found = {(job.native, job.native_submit) for job in store.jobs("end_us IS NULL") if job.held == UNCERTAIN}
+        store.close()
+    except StoreError as error:
+        raise BackfillError(str(error)) from None
+    return found
 
 
 def _config(queue: str | None) -> "Config":

@@ -23,14 +23,14 @@ from backfill.pools.base import (
     Verdict,
 )
 from backfill.pools.seen import DOWN, DRAIN, OVER, UNKNOWN, UP, WAITING, Asked, JobNow, NodeNow, Snapshot
-from backfill.queue.job import NEVER, UNCERTAIN, Job
+from backfill.queue.job import DECLINED, NEVER, UNCERTAIN, Job
 from backfill.queue.nodes import Amounts, Nodes, Placement
 from backfill.queue.shapes import Change, Record, Row
 from backfill.queue.states import CANCELLED, HOLDING, NODE_FAIL, PENDING
 
 SECOND = 1_000_000
 LOST = "LostByPool"  # why a job is over of which its batch system knows nothing any more
-BEGIN = "BeginTime"
+BEGIN, HELD, FAILED = "BeginTime", "JobHeldUser", "LaunchFailed"
 NATIVE = "NotAdopted"  # why a job is held that only the batch system starts
 KILLED_US = 60 * SECOND  # after its walltime at which a job is killed at the latest: batch systems look now and then
 LONG_S, AGAIN_S = 10.0, 3.0  # after which an attempt that has not begun is taken back, or told again
@@ -47,6 +47,7 @@ class Watch:
 
     before: dict[Identity, JobNow] = field(default_factory=dict)
     foretold: dict[Identity, int] = field(default_factory=dict)
+    instance: str = ""  # of the controller at the last look that was complete
 
 
 @dataclass(slots=True)
@@ -101,9 +102,16 @@ def conclude(
     here = {job.identity: job for job in snapshot.jobs}
     before = watch.before
     other = (job for identity, job in here.items() if before.get(identity) is not job or _begins(jobs.get(identity)))
+    same = watch.instance == snapshot.instance  # else numbers may have come back
+    again = _put_back(here, jobs) if same else {}
+    jobs = {**jobs, **again}
     seen = sorted(other, key=lambda job: (job.submit, _natural(job.native)))
     found = [news for now in seen for news in _of_job(now, jobs.get(now.identity), about)]
+    found += [Edited(job.id, {"native_submit": submit}) for (_, submit), job in again.items()]
+    followed = {job.id for job in again.values()}
     for identity in absent(snapshot, jobs):
+        if jobs[identity].id in followed:
+            continue
         known, last = jobs[identity], recalled.get(identity)
         if last is not None and last.state == OVER:
             found += _ended(last, known, about)
@@ -113,7 +121,21 @@ def conclude(
             found.append(Settled(known.id, known.attempts, _end_of(None)))
     watch.foretold = {one: t for one, t in watch.foretold.items() if one in here}
     watch.before = here
+    if snapshot.complete:
+        watch.instance = snapshot.instance
     return found
+
+
+def _put_back(here: Mapping[Identity, JobNow], jobs: Mapping[Identity, Job]) -> dict[Identity, Job]:
+    """The open jobs that their batch system has put back, by what they are called there now: Slurm gives them another
+    submit."""
+    others = {native: job for (native, submit), job in jobs.items() if (native, submit) not in here}
+    return {
+        identity: others[now.native]
+        for identity, now in here.items()
+        if identity not in jobs and now.restarts > 0 and now.native in others
+        if now.submit > others[now.native].native_submit
+    }
 
 
 def nodes_seen(snapshot: Snapshot, nodes: Nodes) -> list[NodeSeen]:
@@ -204,7 +226,9 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     if (run := known.attempt) is not None:
         moved = sorted(map(list, run.nodes)) != sorted(map(list, _rescaled(now, known)))
         told = about.control is not None and run.spawned is None  # it was decided before it began
-        again = moved or (since > run.start + SECOND and not told)  # it was put back, and begun again
+        began = run.processes.get("since", run.start)
+        other = bool(now.asked.need) and _total(now.asked) != _total(known)  # it was changed before it began
+        again = moved or (other if told else since > began + SECOND)  # it was put back, and begun again
         if again:
             yield Settled(known.id, run.number, Verdict("requeued"))
         elif told:
@@ -218,7 +242,10 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
 
 def _record(now: JobNow, about: _About) -> Record:
     """By which it is known later whether its controller has forgotten that a job runs; watching needs none of it."""
-    return {} if about.control is None else {"instance": about.snapshot.instance, "restarts": now.restarts}
+    if about.control is None:
+        return {}
+    since = (now.start or 0) - about.skew
+    return {"instance": about.snapshot.instance, "restarts": now.restarts, "since": since}
 
 
 def _begun(now: JobNow, known: Job, about: _About) -> Iterator[News]:
@@ -260,7 +287,7 @@ def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         yield Edited(known.id, to)
     if known.held == UNCERTAIN:  # until it runs, or is over: who knows whether it did
         return
-    if blocked != known.held and not (known.held == NEVER and not blocked):
+    if blocked != known.held and not (known.held in (NEVER, DECLINED, FAILED) and not blocked):
         yield Blocked(known.id, blocked)
     yield from _expected(now, known.id, watch, skew)
 
@@ -272,7 +299,7 @@ def _begins(known: Job | None) -> bool:
 
 def _take_over(now: JobNow, known: Job | None, control: Control) -> None:
     """Have a job adopted that waits for nothing but room, or was released by somebody."""
-    free = not now.blocked and (known is None or known.state == PENDING) and now.submit > control.since
+    free = not (now.blocked or now.own) and (known is None or known.state == PENDING) and now.submit > control.since
     if free and (now.managed or control.mine(now)):
         control.adopt.append(now)
 
@@ -288,7 +315,9 @@ def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
         return Verdict("requeued" if same or now.restarts > run.processes.get("restarts", 0) else "uncertain")
     if run.instance != instance:  # a controller that has forgotten: it may have run
         return Verdict("uncertain")
-    told = control.told.get(key)
+    if now.blocked == HELD:  # by its user, before it began
+        return Verdict("unstarted")
+    told = control.told.get(key) if now.held else control.told.setdefault(key, control.now)
     if key in control.undone and now.held:
         control.undone.discard(key)
         control.told.pop(key, None)

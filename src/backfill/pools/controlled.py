@@ -64,6 +64,8 @@ class ControlledPool(WatchedPool):
         found = conclude(look.snapshot, known, look.recalled, self._watch, given.ended, given.skew(), control)
         if before != control.instance:
             write_whole(str(given.home / LOOKED), {"instance": control.instance, "since": control.since})
+        with suppress(OSError):  # a full disk: the watchdog will think that nobody looks
+            os.utime(given.home / LOOKED)
         if adopt := [*control.adopt]:
             self._do(lambda: self._hands.adopt(adopt))
         if undo := [job.native for job in control.undo]:
@@ -98,8 +100,6 @@ class ControlledPool(WatchedPool):
         except Down:
             self._acts.clear()
             raise
-        with suppress(OSError):  # before the first look there is none
-            os.utime(self._given.home / LOOKED)
 
     def _sooner(self) -> float:
         """See WatchedPool."""

@@ -57,7 +57,8 @@ class JobNow:
     words of the batch system; empty if it may. begin: before which it may not start. nodes: where it runs, as far as
     that is known. estimate: when it starts as the batch system expects. restarts: how often it was put back.
     end, state of the end (see queue.states), exit, signal: of one that is over. managed: it has the mark of a queue
-    that starts it. held: nobody but an operator can start it.
+    that starts it. held: nobody but an operator can start it. own: only its batch system can place it, as its
+    user has named nodes for example.
     """
 
     native: str
@@ -79,6 +80,7 @@ class JobNow:
     signal: int | None = None
     managed: bool = False
     held: bool = False
+    own: bool = False
 
     @property
     def identity(self) -> Identity:

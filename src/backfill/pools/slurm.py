@@ -40,6 +40,7 @@ from backfill.traces.accounting.slurm import Tres, span_of, tres_of
 from backfill.traces.inventory.nodes import Inventory
 from backfill.traces.inventory.slurm import gpus_of, nodes_of_scontrol
 
+CHUNK = 500  # jobs that one call changes
 TIMEOUT_S = 10.0  # of one call
 SECOND = 1_000_000
 UNLIMITED = 365 * 86_400 * SECOND  # the walltime of a job that has none
@@ -59,6 +60,7 @@ ENDS = {"CD": COMPLETED, "F": FAILED, "BF": NODE_FAIL, "CA": CANCELLED, "RV": CA
 FULL = {"COMPLETED": "CD", "FAILED": "F", "BOOT_FAIL": "BF", "CANCELLED": "CA", "REVOKED": "RV", "DEADLINE": "DL",
         "NODE_FAIL": "NF", "OUT_OF_MEMORY": "OOM", "PREEMPTED": "PR", "TIMEOUT": "TO"}  # fmt: skip
 CPU_IDS = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+)")
+SILENT = re.compile("ontact slurm controller|timed out|onnection|onfiguration source")  # errors of a call, not of a job
 PAIR = re.compile(r"(\w+)=(\S*)")
 
 
@@ -90,6 +92,8 @@ class Row(NamedTuple):
     admin_comment: str
     Dependency: str
     EligibleTime: str
+    ReqNodes: str
+    ExcNodes: str
     Name: str
 
 
@@ -207,6 +211,7 @@ class SlurmReader:
             signal=(status & 127) or None,
             managed=managed,
             held=held,
+            own="+" in row.JobArrayID or (not managed and (row.ReqNodes not in NOTHING or row.ExcNodes not in NOTHING)),
         )
 
     def _asked(self, row: Row) -> Asked:
@@ -288,7 +293,7 @@ def _cpus_by_node(text: str) -> Iterator[tuple[str, dict[str, int]]]:
     for line in text.splitlines():
         if "JobId=" not in line:
             continue
-        pairs = dict(reversed(PAIR.findall(line)))
+        pairs = dict(PAIR.findall(line.partition(" JobName=")[0]))  # a name may hold anything
         found: dict[str, int] = {}
         for nodes, ids in CPU_IDS.findall(line):
             for name in _names(nodes):
@@ -416,29 +421,33 @@ class SlurmHands:
 
     def adopt(self, some: Sequence[JobNow]) -> None:
         """See Hands. A mark alone is harmless: it is held when it is seen the next time."""
-        _scontrol(*(f"update JobId={job.native} AdminComment={self._mark}" for job in some))
-        _scontrol(*(f"hold {job.native}" for job in some))
+        for first in range(0, len(some), CHUNK):
+            part = some[first : first + CHUNK]
+            _act(*(f"update JobId={job.native} AdminComment={self._mark}" for job in part))
+            _act(*(f"hold {job.native}" for job in part))
 
     def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
         """See Hands."""
-        _scontrol(*(f"update JobId={native} ReqNodeList={','.join(nodes)}" for native, nodes in some))
-        _scontrol(*(f"release {native}" for native, _ in some))
+        _act(*(f"update JobId={native} ReqNodeList={','.join(nodes)}" for native, nodes in some))
+        _act(*(f"release {native}" for native, _ in some))
 
     def undo(self, some: Sequence[str]) -> None:
         """See Hands."""
-        _scontrol(*(f"hold {native}" for native in some), *(f"update JobId={native} ReqNodeList=" for native in some))
+        _act(*(f"hold {native}" for native in some), *(f"update JobId={native} ReqNodeList=" for native in some))
 
     def stop(self, some: Sequence[tuple[str, bool]]) -> None:
         """See Hands."""
-        _scontrol(*(f"requeuehold {native}" for native, again in some if again))
+        _act(*(f"requeuehold {native}" for native, again in some if again))
         if gone := [native for native, again in some if not again]:
-            _run("scancel", *gone)
+            _act_on("scancel", *gone)
 
     def release(self, some: Sequence[JobNow]) -> None:
         """See Hands."""
-        for job in some:
-            _scontrol(f"update JobId={job.native} ReqNodeList=", f"update JobId={job.native} AdminComment=(released)")
-        _scontrol(*(f"release {job.native}" for job in some if job.held))
+        for first in range(0, len(some), CHUNK):
+            part = some[first : first + CHUNK]
+            _act(*(f"update JobId={job.native} ReqNodeList=" for job in part))
+            _act(*(f"release {job.native}" for job in part if job.held))
+            _act(*(f"update JobId={job.native} AdminComment=(released)" for job in part))  # last: until then it is ours
 
 
 def _scontrol(*commands: str) -> str:
@@ -446,18 +455,34 @@ def _scontrol(*commands: str) -> str:
     return _run("scontrol", said="".join(f"{command}\n" for command in commands))
 
 
+def _act(*commands: str) -> None:
+    """Have scontrol carry out these commands. What it says of single jobs, that one has ended for example, is left to
+    the next look. Raises Down."""
+    _act_on("scontrol", said="".join(f"{command}\n" for command in commands))
+
+
+def _act_on(*words: str, said: str = "") -> None:
+    done = _call(*words, said=said)
+    if SILENT.search(done.stderr):
+        raise Down(f"{words[0]}: {done.stderr.strip().splitlines()[0]}")
+
+
 def _run(*words: str, said: str = "") -> str:
     """What a command prints; times as seconds since 1970. Raises Down."""
+    done = _call(*words, said=said)
+    wrong = next((line for line in done.stderr.splitlines() if "error" in line), "")
+    if done.returncode or (wrong and not done.stdout.strip()):
+        raise Down(f"{words[0]}: {wrong or done.stderr.strip() or f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def _call(*words: str, said: str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
     try:
-        done = subprocess.run(
+        return subprocess.run(
             words, input=said, env=env, capture_output=True, encoding="utf-8", errors="replace", timeout=TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
         raise Down(f"{words[0]} did not answer within {TIMEOUT_S:g} s") from None
     except OSError as error:
         raise Down(f"{words[0]}: {error.strerror}") from None
-    wrong = next((line for line in done.stderr.splitlines() if "error" in line), "")
-    if done.returncode or (wrong and not done.stdout.strip()):
-        raise Down(f"{words[0]}: {wrong or done.stderr.strip() or f'exit code {done.returncode}'}")
-    return done.stdout

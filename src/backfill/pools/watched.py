@@ -7,6 +7,7 @@ by the daemon, from the book as it is then.
 import asyncio
 import math
 import threading
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -112,8 +113,10 @@ class WatchedPool:
                 self._act()
                 snapshot = self._reader.look()
                 recalled = self._reader.recall(sorted(missing)) if missing else ()
-            except Down as down:
-                self._tell(str(down))
+            except Exception as error:  # a mistake of ours must not end the thread: nobody would look any more
+                if not isinstance(error, Down):
+                    note(traceback.format_exc())
+                self._tell(str(error) if isinstance(error, Down) else f"{error!r:.200}; see daemon.log")
                 wait = min(max(2 * wait, SOON_S), DOWN_S)
                 continue
             self._tell("")

@@ -399,6 +399,9 @@ class Book:
             heapify(mates)
             self.review.add(self._first_mate(job))
         self._unlink(job)
+        if "native_submit" in to:
+            self.natives.pop((job.native, job.native_submit), None)
+            self.natives[job.native, to["native_submit"]] = job.id
         for name, value in to.items():
             setattr(job, name, [*to["after"]] if name == "after" else value)
         for kind, on in job.after:

@@ -61,6 +61,7 @@ class Change(TypedDict, total=False):
     spread: str
     exclusive: bool
     outside: bool
+    native_submit: int
 
 
 class Basis(TypedDict, total=False):
