@@ -18,7 +18,7 @@ COLUMNS = (
     "JobArrayID", "SubmitTime", "UserName", "Account", "Partition", "StateCompact", "Reason", "TimeLimit", "StartTime",
     "EndTime", "NumTasks", "MaxNodes", "tres-alloc", "tres-per-node", "tres-per-job", "tres-per-task", "Feature",
     "Licenses", "NodeList", "OverSubscribe", "RestartCnt", "exit_code", "admin_comment", "Dependency", "EligibleTime",
-    "ReqNodes", "ExcNodes",
+    "ReqNodes",
     "Name",
 )  # fmt: skip
 USUAL = {
@@ -26,7 +26,7 @@ USUAL = {
     "StartTime": "N/A", "EndTime": "N/A", "NumTasks": "1", "MaxNodes": "1", "tres-alloc": "cpu=1,node=1",
     "tres-per-node": "N/A", "tres-per-job": "N/A", "tres-per-task": "N/A", "Feature": "(null)", "Licenses": "(null)",
     "OverSubscribe": "OK", "RestartCnt": "0", "exit_code": "0", "admin_comment": "(null)", "Dependency": "(null)",
-    "EligibleTime": "N/A", "ReqNodes": "", "ExcNodes": "", "NodeList": "", "Name": "wrap",
+    "EligibleTime": "N/A", "ReqNodes": "", "NodeList": "", "Name": "wrap",
 }  # fmt: skip
 NODE = (
     "NodeName={name} CPUTot=4 RealMemory=4000 State={state} Partitions=main AllocTRES= AvailableFeatures=(null) "

@@ -93,7 +93,6 @@ class Row(NamedTuple):
     Dependency: str
     EligibleTime: str
     ReqNodes: str
-    ExcNodes: str
     Name: str
 
 
@@ -211,7 +210,7 @@ class SlurmReader:
             signal=(status & 127) or None,
             managed=managed,
             held=held,
-            own="+" in row.JobArrayID or (not managed and (row.ReqNodes not in NOTHING or row.ExcNodes not in NOTHING)),
+            own="+" in row.JobArrayID or (not managed and row.ReqNodes not in NOTHING),
         )
 
     def _asked(self, row: Row) -> Asked:
