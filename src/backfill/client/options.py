@@ -235,7 +235,8 @@ VERBS = {
         Option("--pool", "pool", text, "For a new queue, where jobs run. local: on this machine; fake:SPEED: on a "
                "simulated cluster, SPEED times faster than real time; slurm, htcondor: with --shadow.", "POOL"),
         Option("--shadow", "shadow", None, "Only watch a batch system, and tell what the policy would have done."),
-        Option("--adopt", "adopt", None, "Hold jobs that wait in Slurm as they come, and start them by the policy (experimental)."),
+        Option("--adopt", "adopt", None, "Hold jobs that wait in Slurm as they come, and start them by the policy "
+               "(experimental)."),
         Option("--platform", "platform", text, "For a new queue, its nodes, partitions, limits and licences.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),
