@@ -307,7 +307,8 @@ class Supervisor:
         """Ask the job to end."""
         self.cause = cause
         self.kill_at = now + (self.spec["grace_s"] if grace is None else grace)
-        send_group(self.pid, signal.SIGTERM)
+        alone = os.getpgid(self.pid) != self.pid  # it has been released, and has not made its group yet
+        (send if alone else send_group)(self.pid, signal.SIGTERM)
         for pid in (self.pid, *descendants(os.getpid())):  # a suspended job has to go on, to end
             send(pid, signal.SIGCONT)
 
