@@ -8,9 +8,10 @@ import os
 import secrets
 import shutil
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -150,11 +151,10 @@ def check_writable(path: str | Path) -> None:
     with _named(path):
         target, special = _target(path)
         if not special:
-            part = _part(target)
-            try:
-                part.touch()
-            finally:
-                part.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.lstat(_part(target))  # raises where the name is too long
+            with tempfile.TemporaryFile(dir=target.parent):  # has no name, so that nothing can be left behind
+                pass
         elif not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
