@@ -99,7 +99,7 @@ def _check_open(one: Epoch, number: int, result: Check) -> bool:
         if wake is not None and wake < then.now:
             one.away.append((wake, then.now))
         told = planner.decide(then.now, then.messages)
-        done, wake = feed.decisions(told), told["wake"]
+        done, wake = planner.last, told["wake"]
         result.passes += 1
         result.starts += sum(why != PREEMPT for _, why, *_ in then.decided)
         if done == then.decided:
@@ -114,7 +114,7 @@ def _check_open(one: Epoch, number: int, result: Check) -> bool:
 
 
 def _check_closed(one: Epoch, number: int, result: Check) -> None:
-    if not one.passes:
+    if not one.passes or one.facts.get("advises"):
         return
     again = Closed(one.facts["policy"], one.facts, one.passes, one.away)
     again.live(one.passes[-1].now)
@@ -134,6 +134,8 @@ def _check_closed(one: Epoch, number: int, result: Check) -> None:
 
 def _cannot_simulate(one: Epoch) -> str:
     """Why `simulate` does not know all that the policy was told in an epoch; empty if it does."""
+    if one.facts.get("advises"):
+        return "its policy gave only advice"
     if one.away:
         return "a pass came late"
     if one.facts["base"]:

@@ -483,7 +483,7 @@ class Engine:
         self.binds = answer["binds"] and not self.shadow
         self.ready, self.changing = not wanted, wanted  # a better one has come meanwhile, and is made at once
         for number, (then, now) in enumerate(zip(self._history, answer["passes"], strict=True), 1):
-            if then.decided == now or self.shadow:  # advice is not in the log but for the first time
+            if then.decided == now:
                 continue
             if number == len(self._history) and not then.decided:
                 for job, why, *more in now:  # the daemon ended before it could write them down

@@ -133,7 +133,7 @@ class Planner:
         self._grace: dict[int, int] = {}
         self._kept: dict[int, str] = {}  # how jobs keep their progress, see HOW
         self._behind: dict[int, int] = {}  # how much of a walltime a policy that does not preempt is not told
-        self.last: list[list[Any]] = []  # what it decided last
+        self.last: list[list[Any]] = []  # what it decided last; nothing that is only advice, of which no log says anything
         self._over: list[int] = []  # rows of jobs that are over
         self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
         self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
@@ -153,7 +153,7 @@ class Planner:
         self.rest()
         self._enter([message[1:] for message in said if message[0] == "submit"], now)
         done, self._began = self._decide(now, said), True
-        self.last = feed.decisions(done)
+        self.last = [] if self.advises else feed.decisions(done)
         return done
 
     def rest(self) -> None:
@@ -633,7 +633,7 @@ def answer(
         done = planner.decide(now, messages)
         changed = {each[0]: each for each in done["plan"]}
         plan = changed if done["anew"] else plan | changed
-        passes.append(feed.decisions(done))
+        passes.append(planner.last)
         wake = done["wake"]
     policy = planner.policy
     binds = policy.binds and policy.keeps

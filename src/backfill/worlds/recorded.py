@@ -179,7 +179,7 @@ class Closed:
         for job, on in self._follows.items():
             for one in on:
                 self._followers.setdefault(one, []).append(job)
-        self._planner, self._now = Planner(policy, facts), 0
+        self._planner, self._now = Planner(policy, {**facts, "advises": False}), 0
         self._other = policy != facts["policy"]  # which keeps no starts that the policy of the log has promised
         platform = self._planner.platform
         self._speed = dict(zip(platform.nodes, platform.speed.tolist(), strict=True))
