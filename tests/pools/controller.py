@@ -4,7 +4,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from backfill.pools.base import WATCHES, Seen
+from backfill.pools.base import ELSEWHERE, WATCHES, Seen
 from backfill.pools.conclude import Control, Watch, absent, conclude, nodes_seen
 from backfill.pools.seen import DOWN, DRAIN, OVER, RUNNING, UNKNOWN, UP, WAITING, Asked, JobNow, NodeNow, Snapshot
 from backfill.queue.engine import Engine
@@ -285,7 +285,7 @@ class Acts:
     """The pool as the engine has it: whatever it does is wrong."""
 
     name = "native"
-    does = frozenset({WATCHES})
+    does = frozenset({ELSEWHERE, WATCHES})
 
     def __getattr__(self, name):
         raise AssertionError(f"a queue that watches has called {name}")
@@ -294,7 +294,6 @@ class Acts:
 class Watched:
     """Daemon after daemon that watch one batch system."""
 
-    shadow = True
     control = None
 
     def pool(self):
@@ -313,7 +312,6 @@ class Watched:
         self.link = Link(self)
         self.engine = Engine(
             self.store, self.clock, self.pool(), self.link, {"walltime": SECOND, "grace": 0},
-            shadow=self.shadow, native=True,
         )  # fmt: skip
         self.engine.open(Capacity({}, [], [], NODES, TEXT), self.policy, "program")
         self.begun, self.watch = first, Watch()
@@ -424,7 +422,7 @@ class Hand:
     """The pool as the engine has it: what it is told is done later, twice, or not at all."""
 
     name = "native"
-    does = frozenset()
+    does = frozenset({ELSEWHERE})
 
     def __init__(self, world):
         self.world, self.acts = world, []
@@ -448,8 +446,6 @@ class Hand:
 
 class Controlled(Watched):
     """Daemon after daemon that start the jobs of one batch system."""
-
-    shadow = False
 
     def pool(self):
         kept = (self.control.instance, self.control.since) if self.control else ("", 0)

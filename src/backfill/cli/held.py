@@ -83,9 +83,10 @@ def watchdog(
         most = parse_time(after) / 1e6
     except Unreadable as error:
         raise UsageError(f"--after: {error}") from None
+    folder = _folder(queue)
     _config(queue)
     try:
-        age = time.time() - os.stat(Path(queue or home()) / LOOKED).st_mtime
+        age = time.time() - os.stat(folder / LOOKED).st_mtime
     except FileNotFoundError:  # no daemon has ever held a job
         return
     if age > most:
@@ -125,7 +126,7 @@ def _uncertain(queue: str | None) -> set[tuple[str, int]]:
     from backfill.queue.job import UNCERTAIN
     from backfill.queue.store import Store, StoreError
 
-    file = Path(queue or home()) / "store.db"
+    file = _folder(queue) / "store.db"
     if not file.exists():
         return set()
     try:
@@ -137,14 +138,20 @@ def _uncertain(queue: str | None) -> set[tuple[str, int]]:
     return found
 
 
+def _folder(queue: str | None) -> Path:
+    return Path(queue or home())
+
+
 def _config(queue: str | None) -> "Config":
     from backfill.daemon.config import STARTED, Config
     from backfill.queue.words import Unreadable
 
     try:
-        config = Config(Path(queue or home()))
+        config = Config(_folder(queue))
     except Unreadable as error:
         raise UsageError(str(error)) from None
+    if not config.file.exists():
+        raise UsageError(f"{config.file.parent}: no queue; expected one that `backfill serve --pool slurm` has begun")
     if config.pool not in STARTED:
         raise UsageError(f"{config.file}: pool is {config.pool!r}; expected a queue of {' or '.join(STARTED)}")
     return config
@@ -153,13 +160,13 @@ def _config(queue: str | None) -> "Config":
 def _look(queue: str | None) -> "Snapshot":
     from backfill.daemon.hosting import reader_of
 
-    return reader_of(_config(queue).pool, Path(queue or home())).look()
+    return reader_of(_config(queue).pool, _folder(queue)).look()
 
 
 def _hands(queue: str | None) -> "Hands":
     from backfill.pools.slurm import SlurmHands
 
-    return SlurmHands(Path(queue or home()))
+    return SlurmHands(_folder(queue))
 
 
 @contextmanager

@@ -147,8 +147,6 @@ class Daemon:
             encode,
             self.evidence.number,
             notify=self.notices.start,
-            shadow=self.config.shadow,
-            native=self.config.native,
         )
         self.link.engine, self.link.told = self.engine, self.poke
         self.door = Door(folder, lock, lambda: Connection(self), self.pool.hear)

@@ -15,12 +15,13 @@ from backfill.queue.job import CHECKPOINT, REQUEUE, SUSPEND, Job, Run
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.shapes import Change, Record, Row, Spec
 
-Identity = tuple[str, int]  # a job by its number in a batch system and its submit there, see book.Job.native
+Identity = tuple[str, int]  # a job by its number in a batch system and its submit there, see job.Job.native
 
 if TYPE_CHECKING:  # which imports this module
     from backfill.queue.engine import Engine
 
-WATCHES = "watch"  # what a pool `does` in which others start the jobs, and which is never told to do anything
+ELSEWHERE = "elsewhere"  # what a pool `does` whose jobs are submitted and changed there, not here
+WATCHES = "watch"  # and one in which others start the jobs, and which is never told to do anything
 PREEMPTS = {CHECKPOINT: "preempt-checkpoint", SUSPEND: "preempt-suspend"}  # what a pool `does` that can do that
 
 
@@ -88,7 +89,7 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A job was submitted to a batch system. facts: those of book.Job. blocked: why it may not start, if it may not."""
+    """A job was submitted to a batch system. facts: those of job.Job. blocked: why it may not start, if it may not."""
 
     facts: Row
     blocked: str = ""
@@ -173,9 +174,9 @@ class Pool(Protocol):
     """Who starts jobs. All instants are those of the queue clock.
 
     does: `signal`, `suspend` (what the users of a job may ask for), and of PREEMPTS by what a policy may preempt a job;
-    or WATCHES alone. With one of PREEMPTS, `stop` with the cause PREEMPT has the job stand still, or write down how far
-    it is, and all that it held is free, its memory too; its next attempt goes on from there. `job.done` says how much
-    of its walltime is behind it.
+    or ELSEWHERE, with WATCHES or not. With one of PREEMPTS, `stop` with the cause PREEMPT has the job stand still, or
+    write down how far it is, and all that it held is free, its memory too; its next attempt goes on from there.
+    `job.done` says how much of its walltime is behind it.
     """
 
     name: str

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from backfill.pools.base import Decision, Given, Identity, News
+from backfill.pools.base import ELSEWHERE, Decision, Given, Identity, News
 from backfill.pools.conclude import Control, conclude
 from backfill.pools.seen import Down, Hands, JobNow, Reader
 from backfill.pools.watched import Look, WatchedPool
@@ -26,7 +26,7 @@ REQUEUES = ("requeue", "preempt")  # causes by which a job is to wait again
 class ControlledPool(WatchedPool):
     """See pools.base.Pool. mine: whether a job that waits is to be adopted."""
 
-    does: frozenset[str] = frozenset()
+    does = frozenset({ELSEWHERE})
 
     def __init__(self, given: Given, reader: Reader, hands: Hands, mine: Callable[[JobNow], bool]) -> None:
         self._hands, self._control = hands, Control(mine)

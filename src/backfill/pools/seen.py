@@ -35,7 +35,7 @@ class NodeNow:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a job asks for, in the terms of a request of the queue; see queue.book.Job."""
+    """What a job asks for, in the terms of a request of the queue; see queue.job.Job."""
 
     need: Amounts
     walltime: int

@@ -11,11 +11,13 @@ import resource
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import gcd
 from pathlib import Path
 from typing import NamedTuple
 
+from backfill.model.constraint import with_feature
 from backfill.model.errors import PlatformError
 from backfill.pools.base import Identity
 from backfill.pools.seen import (
@@ -45,7 +47,6 @@ TIMEOUT_S = 10.0  # of one call
 SECOND = 1_000_000
 UNLIMITED = 365 * 86_400 * SECOND  # the walltime of a job that has none
 APART = "\x1f"  # between fields; a name may contain anything else
-ARRAY_MAX = 10**6
 NOTHING = ("", "(null)", "N/A", "None", "Unknown")
 # Reasons for which a job waits that a policy may start as soon as there is room; any other is Slurm's own to lift.
 ROOM = {"None", "Priority", "Resources", "Licenses", "ReqNodeNotAvail", "Nodes required for job are DOWN", "NodeDown",
@@ -237,7 +238,8 @@ class SlurmReader:
         need |= {name: count for name, count in _licences(row.Licenses) if name in self._known}
         constraint = _text(row.Feature)
         if gpu_type:
-            constraint = f"({constraint})&{gpu_type}" if constraint else gpu_type
+            with suppress(ValueError):  # one that platforms do not know: it can only be watched
+                constraint = with_feature(constraint, gpu_type)
         return Asked(
             need,
             _walltime(row.TimeLimit),

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from backfill.pools.base import WATCHES, Decision, Given, Identity, News, Seen
+from backfill.pools.base import ELSEWHERE, WATCHES, Decision, Given, Identity, News, Seen
 from backfill.pools.conclude import Watch, absent, conclude, nodes_seen
 from backfill.pools.seen import Down, JobNow, Reader, Snapshot
 from backfill.queue.job import Job, Run
@@ -37,7 +37,7 @@ class Look:
 class WatchedPool:
     """See pools.base.Pool. It must be made by the thread of the daemon, in its loop."""
 
-    does = frozenset({WATCHES})
+    does = frozenset({ELSEWHERE, WATCHES})
 
     def __init__(self, given: Given, reader: Reader) -> None:
         self.name = reader.name

@@ -17,7 +17,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from backfill.pools.base import Arrived, Decision, Expected, Foreign, Identity, Pool, Seen, Settled, Verdict, preempts
+from backfill.pools.base import (
+    ELSEWHERE,
+    WATCHES,
+    Arrived,
+    Decision,
+    Expected,
+    Foreign,
+    Identity,
+    Pool,
+    Seen,
+    Settled,
+    Verdict,
+    preempts,
+)
 from backfill.queue import commands, events, feed, news, progress, schema
 from backfill.queue.around import Clock, Link, Waiter
 from backfill.queue.commands import Busy, Context, Slices
@@ -64,8 +77,7 @@ class Engine:
     """See above.
 
     fault: is told each point at which a crash is tested. number: the last number that a job is about to get, before it
-    has it, which may raise OSError. notify: of a job that is over, and has somebody who is to be told. shadow: others
-    start the jobs, and what the policy decides is only advice. native: jobs are submitted and changed elsewhere.
+    has it, which may raise OSError. notify: of a job that is over, and has somebody who is to be told.
     """
 
     def __init__(
@@ -80,12 +92,11 @@ class Engine:
         number: Callable[[int], None] = lambda last: None,
         slice_: int = commands.SLICE,
         notify: Callable[[Job, Spec], None] = lambda job, spec: None,
-        shadow: bool = False,
-        native: bool = False,
     ) -> None:
         self.store, self.clock, self.pool, self.link, self.notify = store, clock, pool, link, notify
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
-        self.slice, self.shadow, self.native = slice_, shadow, native
+        self.slice, self.native = slice_, ELSEWHERE in pool.does
+        self.shadow = WATCHES in pool.does  # others start the jobs, and what the policy decides is only advice
         self.late = int(SECOND * clock.speed)  # so little is not late: nobody could do anything in that time
         self.book = store.load()
         self.most: dict[str, int] = {}  # see Context

@@ -133,7 +133,7 @@ class Planner:
         self._grace: dict[int, int] = {}
         self._kept: dict[int, str] = {}  # how jobs keep their progress, see HOW
         self._behind: dict[int, int] = {}  # how much of a walltime a policy that does not preempt is not told
-        self.last: list[list[Any]] = []  # what it decided last; nothing that is only advice, of which no log says anything
+        self.last: list[list[Any]] = []  # what it decided last; of mere advice no log says anything
         self._over: list[int] = []  # rows of jobs that are over
         self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
         self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
