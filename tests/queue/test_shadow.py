@@ -120,10 +120,10 @@ def test_what_slurm_shows_is_what_the_queue_shows(watching, cluster):
     until(lambda: "10" not in rows(watching))
     (ended,) = json.loads(watching.run("show", "10", "--json").stdout)["jobs"]
     assert (ended["state"], ended["exit_code"], ended["end_s"]) == ("FAILED", 3, begun)
-    checked = watching.run("replay", "--check").stdout
-    assert "all the same" in checked
-    assert "1 epoch not simulated: its policy gave only advice" in checked
-    assert "fcfs" in watching.run("replay", "--policy", "fcfs").stdout
+    checked = watching.run("replay", str(watching.folder), "--check")
+    assert "all the same" in checked.stdout
+    assert "1 epoch not simulated: its policy gave only advice" in checked.stderr
+    assert "fcfs" in watching.run("replay", str(watching.folder), "--policy", "fcfs").stdout
     assert "SLURM BEFORE" not in watching.run("eta", "--accuracy").stdout  # 8 has not started yet
 
 
