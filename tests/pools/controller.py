@@ -71,6 +71,7 @@ class Controller:
     """Starts whoever fits, in any order; forgets, drains, requeues; keeps those that are over for a while."""
 
     name = "native"
+    filtered = 0.0  # share of the jobs that a submit filter has marked and held
 
     def __init__(self, chance, clock):
         self.random, self.clock = chance, clock
@@ -96,6 +97,8 @@ class Controller:
         job = Native(str(self.last), self.wall(), asked, runtime=chance.randint(0, 60) * SECOND)
         if chance.random() < 0.25:
             job.blocked = chance.choice(REASONS)
+        if self.filtered and chance.random() < self.filtered:
+            job.managed = job.held = True
         self.jobs[job.number, job.submit] = job
 
     def free(self):
@@ -445,7 +448,11 @@ class Hand:
 
 
 class Controlled(Watched):
-    """Daemon after daemon that start the jobs of one batch system."""
+    """Daemon after daemon that start the jobs of one batch system; every other one has a submit filter."""
+
+    def __init__(self, seed, policy):
+        super().__init__(seed, policy)
+        self.system.filtered = seed % 4 // 2 * 0.5
 
     def pool(self):
         kept = (self.control.instance, self.control.since) if self.control else ("", 0)

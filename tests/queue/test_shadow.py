@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import time
 
@@ -18,7 +19,7 @@ COLUMNS = (
     "JobArrayID", "SubmitTime", "UserName", "Account", "Partition", "StateCompact", "Reason", "TimeLimit", "StartTime",
     "EndTime", "NumTasks", "MaxNodes", "tres-alloc", "tres-per-node", "tres-per-job", "tres-per-task", "Feature",
     "Licenses", "NodeList", "OverSubscribe", "RestartCnt", "exit_code", "admin_comment", "Dependency", "EligibleTime",
-    "ReqNodes",
+    "ReqNodes", "Comment",
     "Name",
 )  # fmt: skip
 USUAL = {
@@ -26,14 +27,19 @@ USUAL = {
     "StartTime": "N/A", "EndTime": "N/A", "NumTasks": "1", "MaxNodes": "1", "tres-alloc": "cpu=1,node=1",
     "tres-per-node": "N/A", "tres-per-job": "N/A", "tres-per-task": "N/A", "Feature": "(null)", "Licenses": "(null)",
     "OverSubscribe": "OK", "RestartCnt": "0", "exit_code": "0", "admin_comment": "(null)", "Dependency": "(null)",
-    "EligibleTime": "N/A", "ReqNodes": "", "NodeList": "", "Name": "wrap",
+    "EligibleTime": "N/A", "ReqNodes": "", "NodeList": "", "Comment": "(null)",
+    "Name": "wrap",
 }  # fmt: skip
 NODE = (
     "NodeName={name} CPUTot=4 RealMemory=4000 State={state} Partitions=main AllocTRES= AvailableFeatures=(null) "
     "Gres={gres} CfgTRES=cpu=4\n"
 )
-CONFIG = "BOOT_TIME = 1795562763\nClusterName = tiny\nSelectTypeParameters = CR_CORE\n"
+CONFIG = (
+    "BOOT_TIME = 1795562763\nClusterName = tiny\nSelectTypeParameters = CR_CORE\nSlurmUser = slurm(64030)\n"
+    "SLURM_CONF = /etc/slurm/slurm.conf\nJobSubmitPlugins = all_partitions\nSchedulerParameters = bf_interval=1\n"
+)
 ECHO = "#!/bin/sh\n[ -f {folder}/silent ] && echo 'squeue: error: Unable to contact slurm controller' >&2 && exit 1\n"
+ASKED = '[ $# -gt 0 ] && echo "$*" >> {folder}/called || cat >> {folder}/asked\n'
 
 
 class Cluster:
@@ -43,7 +49,7 @@ class Cluster:
         self.folder, self.jobs, self.states = folder, {}, {"n1": "IDLE", "n2": "IDLE"}
         for name, file in (("squeue", "jobs"), ("scontrol", "nodes")):
             script = folder / name
-            asked = f"cat >> {folder}/asked\n" if name == "scontrol" else ""
+            asked = ASKED.format(folder=folder) if name == "scontrol" else ""
             script.write_text(ECHO.format(folder=folder) + f"{asked}cat {folder}/{file}\n")
             script.chmod(script.stat().st_mode | stat.S_IXUSR)
         for name in ("scancel", "sbatch"):
@@ -60,7 +66,12 @@ class Cluster:
     def acts(self):
         """What scontrol was asked to change, but for the nodes of jobs."""
         asked = (self.folder / "asked").read_text().splitlines()
-        return [line for line in asked if line.split()[0] in ("update", "hold", "release", "requeuehold")]
+        return [line for line in asked if line.split()[0] in ("update", "hold", "uhold", "release", "requeuehold")]
+
+    def called(self):
+        """What scontrol was called with, each by a process of its own."""
+        file = self.folder / "called"
+        return file.read_text().splitlines() if file.exists() else []
 
     def show(self):
         lines = "".join(APART.join(job[name] for name in COLUMNS) + APART + "\n" for job in self.jobs.values())
@@ -270,6 +281,83 @@ def test_whose_jobs_are_adopted_is_told_in_a_setting(watching, cluster, setting,
     file = watching.folder / "config.toml"
     file.write_text(file.read_text().replace("adopt = true", setting))
     assert told in watching.run("queue", check=4).stderr
+
+
+def test_setup_prints_what_a_site_installs(watching, cluster):
+    begin(watching, cluster)
+    file = watching.folder / "config.toml"
+    assert "expected --print" in watching.run("pool", "setup", check=2).stderr
+    whole = watching.run("pool", "setup", "--print", "--partition", "main", "--user", 'a"b').stdout
+    parts = {name: watching.run("pool", "setup", "--print", "--part", name).stdout
+             for name in ("filter", "conf", "rights", "unit", "watchdog")}  # fmt: skip
+    assert f'local QUEUE = "{mark_of(watching.folder)}"' in whole
+    assert 'local PARTITIONS = { ["main"] = true }' in whole
+    assert 'local USERS = { ["a\\"b"] = true }' in whole
+    assert "local USERS = {}" in parts["filter"]
+    assert "JobSubmitPlugins=all_partitions,lua\n" in parts["conf"]  # what there is already stays
+    assert "SchedulerParameters=bf_interval=1,batch_sched_delay=0,sched_min_interval=0\n" in parts["conf"]
+    assert "The account that runs the queue" in parts["rights"]
+    assert f"Environment=BACKFILL_HOME={watching.folder}\n" in parts["unit"]
+    assert "ExecStart=" in parts["unit"]
+    assert f"BACKFILL_HOME={watching.folder} " in parts["watchdog"]
+    assert "'x'; expected filter, conf" in watching.run("pool", "setup", "--print", "--part", "x", check=2).stderr
+    file.unlink()  # a queue that has not begun
+    assert watching.run("pool", "setup", "--print", "--part", "filter").stdout == parts["filter"]
+    assert cluster.acts() == []
+    (cluster.folder / "silent").touch()
+    assert "Unable to contact" in watching.run("pool", "setup", "--print", check=1).stderr
+
+
+def filtered(queue):
+    return mark_of(queue.folder) + "/submit"
+
+
+def test_a_job_that_the_submit_filter_has_held_is_the_queues(watching, cluster):
+    begin(watching, cluster)
+    file = watching.folder / "config.toml"
+    file.write_text(file.read_text().replace("adopt = true", 'policy = "easy"'))
+    cluster.job("7", 1795562780, Reason="JobHeldUser", admin_comment=filtered(watching))
+    cluster.job("8", 1795562781, Reason="JobHeldUser", admin_comment=filtered(watching), Comment="x[backfill:held]")
+    cluster.job("9", 1795562782)
+    watching.run("serve", "--detach")
+    until(lambda: "release 7" in cluster.acts())
+    assert "hold 7" not in cluster.acts()  # it is held already
+    until(lambda: rows(watching).keys() == {"7", "8", "9"})
+    assert (rows(watching)["8"]["state"], rows(watching)["8"]["reason"]) == ("PENDING", "JobHeldUser")
+    assert rows(watching)["9"]["reason"] == "NotAdopted"
+    cluster.job("7", 0, "R", NodeList="n1", StartTime=str(int(time.time())))
+    cluster.job("8", 0, Comment="x")  # its user has released it
+    until(lambda: "release 8" in cluster.acts())
+    watching.run("serve", "--stop")
+    cluster.job("8", 0, Comment="x y[backfill:held]")
+    assert watching.run("pool", "release-all").stdout == "released 1 job: 8\n"
+    assert "uhold 8" in cluster.acts()  # what its user holds stays held, and its user can release it
+    assert cluster.called() == ["update JobId=8 Comment=x y"]
+
+
+def test_promised_starts_are_published_in_comments(watching, cluster):
+    begin(watching, cluster)
+    file = watching.folder / "config.toml"
+    file.write_text(file.read_text().replace("adopt = true", 'publish = true\npolicy = "conservative"'))
+    now = int(time.time())
+    cluster.job("7", now - 10, "R", tres_alloc="cpu=8,node=2", NodeList="n[1-2]", StartTime=str(now - 5))
+    mine = {"Reason": "JobHeldUser", "admin_comment": filtered(watching), "tres_alloc": "cpu=8,node=2"}
+    cluster.job("8", now, NumTasks="2", **mine)
+    cluster.job("9", now, NumTasks="2", Comment="two words", **mine)
+    watching.run("serve", "--detach")
+    until(lambda: any("Comment=" in act for act in cluster.acts()) and cluster.called())
+    (told,) = {act for act in cluster.acts() if "Comment=" in act}
+    first = re.fullmatch(r"update JobId=8 Comment=\[backfill:start=(.*)\]", told)
+    assert 10 * 60 <= time.mktime(time.strptime(first[1], "%Y-%m-%dT%H:%M")) - now <= 13 * 60  # as Slurm kills late
+    assert re.fullmatch(r"update JobId=9 Comment=two words\[backfill:start=.*\]", cluster.called()[0])
+
+
+@pytest.mark.parametrize(("setting", "shadow"), [('publish = "x"', ""), ("publish = true", "shadow = true\n")])
+def test_only_a_queue_that_starts_jobs_publishes_promises(watching, cluster, setting, shadow):
+    begin(watching, cluster)
+    file = watching.folder / "config.toml"
+    file.write_text(file.read_text().replace("adopt = true", f"{shadow}{setting}"))
+    assert "expected true or false, in a queue that starts" in watching.run("queue", check=4).stderr
 
 
 def test_a_queue_starts_what_it_has_adopted(watching, cluster):

@@ -1,6 +1,7 @@
 """The verbs of `backfill pool` that need no daemon: the jobs of a batch system that a queue starts."""
 
 import os
+import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from backfill.daemon.config import Config
     from backfill.pools.seen import Hands, JobNow, Snapshot
+    from backfill.pools.setup import Site
 
 Queue = Annotated[
     str | None, typer.Option("--queue", metavar="FOLDER", help="The folder of the queue. [default: $BACKFILL_HOME]")
@@ -76,7 +78,7 @@ def watchdog(
     verbose: Verbose = False,
 ) -> None:
     """Give all jobs back to the scheduler of Slurm if no daemon has looked at it for so long; for cron."""
-    from backfill.pools.controlled import LOOKED
+    from backfill.pools.controlled import GUARDED, LOOKED
     from backfill.queue.words import Unreadable, parse_time
 
     try:
@@ -85,6 +87,7 @@ def watchdog(
         raise UsageError(f"--after: {error}") from None
     folder = _folder(queue)
     _config(queue)
+    (folder / GUARDED).touch()
     try:
         age = time.time() - os.stat(folder / LOOKED).st_mtime
     except FileNotFoundError:  # no daemon has ever held a job
@@ -93,6 +96,47 @@ def watchdog(
         with _answering():
             some = _release(queue)
         print(f"nobody has looked for {age:.0f} s: released {_named(some)}")
+
+
+@examples(
+    "backfill pool setup --print",
+    "backfill pool setup --print --part filter > job_submit.lua",
+    "backfill pool setup --print --partition main",
+)
+def setup(
+    printed: Annotated[bool, typer.Option("--print", help="Print the parts; nothing else is done.")] = False,
+    part: Annotated[str | None, typer.Option("--part", metavar="NAME", help="Print one part alone.")] = None,
+    user: Users = None,
+    partition: Partitions = None,
+    queue: Queue = None,
+    verbose: Verbose = False,
+) -> None:
+    """Print what a site installs so that its jobs come to the queue: submit filter, settings, rights, unit, watchdog.
+
+    Each part says where it goes. With the submit filter, jobs come held, and `backfill serve --pool slurm` needs no
+    --adopt.
+    """
+    from backfill.pools.setup import SETUPS
+
+    if not printed:
+        raise UsageError("backfill pool setup only prints what a site installs; expected --print")
+    pool = _config(queue).pool if (_folder(queue) / "config.toml").exists() else "slurm"
+    with _answering():
+        parts = SETUPS[pool](_site(queue, user, partition))
+    if part is not None and part not in parts:
+        raise UsageError(f"--part is {part!r}; expected {', '.join(parts)}")
+    print("\n".join(parts.values()) if part is None else parts[part], end="")
+
+
+def _site(queue: str | None, users: list[str] | None, partitions: list[str] | None) -> "Site":
+    from backfill.pools.setup import Site, surroundings
+    from backfill.pools.slurm import settings
+    from backfill.system.home import user_name
+
+    begun = os.path.abspath(sys.argv[0])
+    program = [sys.executable, "-m", "backfill"] if begun.endswith(".py") else [begun]
+    uid, home = os.getuid(), _folder(queue).absolute()
+    return Site(home, user_name(uid), uid, program, settings(), users or (), partitions or (), surroundings())
 
 
 @examples("backfill pool show")

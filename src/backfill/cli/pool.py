@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from backfill.cli import say
-from backfill.cli.held import adopt, release_all, show, watchdog
+from backfill.cli.held import adopt, release_all, setup, show, watchdog
 from backfill.cli.options import Json, Quiet, Verbose, examples, known_policies
 from backfill.cli.output import print_compared, print_json
 from backfill.model.errors import UsageError
@@ -160,5 +160,5 @@ def _listed(given: list[str] | None) -> list[str]:
 
 
 verb: Any
-for verb in (report, show, adopt, release_all, watchdog):
+for verb in (report, show, setup, adopt, release_all, watchdog):
     pool.command(verb.__name__.replace("_", "-"), epilog=verb.examples)(verb)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
 
 POLICY, PLATFORM, LOCAL, STORE = "conservative", "platform.toml", "local", "store.db"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
-KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow", "adopt")
+KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow", "adopt",
+        "publish")  # fmt: skip
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
 WATCHED = ("slurm", "htcondor")  # batch systems that a queue can watch
 STARTED = ("slurm",)  # those whose jobs it can start
@@ -63,6 +64,10 @@ class Config:
             raise Unreadable(f"{self.file}: pool is {self.pool!r} and shadow {self.shadow!r}; expected {expected}")
         self.native = self.pool in WATCHED
         self.adopt = self._adopt(told.get("adopt", False))
+        self.publish = told.get("publish", False)
+        if not isinstance(self.publish, bool) or (self.publish and (self.pool not in STARTED or self.shadow)):
+            expected = f"true or false, in a queue that starts the jobs of {' or '.join(STARTED)}"
+            raise Unreadable(f"{self.file}: publish is {self.publish!r}; expected {expected}")
         if self.native and "platform" not in told:
             raise Unreadable(f"{self.file}: no platform; backfill serve --pool {self.pool} writes one")
         if is_fake(self.pool):

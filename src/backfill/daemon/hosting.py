@@ -41,6 +41,7 @@ def host(folder: Path, config: Config, store: Store, news: Callable[[], None], e
             folder, config.stated, clock.now, spec_of, news,
             lambda: engine().book.jobs, lambda: engine().asked is None,
             lambda identity, t: t < begun or engine().has_been(identity), lambda: engine().book.skew,
+            lambda: engine().plan if engine().binds else {},
         )  # fmt: skip
 
     def spec_of(job: Job) -> Spec:
@@ -62,7 +63,7 @@ def host(folder: Path, config: Config, store: Store, news: Callable[[], None], e
 
         pool_ = ControlledPool(
             given(clock), reader_of(config.pool, folder), SlurmHands(folder),
-            lambda job: config.adopts(job.user, job.asked.partition),
+            lambda job: config.adopts(job.user, job.asked.partition), config.publish,
         )  # fmt: skip
         return Hosted(pool_, clock, WitnessWriter(folder, store))
     if config.pool != LOCAL:

@@ -168,6 +168,7 @@ class Given:
     ended: Callable[[Identity, int], bool] = lambda identity, t: False  # whether a job of a batch system that is over
     # since then is known, or older than the queue
     skew: Callable[[], int] = lambda: 0  # what the calendar is ahead of the clock
+    promises: Callable[[], Mapping[int, int]] = dict  # the starts that the policy promises to waiting jobs by now
 
 
 class Pool(Protocol):

@@ -4,6 +4,7 @@ What is told to it is done by the thread that looks, before the next look. If th
 and that, the next daemon finds the job held, and tells it again.
 """
 
+import math
 import os
 import time
 from collections import deque
@@ -12,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from backfill.pools.base import ELSEWHERE, Decision, Given, Identity, News
+from backfill.pools.comments import published
 from backfill.pools.conclude import Control, conclude
 from backfill.pools.seen import Down, Hands, JobNow, Reader
 from backfill.pools.watched import Look, WatchedPool
@@ -19,17 +21,22 @@ from backfill.queue.job import Job, Run
 from backfill.system.processes import read_json, write_whole
 
 QUICK_S, QUICKLY_S = 0.2, 2.0  # between two looks for so long after an act
+PUBLISH_S, COMMENTS = 10.0, 200  # between two rounds in which promises are published, and how many of them in a round
 LOOKED = "looked"  # the file that has the controller as it was seen last; its time is that of the last look
+GUARDED = "guarded"  # the file whose time is that of the last watchdog
 REQUEUES = ("requeue", "preempt")  # causes by which a job is to wait again
 
 
 class ControlledPool(WatchedPool):
-    """See pools.base.Pool. mine: whether a job that waits is to be adopted."""
+    """See pools.base.Pool. mine: whether a job that waits is to be adopted. publish: show users the promised starts."""
 
     does = frozenset({ELSEWHERE})
 
-    def __init__(self, given: Given, reader: Reader, hands: Hands, mine: Callable[[JobNow], bool]) -> None:
+    def __init__(
+        self, given: Given, reader: Reader, hands: Hands, mine: Callable[[JobNow], bool], publish: bool = False
+    ) -> None:
         self._hands, self._control = hands, Control(mine)
+        self._publish_at = time.monotonic() if publish else math.inf
         self._recall(given.home / LOOKED)
         self._acts: deque[tuple[str, Callable[[], None]]] = deque()  # with the instance for which each was decided
         self._acted = 0.0
@@ -77,7 +84,16 @@ class ControlledPool(WatchedPool):
         control.adopt.clear()
         control.undo.clear()
         control.tell.clear()
+        if control.now >= self._publish_at:
+            self._publish(look, known)
         return found
+
+    def _publish(self, look: Look, known: Mapping[Identity, Job]) -> None:
+        """Write the starts that are promised by now into the comments of jobs."""
+        self._publish_at = time.monotonic() + PUBLISH_S
+        given = self._given
+        if some := published(look.snapshot.jobs, known, given.promises(), given.skew())[:COMMENTS]:
+            self._do(lambda: self._hands.comment(some))
 
     def _do_start(self, jobs: Sequence[Job]) -> None:
         some = [(job.native, [name for name, *_ in job.current.nodes]) for job in jobs]

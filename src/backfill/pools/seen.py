@@ -58,7 +58,7 @@ class JobNow:
     that is known. estimate: when it starts as the batch system expects. restarts: how often it was put back.
     end, state of the end (see queue.states), exit, signal: of one that is over. managed: it has the mark of a queue
     that starts it. held: nobody but an operator can start it. own: only its batch system can place it, as its
-    user has named nodes for example.
+    user has named nodes for example. comment: what its user, and the queue, have written there for people to read.
     """
 
     native: str
@@ -81,6 +81,7 @@ class JobNow:
     managed: bool = False
     held: bool = False
     own: bool = False
+    comment: str = ""
 
     @property
     def identity(self) -> Identity:
@@ -123,6 +124,9 @@ class Hands(Protocol):
 
     def stop(self, some: Sequence[tuple[str, bool]]) -> None:
         """End jobs that run. Each with whether it is to wait again, held."""
+
+    def comment(self, some: Sequence[tuple[str, str]]) -> None:
+        """Write comments that the users of jobs can read, each of a job."""
 
     def release(self, some: Sequence[JobNow]) -> None:
         """Give marked jobs that wait back to the scheduler of the batch system."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from backfill.model.constraint import with_feature
 from backfill.model.errors import PlatformError
 from backfill.pools.base import Identity
+from backfill.pools.comments import KEPT, part_of, with_part
 from backfill.pools.seen import (
     DOWN,
     DRAIN,
@@ -52,8 +53,10 @@ NOTHING = ("", "(null)", "N/A", "None", "Unknown")
 ROOM = {"None", "Priority", "Resources", "Licenses", "ReqNodeNotAvail", "Nodes required for job are DOWN", "NodeDown",
         "Cleaning", "Prolog", ""}  # fmt: skip
 MARK = "backfill"  # how the comment of an operator begins, of jobs that a queue starts; then comes which one
+SUBMITTED = "/submit"  # what comes behind the mark of a job that the submit filter has held
 OTHER = "OtherQueue"  # why a job may not start that another queue starts
 HELD = ("JobHeldAdmin", "job requeued in held state")
+BY_USER = "JobHeldUser"
 STATES = {"PD": WAITING, "RQ": WAITING, "RH": WAITING, "RS": RUNNING, "CF": RUNNING, "R": RUNNING, "S": RUNNING,
           "ST": RUNNING, "SI": RUNNING, "SO": RUNNING, "SE": WAITING, "CG": ENDING}  # fmt: skip
 ENDS = {"CD": COMPLETED, "F": FAILED, "BF": NODE_FAIL, "CA": CANCELLED, "RV": CANCELLED, "DL": DEADLINE,
@@ -62,6 +65,7 @@ FULL = {"COMPLETED": "CD", "FAILED": "F", "BOOT_FAIL": "BF", "CANCELLED": "CA", 
         "NODE_FAIL": "NF", "OUT_OF_MEMORY": "OOM", "PREEMPTED": "PR", "TIMEOUT": "TO"}  # fmt: skip
 CPU_IDS = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+)")
 SILENT = re.compile("ontact slurm controller|timed out|onnection|onfiguration source")  # errors of a call, not of a job
+QUOTED = re.compile(r"""[\s'"\\]""")  # what scontrol does not read as it is in a list of commands
 PAIR = re.compile(r"(\w+)=(\S*)")
 
 
@@ -94,6 +98,7 @@ class Row(NamedTuple):
     Dependency: str
     EligibleTime: str
     ReqNodes: str
+    Comment: str
     Name: str
 
 
@@ -178,8 +183,9 @@ class SlurmReader:
         reason = row.Reason.partition(",")[0].strip("()")
         start, submit = _instant(row.StartTime), _instant(row.SubmitTime) or 0
         waits = state == WAITING
-        managed = row.admin_comment == self._mark
-        held = waits and reason in HELD
+        filtered = row.admin_comment == self._mark + SUBMITTED
+        managed = filtered or row.admin_comment == self._mark
+        held = waits and (reason in HELD or (filtered and reason == BY_USER))
         blocked = reason if waits and reason not in ROOM else ""
         if waits and not managed and row.admin_comment.startswith(MARK):
             blocked = OTHER
@@ -188,6 +194,7 @@ class SlurmReader:
             eligible = _instant(row.EligibleTime)
             begin = eligible if eligible is not None and eligible > submit + SECOND else None
             blocked = "Dependency" if row.Dependency not in NOTHING else "BeginTime" if begin else ""
+            blocked = BY_USER if part_of(row.Comment) == KEPT else blocked
         status = _number(row.exit_code)
         asked = self._asked(row)
         names = _names(row.NodeList) if not waits else ()
@@ -212,6 +219,7 @@ class SlurmReader:
             managed=managed,
             held=held,
             own="+" in row.JobArrayID or (not managed and row.ReqNodes not in NOTHING),
+            comment=_text(row.Comment),
         )
 
     def _asked(self, row: Row) -> Asked:
@@ -405,6 +413,12 @@ def _processor_s() -> float:
     return time.thread_time() + ended.ru_utime + ended.ru_stime
 
 
+def settings() -> dict[str, str]:
+    """The settings of Slurm by their names, as its controller has them. Raises Down."""
+    lines = (line.partition("=") for line in _scontrol("show config").splitlines())
+    return {name.strip(): value.strip() for name, equal, value in lines if equal}
+
+
 def mark_of(home: Path) -> str:
     """The comment of an operator that jobs of a queue have; one word."""
     return f"{MARK}-{hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:8]}"
@@ -442,12 +456,20 @@ class SlurmHands:
         if gone := [native for native, again in some if not again]:
             _act_on("scancel", *gone)
 
+    def comment(self, some: Sequence[tuple[str, str]]) -> None:
+        """See Hands. In a list of commands, scontrol would keep the quotes around a space."""
+        _act(*(f"update JobId={native} Comment={text}" for native, text in some if not QUOTED.search(text)))
+        for native, text in some:
+            if QUOTED.search(text):
+                _act_on("scontrol", "update", f"JobId={native}", f"Comment={text}")
+
     def release(self, some: Sequence[JobNow]) -> None:
         """See Hands."""
         for first in range(0, len(some), CHUNK):
             part = some[first : first + CHUNK]
             _act(*(f"update JobId={job.native} ReqNodeList=" for job in part))
-            _act(*(f"release {job.native}" for job in part if job.held))
+            _act(*(f"{'uhold' if job.blocked == BY_USER else 'release'} {job.native}" for job in part if job.held))
+            self.comment([(job.native, with_part(job.comment, "")) for job in part if part_of(job.comment)])
             _act(*(f"update JobId={job.native} AdminComment=(released)" for job in part))  # last: until then it is ours
 
 

@@ -1,0 +1,65 @@
+"""The queue's part of the comment of a job in Slurm, for its user to read: `squeue -o "%i %k"`.
+
+It stands behind what the user has written there: `mine[backfill:start=2026-11-25T16:30]`, without a space, as scontrol
+would keep the quotes that one needs.
+"""
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from backfill.pools.base import Identity
+from backfill.pools.seen import WAITING, JobNow
+from backfill.queue.job import Job
+from backfill.queue.states import PENDING
+
+PART = re.compile(r"\[backfill:([^\]]*)\]")
+KEPT = "held"  # the part of a job that its user holds, while an operator's hold is on it as well; see setup.FILTER
+START, STAMP = "start=", "%Y-%m-%dT%H:%M"
+MOVED = 60  # seconds by which a start must be another one to be written again
+
+
+def part_of(comment: str) -> str:
+    """The queue's part of a comment; empty if there is none."""
+    found = PART.search(comment)
+    return found[1] if found else ""
+
+
+def with_part(comment: str, part: str) -> str:
+    """A comment with another part of the queue; an empty one is left out."""
+    own = PART.sub("", comment)
+    return f"{own}[backfill:{part}]" if part else own
+
+
+def published(
+    jobs: Iterable[JobNow], known: Mapping[Identity, Job], promises: Mapping[int, int], skew: int
+) -> list[tuple[str, str]]:
+    """The jobs whose comments do not have the start that is promised by now, each with the comment that it should have.
+
+    promises: starts by the numbers of the queue, by its clock. skew: what the calendar is ahead of that.
+    """
+    found = []
+    for now in jobs:
+        part = part_of(now.comment)
+        if not now.managed or part == KEPT:
+            continue
+        job = known.get(now.identity)
+        waits = job is not None and now.state == WAITING and job.state == PENDING and not job.held
+        promise = promises.get(job.id) if job is not None and waits else None
+        if promise is None:
+            if part:
+                found.append((now.native, with_part(now.comment, "")))
+            continue
+        start = -(-(promise + skew) // 60_000_000) * 60  # the minute that is not before it
+        if abs(start - _told(part)) > MOVED:
+            told = time.strftime(STAMP, time.localtime(start))
+            found.append((now.native, with_part(now.comment, START + told)))
+    return found
+
+
+def _told(part: str) -> float:
+    """The start that a part tells, in seconds since 1970; 0 if it tells none."""
+    with suppress(ValueError, OverflowError):
+        return time.mktime(time.strptime(part.removeprefix(START), STAMP))
+    return 0.0

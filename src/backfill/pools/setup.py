@@ -1,0 +1,230 @@
+"""What a site installs so that a queue starts the jobs of its batch system, as texts to be copied."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill.pools.comments import KEPT
+from backfill.pools.slurm import SUBMITTED, mark_of
+
+# A released job starts within 0.5 s instead of 3 s.
+PROMPT = {"batch_sched_delay": "0", "sched_min_interval": "0"}
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a queue and its batch system are.
+
+    home: the folder of the queue. account, uid: who runs it. program: the words of the command `backfill`. settings:
+    of the batch system, as it tells them. users, partitions: whose jobs the queue starts; all if there are none.
+    environment: with which its commands are called.
+    """
+
+    home: Path
+    account: str
+    uid: int
+    program: Sequence[str]
+    settings: Mapping[str, str]
+    users: Sequence[str] = ()
+    partitions: Sequence[str] = ()
+    environment: Mapping[str, str] | None = None
+
+
+FILTER = """\
+-- The submit filter of backfill: jobs come held, and only the queue in {home} starts them.
+-- It goes to {file} on each machine that runs slurmctld, which reads it anew by itself.
+-- If there is such a file already, call these two functions from its own.
+
+local QUEUE = "{mark}" -- how the AdminComment of its jobs begins
+local OPERATORS = {operators} -- uids that may release jobs and change priorities
+local USERS = {users} -- whose jobs; everybody's if there is none
+local PARTITIONS = {partitions} -- in which partitions; in all if there is none
+local PART, HELD = "%[backfill:[^%]]*%]", "[backfill:{kept}]" -- the queue's part of a comment
+
+local function among(set, name)
+  return next(set) == nil or set[name] ~= nil
+end
+
+local function partition_of(job_desc, part_list)
+  if job_desc.partition ~= nil then
+    return job_desc.partition:match("^[^,]*")
+  end
+  for name, part in pairs(part_list) do
+    if part.flag_default == 1 then
+      return name
+    end
+  end
+end
+
+-- Jobs that name nodes or a reservation, and heterogeneous ones, are left to Slurm.
+local function left_alone(job_desc)
+  local offset = job_desc.het_job_offset
+  local het = offset ~= nil and offset ~= slurm.NO_VAL
+  return het or (job_desc.req_nodes or "") ~= "" or (job_desc.reservation or "") ~= ""
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+  local ours = among(USERS, job_desc.user_name) and among(PARTITIONS, partition_of(job_desc, part_list))
+  if not ours or left_alone(job_desc) then
+    return slurm.SUCCESS
+  end
+  if job_desc.priority == 0 then -- held by its user
+    job_desc.comment = (job_desc.comment or "") .. HELD
+  end
+  job_desc.priority = 0
+  job_desc.admin_comment = QUEUE .. "{submitted}"
+  return slurm.SUCCESS
+end
+
+-- A user may hold a job, and release it again: that is noted in its comment, as the queue's own hold stays on it.
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+  local mark, comment = job_rec.admin_comment or "", job_rec.comment or ""
+  if OPERATORS[modify_uid] ~= nil or mark:sub(1, #QUEUE) ~= QUEUE then
+    return slurm.SUCCESS
+  end
+  if job_desc.admin_comment ~= nil then
+    return slurm.ESLURM_ACCESS_DENIED
+  end
+  local held = comment:find(HELD, 1, true) ~= nil
+  if job_desc.priority == 0 then
+    held = true
+  elseif job_desc.priority ~= slurm.NO_VAL then
+    if not held then
+      return slurm.ESLURM_ACCESS_DENIED
+    end
+    held, job_desc.priority = false, slurm.NO_VAL
+  elseif job_desc.comment == nil or not held then
+    return slurm.SUCCESS
+  end
+  job_desc.comment = (job_desc.comment or comment):gsub(PART, "") .. (held and HELD or "")
+  return slurm.SUCCESS
+end
+
+return slurm.SUCCESS
+"""
+
+RIGHTS = """\
+# The account that runs the queue, {account}, changes the jobs of all users, and their AdminComment. So it must be
+# root, SlurmUser ({slurm}), or an administrator in Slurm's accounting; an operator does not suffice.
+{command}
+"""
+
+CONF = """\
+# Lines of slurm.conf, on all machines; then: scontrol reconfigure
+JobSubmitPlugins={plugins}
+SchedulerParameters={parameters}
+"""
+
+UNIT = """\
+# /etc/systemd/system/backfill.service, on the machine that has the folder of the queue; then:
+#   systemctl daemon-reload; systemctl enable --now backfill
+[Unit]
+Description=backfill queue in {home}
+After=network-online.target munge.service
+
+[Service]
+User={account}
+{environment}
+ExecStart={program} serve
+WorkingDirectory=/
+Restart=on-failure
+# Another daemon serves the queue already.
+SuccessExitStatus=75
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+WATCHDOG = """\
+# A line of the crontab of {account}: crontab -e. If no daemon has looked at Slurm for ten minutes, it gets all jobs
+# back, by Slurm's commands alone.
+* * * * * {environment} {program} pool watchdog --after 10m
+"""
+
+
+def slurm_setup(site: Site) -> dict[str, str]:
+    """The parts of an installation beside Slurm, by their names; each says where it goes."""
+    slurm = site.settings.get("SlurmUser", "root(0)")
+    name, _, uid = slurm.rstrip(")").partition("(")
+    operators = {0, site.uid, *([int(uid)] if uid.isdecimal() else [])}
+    environment = {"BACKFILL_HOME": str(site.home), **(site.environment or {})}
+    file = Path(site.settings.get("SLURM_CONF", "/etc/slurm/slurm.conf")).with_name("job_submit.lua")
+    add = f"sacctmgr -i add user {site.account} account=root adminlevel=Administrator"
+    may = site.uid == 0 or site.account == name
+    return {
+        "filter": FILTER.format(
+            home=site.home,
+            file=file,
+            mark=mark_of(site.home),
+            submitted=SUBMITTED,
+            kept=KEPT,
+            operators=_set(sorted(operators)),
+            users=_set(site.users),
+            partitions=_set(site.partitions),
+        ),
+        "conf": CONF.format(
+            plugins=",".join(_with_lua(_value(site.settings, "JobSubmitPlugins"))),
+            parameters=",".join(_prompt(_value(site.settings, "SchedulerParameters"))),
+        ),
+        "rights": RIGHTS.format(
+            account=site.account, slurm=name, command="# It is: there is nothing to do." if may else add
+        ),
+        "unit": UNIT.format(
+            home=str(site.home).replace("%", "%%"),
+            account=site.account,
+            program=" ".join(_systemd(word).replace("$", "$$") for word in site.program),
+            environment="\n".join(f"Environment={_systemd(f'{key}={value}')}" for key, value in environment.items()),
+        ),
+        "watchdog": WATCHDOG.format(
+            account=site.account,
+            environment=_cron(" ".join(f"{key}={shlex.quote(value)}" for key, value in environment.items())),
+            program=_cron(shlex.join(site.program)),
+        ),
+    }
+
+
+SETUPS = {"slurm": slurm_setup}  # by the batch system
+
+
+def surroundings() -> dict[str, str]:
+    """The environment that the commands of Slurm need, as this process finds them."""
+    folder = os.path.dirname(shutil.which("scontrol") or "/usr/bin/")
+    found = {"PATH": ":".join(dict.fromkeys([folder, "/usr/bin", "/bin"]))}
+    return found | {name: os.environ[name] for name in ("SLURM_CONF",) if os.environ.get(name)}
+
+
+def _value(settings: Mapping[str, str], name: str) -> list[str]:
+    text = settings.get(name, "(null)")
+    return [] if text in ("(null)", "") else text.split(",")
+
+
+def _with_lua(plugins: list[str]) -> list[str]:
+    return [*plugins, *(["lua"] if "lua" not in plugins else [])]
+
+
+def _prompt(parameters: list[str]) -> list[str]:
+    """Parameters of the scheduler, with those by which a released job starts at once."""
+    kept = [one for one in parameters if one.partition("=")[0] not in PROMPT]
+    return [*kept, *(f"{name}={value}" for name, value in PROMPT.items())]
+
+
+def _set(some: Sequence[str | int]) -> str:
+    """A set in Lua."""
+    return f"{{ {', '.join(f'[{json.dumps(one, ensure_ascii=False)}] = true' for one in some)} }}" if some else "{}"
+
+
+def _systemd(word: str) -> str:
+    """A word as systemd reads it; it leaves simple ones as they are."""
+    if re.fullmatch(r"[\w./:=@+-]+", word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'
+
+
+def _cron(text: str) -> str:
+    return text.replace("%", "\\%")  # a bare one is the end of the line
