@@ -112,8 +112,8 @@ class Slurm:
 
 
 @contextmanager
-def running(folder: Path, accounting: bool = True) -> Iterator[Slurm]:
-    """A cluster in this folder, ended behind it."""
+def running(folder: Path, accounting: bool = True, more: str = "") -> Iterator[Slurm]:
+    """A cluster in this folder, ended behind it. more: lines of slurm.conf."""
     ports = dict(zip(("ctld", "dbd", *(f"n{i + 1}" for i in range(NODES))), _free_ports(NODES + 2), strict=True))
     host = socket.gethostname().partition(".")[0]
     lines = [
@@ -126,7 +126,7 @@ def running(folder: Path, accounting: bool = True) -> Iterator[Slurm]:
     (folder / "slurm.conf").write_text(
         CONF.format(
             **said,
-            accounting=STORED.format(**said) if accounting else "",
+            accounting=(STORED.format(**said) if accounting else "") + more,
             cpus=CPUS,
             memory=MEMORY,
             count=NODES,

@@ -1,0 +1,154 @@
+"""The submit filter that `backfill pool setup --print` prints, in a real Slurm, as users meet it."""
+
+import os
+import pwd
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.patience import until
+from tests.queue.conftest import Live
+from tests.real import slurm
+
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.skipif(slurm.missing(accounting=False) != "", reason=f"a real Slurm {slurm.missing(False)}"),
+]
+USER = "nobody"
+
+
+@pytest.fixture
+def cluster():
+    with TemporaryDirectory(prefix="slurm-") as folder, slurm.running(Path(folder), accounting=False) as found:
+        yield found
+
+
+@pytest.fixture
+def live(cluster, tmp_path):
+    found = Live(tmp_path)
+    (tmp_path / "config.toml").unlink()
+    found.env["SLURM_CONF"] = str(cluster.folder / "slurm.conf")
+    yield found
+    found.run("serve", "--stop", check=None)
+
+
+class User:
+    """Somebody without rights."""
+
+    def __init__(self, cluster):
+        self.env = os.environ | {"SLURM_CONF": str(cluster.folder / "slurm.conf")}
+
+    def run(self, *words):
+        who = pwd.getpwnam(USER)
+        done = subprocess.run(
+            words, env=self.env, cwd="/", user=who.pw_uid, group=who.pw_gid, extra_groups=[], capture_output=True,
+            text=True, timeout=slurm.PATIENCE_S,
+        )  # fmt: skip
+        return done.stdout.strip() + done.stderr
+
+    def submit(self, *words):
+        told = self.run("sbatch", "--parsable", "-o", "/dev/null", "-t", "5", *words)
+        assert told.isdecimal(), told
+        return told
+
+
+@pytest.fixture
+def user(cluster, live):
+    """A queue at work, and its filter as it is printed."""
+    live.run("serve", "--pool", "slurm", "--detach")
+    install(cluster, live)
+    return User(cluster)
+
+
+def install(cluster, live, *words):
+    (cluster.folder / "job_submit.lua").write_text(
+        live.run("pool", "setup", "--print", "--part", "filter", *words).stdout
+    )
+    conf = cluster.folder / "slurm.conf"
+    kept = [line for line in conf.read_text().splitlines() if not line.startswith("SchedulerParameters")]
+    conf.write_text("\n".join(kept) + "\n" + live.run("pool", "setup", "--print", "--part", "conf").stdout)
+    cluster.run("scontrol", "reconfigure")
+
+
+def rows(live):
+    return {row["label"]: row for row in live.request("queue")["jobs"]}
+
+
+def facts(cluster, job):
+    told = cluster.run("squeue", "-h", "-j", job, "-O", "State:|,Reason:|,admin_comment:|,Comment:|,NodeList:|")
+    return told.strip().split("|")
+
+
+def test_a_job_comes_held_and_the_queue_starts_it(cluster, live, user):
+    job = user.submit("-c", "16", "--wrap", "sleep 60")
+    assert facts(cluster, job)[2].endswith("/submit")
+    until(lambda: rows(live).get(job, {}).get("state") == "RUNNING")
+    assert facts(cluster, job)[4] == rows(live)[job]["nodes"][0][0]
+    others = [user.submit("-w", "n4", "--wrap", "sleep 60"), user.submit("-n1", ":", "-n1", "--wrap", "sleep 60")]
+    for other in others:  # the queue cannot place them
+        assert facts(cluster, other)[2] == "(null)"
+        until(lambda other=other: facts(cluster, other)[0] == "RUNNING")
+    later = user.submit("--begin=now+8", "--wrap", "sleep 60")
+    after = user.submit("-d", f"afterok:{job}", "--wrap", "sleep 60")
+    array = user.submit("-a", "1-2", "--wrap", "sleep 60")
+    until(
+        lambda: {f"{array}_1", f"{array}_2"} <= {name for name, row in rows(live).items() if row["state"] == "RUNNING"}
+    )
+    until(lambda: rows(live).get(after, {}).get("reason") == "Dependency")
+    until(lambda: rows(live)[later]["state"] == "RUNNING")
+
+
+def test_users_neither_release_nor_unmark_jobs_of_the_queue(cluster, live, user):
+    live.run("pause")
+    job = user.submit("--wrap", "sleep 60")
+    until(lambda: job in rows(live))
+    before = facts(cluster, job)
+    denied = "Access/permission denied"
+    for change in (
+        ["release", job],
+        ["update", f"jobid={job}", "priority=9"],
+        ["update", f"jobid={job}", "admincomment="],
+    ):
+        assert denied in user.run("scontrol", *change)
+    assert facts(cluster, job) == before
+    user.run("scontrol", "update", f"jobid={job}", "comment=two words", "timelimit=3")
+    until(lambda: rows(live)[job]["limit_s"] == 180)
+    assert facts(cluster, job)[3] == "two words"
+    live.run("resume")
+    until(lambda: rows(live)[job]["state"] == "RUNNING")
+
+
+def test_a_user_holds_a_job_and_releases_it_again(cluster, live, user):
+    held = user.submit("-H", "--comment", "mine", "--wrap", "sleep 60")
+    until(lambda: rows(live).get(held, {}).get("reason") == "JobHeldUser")
+    assert facts(cluster, held)[3] == "mine[backfill:held]"
+    user.run("scontrol", "update", f"jobid={held}", "comment=other")
+    assert facts(cluster, held)[3] == "other[backfill:held]"
+    user.run("scontrol", "release", held)
+    until(lambda: rows(live)[held]["state"] == "RUNNING")
+    assert facts(cluster, held)[3] == "other"
+    live.run("pause")
+    job = user.submit("--wrap", "sleep 60")
+    until(lambda: rows(live).get(job, {}).get("state") == "PENDING")
+    user.run("scontrol", "hold", job)
+    until(lambda: rows(live)[job]["reason"] == "JobHeldUser")
+    live.run("resume")
+    free = user.submit("--wrap", "sleep 60")
+    until(lambda: rows(live).get(free, {}).get("state") == "RUNNING")
+    assert facts(cluster, job)[0] == "PENDING"
+    live.run("serve", "--stop")
+    live.run("pool", "release-all")
+    assert facts(cluster, job)[:2] == ["PENDING", "JobHeldUser"]  # what its user holds stays held
+    user.run("scontrol", "release", job)
+    until(lambda: facts(cluster, job)[0] == "RUNNING")
+
+
+def test_a_filter_is_for_some_partitions_and_users(cluster, live, user):
+    install(cluster, live, "--partition", "short", "--user", USER)
+    until(lambda: facts(cluster, user.submit("-H", "--wrap", "true"))[2] == "(null)")  # slurmctld has read it anew
+    assert facts(cluster, user.submit("-H", "-p", "short,main", "--wrap", "true"))[2].endswith("/submit")
+    assert facts(cluster, cluster.submit("-H", "-p", "short", "--wrap", "true"))[2] == "(null)"  # root is another user
+    install(cluster, live, "--partition", "main")
+    until(lambda: facts(cluster, user.submit("-H", "--wrap", "true"))[2].endswith("/submit"))  # main is the default
