@@ -308,6 +308,20 @@ def test_setup_prints_what_a_site_installs(watching, cluster):
     assert "Unable to contact" in watching.run("pool", "setup", "--print", check=1).stderr
 
 
+def test_doctor_looks_at_all_that_control_needs(watching, cluster):
+    begin(watching, cluster)
+    watching.run("pool", "watchdog")
+    told = watching.run("doctor", check=None).stdout
+    for check in ("rights", "filter", "limits", "select", "ends", "delay", "requeue", "clocks"):
+        assert f" {check} " in told
+    assert re.search(r"the watchdog ran \d+ s ago", told)
+    assert cluster.acts() == []
+    (cluster.folder / "silent").touch()
+    told = watching.run("doctor", check=1).stdout
+    assert "slurm does not answer" in told
+    assert " rights " not in told
+
+
 def filtered(queue):
     return mark_of(queue.folder) + "/submit"
 

@@ -1,5 +1,6 @@
 """The submit filter that `backfill pool setup --print` prints, in a real Slurm, as users meet it."""
 
+import json
 import os
 import pwd
 import subprocess
@@ -98,6 +99,15 @@ def test_a_job_comes_held_and_the_queue_starts_it(cluster, live, user):
     )
     until(lambda: rows(live).get(after, {}).get("reason") == "Dependency")
     until(lambda: rows(live)[later]["state"] == "RUNNING")
+
+
+def test_doctor_finds_the_filter_and_the_rights(live, user):
+    live.run("pool", "watchdog")
+    found = {one["check"]: one for one in json.loads(live.run("doctor", "--json", check=None).stdout)["findings"]}
+    ours = ("pool", "rights", "filter", "watchdog", "limits", "select", "delay", "requeue", "clocks")
+    assert {name: found[name]["verdict"] for name in ours} == dict.fromkeys(ours, "ok")
+    assert "marks and holds jobs" in found["filter"]["told"]
+    assert "LostByPool" in found["ends"]["told"]  # no accounting is there
 
 
 def test_users_neither_release_nor_unmark_jobs_of_the_queue(cluster, live, user):

@@ -95,7 +95,8 @@ def watchdog(
     if age > most:
         with _answering():
             some = _release(queue)
-        print(f"nobody has looked for {age:.0f} s: released {_named(some)}")
+        if some:  # cron sends by mail what is printed
+            print(f"nobody has looked for {age:.0f} s: released {_named(some)}")
 
 
 @examples(

@@ -14,12 +14,14 @@ import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 
 from backfill.client.boot import survives
 from backfill.client.calling import FAILED, Problem, Queue
+from backfill.client.control import controlled
+from backfill.client.finding import FAIL, OK, WARN, Finding
 from backfill.client.options import parse
 from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
@@ -34,7 +36,6 @@ from backfill.queue.words import Unreadable, numbers_text, safe, size_text, time
 from backfill.system import processes
 from backfill.system.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
 
-OK, WARN, FAIL = "ok", "warn", "FAIL"
 LITTLE = 512 << 20  # bytes of disk
 WAL_MAX = 64 << 20
 FILES = 512  # descriptors of a process
@@ -42,16 +43,6 @@ STEP_S = 2.0  # between the queue clock and the wall clock
 SYNCS = 5
 SLOW_MS = 1000.0  # of a pass
 SHOWN = 5  # jobs that are named
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a check found, and what to do about it."""
-
-    verdict: str  # OK, WARN or FAIL
-    check: str
-    told: str
-    hint: str = ""
 
 
 class Machine:
@@ -238,6 +229,10 @@ def _cluster(config: Config) -> Iterator[Finding]:
     if config.shadow:
         yield _watched_pool(config)
         return
+    if config.native:
+        yield _watched_pool(config)
+        yield from controlled(config)
+        return
     where = "a simulated cluster; jobs start no process" if config.fake else "who starts jobs is not checked here"
     yield Finding(OK, "pool", f"{config.pool}: {where}")
 
@@ -253,12 +248,14 @@ def _watched_pool(config: Config) -> Finding:
         return Finding(FAIL, "pool", f"{config.pool} does not answer: {down}", "the queue goes on when it does")
     names = {node.name for node in look.nodes}
     known = {place for place in config.nodes if place != FLOATING}
-    told = f"{config.pool} is watched: {len(look.jobs):,} jobs, {len(names):,} nodes, a look takes {look.took:.2f} s"
+    does = "is watched" if config.shadow else "answers"
+    told = f"{config.pool} {does}: {len(look.jobs):,} jobs, {len(names):,} nodes, a look takes {look.took:.2f} s"
     if names == known:
         return Finding(OK, "pool", told)
     other = ", ".join(sorted(names ^ known)[:3])
     what = f"{told}; {len(names ^ known):,} of its nodes are not those of the queue: {other}"
-    again = f"backfill serve --stop, then backfill serve --pool {config.pool} --shadow --detach, which reads them anew"
+    how = f"--pool {config.pool}{' --shadow' if config.shadow else ''} --detach"
+    again = f"backfill serve --stop, then backfill serve {how}, which reads them anew"
     return Finding(WARN, "pool", what, again)
 
 

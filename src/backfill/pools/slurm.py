@@ -65,6 +65,7 @@ FULL = {"COMPLETED": "CD", "FAILED": "F", "BOOT_FAIL": "BF", "CANCELLED": "CA", 
         "NODE_FAIL": "NF", "OUT_OF_MEMORY": "OOM", "PREEMPTED": "PR", "TIMEOUT": "TO"}  # fmt: skip
 CPU_IDS = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+)")
 SILENT = re.compile("ontact slurm controller|timed out|onnection|onfiguration source")  # errors of a call, not of a job
+NOW = "Configuration data as of"
 QUOTED = re.compile(r"""[\s'"\\]""")  # what scontrol does not read as it is in a list of commands
 PAIR = re.compile(r"(\w+)=(\S*)")
 
@@ -414,9 +415,19 @@ def _processor_s() -> float:
 
 
 def settings() -> dict[str, str]:
-    """The settings of Slurm by their names, as its controller has them. Raises Down."""
-    lines = (line.partition("=") for line in _scontrol("show config").splitlines())
-    return {name.strip(): value.strip() for name, equal, value in lines if equal}
+    """The settings of Slurm by their names, as its controller has them, and its time at NOW. Raises Down."""
+    text = _scontrol("show config")
+    now = re.search(rf"^{NOW} (\d+)", text, re.MULTILINE)
+    lines = (line.partition("=") for line in text.splitlines())
+    found = {name.strip(): value.strip() for name, equal, value in lines if equal}
+    return found | ({NOW: now[1]} if now else {})
+
+
+def admin_level(account: str) -> str:
+    """What an account may do by Slurm's accounting: Administrator, Operator, None; empty if it does not know it.
+
+    Raises Down."""
+    return _run("sacctmgr", "-n", "-P", "show", "user", account, "format=admin").strip()
 
 
 def mark_of(home: Path) -> str:

@@ -1,0 +1,180 @@
+"""What `backfill doctor` checks of a queue that starts the jobs of a batch system: may it, do they come, is there a way
+back, and do the settings there fit."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from backfill.client.finding import FAIL, OK, WARN, Finding
+from backfill.daemon.config import Config, preempts_by
+from backfill.model.units import counted
+from backfill.pools.conclude import KILLED_US
+from backfill.pools.controlled import GUARDED, LOOKED
+from backfill.pools.seen import WAITING, Down, JobNow
+from backfill.pools.slurm import NOW, SlurmReader, admin_level, mark_of, settings
+from backfill.queue.job import REQUEUE
+from backfill.system.home import user_name
+
+Settings = Mapping[str, str]
+SETUP = "backfill pool setup --print --part"
+AGE_S = 60.0  # of the last look, and a margin for a busy machine
+GUARD_S = 3600.0  # a watchdog that runs less often is none
+APART_S = 2.0  # between the clock of Slurm and this one
+LOOKS_S = 60  # for so long Slurm is to know jobs that are over: a queue looks at least each half minute
+
+
+def controlled(config: Config) -> Iterator[Finding]:
+    """All checks of such a queue."""
+    folder = config.file.parent
+    try:
+        asked, told, jobs = time.time(), settings(), SlurmReader(folder).look().jobs
+    except Down:  # which is a finding of its own
+        return
+    yield rights(told)
+    yield handed(told, config, jobs)
+    yield watchdog(folder)
+    for check in SETTINGS:
+        yield check(told)
+    yield requeue(told, config.policy)
+    yield clock(told, asked)
+
+
+def rights(told: Settings) -> Finding:
+    """Whether this account may change and mark the jobs of all users."""
+    account, slurm = user_name(os.getuid()), told.get("SlurmUser", "").partition("(")[0]
+    if os.getuid() == 0 or account == slurm:
+        return Finding(OK, "rights", f"{account} may change all jobs of Slurm")
+    try:
+        level = admin_level(account) if _stored(told) else ""
+    except Down as down:
+        return Finding(WARN, "rights", f"what {account} may do in Slurm is not known: {down}", f"{SETUP} rights")
+    if level == "Administrator":
+        return Finding(OK, "rights", f"{account} is an administrator of Slurm")
+    what = f"{account} has the rights of {level or 'a user'} in Slurm, and may not mark the jobs of others"
+    return Finding(FAIL, "rights", what, f"{SETUP} rights")
+
+
+def handed(told: Settings, config: Config, jobs: Sequence[JobNow]) -> Finding:
+    """How jobs come to the queue: by a submit filter, or as it adopts them."""
+    mark, plugins = mark_of(config.file.parent), told.get("JobSubmitPlugins", "").split(",")
+    file = Path(told.get("SLURM_CONF", "/etc/slurm/slurm.conf")).with_name("job_submit.lua")
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    free = [job for job in jobs if job.state == WAITING and not (job.managed or job.blocked or job.own)]
+    hint = f"{SETUP} filter, and {SETUP} conf"
+    if "lua" in plugins and mark in text:
+        return Finding(OK, "filter", f"{file} marks and holds jobs for this queue as they come")
+    if config.adopt is not None:
+        some = " and ".join(f"{kind} {', '.join(names)}" for kind, names in config.adopt.items()) or "all"
+        return Finding(OK, "filter", f"no submit filter of this queue is seen; it adopts the jobs of {some}")
+    if "lua" in plugins and any(job.managed for job in jobs):
+        return Finding(OK, "filter", "a submit filter is in use, and jobs of this queue are there")
+    what = f"no submit filter of this queue is seen at {file}, and it adopts no job"
+    waiting = f"; {counted(len(free), 'job')} that only Slurm starts wait" if free else ""
+    return Finding(FAIL, "filter", what + waiting, f"{hint}; or adopt = true in config.toml")
+
+
+def watchdog(folder: Path) -> Finding:
+    """Whether jobs are given back if the daemon dies for good."""
+    looked, guarded = _age(folder / LOOKED), _age(folder / GUARDED)
+    last = "no daemon has looked at Slurm yet" if looked is None else f"the last look at Slurm was {looked:.0f} s ago"
+    if guarded is None or guarded > GUARD_S:
+        ran = "has never run" if guarded is None else f"last ran {guarded / 3600:.0f} h ago"
+        told = f"{last}; the watchdog {ran}: if the daemon dies, jobs of the queue stay held"
+        return Finding(WARN, "watchdog", told, f"{SETUP} watchdog")
+    told = f"{last}; the watchdog ran {guarded:.0f} s ago"
+    if looked is not None and looked > AGE_S:
+        return Finding(WARN, "watchdog", told, "backfill serve --detach; or backfill pool release-all gives jobs back")
+    return Finding(OK, "watchdog", told)
+
+
+def limits(told: Settings) -> Finding:
+    """How late a job is killed at its limit, which promises count."""
+    over, wait = told.get("OverTimeLimit", "0 min"), told.get("KillWait", "30 sec")
+    late = 30 + _number(wait) + 60 * _number(over)  # Slurm looks each half minute
+    if "UNLIMITED" in over.upper() or late > KILLED_US / 1e6:
+        what = f"OverTimeLimit={_first(over)}, KillWait={_first(wait)}: jobs may run longer over their limits than the "
+        told_ = f"{what}{KILLED_US // 1_000_000} s that promises count"
+        return Finding(WARN, "limits", told_, "OverTimeLimit=0 and KillWait=30 in slurm.conf; else promises are late")
+    return Finding(OK, "limits", f"a job is killed at most {late} s after its limit; promises count that")
+
+
+def select(told: Settings) -> Finding:
+    """Whether Slurm gives parts of nodes, as the queue does."""
+    kind, what = told.get("SelectType", ""), told.get("SelectTypeParameters", "")
+    if kind in ("select/cons_tres", "select/cons_res"):
+        return Finding(OK, "select", f"{kind} gives jobs parts of nodes ({what})")
+    told_ = f"{kind} gives whole nodes, and the queue plans with parts of them"
+    return Finding(FAIL, "select", told_, "SelectType=select/cons_tres in slurm.conf")
+
+
+def memory_of_ends(told: Settings) -> Finding:
+    """Whether it is known how a job ended that nobody saw end."""
+    age, stored = _number(told.get("MinJobAge", "300 sec")), _stored(told)
+    known = "accounting knows them later" if stored else "later nobody does (LostByPool)"
+    what = f"MinJobAge={age}: Slurm tells ends for {age} s; {known}"
+    if 0 < age < LOOKS_S:
+        return Finding(WARN, "ends", what, "MinJobAge=300 in slurm.conf")
+    if not stored:
+        return Finding(WARN, "ends", what, "AccountingStorageType=accounting_storage/slurmdbd in slurm.conf")
+    return Finding(OK, "ends", what)
+
+
+def requeue(told: Settings, policy: str) -> Finding:
+    """Whether Slurm has jobs wait again, of which some policies make use."""
+    if told.get("JobRequeue", "1") != "0":
+        return Finding(OK, "requeue", "JobRequeue=1: a job whose node fails waits again")
+    if preempts_by(policy) != REQUEUE:
+        return Finding(OK, "requeue", "JobRequeue=0: a job whose node fails is over")
+    what = f"JobRequeue=0: Slurm requeues no job whose user has not asked for it, and policy {policy} preempts so"
+    return Finding(WARN, "requeue", what, "JobRequeue=1 in slurm.conf, or a policy that does not preempt")
+
+
+def delay(told: Settings) -> Finding:
+    """How soon a released job starts."""
+    pairs = dict(one.partition("=")[::2] for one in told.get("SchedulerParameters", "").split(","))
+    if pairs.get("batch_sched_delay") == "0" and pairs.get("sched_min_interval") == "0":
+        return Finding(OK, "delay", "Slurm starts a released job at once")
+    what = "Slurm may start a released job some seconds late, as batch_sched_delay and sched_min_interval are not 0"
+    return Finding(WARN, "delay", what, f"{SETUP} conf")
+
+
+def clock(told: Settings, asked: float) -> Finding:
+    """Whether the clock of the controller agrees with this one."""
+    now = told.get(NOW, "")
+    if not now.isdecimal():
+        return Finding(WARN, "clocks", "Slurm does not tell its time")
+    off = abs(int(now) + 0.5 - asked)
+    what = f"the clocks of Slurm and of this machine are {off:.0f} s apart"
+    if off > APART_S:
+        return Finding(WARN, "clocks", what, "have both machines follow NTP")
+    return Finding(OK, "clocks", "the clocks of Slurm and of this machine agree")
+
+
+SETTINGS: Sequence[Callable[[Settings], Finding]] = (limits, select, memory_of_ends, delay)
+
+
+def _stored(told: Settings) -> bool:
+    return told.get("AccountingStorageType", "") == "accounting_storage/slurmdbd"
+
+
+def _age(file: Path) -> float | None:
+    """For how long a file has been as it is, in seconds; None if it is not there."""
+    try:
+        return max(time.time() - file.stat().st_mtime, 0.0)
+    except OSError:
+        return None
+
+
+def _number(text: str) -> int:
+    """The first number of a setting: `300 sec`."""
+    found = re.match(r"\d+", text)
+    return int(found[0]) if found else 0
+
+
+def _first(text: str) -> str:
+    return text.partition(" ")[0]
