@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.docs.examples import CONTROL, run_page
 from tests.patience import until
 from tests.queue.conftest import Live
 from tests.real import slurm
@@ -162,3 +163,10 @@ def test_a_filter_is_for_some_partitions_and_users(cluster, live, user):
     assert facts(cluster, cluster.submit("-H", "-p", "short", "--wrap", "true"))[2] == "(null)"  # root is another user
     install(cluster, live, "--partition", "main")
     until(lambda: facts(cluster, user.submit("-H", "--wrap", "true"))[2].endswith("/submit"))  # main is the default
+
+
+def test_the_page_about_control_of_slurm(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_CONF", str(cluster.folder / "slurm.conf"))
+    monkeypatch.setenv("USER", "root")
+    for ran in run_page(CONTROL.read_text(encoding="utf-8"), tmp_path):
+        assert ran.matches, f"$ {ran.command}\n{ran.printed}--- the page says\n{ran.expected}"

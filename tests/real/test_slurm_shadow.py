@@ -11,7 +11,7 @@ import pytest
 
 from backfill.pools.seen import OVER, RUNNING, WAITING
 from backfill.pools.slurm import SlurmReader
-from tests.docs.examples import ON_SLURM, run_page
+from tests.docs.examples import WATCHED, run_page
 from tests.patience import until
 from tests.queue.conftest import Live
 from tests.real import slurm
@@ -161,7 +161,7 @@ def test_the_page_about_a_slurm_that_is_watched(tmp_path, monkeypatch):
     with TemporaryDirectory(prefix="slurm-") as folder, slurm.running(Path(folder), accounting=False) as cluster:
         monkeypatch.setenv("SLURM_CONF", str(cluster.folder / "slurm.conf"))
         monkeypatch.setenv("USER", "root")
-        for ran in run_page(ON_SLURM.read_text(encoding="utf-8"), tmp_path):
+        for ran in run_page(WATCHED.read_text(encoding="utf-8"), tmp_path):
             assert ran.matches, f"$ {ran.command}\n{ran.printed}--- the page says\n{ran.expected}"
 
 
