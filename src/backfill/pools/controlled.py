@@ -21,6 +21,7 @@ from backfill.queue.job import Job, Run
 from backfill.system.processes import read_json, write_whole
 
 QUICK_S, QUICKLY_S = 0.2, 2.0  # between two looks for so long after an act
+BUSY, IDLE = (0.3, 10), (1.0, 20)  # while jobs wait, and else; the second is times the processor time that a look takes
 PUBLISH_S, COMMENTS = 10.0, 200  # between two rounds in which promises are published, and how many of them in a round
 LOOKED = "looked"  # the file that has the controller as it was seen last; its time is that of the last look
 GUARDED = "guarded"  # the file whose time is that of the last watchdog
@@ -40,6 +41,7 @@ class ControlledPool(WatchedPool):
         self._recall(given.home / LOOKED)
         self._acts: deque[tuple[str, Callable[[], None]]] = deque()  # with the instance for which each was decided
         self._acted = 0.0
+        self._pace = math.inf  # between two looks at most
         super().__init__(given, reader)
 
     @property
@@ -69,6 +71,9 @@ class ControlledPool(WatchedPool):
         control.now, control.wall = time.monotonic(), time.time_ns() // 1000
         given, before = self._given, control.instance
         found = conclude(look.snapshot, known, look.recalled, self._watch, given.ended, given.skew(), control)
+        waits = any(job.managed and job.held and not job.blocked for job in look.snapshot.jobs)
+        least, share = BUSY if waits else IDLE
+        self._pace = max(least, share * (look.snapshot.cpu or 0.0))
         if before != control.instance:
             write_whole(str(given.home / LOOKED), {"instance": control.instance, "since": control.since})
         with suppress(OSError):  # a full disk: the watchdog will think that nobody looks
@@ -119,4 +124,4 @@ class ControlledPool(WatchedPool):
 
     def _sooner(self) -> float:
         """See WatchedPool."""
-        return QUICK_S if time.monotonic() - self._acted < QUICKLY_S else super()._sooner()
+        return QUICK_S if time.monotonic() - self._acted < QUICKLY_S else self._pace
