@@ -10,7 +10,7 @@ client = pytest.importorskip("backfill.pools.htcondor_client", reason="needs the
 
 IDLE, RUNS, HELD = 1, 2, 5
 REQUEST = {"collector": "", "schedd": "", "machine": "", "timeout": 9.0, "limits": False, "history": "", "since": "",
-           "start": 0, "recall": []}  # fmt: skip
+           "start": 0, "recall": [], "edited": [], "places": False}  # fmt: skip
 
 
 class FakePool:
@@ -54,8 +54,8 @@ def pool(monkeypatch):
             QueryOpt=SimpleNamespace(SummaryOnly="summary"),
             HTCondorException=RuntimeError,
         ),
-        "_schedd": lambda collector, name: None,
-        "_itself": itself,
+        "schedd_at": lambda collector, name: None,
+        "itself": itself,
         "_slots": lambda *given: [],
         "_is_young": lambda collector: False,
     }.items():
@@ -115,7 +115,7 @@ def test_jobs_are_not_taken_from_two_instances(pool, monkeypatch):
     asking = client.Pool()
     pool.submit()
     started = iter((1, 2))
-    monkeypatch.setattr(client, "_itself", lambda at: {"DaemonStartTime": next(started)})
+    monkeypatch.setattr(client, "itself", lambda at: {"DaemonStartTime": next(started)})
     with pytest.raises(RuntimeError, match="anew"):
         asking.answer(REQUEST)
 
@@ -124,6 +124,6 @@ def test_an_expression_is_a_number_where_one_is_needed():
     text = (
         "[RequestMemory = 3 * MemoryUsage; MemoryUsage = 100; PeriodicRemove = JobStatus == 2; RequestGPUs = Nothing]"
     )
-    ad = client._plain(classad2.ClassAd(text))
+    ad = client.plain(classad2.ClassAd(text))
     assert (ad["RequestMemory"], ad["RequestGPUs"]) == (300, None)
     assert ad["PeriodicRemove"].replace(" ", "") == "JobStatus==2"

@@ -209,9 +209,9 @@ def _look(queue: str | None) -> "Snapshot":
 
 
 def _hands(queue: str | None) -> "Hands":
-    from backfill.pools.slurm import SlurmHands
+    from backfill.daemon.hosting import reader_and_hands
 
-    return SlurmHands(_folder(queue))
+    return reader_and_hands(_config(queue).pool, _folder(queue))[1]
 
 
 @contextmanager

@@ -29,7 +29,7 @@ KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", 
         "publish")  # fmt: skip
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
 WATCHED = ("slurm", "htcondor")  # batch systems that a queue can watch
-STARTED = ("slurm",)  # those whose jobs it can start
+STARTED = ("slurm", "htcondor")  # those whose jobs it can start
 FAKE = {"speed": 1.0, "failures": 0.0, "repair": 3600.0, "foreign": 0.0, "seed": 0.0}  # of a fake pool
 
 

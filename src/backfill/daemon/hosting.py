@@ -19,7 +19,7 @@ from backfill.queue.store import Store
 from backfill.queue.words import Unreadable
 
 if TYPE_CHECKING:  # numpy is for those who have a platform
-    from backfill.pools.seen import Reader
+    from backfill.pools.seen import Hands, Reader
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,9 @@ def host(folder: Path, config: Config, store: Store, news: Callable[[], None], e
         return Hosted(WatchedPool(given(clock), reader_of(config.pool, folder)), clock, WitnessWriter(folder, store))
     if config.native:
         from backfill.pools.controlled import ControlledPool
-        from backfill.pools.slurm import SlurmHands
 
         pool_ = ControlledPool(
-            given(clock), reader_of(config.pool, folder), SlurmHands(folder),
+            given(clock), *reader_and_hands(config.pool, folder),
             lambda job: config.adopts(job.user, job.asked.partition), config.publish,
         )  # fmt: skip
         return Hosted(pool_, clock, WitnessWriter(folder, store))
@@ -84,7 +83,20 @@ def reader_of(pool: str, folder: Path) -> "Reader":
         return SlurmReader(folder)
     from backfill.pools.htcondor import HTCondorReader
 
-    return HTCondorReader()
+    return HTCondorReader(home=folder)
+
+
+def reader_and_hands(pool: str, folder: Path) -> "tuple[Reader, Hands]":
+    """Who looks at a batch system, one of config.STARTED, and who acts there for the queue in a folder."""
+    if pool == "slurm":
+        from backfill.pools.slurm import SlurmHands, SlurmReader
+
+        return SlurmReader(folder), SlurmHands(folder)
+    from backfill.pools.htcondor import HTCondorReader
+    from backfill.pools.htcondor_hands import HTCondorHands
+
+    reader = HTCondorReader(home=folder)
+    return reader, HTCondorHands(folder, reader)
 
 
 def platform_of(pool: str) -> str:

@@ -58,6 +58,7 @@ class Control:
     """
 
     mine: Callable[[JobNow], bool]  # whether a job that nobody has adopted yet is to be
+    forgets: bool = True  # whether a controller that is started anew may not know any more that jobs have begun
     told: dict[tuple[int, int], float] = field(
         default_factory=dict
     )  # when attempts were told to start, as `now` counts
@@ -97,7 +98,7 @@ def conclude(
     """
     about = _About(snapshot, watch, ended, skew, control)
     if control is not None and control.instance != snapshot.instance:
-        control.since = control.wall if control.instance else control.since
+        control.since = control.wall if control.instance and control.forgets else control.since
         control.instance = snapshot.instance
     here = {job.identity: job for job in snapshot.jobs}
     before = watch.before
@@ -313,7 +314,7 @@ def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
     if run.spawned is not None:
         same = run.processes.get("instance") == instance
         return Verdict("requeued" if same or now.restarts > run.processes.get("restarts", 0) else "uncertain")
-    if run.instance != instance:  # a controller that has forgotten: it may have run
+    if control.forgets and run.instance != instance:  # a controller that has forgotten: it may have run
         return Verdict("uncertain")
     if now.blocked == HELD:  # by its user, before it began
         return Verdict("unstarted")

@@ -36,7 +36,7 @@ class ControlledPool(WatchedPool):
     def __init__(
         self, given: Given, reader: Reader, hands: Hands, mine: Callable[[JobNow], bool], publish: bool = False
     ) -> None:
-        self._hands, self._control = hands, Control(mine)
+        self._hands, self._control = hands, Control(mine, hands.forgets)
         self._publish_at = time.monotonic() if publish else math.inf
         self._recall(given.home / LOOKED)
         self._acts: deque[tuple[str, Callable[[], None]]] = deque()  # with the instance for which each was decided

@@ -17,11 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from os.path import basename
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from backfill.model.errors import MissingExtra, PlatformError
 from backfill.model.schedule import NO_TIME
+from backfill.pools import htcondor_pin as pins
+from backfill.pools.marks import MARK, OTHER, mark_of
 from backfill.pools.seen import (
     DOWN,
     DRAIN,
@@ -46,6 +49,7 @@ from backfill.traces.inventory.htcondor import is_shared_out, slots_of_ads
 from backfill.traces.inventory.nodes import Inventory, Node
 
 if TYPE_CHECKING:
+    from backfill.pools.htcondor_acts import Act
     from backfill.pools.htcondor_client import Answer, Request
 
 SECOND = 1_000_000
@@ -79,10 +83,11 @@ class Site:
     """What the ads of jobs do not say.
 
     walltime: of a job that states none, in microseconds. slots: by name. licences: the copies of each; one that is not
-    among them is not limited.
+    among them is not limited. mark: of the queue that looks.
     """
 
     walltime: int = DAY
+    mark: str = ""
     slots: Mapping[str, Slot] = field(default_factory=dict)
     licences: Mapping[str, int] = field(default_factory=dict)
 
@@ -99,7 +104,8 @@ class HTCondorReader:
     collector: its address; empty: as this machine is configured. schedd: its name; empty: the only one of the pool, or
     that of this machine. machine: the attribute by which machines are called; empty: the part of the name of a slot
     behind the @, which is the host unless several startds share it. walltime: of jobs that state none, in microseconds.
-    timeout: of a look, in seconds. Raises MissingExtra.
+    timeout: of a look, in seconds. home: the folder of the queue, by which its jobs are told from those of others.
+    Raises MissingExtra.
     """
 
     name = "htcondor"
@@ -112,12 +118,13 @@ class HTCondorReader:
         machine: str = "",
         walltime: int = DAY,
         timeout: float = TIMEOUT_S,
+        home: Path | None = None,
     ) -> None:
         if find_spec("htcondor2") is None:
             raise MissingExtra("--pool htcondor", "htcondor")
         self._collector, self._schedd, self._machine, self._timeout = collector, schedd, machine, timeout
         self._client = Client()
-        self._site = Site(walltime)
+        self._site = Site(walltime, "" if home is None else mark_of(home))
         self._ads: dict[str, Ad] = {}  # by the numbers of jobs, as is what is made of them
         self._jobs: dict[str, JobNow] = {}
         self._nodes: dict[str, NodeNow] = {}  # by their names
@@ -126,6 +133,7 @@ class HTCondorReader:
         self._asked: set[str] = set()  # licences that jobs ask for
         self._settings: dict[str, str] = {}  # limits of licences
         self._since = ""  # a condition that holds of the last job of the history that is known
+        self._edited: set[int] = set()  # clusters of which the queue has edited jobs since the last look
         self._start = 0  # no end before this second is news; 0 before the first look
         self._history_at = self._limits_at = 0.0  # when they are asked for again
 
@@ -165,6 +173,20 @@ class HTCondorReader:
         found = (job_of(ad, self._site, over=True) for ad in told["history"])
         return [job for job in found if job.identity in wanted]
 
+    def where(self, native: str, node: str) -> str:
+        """The pin by which a job may start on a node once, by the last look; empty if that is not known."""
+        ad = self._ads.get(native)
+        slot = next((name for name, slot in self._site.slots.items() if slot.node == node), "")
+        return pins.pin(ads.number(ad, pins.STARTS), slot) if ad is not None and slot else ""
+
+    def at(self, what: str) -> "Act":
+        """An act at the schedd at which it looks."""
+        return {"do": what, "collector": self._collector, "schedd": self._schedd, "timeout": self._timeout}
+
+    def edited(self, some: Iterable[str]) -> None:
+        """These jobs were changed: the next look reads them whatever else it reads."""
+        self._edited |= {int(native.partition(".")[0]) for native in some}
+
     def close(self) -> None:
         """End the process that asks."""
         self._client.close()
@@ -173,7 +195,7 @@ class HTCondorReader:
 
     def _ask(self, *, limits: bool = False, history: str = "", recall: Sequence[list[int]] = ()) -> "Answer":
         """Ask, and learn what the answer says of jobs, slots and licences."""
-        told = self._client.ask(
+        told: Answer = self._client.ask(
             {
                 "timeout": max(self._timeout, RECALL_S) if recall else self._timeout,
                 "collector": self._collector,
@@ -184,9 +206,12 @@ class HTCondorReader:
                 "since": self._since,
                 "start": self._start,
                 "recall": [*recall],
+                "edited": sorted(self._edited),
+                "places": self._site.mark != "",
             }
         )
         if not recall:
+            self._edited.clear()
             try:
                 self._learn(told)
             except PlatformError as error:  # what was told is lost: the next client tells all of it
@@ -207,7 +232,7 @@ class HTCondorReader:
         self._first = self._first or {node.name for _, node in self._listed}
         known = {name: slot for name, slot in self._site.slots.items() if slot.node in self._first}
         slots = {ad["name"]: Slot(node.name, not is_shared_out(ad)) for ad, node in self._listed}
-        site = Site(self._site.walltime, known | slots, copies(self._settings, self._asked))
+        site = replace(self._site, slots=known | slots, licences=copies(self._settings, self._asked))
         if site.licences != self._site.licences:
             new = self._ads
         elif site.slots != self._site.slots:
@@ -253,8 +278,8 @@ class Client:
         """Whether it has been asked before, and remembers that."""
         return self._process is not None
 
-    def ask(self, request: "Request") -> "Answer":
-        """Its answer; see htcondor_client.Request. Raises Down."""
+    def ask(self, request: "Request | Act") -> Any:
+        """Its answer; see the module that it runs. Raises Down."""
         if self._process is None:
             self._said = TemporaryFile()  # noqa: SIM115 - closed with the process
             self._process = subprocess.Popen(
@@ -265,7 +290,7 @@ class Client:
         assert process.stdout is not None
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
-            told: Answer = json.loads(_line(process.stdout, request["timeout"] + GRACE_S))
+            told = json.loads(_line(process.stdout, request["timeout"] + GRACE_S))
         except (BrokenPipeError, EOFError):
             code, message = process.wait(), self._last_message()
             self.close()
@@ -327,6 +352,11 @@ def job_of(ad: Ad, site: Site, *, over: bool = False) -> JobNow:
     )
     signalled = is_over and status == ads.COMPLETED and bool(ad.get("ExitBySignal"))
     runs = start is not None or state in (RUNNING, ENDING)
+    mark, starts = str(ad.get(pins.QUEUE) or ""), ads.number(ad, pins.STARTS)
+    managed, guarded = mark == site.mark != "", pins.is_guarded(str(ad.get("Requirements")))
+    blocked = str(ad.get("HoldReason") or HELD) if waits and status == ads.HELD else ""
+    if waits and not managed and mark.startswith(MARK):
+        blocked = blocked or OTHER
     return JobNow(
         ads.id_of(ad),
         _known(ads.instant, ad, "QDate") or 0,
@@ -335,15 +365,18 @@ def job_of(ad: Ad, site: Site, *, over: bool = False) -> JobNow:
         user=str(ad.get("Owner") or ""),
         group=str(ad.get("AcctGroup") or ""),
         state=state,
-        blocked=str(ad.get("HoldReason") or HELD) if waits and status == ads.HELD else "",
+        blocked=blocked,
         begin=_known(ads.instant, ad, "DeferralTime") if waits else None,
         start=start,
         nodes=_placement(ad, site, "Last" if is_over else "") if runs else (),
-        restarts=max(ads.number(ad, "NumShadowStarts") - runs, 0),
+        restarts=max(starts - runs, 0),
         end=end,
         ended=_end(ad, status, start, end) if is_over else "",
         exit=ads.number(ad, "ExitCode") if is_over and status == ads.COMPLETED and not signalled else None,
         signal=ads.number(ad, "ExitSignal") if signalled else None,
+        managed=managed,
+        held=waits and managed and guarded and not pins.is_pinned(ad.get(pins.PIN), starts),
+        own=bool(ad.get(pins.PICKY) or ad.get("RequireGPUs")) or ads.number(ad, "JobUniverse") == ads.PARALLEL,
     )
 
 

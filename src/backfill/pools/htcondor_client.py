@@ -2,7 +2,7 @@
 without end for the history of a schedd that hangs.
 
 A request is a line of JSON on standard input, its answer a line on standard output; see `answer`. Nothing is ever
-changed there.
+changed there; what a queue does that starts jobs is in `htcondor_acts.py`.
 """
 
 import json
@@ -10,20 +10,24 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TextIO, TypedDict
 
 import classad2
 import htcondor2
 
-# Of jobs; the last three are what an expression for the memory refers to.
+from backfill.pools import htcondor_pin as pins
+from backfill.pools.htcondor_places import Places
+
+# Of jobs; those behind RemoteHosts are what an expression for the memory refers to.
 WAITS = (
     "ClusterId", "ProcId", "QDate", "JobStatus", "EnteredCurrentStatus", "JobUniverse", "Owner", "AcctGroup", "Cmd",
     "JobBatchName", "DAGNodeName", "JobPrio", "RequestCpus", "RequestMemory", "RequestGPUs", "MaxHosts",
     "ConcurrencyLimits", "AllowedExecuteDuration", "AllowedJobDuration", "MaxRuntime", "MaxWallTimeMins", "BFWallTime",
     "PeriodicRemove", "PeriodicHold", "DeferralTime", "HoldReason", "NumShadowStarts", "JobStartDate",
-    "JobCurrentStartDate", "RemoteHost", "RemoteHosts", "MemoryUsage", "ResidentSetSize", "ImageSize",
+    "JobCurrentStartDate", "RemoteHost", "RemoteHosts", "MemoryUsage", "ResidentSetSize", "ImageSize", "RequireGPUs",
+    "Requirements", pins.QUEUE, pins.PIN, pins.BEFORE,
 )  # fmt: skip
 ENDS = (*WAITS, "CompletionDate", "ExitCode", "ExitBySignal", "ExitSignal", "RemoveReason", "LastJobStatus",
         "LastRemoteHost")  # fmt: skip
@@ -39,7 +43,7 @@ LIMIT, DEFAULT_LIMIT = "_LIMIT", "CONCURRENCY_LIMIT_DEFAULT"
 LONG = 500  # jobs of a queue that is not told as a whole each time
 ALL_S = 30.0  # but so often
 SKEW_S = 5  # a transaction is dated before it is seen
-MANY = 100  # jobs whose numbers can stand in a condition that is tried on each job of the history
+MANY = 100  # jobs whose numbers can stand in a condition that is tried on each job
 
 
 class Request(TypedDict):
@@ -48,7 +52,8 @@ class Request(TypedDict):
     collector, schedd, machine: see htcondor.HTCondorReader. timeout: in seconds. limits: whether to ask for those of
     licences. history: whether to look for jobs that have ended even if none has left the queue, or `newest` for only
     the last one that did. since: a condition that holds of the last job of the history that is known; start: the second
-    before which no job ended that is wanted. recall: cluster and process of the jobs that alone are wanted.
+    before which no job ended that is wanted. recall: cluster and process of the jobs that alone are wanted. edited:
+    clusters of which jobs were edited. places: whether to tell which jobs do not take every node.
     """
 
     collector: str
@@ -60,6 +65,8 @@ class Request(TypedDict):
     since: str
     start: int
     recall: list[list[int]]
+    edited: list[int]
+    places: bool
 
 
 class Answer(TypedDict, total=False):
@@ -92,27 +99,31 @@ class Pool:
         self._now = 0  # when that was, in seconds by the clock of the schedd
         self._last = 0  # the highest number of a cluster by then
         self._all_at = 0.0  # when all jobs were asked for
+        self._places = Places()
 
     def answer(self, request: Request) -> Answer:
         """What is new since the last answer. Raises htcondor2.HTCondorException."""
         collector = htcondor2.Collector(request["collector"] or None)
-        at = _schedd(collector, request["schedd"])
+        at = schedd_at(collector, request["schedd"])
         schedd = htcondor2.Schedd(at)
         if request["recall"]:
             return {"history": _recalled(schedd, request["recall"])}
-        before = _itself(at)
+        before = itself(at)
         same = str(before["DaemonStartTime"]) == self._instance
-        found = (self._changed(schedd) if same else None) or self._all(schedd)
-        if _itself(at)["DaemonStartTime"] != before["DaemonStartTime"]:
+        found = (self._changed(schedd, request["edited"]) if same else None) or self._all(schedd)
+        if itself(at)["DaemonStartTime"] != before["DaemonStartTime"]:
             raise htcondor2.HTCondorException("the schedd was started anew meanwhile")
         jobs, ads = found
         there = {*jobs.values()}
+        new = [ad for text, ad in ads.items() if text not in self.jobs]
+        if request["places"]:
+            self._places.judge(collector, new)
         told: Answer = {
             "instance": str(before["DaemonStartTime"]),
             "schedd": str(before["Name"]),
             "now": int(before["MyCurrentTime"]),
             "whole": not self.jobs,
-            "jobs": [_plain(ad) for text, ad in ads.items() if text not in self.jobs],
+            "jobs": [plain(ad) for ad in new],
             "gone": [job for job in self.jobs.values() if job not in there],
             "slots": _slots(collector, str(before["Name"]), request["machine"]),
             "young": _is_young(collector),
@@ -120,12 +131,12 @@ class Pool:
         if request["limits"]:
             told["limits"] = _limits(collector)
         if request["history"] == "newest":
-            told["history"] = [_plain(ad) for ad in schedd.history("true", list(ENDS), 1)]
+            told["history"] = [plain(ad) for ad in schedd.history("true", list(ENDS), 1)]
         elif request["history"] or (request["start"] and told["gone"]):
             start = request["start"]
             wanted = f"{HERE} && (EnteredCurrentStatus >= {start} || CompletionDate >= {start})"
             history = schedd.history(wanted, list(ENDS), -1, since=request["since"] or None)
-            told["history"] = [_plain(ad) for ad in history]
+            told["history"] = [plain(ad) for ad in history]
         self.jobs, self._now, self._instance = jobs, told["now"], told["instance"]
         self._last = max([self._last, *(ad["ClusterId"] for ad in told["jobs"])])
         return told
@@ -137,7 +148,7 @@ class Pool:
         self._all_at = at
         return {text: self.jobs.get(text) or _id(ad) for text, ad in ads.items()}, ads
 
-    def _changed(self, schedd: Any) -> tuple[dict[str, str], dict[str, Any]] | None:
+    def _changed(self, schedd: Any, edited: list[int]) -> tuple[dict[str, str], dict[str, Any]] | None:
         """The same by the jobs that are not idle, or are so only now; None if that does not tell all of them.
 
         Most jobs of a long queue are idle, and stay so. A new one has a new cluster, or is dated by the schedd. That
@@ -164,7 +175,7 @@ def _is_idle(text: str) -> bool:
     return "\nJobStatus = 1\n" in f"\n{text}"
 
 
-def _schedd(collector: Any, name: str) -> Any:
+def schedd_at(collector: Any, name: str) -> Any:
     """Where the schedd of this name is reached, or the only one, or that of this machine."""
     wanted = f"Name == {json.dumps(name)}" if name else "true"
     ads = collector.query(htcondor2.AdType.Schedd, wanted, list(LOCATION))
@@ -183,10 +194,10 @@ def _recalled(schedd: Any, some: list[list[int]]) -> list[dict[str, Any]]:
         wanted = f"ClusterId >= {min(some)[0]} && ClusterId <= {max(some)[0]}"
     jobs = {(cluster, process) for cluster, process in some}
     found = schedd.history(wanted, list(ENDS), -1)
-    return [_plain(ad) for ad in found if (ad["ClusterId"], ad["ProcId"]) in jobs]
+    return [plain(ad) for ad in found if (ad["ClusterId"], ad["ProcId"]) in jobs]
 
 
-def _itself(at: Any) -> Any:
+def itself(at: Any) -> Any:
     """The ad of the schedd as it tells it itself: what the collector has may be that of one that died."""
     ads = htcondor2.Collector(at).query(
         htcondor2.AdType.Schedd, projection=["Name", "DaemonStartTime", "MyCurrentTime"]
@@ -202,7 +213,7 @@ def _slots(collector: Any, schedd: str, machine: str) -> list[dict[str, Any]]:
     others = f"GlobalJobId =!= undefined && substr(GlobalJobId, 0, {len(schedd) + 1}) != {mine}"
     names = [*SLOT, machine] if machine else list(SLOT)
     found = collector.query(htcondor2.AdType.Startd, f"DynamicSlot =!= true || ({others})", names)
-    return [_plain(ad) for ad in found]
+    return [plain(ad) for ad in found]
 
 
 def _is_young(collector: Any) -> bool:
@@ -232,7 +243,7 @@ def _text(ad: Any) -> str:
         return str(ad.printOld())
 
 
-def _plain(ad: Any) -> dict[str, Any]:
+def plain(ad: Any) -> dict[str, Any]:
     """An ad as a dict; an expression is a text, or its value where a number is needed."""
     try:
         found: dict[str, Any] = json.loads(ad.printJson())
@@ -255,22 +266,25 @@ def _cleanse(ad: Any) -> None:
             del ad[name]
 
 
-def main(lines: Iterable[str], out: TextIO) -> None:
+def main(answer: Callable[[Any], Any], lines: Iterable[str], out: TextIO) -> None:
     """Answer each request."""
-    pool = Pool()
     for line in lines:
-        request: Request = json.loads(line)
+        request = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, request["timeout"])  # ends this process, whatever the library is at
-        told: Answer
         try:
-            told = pool.answer(request)
+            told = answer(request)
         except (htcondor2.HTCondorException, classad2.ClassAdException) as problem:
             told = {"error": str(problem)}
         signal.setitimer(signal.ITIMER_REAL, 0)
         print(json.dumps(told), file=out, flush=True)
 
 
-if __name__ == "__main__":
+def serve(answer: Callable[[Any], Any]) -> None:
+    """Answer the requests on standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the library prints is no answer
-    main(sys.stdin, answers)
+    main(answer, sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    serve(Pool().answer)

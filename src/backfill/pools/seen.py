@@ -107,8 +107,11 @@ class Snapshot:
 class Hands(Protocol):
     """What a queue does in a batch system whose jobs it starts.
 
-    All of it is harmless when it is done again, and believed when a look shows it. Raises Down.
+    All of it is harmless when it is done again, and believed when a look shows it. Raises Down. forgets: whether a
+    controller that dies may forget that it has started jobs.
     """
+
+    forgets: bool
 
     def instance(self) -> str:
         """That of the controller, as in a snapshot. Raises Down."""

@@ -4,7 +4,6 @@ Sources: the manual pages of squeue ("output format", "job state codes", "job re
 slurm.schedmd.com. Tried with 22.05.
 """
 
-import hashlib
 import os
 import re
 import resource
@@ -21,6 +20,7 @@ from backfill.model.constraint import with_feature
 from backfill.model.errors import PlatformError
 from backfill.pools.base import Identity
 from backfill.pools.comments import KEPT, part_of, with_part
+from backfill.pools.marks import MARK, OTHER, mark_of
 from backfill.pools.seen import (
     DOWN,
     DRAIN,
@@ -52,9 +52,7 @@ NOTHING = ("", "(null)", "N/A", "None", "Unknown")
 # Reasons for which a job waits that a policy may start as soon as there is room; any other is Slurm's own to lift.
 ROOM = {"None", "Priority", "Resources", "Licenses", "ReqNodeNotAvail", "Nodes required for job are DOWN", "NodeDown",
         "Cleaning", "Prolog", ""}  # fmt: skip
-MARK = "backfill"  # how the comment of an operator begins, of jobs that a queue starts; then comes which one
 SUBMITTED = "/submit"  # what comes behind the mark of a job that the submit filter has held
-OTHER = "OtherQueue"  # why a job may not start that another queue starts
 HELD = ("JobHeldAdmin", "job requeued in held state")
 BY_USER = "JobHeldUser"
 STATES = {"PD": WAITING, "RQ": WAITING, "RH": WAITING, "RS": RUNNING, "CF": RUNNING, "R": RUNNING, "S": RUNNING,
@@ -430,13 +428,10 @@ def admin_level(account: str) -> str:
     return _run("sacctmgr", "-n", "-P", "show", "user", account, "format=admin").strip()
 
 
-def mark_of(home: Path) -> str:
-    """The comment of an operator that jobs of a queue have; one word."""
-    return f"{MARK}-{hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:8]}"
-
-
 class SlurmHands:
     """See seen.Hands: by scontrol and scancel, with the rights of an operator. home: the folder of the queue."""
+
+    forgets = True
 
     def __init__(self, home: Path) -> None:
         self._mark = mark_of(home)

@@ -1,0 +1,124 @@
+"""Changes jobs of an HTCondor for a queue that starts them, in a process of its own, as `htcondor_client.py` looks.
+
+An act is a line of JSON on standard input, its answer a line on standard output. Each is harmless when it is done
+again; of a job that is not there any more nothing is said, as only a look is believed.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+import htcondor2
+
+from backfill.pools import htcondor_pin as pins
+from backfill.pools.htcondor_client import itself, plain, schedd_at, serve
+
+GONE = "nonexistent job"  # of an error that one job is not there
+WAITS = (1, 5)  # JobStatus of a job that is idle, or held
+NOTHING = "undefined"
+
+
+class Act(TypedDict, total=False):
+    """What to do. collector, schedd, timeout: see htcondor_client.Request. mark: of the queue."""
+
+    collector: str
+    schedd: str
+    timeout: float
+    do: str  # instance, adopt, start, undo, remove, vacate or release
+    mark: str
+    jobs: list[str]
+    pins: list[str]
+
+
+def answer(act: Act) -> Mapping[str, str]:
+    """Do it. Raises htcondor2.HTCondorException."""
+    at = schedd_at(htcondor2.Collector(act["collector"] or None), act["schedd"])
+    if act["do"] == "instance":
+        return {"instance": str(itself(at)["DaemonStartTime"])}
+    ACTS[act["do"]](htcondor2.Schedd(at), act)
+    return {}
+
+
+def _adopt(schedd: Any, act: Act) -> None:
+    """Mark jobs that wait first: one that may not start always has the mark."""
+    ads = _ads(schedd, act["jobs"])
+    waiting = {job: ad for job, ad in ads.items() if ad["JobStatus"] in WAITS}
+    _edit(schedd, [*waiting], pins.QUEUE, f'"{act["mark"]}"')
+    _edit(schedd, [job for job, ad in waiting.items() if ad.get(pins.PIN)], pins.PIN, NOTHING)
+    open_ = {job: _required(ad) for job, ad in waiting.items() if not pins.is_guarded(_required(ad))}
+    for requirements, jobs in _by_value(open_).items():
+        _edit(schedd, jobs, pins.BEFORE, requirements)
+        _edit(schedd, jobs, "Requirements", pins.guarded(requirements))
+
+
+def _start(schedd: Any, act: Act) -> None:
+    for target, jobs in _by_value(dict(zip(act["jobs"], act["pins"], strict=True))).items():
+        _edit(schedd, jobs, pins.PIN, f'"{target}"')
+    schedd.reschedule()
+
+
+def _undo(schedd: Any, act: Act) -> None:
+    _edit(schedd, act["jobs"], pins.PIN, NOTHING)
+
+
+def _remove(schedd: Any, act: Act) -> None:
+    schedd.act(htcondor2.JobAction.Remove, act["jobs"], "by the queue that starts it")
+
+
+def _vacate(schedd: Any, act: Act) -> None:
+    schedd.act(htcondor2.JobAction.VacateFast, act["jobs"], "by the queue that starts it")
+
+
+def _release(schedd: Any, act: Act) -> None:
+    """Take the mark last: until then a job is the queue's."""
+    ads = _ads(schedd, act["jobs"])
+    before = {job: str(ad.get(pins.BEFORE) or NOTHING) for job, ad in ads.items() if pins.is_guarded(_required(ad))}
+    for requirements, jobs in _by_value(before).items():
+        _edit(schedd, jobs, "Requirements", "true" if requirements == NOTHING else requirements)
+    for name in (pins.PIN, pins.BEFORE, pins.QUEUE):
+        _edit(schedd, [*ads], name, NOTHING)
+    schedd.reschedule()
+
+
+ACTS: dict[str, Callable[[Any, Act], None]] = {
+    "adopt": _adopt, "start": _start, "undo": _undo, "remove": _remove, "vacate": _vacate, "release": _release,
+}  # fmt: skip
+
+
+def _edit(schedd: Any, jobs: Sequence[str], name: str, value: str) -> None:
+    """Set an attribute of jobs. If one of them is not there, each is edited by itself."""
+    if not jobs:
+        return
+    try:
+        schedd.edit([*jobs], name, value)
+    except htcondor2.HTCondorException as problem:
+        if GONE not in str(problem):
+            raise
+        for job in jobs if len(jobs) > 1 else ():
+            _edit(schedd, [job], name, value)
+
+
+def _ads(schedd: Any, jobs: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What is true of jobs by now, as far as they are there."""
+    wanted = {*jobs}
+    clusters = sorted({int(job.partition(".")[0]) for job in wanted})
+    names = ["ClusterId", "ProcId", "JobStatus", "Requirements", pins.PIN, pins.BEFORE]
+    found = schedd.query(f"member(ClusterId, {{{', '.join(map(str, clusters))}}})", names)
+    ads = {f"{ad['ClusterId']}.{ad['ProcId']}": plain(ad) for ad in found}
+    return {job: ad for job, ad in ads.items() if job in wanted}
+
+
+def _required(ad: Mapping[str, Any]) -> str:
+    value = ad.get("Requirements", True)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _by_value(some: Mapping[str, str]) -> Mapping[str, list[str]]:
+    found = defaultdict(list)
+    for job, value in some.items():
+        found[value].append(job)
+    return found
+
+
+if __name__ == "__main__":
+    serve(answer)

@@ -1,0 +1,58 @@
+"""What a queue does in an HTCondor whose jobs it starts, by the Python bindings: see htcondor_pin for how."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from backfill.pools.htcondor import Client, HTCondorReader
+from backfill.pools.marks import mark_of
+from backfill.pools.seen import JobNow
+
+CHUNK = 500  # jobs that one act changes
+COMMAND = (sys.executable, "-P", "-m", "backfill.pools.htcondor_acts")
+
+
+class HTCondorHands:
+    """See seen.Hands. home: the folder of the queue. reader: knows the slots of nodes, and is told of edits."""
+
+    forgets = False  # the log of the schedd has each start before the job begins
+
+    def __init__(self, home: Path, reader: HTCondorReader, client: Client | None = None) -> None:
+        self._mark, self._reader, self._client = mark_of(home), reader, client or Client(COMMAND)
+
+    def instance(self) -> str:
+        """When the schedd was started. Raises Down."""
+        return str(self._client.ask(self._reader.at("instance"))["instance"])
+
+    def adopt(self, some: Sequence[JobNow]) -> None:
+        """See Hands."""
+        self._do("adopt", [job.native for job in some])
+
+    def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """See Hands. A job of HTCondor runs on one node."""
+        told = {native: self._reader.where(native, nodes[0]) for native, nodes in some}
+        self._do("start", [native for native, where in told.items() if where], [*filter(None, told.values())])
+
+    def undo(self, some: Sequence[str]) -> None:
+        """See Hands."""
+        self._do("undo", some)
+
+    def stop(self, some: Sequence[tuple[str, bool]]) -> None:
+        """See Hands."""
+        self._do("vacate", [native for native, again in some if again])
+        self._do("remove", [native for native, again in some if not again])
+
+    def release(self, some: Sequence[JobNow]) -> None:
+        """See Hands."""
+        self._do("release", [job.native for job in some])
+
+    def close(self) -> None:
+        """End the process that acts."""
+        self._client.close()
+
+    def _do(self, what: str, jobs: Sequence[str], pins: Sequence[str] = ()) -> None:
+        for first in range(0, len(jobs), CHUNK):
+            part = slice(first, first + CHUNK)
+            self._reader.edited(jobs[part])
+            act = self._reader.at(what)
+            self._client.ask({**act, "mark": self._mark, "jobs": [*jobs[part]], "pins": [*pins[part]]})
