@@ -72,6 +72,7 @@ class Controller:
 
     name = "native"
     filtered = 0.0  # share of the jobs that a submit filter has marked and held
+    forgets = True
 
     def __init__(self, chance, clock):
         self.random, self.clock = chance, clock
@@ -264,6 +265,30 @@ class Controller:
         return {one: self.history[one] for one in some if one in self.history and self.random.random() < 0.9}
 
 
+class Durable(Controller):
+    """One as HTCondor is: it forgets nothing, and what it has let go starts once."""
+
+    forgets = False
+
+    def requeue(self, job):
+        """It waits, and its pin holds no more."""
+        super().requeue(job)
+        job.held, job.pin = job.managed, ()
+
+    def forget(self):
+        """It is killed, and finds some of its jobs again; the others wait."""
+        self.saved, self.instance = None, self.instance + 1
+        for job in self.running():
+            if self.random.random() < 0.3:
+                self.requeue(job)
+
+    def release(self, some):
+        for one in some:
+            for job in self._of(one.native):
+                job.held = job.managed = False
+                job.pin = ()
+
+
 class Link:
     """A planner in this process, which answers when it is let."""
 
@@ -298,6 +323,7 @@ class Watched:
     """Daemon after daemon that watch one batch system."""
 
     control = None
+    kind = Controller
 
     def pool(self):
         return Acts()
@@ -305,7 +331,7 @@ class Watched:
     def __init__(self, seed, policy):
         self.random, self.policy, self.advised = random.Random(seed), policy, 0
         self.clock, self.store = Clock(), FlakyStore()
-        self.system = Controller(self.random, self.clock)
+        self.system = self.kind(self.random, self.clock)
         self.notes, self.seen = [], set()
         self.start()
 
@@ -456,7 +482,9 @@ class Controlled(Watched):
 
     def pool(self):
         kept = (self.control.instance, self.control.since) if self.control else ("", 0)
-        self.control = Control(lambda job: int(job.native) % 5 > 0, instance=kept[0], since=kept[1])
+        self.control = Control(
+            lambda job: int(job.native) % 5 > 0, self.kind.forgets, instance=kept[0], since=kept[1]
+        )  # fmt: skip
         self.hand = Hand(self)
         return self.hand
 
@@ -510,3 +538,13 @@ class Controlled(Watched):
             if not waits:
                 return super().check()
         raise AssertionError(f"jobs {waits} were told to start, and neither began nor were taken back")
+
+
+class ControlledDurable(Controlled):
+    """The same of a batch system that forgets nothing: of no job it is uncertain whether it has run."""
+
+    kind = Durable
+
+    def check_held(self, job, now):
+        assert job.held != "Uncertain", job.native
+        super().check_held(job, now)

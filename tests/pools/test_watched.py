@@ -5,7 +5,7 @@ import os
 import pytest
 
 from backfill.queue.states import OVER
-from tests.pools.controller import Controlled, Watched
+from tests.pools.controller import Controlled, ControlledDurable, Watched
 
 RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "60"))
 
@@ -28,11 +28,12 @@ def test_a_queue_that_watches_knows_what_is_true(first):
     assert advised > 0
 
 
+@pytest.mark.parametrize("kind", [Controlled, ControlledDurable])
 @pytest.mark.parametrize("first", range(0, RUNS, 20))
-def test_a_queue_that_starts_the_jobs_of_a_batch_system_knows_what_is_true(first):
+def test_a_queue_that_starts_the_jobs_of_a_batch_system_knows_what_is_true(first, kind):
     started = checked = 0
     for seed in range(first, min(first + 20, RUNS)):
-        world = Controlled(seed, "conservative" if seed % 2 else "easy")
+        world = kind(seed, "conservative" if seed % 2 else "easy")
         for step in range(150):
             world.step()
             if step % 30 == 29:

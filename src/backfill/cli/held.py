@@ -40,12 +40,15 @@ def adopt(
     queue: Queue = None,
     verbose: Verbose = False,
 ) -> None:
-    """Hold jobs that wait in Slurm, and mark them, so that from now on the queue starts them.
+    """Take over jobs that wait in the batch system: from now on only the queue starts them.
 
-    Jobs that their users hold, and that wait for others, are adopted once Slurm would start them.
+    They are marked and held in Slurm, marked and kept from matching in HTCondor. Jobs that their users hold, and that
+    wait for others, are adopted once the batch system would start them.
     """
     from backfill.pools.seen import WAITING
 
+    if partition and _config(queue).pool == "htcondor":
+        raise UsageError("--partition: HTCondor has no partitions; expected --user or neither")
     with _answering():
         jobs = _look(queue).jobs
         some = [
@@ -62,7 +65,7 @@ def adopt(
 
 @examples("backfill pool release-all")
 def release_all(queue: Queue = None, verbose: Verbose = False) -> None:
-    """Give all jobs back to the scheduler of Slurm.
+    """Give all jobs back to the scheduler of the batch system.
 
     It needs no daemon. One that is at work holds them again: stop it first, by `backfill serve --stop`.
     """
@@ -77,7 +80,7 @@ def watchdog(
     queue: Queue = None,
     verbose: Verbose = False,
 ) -> None:
-    """Give all jobs back to the scheduler of Slurm if no daemon has looked at it for so long; for cron."""
+    """Give all jobs back to the scheduler of the batch system if no daemon has looked at it for so long; for cron."""
     from backfill.pools.controlled import GUARDED, LOOKED
     from backfill.queue.words import Unreadable, parse_time
 
@@ -196,7 +199,9 @@ def _config(queue: str | None) -> "Config":
     except Unreadable as error:
         raise UsageError(str(error)) from None
     if not config.file.exists():
-        raise UsageError(f"{config.file.parent}: no queue; expected one that `backfill serve --pool slurm` has begun")
+        raise UsageError(
+            f"{config.file.parent}: no queue; expected one that `backfill serve --pool {STARTED[0]}` has begun"
+        )
     if config.pool not in STARTED:
         raise UsageError(f"{config.file}: pool is {config.pool!r}; expected a queue of {' or '.join(STARTED)}")
     return config

@@ -233,10 +233,11 @@ VERBS = {
         Option("--install", "install", None, "Have it started at boot, by a systemd user unit or by crontab."),
         Option("--uninstall", "uninstall", None, "Undo --install."),
         Option("--pool", "pool", text, "For a new queue, where jobs run. local: on this machine; fake:SPEED: on a "
-               "simulated cluster, SPEED times faster than real time; slurm, htcondor: with --shadow.", "POOL"),
+               "simulated cluster, SPEED times faster than real time; slurm, htcondor: a batch system, whose jobs the "
+               "queue starts, or watches with --shadow.", "POOL"),
         Option("--shadow", "shadow", None, "Only watch a batch system, and tell what the policy would have done."),
-        Option("--adopt", "adopt", None, "Hold jobs that wait in Slurm as they come, and start them by the policy "
-               "(experimental)."),
+        Option("--adopt", "adopt", None, "Take over jobs that wait in the batch system as they come, and start them by "
+               "the policy (experimental)."),
         Option("--platform", "platform", text, "For a new queue, its nodes, partitions, limits and licences.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),

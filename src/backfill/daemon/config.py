@@ -116,6 +116,8 @@ class Config:
         if not isinstance(found, dict) or found.keys() - kinds or not all(isinstance(v, list) for v in found.values()):
             expected = "true, or a table of users and partitions, each a list of names"
             raise Unreadable(f"{self.file}: adopt is {told!r}; expected {expected}")
+        if "partitions" in found and self.pool == "htcondor":
+            raise Unreadable(f"{self.file}: adopt names partitions, and HTCondor has none; expected users")
         return {name: [str(one) for one in some] for name, some in found.items()}
 
     def _some_of(self, cpus: list[int], given: str) -> list[int]:

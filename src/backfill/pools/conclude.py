@@ -71,6 +71,7 @@ class Control:
     adopt: list[JobNow] = field(default_factory=list)
     tell: list[Job] = field(default_factory=list)
     undo: list[Job] = field(default_factory=list)
+    give_back: list[JobNow] = field(default_factory=list)  # what came marked, and only the batch system can place
 
 
 def absent(snapshot: Snapshot, jobs: Mapping[Identity, Job]) -> list[Identity]:
@@ -269,6 +270,9 @@ def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     blocked = "" if now.blocked == BEGIN and begin is not None else now.blocked  # the queue has a clock of its own
     if control is not None and not (now.managed and now.held):
         _take_over(now, known, control)
+        blocked = blocked or NATIVE
+    elif control is not None and now.own and (known is None or known.state == PENDING):
+        control.give_back.append(now)
         blocked = blocked or NATIVE
     if known is None:
         yield Arrived(facts_of(now, about), blocked)

@@ -80,6 +80,8 @@ class ControlledPool(WatchedPool):
             os.utime(given.home / LOOKED)
         if adopt := [*control.adopt]:
             self._do(lambda: self._hands.adopt(adopt))
+        if give_back := [*control.give_back]:
+            self._do(lambda: self._hands.release(give_back))
         if undo := [job.native for job in control.undo]:
             self._do(lambda: self._hands.undo(undo))
         if control.tell:
@@ -88,6 +90,7 @@ class ControlledPool(WatchedPool):
             self._do_start([*control.tell])
         control.adopt.clear()
         control.undo.clear()
+        control.give_back.clear()
         control.tell.clear()
         if control.now >= self._publish_at:
             self._publish(look, known)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill.pools.comments import KEPT
-from backfill.pools.slurm import SUBMITTED, mark_of
+from backfill.pools.marks import mark_of
+from backfill.pools.slurm import SUBMITTED
 
 # A released job starts within 0.5 s instead of 3 s.
 PROMPT = {"batch_sched_delay": "0", "sched_min_interval": "0"}

@@ -1,0 +1,96 @@
+"""What a site sets in HTCondor so that a queue starts its jobs: texts for its configuration, and what is missing there.
+
+Without any of it a queue takes over jobs as it sees them, and HTCondor may start one before. With it jobs come guarded
+from their submit, and nobody but the queue can move a guard.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from backfill.pools import htcondor_pin as pins
+from backfill.pools.marks import mark_of
+
+ATTRIBUTES = (pins.QUEUE, pins.PIN, pins.BEFORE)
+VANILLA = "JobUniverse == 5"
+NAME = "Backfill"  # of the transform and of the requirement
+CYCLE_S = 5  # between two rounds of the negotiator: a pin waits for one
+
+SUBMIT = """\
+# Where the schedd runs, a file in its config.d; then: condor_reconfig
+# Jobs come guarded: only the queue in {home} starts them.
+JOB_TRANSFORM_NAMES = $(JOB_TRANSFORM_NAMES) {name}
+JOB_TRANSFORM_{name} @=end
+  REQUIREMENTS {whose}
+  COPY Requirements {before}
+  SET {queue} "{mark}"
+  SET Requirements ({guard}) && ($(MY.{before}))
+@end
+# Their users cannot change that.
+PROTECTED_JOB_ATTRS = $(PROTECTED_JOB_ATTRS) {attributes}
+SUBMIT_REQUIREMENT_NAMES = $(SUBMIT_REQUIREMENT_NAMES) {name}
+SUBMIT_REQUIREMENT_{name} = {pin} is undefined
+SUBMIT_REQUIREMENT_{name}_REASON = "{pin} is set by the queue that starts this job"
+"""
+
+MACHINES = """\
+# On all machines that run jobs, after their own START; then: condor_reconfig
+# A job of the queue starts where the queue says, even if its user has changed its requirements.
+START = ($(START)) && (TARGET.{queue} is undefined || {guard})
+# A part of a machine ends with its job: it would serve a smaller one next, and the rest of it nobody.
+CLAIM_WORKLIFETIME = 0
+"""
+
+NEGOTIATOR = """\
+# Where the negotiator runs; then: condor_reconfig
+# It serves a pin within seconds; by default it waits for 20 s between two rounds.
+NEGOTIATOR_MIN_INTERVAL = 1
+NEGOTIATOR_CYCLE_DELAY = 1
+"""
+
+RIGHTS = """\
+# The queue edits the jobs of all users, so its daemon must be condor@DOMAIN, or root on the machine of the schedd: a
+# token for its own account does not suffice, even if that is among QUEUE_SUPER_USERS. As root there:
+#   condor_token_create -identity condor@$(condor_config_val UID_DOMAIN) -token backfill
+# and copy the file from the folder of tokens of root to that of {account}, {tokens}, readable by it alone.
+"""
+
+
+def htcondor_setup(home: Path, account: str = "backfill", users: Sequence[str] = ()) -> dict[str, str]:
+    """The parts of an installation beside HTCondor, by their names; each says where it goes.
+
+    home: the folder of the queue. account: who runs it. users: whose jobs it starts; everybody's if there are none.
+    """
+    whose = f"{VANILLA} && {pins.QUEUE} is undefined"
+    if users:
+        names = ", ".join(f'"{name}"' for name in users)
+        whose += f" && member(Owner, {{{names}}})"
+    words = {
+        "home": home, "name": NAME, "whose": whose, "mark": mark_of(home), "before": pins.BEFORE, "queue": pins.QUEUE,
+        "pin": pins.PIN, "attributes": " ".join(ATTRIBUTES),
+    }  # fmt: skip
+    return {
+        "submit": SUBMIT.format(guard=pins.OF_JOB, **words),
+        "machines": MACHINES.format(guard=pins.OF_SLOT, **words),
+        "negotiator": NEGOTIATOR,
+        "rights": RIGHTS.format(account=account, tokens="~/.condor/tokens.d"),
+    }
+
+
+def faults(told: Mapping[str, str], starts: Sequence[str], mark: str, may_edit: bool) -> Iterator[str]:
+    """What of the parts is not there, each in a line.
+
+    told: the settings of the schedd, by their names. starts: the START of each machine. may_edit: whether the schedd
+    takes this account for one that may change the jobs of others.
+    """
+    if not may_edit:
+        yield "this account may not change the jobs of others; see `backfill pool setup --print --part rights`"
+    protected = told.get("PROTECTED_JOB_ATTRS", "").replace(",", " ").lower().split()
+    if open_ := [name for name in ATTRIBUTES if name.lower() not in protected]:
+        yield f"users can change {', '.join(open_)} of their jobs: PROTECTED_JOB_ATTRS lacks them"
+    if mark not in told.get(f"JOB_TRANSFORM_{NAME}", ""):
+        yield "jobs do not come guarded: HTCondor may start one before the queue has seen it"
+    if bare := sum(pins.PIN not in start for start in starts):
+        yield f"{bare} of {len(starts)} slots start jobs of the queue wherever their users say"
+    delay = told.get("NEGOTIATOR_CYCLE_DELAY", "")
+    if delay.isdecimal() and int(delay) > CYCLE_S:
+        yield f"the negotiator waits for {delay} s between two rounds, and each pin for the next one"
