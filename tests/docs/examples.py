@@ -39,10 +39,14 @@ SLOW = re.compile(r"^(compiling .*; this happens once.*|.*: \d+% done after \d+ 
 WATCHED = ROOT / "docs" / "tutorials" / "administrator-slurm-watched.md"
 CONTROL = ROOT / "docs" / "reference" / "pool-control.md"
 ON_SLURM = (WATCHED, CONTROL)  # they need one, see tests/real
+ON_HTCONDOR = ROOT / "docs" / "tutorials" / "administrator-htcondor-under-my-policy.md"
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page not in ON_SLURM)]
+    return [
+        ROOT / "README.md",
+        *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page not in (*ON_SLURM, ON_HTCONDOR)),
+    ]
 
 
 @dataclass

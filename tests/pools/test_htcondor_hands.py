@@ -4,11 +4,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from backfill.client import control_htcondor as control
+from backfill.client.finding import FAIL, OK, WARN
 from backfill.pools import htcondor_pin as pins
-from backfill.pools.htcondor import HTCondorReader, Site, Slot, job_of
+from backfill.pools.htcondor import HTCondorReader, Slot, job_of
+from backfill.pools.htcondor import Site as Known
 from backfill.pools.htcondor_hands import HTCondorHands
-from backfill.pools.htcondor_setup import faults, htcondor_setup
+from backfill.pools.htcondor_setup import htcondor_setup
 from backfill.pools.marks import OTHER, mark_of
+from backfill.pools.setup import SETUPS, Site
 
 classad2 = pytest.importorskip("classad2", reason="needs the extra htcondor")
 acts = pytest.importorskip("backfill.pools.htcondor_acts", reason="needs the extra htcondor")
@@ -63,9 +67,9 @@ class Schedd:
     def reschedule(self):
         self.done.append(("reschedule",))
 
-    def do(self, what, *jobs, pins=()):
+    def do(self, what, *jobs, texts=()):
         act = {"collector": "", "schedd": "", "timeout": 9.0, "do": what, "mark": "backfill-1", "jobs": [*jobs]}
-        return acts.answer({**act, "pins": [*pins]})
+        return acts.answer({**act, "texts": [*texts]})
 
 
 @pytest.fixture
@@ -86,13 +90,13 @@ def test_an_adopted_job_starts_nowhere_and_a_pinned_one_on_its_slot_once(schedd)
     schedd.do("adopt", "7.0")
     here, there = slot("slot1@n1@pool.org"), slot("slot1@n2@pool.org")
     assert not takes(schedd.ad("7.0"), here)
-    schedd.do("start", "7.0", pins=[pins.pin(0, "slot1@n1@pool.org")])
+    schedd.do("start", "7.0", texts=[pins.pin(0, "slot1@n1@pool.org")])
     assert schedd.done[-1] == ("reschedule",)
     assert [takes(schedd.ad("7.0"), one) for one in (here, there, slot("slot1_3@n1@pool.org"))] == [True, False, True]
     assert not takes(schedd.ad("7.0"), slot("slot1@n1@pool.org", Memory=10))  # its user's requirements hold as well
     schedd.jobs["7.0"]["NumShadowStarts"] = 1  # it has begun, and was put back
     assert not takes(schedd.ad("7.0"), here)
-    schedd.do("start", "7.0", pins=[pins.pin(1, "slot1@n1@pool.org")])
+    schedd.do("start", "7.0", texts=[pins.pin(1, "slot1@n1@pool.org")])
     assert takes(schedd.ad("7.0"), here)
     schedd.do("undo", "7.0")
     assert not takes(schedd.ad("7.0"), here)
@@ -117,7 +121,7 @@ def test_adoption_marks_first_again_is_harmless_and_the_way_back_is_whole(schedd
     assert guarded["8.0"] == before["8.0"]
     schedd.do("adopt", "7.0")
     assert schedd.jobs == guarded
-    schedd.do("start", "7.0", pins=["0 slot1@n1"])
+    schedd.do("start", "7.0", texts=["0 slot1@n1"])
     schedd.do("adopt", "7.0")  # its pin goes
     assert not takes(schedd.ad("7.0"), slot("slot1@n1"))
     schedd.do("release", "7.0", "7.1", "9.0")
@@ -134,6 +138,13 @@ def test_a_job_that_is_not_there_is_passed_over_and_a_schedd_that_is_not_there_i
     schedd.broken = True
     with pytest.raises(RuntimeError, match="connect"):
         schedd.do("undo", "7.0")
+
+
+def test_a_comment_is_a_text_that_users_can_read(schedd):
+    schedd.job("7.0")
+    schedd.do("comment", "7.0", texts=['mine "x"[backfill:start=2026-11-25T16:30]'])
+    assert schedd.ad("7.0")[pins.COMMENT] == 'mine "x"[backfill:start=2026-11-25T16:30]'
+    assert job_of(AD | {pins.COMMENT: "mine"}, Known()).comment == "mine"
 
 
 def test_jobs_are_ended_or_put_back(schedd):
@@ -178,7 +189,7 @@ GUARDED = {pins.QUEUE: "backfill-1", "Requirements": pins.guarded("true")}
 
 
 def test_whose_a_job_is_and_whether_it_may_start():
-    site = Site(mark="backfill-1")
+    site = Known(mark="backfill-1")
     told = [
         job_of(AD | more, site)
         for more in (
@@ -197,12 +208,12 @@ def test_whose_a_job_is_and_whether_it_may_start():
 def test_a_pin_says_the_slot_of_a_node_and_how_often_the_job_has_begun(tmp_path, monkeypatch):
     reader = HTCondorReader(home=tmp_path)
     reader._ads = {"7.0": AD | {pins.STARTS: 2}, "8.0": AD}
-    reader._site = Site(slots={"slot1@n1@pool": Slot("n1@pool", False)}, mark=mark_of(tmp_path))
+    reader._site = Known(slots={"slot1@n1@pool": Slot("n1@pool", False)}, mark=mark_of(tmp_path))
     asked = []
     client = SimpleNamespace(ask=lambda act: asked.append(act) or {"instance": "7"})
     hands = HTCondorHands(tmp_path, reader, client)
     hands.start([("7.0", ["n1@pool"]), ("8.0", ["n1@pool"]), ("9.0", ["n1@pool"]), ("8.0", ["gone"])])
-    told = dict(zip(asked[0]["jobs"], asked[0]["pins"], strict=True))
+    told = dict(zip(asked[0]["jobs"], asked[0]["texts"], strict=True))
     assert told == {"7.0": "2 slot1@n1@pool"}
     assert (asked[0]["do"], asked[0]["mark"], reader._edited) == ("start", mark_of(tmp_path), {7})
     hands.stop([("7.0", True), ("8.0", False)])
@@ -210,15 +221,34 @@ def test_a_pin_says_the_slot_of_a_node_and_how_often_the_job_has_begun(tmp_path,
     assert hands.instance() == "7"
 
 
-def test_what_a_site_sets_and_what_is_missing_of_it(tmp_path):
+def test_what_a_site_sets(tmp_path):
     parts = htcondor_setup(tmp_path, "queue", ["ann", "bob"])
     assert 'member(Owner, {"ann", "bob"})' in parts["submit"]
     assert mark_of(tmp_path) in parts["submit"]
     assert "\\" not in parts["submit"] + parts["machines"]  # settings and edits read them in two ways
+    site = Site(
+        tmp_path, "queue", 990, ["/opt/backfill"], {}, environment={"CONDOR_CONFIG": "/etc/condor/condor_config"}
+    )
+    found = SETUPS["htcondor"](site)
+    assert {"submit", "machines", "negotiator", "rights", "unit", "watchdog"} == found.keys()
+    assert "Environment=CONDOR_CONFIG=/etc/condor/condor_config" in found["unit"]
+
+
+def test_doctor_says_what_of_it_is_missing(tmp_path):
+    parts, mark = htcondor_setup(tmp_path), mark_of(tmp_path)
     told = {
-        "PROTECTED_JOB_ATTRS": "BFQueue, BFTarget BFRequirements", "JOB_TRANSFORM_Backfill": parts["submit"],
+        "PROTECTED_JOB_ATTRS": "BFQueue, BFTarget BFRequirements", "JOB_TRANSFORM_BACKFILL": parts["submit"],
         "NEGOTIATOR_CYCLE_DELAY": "1",
     }  # fmt: skip
-    assert [*faults(told, [parts["machines"]], mark_of(tmp_path), True)] == []
-    missing = [*faults({"NEGOTIATOR_CYCLE_DELAY": "20"}, ["true"], mark_of(tmp_path), False)]
-    assert [line.split()[0] for line in missing] == ["this", "users", "jobs", "1", "the"]
+    whole = [
+        control.rights("condor@example.org"), control.handed(told, mark, False), control.protected(told),
+        control.machines([parts["machines"]] * 2), control.delay(told),
+    ]  # fmt: skip
+    assert {finding.verdict for finding in whole} == {OK}
+    bare = [
+        control.rights("ann@example.org"), control.handed({}, mark, False), control.handed({}, mark, True),
+        control.protected({}), control.machines(["true", parts["machines"]]), control.delay({}),
+    ]  # fmt: skip
+    assert [finding.verdict for finding in bare] == [FAIL, FAIL, WARN, WARN, WARN, WARN]
+    assert "1 of 2 slots" in bare[4].told
+    assert "20 s" in bare[5].told

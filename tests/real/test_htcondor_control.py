@@ -3,21 +3,22 @@
 import json
 import os
 import random
+import shlex
 import signal
 import time
-from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from backfill.pools.htcondor_setup import htcondor_setup
 from backfill.system import processes
+from tests.docs.examples import ON_HTCONDOR, run_page
 from tests.patience import until
 from tests.queue.conftest import Live
 from tests.real import htcondor
+from tests.real.judged import Judged
 
 pytestmark = [
     pytest.mark.htcondor,
@@ -107,44 +108,6 @@ class Site:
         self.pool.run("condor_rm", "-all")
         until(lambda: not self.rows())
         self.log.write_text("")
-
-
-class Judged:
-    """What the jobs have written down, against what the queue says of them.
-
-    twice: ended twice, or begun while it ran. again: HTCondor has put them back, so that they began anew.
-    """
-
-    def __init__(self, log, some, over):
-        runs, self.twice, self.again = {}, [], []
-        busy, self.overbooked = Counter(), []
-        for kind, job, node, t in (line.split() for line in log.read_text().splitlines()):
-            mine = runs.setdefault(job, [])
-            if kind == "B":
-                mine.append([node, float(t), None])
-                self.again += [job] * (len(mine) > 1)
-            else:
-                self.twice += [job] * (mine[-1][2] is not None or mine[-1][0] != node)
-                mine[-1][2] = float(t)
-        ended = [(job, *run) for job, mine in runs.items() for run in mine if run[2] is not None]
-        self.twice += [job for job, mine in runs.items() if sum(end is not None for *_, end in mine) > 1]
-        changes = [(begin, over[job]["cpus"], node) for job, node, begin, _ in ended]
-        changes += [(end, -over[job]["cpus"], node) for job, node, _, end in ended]
-        for t, change, where in sorted(changes):
-            busy[where] += change
-            self.overbooked += [(where, t)] * (busy[where] > CPUS)
-        self.lost = [job for job in some if job not in {job for job, *_ in ended}]
-        self.lost += [job for job in some if over.get(job, {}).get("state") != "COMPLETED"]
-        self.elsewhere = [job for job, node, *_ in ended if [one for one, *_ in over[job]["nodes"]] != [node]]
-        self.latency = sorted(b - over[job]["start_s"] for job, _, b, _ in ended if over[job]["why"] != "foreign-start")
-        self.foreign = [job for job in some if over[job]["why"] == "foreign-start"]
-
-    def __str__(self):
-        counts = {
-            name: len(getattr(self, name)) for name in ("lost", "twice", "elsewhere", "overbooked", "again", "foreign")
-        }
-        worst = self.latency[-1] if self.latency else 0
-        return f"{counts}, decision to running median {median(self.latency):.2f} s, at most {worst:.2f} s"
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +244,7 @@ def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
             site.end_one(left.pop(), chance)
             at, before = time.monotonic() + chance.uniform(0, 4), began
         time.sleep(chance.uniform(0, 1))
-    told = Judged(site.log, some, site.over())
+    told = Judged(site.log, some, site.over(), CPUS)
     print(f"{time.monotonic() - begin:.0f} s: {told}")
     assert told.lost == told.twice == told.elsewhere == told.overbooked == []
 
@@ -296,3 +259,27 @@ def test_a_daemon_that_stands_still_misses_nothing(site):
     os.kill(stands, signal.SIGCONT)
     until(lambda: not site.rows() and len(site.begun()) == 3)
     check_placed(site, some)
+
+
+TOOL = """#!/bin/sh
+exec {} "$@"
+"""
+
+
+def test_the_page_about_an_htcondor_under_my_policy(tmp_path, monkeypatch):
+    home = tmp_path / ".queue"
+    extra = "".join(htcondor_setup(home).values())
+    with (
+        TemporaryDirectory(prefix="htcondor-", dir="/tmp") as folder,
+        htcondor.running(Path(folder), MACHINES, CPUS, extra) as pool,
+    ):
+        pool.token("nobody")
+        tools = tmp_path / "tools"
+        tools.mkdir()
+        for name in ("condor_submit", "condor_q", "condor_hold", "condor_release", "condor_rm", "condor_vacate_job"):
+            (tools / name).write_text(TOOL.format(shlex.join(pool.command(name))))
+            (tools / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("CONDOR_CONFIG", str(pool.folder / "condor_config"))
+        for ran in run_page(ON_HTCONDOR.read_text(encoding="utf-8"), tmp_path):
+            assert ran.matches, f"$ {ran.command}\n{ran.printed}--- the page says\n{ran.expected}"

@@ -126,21 +126,23 @@ def setup(
         raise UsageError("backfill pool setup only prints what a site installs; expected --print")
     pool = _config(queue).pool if (_folder(queue) / "config.toml").exists() else "slurm"
     with _answering():
-        parts = SETUPS[pool](_site(queue, user, partition))
+        parts = SETUPS[pool](_site(pool, queue, user, partition))
     if part is not None and part not in parts:
         raise UsageError(f"--part is {part!r}; expected {', '.join(parts)}")
     print("\n".join(parts.values()) if part is None else parts[part], end="")
 
 
-def _site(queue: str | None, users: list[str] | None, partitions: list[str] | None) -> "Site":
+def _site(pool: str, queue: str | None, users: list[str] | None, partitions: list[str] | None) -> "Site":
     from backfill.pools.setup import Site, surroundings
     from backfill.pools.slurm import settings
     from backfill.system.home import user_name
 
+    told = settings() if pool == "slurm" else {}
+
     begun = os.path.abspath(sys.argv[0])
     program = [sys.executable, "-m", "backfill"] if begun.endswith(".py") else [begun]
     uid, home = os.getuid(), _folder(queue).absolute()
-    return Site(home, user_name(uid), uid, program, settings(), users or (), partitions or (), surroundings())
+    return Site(home, user_name(uid), uid, program, told, users or (), partitions or (), surroundings())
 
 
 @examples("backfill pool show")

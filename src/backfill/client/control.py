@@ -12,8 +12,9 @@ from backfill.daemon.config import Config, preempts_by
 from backfill.model.units import counted
 from backfill.pools.conclude import KILLED_US
 from backfill.pools.controlled import GUARDED, LOOKED
+from backfill.pools.marks import mark_of
 from backfill.pools.seen import WAITING, Down, JobNow
-from backfill.pools.slurm import NOW, SlurmReader, admin_level, mark_of, settings
+from backfill.pools.slurm import NOW, SlurmReader, admin_level, settings
 from backfill.queue.job import REQUEUE
 from backfill.system.home import user_name
 
@@ -28,6 +29,12 @@ LOOKS_S = 60  # for so long Slurm is to know jobs that are over: a queue looks a
 def controlled(config: Config) -> Iterator[Finding]:
     """All checks of such a queue."""
     folder = config.file.parent
+    if config.pool == "htcondor":
+        from backfill.client import control_htcondor  # its bindings are an extra
+
+        yield from control_htcondor.controlled(config)
+        yield watchdog(folder)
+        return
     try:
         asked, told, jobs = time.time(), settings(), SlurmReader(folder).look().jobs
     except Down:  # which is a finding of its own
@@ -81,7 +88,7 @@ def handed(told: Settings, config: Config, jobs: Sequence[JobNow]) -> Finding:
 def watchdog(folder: Path) -> Finding:
     """Whether jobs are given back if the daemon dies for good."""
     looked, guarded = _age(folder / LOOKED), _age(folder / GUARDED)
-    last = "no daemon has looked at Slurm yet" if looked is None else f"the last look at Slurm was {looked:.0f} s ago"
+    last = "no daemon has looked yet" if looked is None else f"the last look was {looked:.0f} s ago"
     if guarded is None or guarded > GUARD_S:
         ran = "has never run" if guarded is None else f"last ran {guarded / 3600:.0f} h ago"
         told = f"{last}; the watchdog {ran}: if the daemon dies, jobs of the queue stay held"

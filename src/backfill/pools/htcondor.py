@@ -376,6 +376,7 @@ def job_of(ad: Ad, site: Site, *, over: bool = False) -> JobNow:
         signal=ads.number(ad, "ExitSignal") if signalled else None,
         managed=managed,
         held=waits and managed and guarded and not pins.is_pinned(ad.get(pins.PIN), starts),
+        comment=str(ad.get(pins.COMMENT) or ""),
         own=bool(ad.get(pins.PICKY) or ad.get("RequireGPUs")) or ads.number(ad, "JobUniverse") == ads.PARALLEL,
     )
 

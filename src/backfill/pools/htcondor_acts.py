@@ -8,33 +8,39 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+import classad2
 import htcondor2
 
 from backfill.pools import htcondor_pin as pins
-from backfill.pools.htcondor_client import itself, plain, schedd_at, serve
+from backfill.pools.htcondor_client import LOCATION, itself, plain, schedd_at, serve
 
 GONE = "nonexistent job"  # of an error that one job is not there
 WAITS = (1, 5)  # JobStatus of a job that is idle, or held
 NOTHING = "undefined"
+SETTINGS = ("JOB_TRANSFORM_", "PROTECTED_JOB_ATTRS", "NEGOTIATOR_")  # how the names of those begin that are told
 
 
 class Act(TypedDict, total=False):
-    """What to do. collector, schedd, timeout: see htcondor_client.Request. mark: of the queue."""
+    """What to do. collector, schedd, timeout: see htcondor_client.Request. mark: of the queue. texts: the pin, or the
+    comment, of each job."""
 
     collector: str
     schedd: str
     timeout: float
-    do: str  # instance, adopt, start, undo, remove, vacate or release
+    do: str  # instance, settings, or one of ACTS
     mark: str
     jobs: list[str]
-    pins: list[str]
+    texts: list[str]
 
 
-def answer(act: Act) -> Mapping[str, str]:
+def answer(act: Act) -> Mapping[str, Any]:
     """Do it. Raises htcondor2.HTCondorException."""
-    at = schedd_at(htcondor2.Collector(act["collector"] or None), act["schedd"])
+    collector = htcondor2.Collector(act["collector"] or None)
+    at = schedd_at(collector, act["schedd"])
     if act["do"] == "instance":
         return {"instance": str(itself(at)["DaemonStartTime"])}
+    if act["do"] == "settings":
+        return _settings(collector, at)
     ACTS[act["do"]](htcondor2.Schedd(at), act)
     return {}
 
@@ -52,13 +58,18 @@ def _adopt(schedd: Any, act: Act) -> None:
 
 
 def _start(schedd: Any, act: Act) -> None:
-    for target, jobs in _by_value(dict(zip(act["jobs"], act["pins"], strict=True))).items():
+    for target, jobs in _by_value(dict(zip(act["jobs"], act["texts"], strict=True))).items():
         _edit(schedd, jobs, pins.PIN, f'"{target}"')
     schedd.reschedule()
 
 
 def _undo(schedd: Any, act: Act) -> None:
     _edit(schedd, act["jobs"], pins.PIN, NOTHING)
+
+
+def _comment(schedd: Any, act: Act) -> None:
+    for text, jobs in _by_value(dict(zip(act["jobs"], act["texts"], strict=True))).items():
+        _edit(schedd, jobs, pins.COMMENT, classad2.quote(text))
 
 
 def _remove(schedd: Any, act: Act) -> None:
@@ -82,7 +93,28 @@ def _release(schedd: Any, act: Act) -> None:
 
 ACTS: dict[str, Callable[[Any, Act], None]] = {
     "adopt": _adopt, "start": _start, "undo": _undo, "remove": _remove, "vacate": _vacate, "release": _release,
+    "comment": _comment,
 }  # fmt: skip
+
+
+def _settings(collector: Any, at: Any) -> Mapping[str, Any]:
+    """What the schedd and the negotiator are set to, the START of each machine, and who we are to the schedd."""
+    told = _params(at)
+    for ad in collector.query(htcondor2.AdType.Negotiator, projection=list(LOCATION))[:1]:
+        told |= {name: value for name, value in _params(ad).items() if name.startswith("NEGOTIATOR_")}
+    slots = collector.query(htcondor2.AdType.Startd, "DynamicSlot =!= true", ["Start"])
+    who = htcondor2.ping(at, "WRITE")
+    return {
+        "settings": told,
+        "starts": [str(ad.lookup("Start")) if "Start" in ad else "" for ad in slots],
+        "who": str(who.get("MyRemoteUserName", "")),
+    }
+
+
+def _params(at: Any) -> dict[str, str]:
+    found = htcondor2.RemoteParam(at)
+    wanted = (name for name in found if name.upper().startswith(SETTINGS))
+    return {name.upper(): str(found[name]) for name in wanted}
 
 
 def _edit(schedd: Any, jobs: Sequence[str], name: str, value: str) -> None:

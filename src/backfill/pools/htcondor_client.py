@@ -28,6 +28,7 @@ WAITS = (
     "PeriodicRemove", "PeriodicHold", "DeferralTime", "HoldReason", "NumShadowStarts", "JobStartDate",
     "JobCurrentStartDate", "RemoteHost", "RemoteHosts", "MemoryUsage", "ResidentSetSize", "ImageSize", "RequireGPUs",
     "Requirements", pins.QUEUE, pins.PIN, pins.BEFORE,
+    pins.COMMENT,
 )  # fmt: skip
 ENDS = (*WAITS, "CompletionDate", "ExitCode", "ExitBySignal", "ExitSignal", "RemoveReason", "LastJobStatus",
         "LastRemoteHost")  # fmt: skip

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from backfill.pools.htcondor import Client, HTCondorReader
 from backfill.pools.marks import mark_of
@@ -10,6 +11,14 @@ from backfill.pools.seen import JobNow
 
 CHUNK = 500  # jobs that one act changes
 COMMAND = (sys.executable, "-P", "-m", "backfill.pools.htcondor_acts")
+
+
+class Settings(TypedDict):
+    """settings: of schedd and negotiator, by their names. starts: the START of each slot. who: this account to them."""
+
+    settings: dict[str, str]
+    starts: list[str]
+    who: str
 
 
 class HTCondorHands:
@@ -23,6 +32,11 @@ class HTCondorHands:
     def instance(self) -> str:
         """When the schedd was started. Raises Down."""
         return str(self._client.ask(self._reader.at("instance"))["instance"])
+
+    def settings(self) -> Settings:
+        """What the site has set, for `backfill doctor`. Raises Down."""
+        told: Settings = self._client.ask(self._reader.at("settings"))
+        return told
 
     def adopt(self, some: Sequence[JobNow]) -> None:
         """See Hands."""
@@ -42,6 +56,10 @@ class HTCondorHands:
         self._do("vacate", [native for native, again in some if again])
         self._do("remove", [native for native, again in some if not again])
 
+    def comment(self, some: Sequence[tuple[str, str]]) -> None:
+        """See Hands: in an attribute, as `condor_q -af:j BFComment` shows it."""
+        self._do("comment", [native for native, _ in some], [text for _, text in some])
+
     def release(self, some: Sequence[JobNow]) -> None:
         """See Hands."""
         self._do("release", [job.native for job in some])
@@ -50,9 +68,9 @@ class HTCondorHands:
         """End the process that acts."""
         self._client.close()
 
-    def _do(self, what: str, jobs: Sequence[str], pins: Sequence[str] = ()) -> None:
+    def _do(self, what: str, jobs: Sequence[str], texts: Sequence[str] = ()) -> None:
         for first in range(0, len(jobs), CHUNK):
             part = slice(first, first + CHUNK)
             self._reader.edited(jobs[part])
             act = self._reader.at(what)
-            self._client.ask({**act, "mark": self._mark, "jobs": [*jobs[part]], "pins": [*pins[part]]})
+            self._client.ask({**act, "mark": self._mark, "jobs": [*jobs[part]], "texts": [*texts[part]]})

@@ -8,6 +8,7 @@ have nothing to do with it.
 
 QUEUE, PIN, BEFORE = "BFQueue", "BFTarget", "BFRequirements"  # its queue, where it may start, what its user requires
 STARTS = "NumShadowStarts"
+COMMENT = "BFComment"  # for its user to read
 PICKY = "BFPicky"  # what our client says of a job: it does not take every node that has room for it
 # The name of a slot without the number of a part: slot1@n7 of slot1_3@n7. Settings and edits read backslashes
 # in two ways, so there is none.

@@ -1,10 +1,10 @@
-"""What a site sets in HTCondor so that a queue starts its jobs: texts for its configuration, and what is missing there.
+"""What a site sets in HTCondor so that a queue starts its jobs: texts for its configuration.
 
 Without any of it a queue takes over jobs as it sees them, and HTCondor may start one before. With it jobs come guarded
 from their submit, and nobody but the queue can move a guard.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from backfill.pools import htcondor_pin as pins
@@ -13,7 +13,6 @@ from backfill.pools.marks import mark_of
 ATTRIBUTES = (pins.QUEUE, pins.PIN, pins.BEFORE)
 VANILLA = "JobUniverse == 5"
 NAME = "Backfill"  # of the transform and of the requirement
-CYCLE_S = 5  # between two rounds of the negotiator: a pin waits for one
 
 SUBMIT = """\
 # Where the schedd runs, a file in its config.d; then: condor_reconfig
@@ -74,23 +73,3 @@ def htcondor_setup(home: Path, account: str = "backfill", users: Sequence[str] =
         "negotiator": NEGOTIATOR,
         "rights": RIGHTS.format(account=account, tokens="~/.condor/tokens.d"),
     }
-
-
-def faults(told: Mapping[str, str], starts: Sequence[str], mark: str, may_edit: bool) -> Iterator[str]:
-    """What of the parts is not there, each in a line.
-
-    told: the settings of the schedd, by their names. starts: the START of each machine. may_edit: whether the schedd
-    takes this account for one that may change the jobs of others.
-    """
-    if not may_edit:
-        yield "this account may not change the jobs of others; see `backfill pool setup --print --part rights`"
-    protected = told.get("PROTECTED_JOB_ATTRS", "").replace(",", " ").lower().split()
-    if open_ := [name for name in ATTRIBUTES if name.lower() not in protected]:
-        yield f"users can change {', '.join(open_)} of their jobs: PROTECTED_JOB_ATTRS lacks them"
-    if mark not in told.get(f"JOB_TRANSFORM_{NAME}", ""):
-        yield "jobs do not come guarded: HTCondor may start one before the queue has seen it"
-    if bare := sum(pins.PIN not in start for start in starts):
-        yield f"{bare} of {len(starts)} slots start jobs of the queue wherever their users say"
-    delay = told.get("NEGOTIATOR_CYCLE_DELAY", "")
-    if delay.isdecimal() and int(delay) > CYCLE_S:
-        yield f"the negotiator waits for {delay} s between two rounds, and each pin for the next one"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill.pools.comments import KEPT
+from backfill.pools.htcondor_setup import htcondor_setup
 from backfill.pools.marks import mark_of
 from backfill.pools.slurm import SUBMITTED
 
@@ -142,8 +143,8 @@ WantedBy=multi-user.target
 """
 
 WATCHDOG = """\
-# A line of the crontab of {account}: crontab -e. If no daemon has looked at Slurm for ten minutes, it gets all jobs
-# back, by Slurm's commands alone.
+# A line of the crontab of {account}: crontab -e. If no daemon has looked for ten minutes, the batch
+# system gets all jobs back.
 * * * * * {environment} {program} pool watchdog --after 10m
 """
 
@@ -175,6 +176,19 @@ def slurm_setup(site: Site) -> dict[str, str]:
         "rights": RIGHTS.format(
             account=site.account, slurm=name, command="# It is: there is nothing to do." if may else add
         ),
+        **by_itself(site, environment),
+    }
+
+
+def condor_setup(site: Site) -> dict[str, str]:
+    """The same beside HTCondor."""
+    environment = {"BACKFILL_HOME": str(site.home), **(site.environment or {})}
+    return htcondor_setup(site.home, site.account, site.users) | by_itself(site, environment)
+
+
+def by_itself(site: Site, environment: Mapping[str, str]) -> dict[str, str]:
+    """What has a daemon run by itself, and jobs given back if none does."""
+    return {
         "unit": UNIT.format(
             home=str(site.home).replace("%", "%%"),
             account=site.account,
@@ -189,14 +203,14 @@ def slurm_setup(site: Site) -> dict[str, str]:
     }
 
 
-SETUPS = {"slurm": slurm_setup}  # by the batch system
+SETUPS = {"slurm": slurm_setup, "htcondor": condor_setup}  # by the batch system
 
 
 def surroundings() -> dict[str, str]:
     """The environment that the commands of Slurm need, as this process finds them."""
     folder = os.path.dirname(shutil.which("scontrol") or "/usr/bin/")
     found = {"PATH": ":".join(dict.fromkeys([folder, "/usr/bin", "/bin"]))}
-    return found | {name: os.environ[name] for name in ("SLURM_CONF",) if os.environ.get(name)}
+    return found | {name: os.environ[name] for name in ("SLURM_CONF", "CONDOR_CONFIG") if os.environ.get(name)}
 
 
 def _value(settings: Mapping[str, str], name: str) -> list[str]:

@@ -1,0 +1,79 @@
+"""What `backfill doctor` checks of a queue that starts the jobs of an HTCondor: may it, do they come guarded, can one
+start past it, and does a decision take long."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from backfill.client.finding import FAIL, OK, WARN, Finding
+from backfill.daemon.config import Config
+from backfill.pools import htcondor_pin as pins
+from backfill.pools.htcondor import HTCondorReader
+from backfill.pools.htcondor_hands import HTCondorHands
+from backfill.pools.htcondor_setup import ATTRIBUTES, NAME
+from backfill.pools.marks import mark_of
+from backfill.pools.seen import Down
+
+SETUP = "backfill pool setup --print --part"
+MAY = ("condor", "root")  # accounts that may edit the jobs of others
+CYCLE_S = 5  # between two rounds of the negotiator; a pin waits for one
+
+
+def controlled(config: Config) -> Iterator[Finding]:
+    """All checks of such a queue, but for those that do not depend on the batch system."""
+    folder = config.file.parent
+    reader = HTCondorReader(home=folder)
+    hands = HTCondorHands(folder, reader)
+    try:
+        told = hands.settings()
+    except Down as down:
+        yield Finding(WARN, "settings", f"the settings of HTCondor are not known: {down}", f"{SETUP} rights")
+        return
+    finally:
+        hands.close()
+    settings = told["settings"]
+    yield rights(told["who"])
+    yield handed(settings, mark_of(folder), config.adopt is not None)
+    yield protected(settings)
+    yield machines(told["starts"])
+    yield delay(settings)
+
+
+def rights(who: str) -> Finding:
+    """Whether the schedd lets this account edit the jobs of all users."""
+    if who.partition("@")[0] in MAY:
+        return Finding(OK, "rights", f"{who} may edit all jobs of HTCondor")
+    return Finding(FAIL, "rights", f"{who or 'nobody'} may not edit the jobs of others in HTCondor", f"{SETUP} rights")
+
+
+def handed(settings: Mapping[str, str], mark: str, adopts: bool) -> Finding:
+    """How jobs come to the queue: guarded from their submit, or as it adopts them."""
+    if mark in settings.get(f"JOB_TRANSFORM_{NAME}".upper(), ""):
+        return Finding(OK, "submit", "jobs come guarded for this queue")
+    if adopts:
+        what = "jobs do not come guarded; the queue adopts them, and HTCondor may start one before"
+        return Finding(WARN, "submit", what, f"{SETUP} submit")
+    return Finding(FAIL, "submit", "jobs do not come guarded, and the queue adopts none", f"{SETUP} submit")
+
+
+def protected(settings: Mapping[str, str]) -> Finding:
+    """Whether users can move guards."""
+    names = settings.get("PROTECTED_JOB_ATTRS", "").replace(",", " ").lower().split()
+    if free := [name for name in ATTRIBUTES if name.lower() not in names]:
+        return Finding(WARN, "guards", f"users can change {', '.join(free)} of their jobs", f"{SETUP} submit")
+    return Finding(OK, "guards", "users cannot move the guards of their jobs")
+
+
+def machines(starts: Sequence[str]) -> Finding:
+    """Whether machines take a job of the queue only where it is pinned."""
+    if bare := sum(pins.PIN not in start for start in starts):
+        what = f"{bare} of {len(starts)} slots take a job of the queue also where it is not pinned"
+        return Finding(WARN, "machines", what, f"{SETUP} machines")
+    return Finding(OK, "machines", "all machines take a job of the queue only where it is pinned")
+
+
+def delay(settings: Mapping[str, str]) -> Finding:
+    """How soon a pinned job starts."""
+    told = settings.get("NEGOTIATOR_CYCLE_DELAY", "20")
+    if told.isdecimal() and int(told) <= CYCLE_S:
+        return Finding(OK, "delay", f"the negotiator waits for {told} s between two rounds")
+    what = f"the negotiator waits for {told} s between two rounds, and each decision for the next one"
+    return Finding(WARN, "delay", what, f"{SETUP} negotiator")
