@@ -8,7 +8,8 @@ class Judged:
     """What the jobs have written down, against what the queue says of them.
 
     log: lines `B JOB NODE SECONDS` and `E ...` of begins and ends. some: the jobs that were submitted. over: what the
-    queue knows of those that are over, by their names. cpus: of each node. twice: ended twice, or begun while it ran. again: HTCondor has put them back, so that they began anew.
+    queue knows of those that are over, by their names. cpus: of each node. twice: ended twice, or begun while it ran.
+    again: HTCondor has put them back, so that they began anew.
     """
 
     def __init__(self, log, some, over, cpus):
