@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill.system import processes
+
 TREE = os.environ.get("HTCONDOR_TREE", "")
 CPUS, MEMORY = 16, 64000
 PATIENCE_S = 120.0
@@ -197,8 +199,10 @@ def running(folder: Path, machines: Sequence[str] = (), cpus: int = CPUS, extra:
             time.sleep(0.5)
         yield pool
     finally:
-        master.terminate()
+        master.send_signal(signal.SIGQUIT)
         try:
-            master.wait(30)
+            master.wait(60)
         except subprocess.TimeoutExpired:
             master.kill()
+        for pid in processes.belonging({"CONDOR_CONFIG": f"{folder}/condor_config"}):  # if the master was killed
+            processes.send(pid, signal.SIGKILL)

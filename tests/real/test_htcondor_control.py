@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shlex
 import signal
 import time
 from importlib.util import find_spec
@@ -14,7 +13,6 @@ import pytest
 
 from backfill.pools.htcondor_setup import htcondor_setup
 from backfill.system import processes
-from tests.docs.examples import ON_HTCONDOR, run_page
 from tests.patience import until
 from tests.queue.conftest import Live
 from tests.real import htcondor
@@ -26,6 +24,8 @@ pytestmark = [
     pytest.mark.skipif(find_spec("htcondor2") is None, reason="needs the extra htcondor"),
 ]
 MACHINES, CPUS = [f"n{i}" for i in range(1, 5)], 4
+JOBS = int(os.environ.get("BACKFILL_HTCONDOR_JOBS", "12"))
+KILLS = int(os.environ.get("BACKFILL_HTCONDOR_KILLS", "1"))  # of the daemon, the planner, the schedd and the negotiator
 SCRIPT = """#!/bin/sh
 slot=$(sed -n 's/^Name = "\\(.*\\)"/\\1/p' "$_CONDOR_MACHINE_AD")
 echo "B $1 ${{slot#*@}} $(date +%s.%N)" >> {log}
@@ -92,22 +92,26 @@ class Site:
             except AssertionError:
                 time.sleep(1)
 
-    def end_one(self, what, chance):
-        """Kill the daemon, its planner, or a part of HTCondor, wherever it is by now."""
+    def end_ours(self, what):
+        """Kill the daemon, or its planner, wherever it is by now."""
         if what == "daemon":
-            self.live.kill(*filter(None, [self.live.daemon()]))
-        elif what == "planner":
-            mine = processes.belonging({"BACKFILL_HOME": str(self.live.folder)})
-            self.live.kill(
-                *(pid for pid in mine if b"backfill.daemon.planning" in Path(f"/proc/{pid}/cmdline").read_bytes())
-            )
+            pids = [self.live.daemon()]
         else:
-            self.pool.kill(chance.choice(["schedd", "negotiator"]))
+            mine = processes.belonging({"BACKFILL_HOME": str(self.live.folder)})
+            pids = [pid for pid in mine if b"backfill.daemon.planning" in _command(pid)]
+        self.live.kill(*filter(None, pids))
 
     def clear(self):
         self.pool.run("condor_rm", "-all")
         until(lambda: not self.rows())
         self.log.write_text("")
+
+
+def _command(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +124,8 @@ def site(tmp_path_factory):
     ):
         pool.token("nobody")
         live = Live(home)
+        if KILLS > 1:
+            del live.env["NUMBA_DISABLE_JIT"]  # a planner starts sooner once its policy is compiled
         (home / "config.toml").write_text('policy = "easy"\n')
         live.env["CONDOR_CONFIG"] = str(pool.folder / "condor_config")
         live.run("serve", "--pool", "htcondor", "--adopt", "--detach")
@@ -225,24 +231,25 @@ def test_the_way_back_needs_no_daemon(site):
     site.live.run("serve", "--detach")
 
 
-JOBS = int(os.environ.get("BACKFILL_HTCONDOR_JOBS", "12"))
-KILLS = int(os.environ.get("BACKFILL_HTCONDOR_KILLS", "1"))  # of the daemon, of the planner, and of the schedd or the
-# negotiator, each
-
-
 def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
     chance = random.Random(7)
-    some, left = [], ["daemon", "planner", "htcondor"] * KILLS
-    chance.shuffle(left)
-    begin, at, before = time.monotonic(), 0.0, 0
-    while len(some) < JOBS or left or site.rows():
+    ours, theirs = ["daemon", "planner"] * KILLS, ["schedd", "negotiator"] * KILLS
+    some, begin, before = [], time.monotonic(), -1
+    at = {"ours": begin, "theirs": begin}
+    chance.shuffle(ours)
+    waiting = True
+    while len(some) < JOBS or ours or theirs or waiting:
+        waiting, now = site.rows(), time.monotonic()  # which has another daemon begin where there is none
         if len(some) < JOBS:
             cpus, memory = chance.randint(1, 4), 128 * chance.randint(1, 8)
             some += site.submit_again(cpus=cpus, seconds=chance.randint(1, 6), memory=memory)
-        began = len(site.lines("B"))
-        if left and time.monotonic() > at and (began > before + 1 or time.monotonic() > at + 60):
-            site.end_one(left.pop(), chance)
-            at, before = time.monotonic() + chance.uniform(0, 4), began
+        if theirs and now > at["theirs"]:
+            site.pool.kill(theirs.pop())
+            at["theirs"] = now + chance.uniform(5, 15)
+        if ours and now > at["ours"] and (len(site.lines("B")) > before or now > at["ours"] + 60):
+            before = len(site.lines("B"))  # one more is to begin until the next
+            site.end_ours(ours.pop())
+            at["ours"] = now + chance.uniform(0, 4)
         time.sleep(chance.uniform(0, 1))
     told = Judged(site.log, some, site.over(), CPUS)
     print(f"{time.monotonic() - begin:.0f} s: {told}")
@@ -259,27 +266,3 @@ def test_a_daemon_that_stands_still_misses_nothing(site):
     os.kill(stands, signal.SIGCONT)
     until(lambda: not site.rows() and len(site.begun()) == 3)
     check_placed(site, some)
-
-
-TOOL = """#!/bin/sh
-exec {} "$@"
-"""
-
-
-def test_the_page_about_an_htcondor_under_my_policy(tmp_path, monkeypatch):
-    home = tmp_path / ".queue"
-    extra = "".join(htcondor_setup(home).values())
-    with (
-        TemporaryDirectory(prefix="htcondor-", dir="/tmp") as folder,
-        htcondor.running(Path(folder), MACHINES, CPUS, extra) as pool,
-    ):
-        pool.token("nobody")
-        tools = tmp_path / "tools"
-        tools.mkdir()
-        for name in ("condor_submit", "condor_q", "condor_hold", "condor_release", "condor_rm", "condor_vacate_job"):
-            (tools / name).write_text(TOOL.format(shlex.join(pool.command(name))))
-            (tools / name).chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
-        monkeypatch.setenv("CONDOR_CONFIG", str(pool.folder / "condor_config"))
-        for ran in run_page(ON_HTCONDOR.read_text(encoding="utf-8"), tmp_path):
-            assert ran.matches, f"$ {ran.command}\n{ran.printed}--- the page says\n{ran.expected}"
