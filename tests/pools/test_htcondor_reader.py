@@ -41,6 +41,11 @@ def test_a_job_that_waits():
     assert (job.start, job.nodes, job.restarts, job.end, job.ended) == (None, (), 0, None, "")
 
 
+def test_memory_is_what_a_machine_gives():
+    assert job_of(WAITS | {"RequestMemory": 129}, SITE).asked.need["memory"] == 256 * MIB
+    assert "memory" not in job_of(WAITS | {"RequestMemory": 0}, SITE).asked.need
+
+
 def test_a_job_that_runs_is_on_the_node_of_its_slot():
     job = job_of(RUNS, SITE)
     assert (job.state, job.start, list(job.nodes), job.restarts) == (RUNNING, (T + 5) * SECOND, [["n2", 1]], 0)

@@ -67,6 +67,7 @@ GONE = "gone"  # why a node is down that the collector does not know any more
 HELD = "Held"  # why a job is held that does not say why
 COMMAND = (sys.executable, "-P", "-m", "backfill.pools.htcondor_client")
 KINDS = ("cpus", "memory", "gpus")
+GRID_MIB = 128  # to whose multiples machines round memory up (MODIFY_REQUEST_EXPR_REQUESTMEMORY)
 Value = TypeVar("Value")
 
 
@@ -404,7 +405,7 @@ def _end(ad: Ad, status: int, start: int | None, end: int | None) -> str:
 def _asked(ad: Ad, site: Site) -> Asked:
     need = {
         "cpus": _amount(ad, "RequestCpus") or 1,
-        "memory": _amount(ad, "RequestMemory") * ads.MIB,
+        "memory": -(-_amount(ad, "RequestMemory") // GRID_MIB) * GRID_MIB * ads.MIB,
         "gpus": _amount(ad, "RequestGPUs"),
     }
     for name, count in _said(ads.licences_of, ad) or ():
