@@ -1,6 +1,7 @@
 """How often a queue looks at a batch system whose jobs it starts: often while jobs wait for others to end."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,7 +36,7 @@ async def pace(folder, jobs, cpu):
     """The seconds to the next look at most, once one has been read."""
     news = asyncio.Event()
     given = Given(folder, NODES, lambda: 0, lambda job: {}, news.set, ended=lambda identity, t: True)
-    pool = ControlledPool(given, Reader(jobs, cpu), None, lambda job: False)
+    pool = ControlledPool(given, Reader(jobs, cpu), SimpleNamespace(forgets=True), lambda job: False)
     try:
         await asyncio.wait_for(news.wait(), PATIENCE_S)
         pool.read([])
