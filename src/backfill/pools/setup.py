@@ -14,7 +14,7 @@ from backfill.pools.htcondor_setup import htcondor_setup
 from backfill.pools.marks import mark_of
 from backfill.pools.slurm import SUBMITTED
 
-# A released job starts within 0.5 s instead of 3 s.
+# A released job starts after 0.8 s in the median; with the usual settings after 1.8 s.
 PROMPT = {"batch_sched_delay": "0", "sched_min_interval": "0"}
 
 
