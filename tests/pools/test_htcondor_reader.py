@@ -311,6 +311,15 @@ def test_what_jobs_of_other_schedds_hold_is_held(reader):
     assert held == {"n2": {"cpus": 3, "memory": 228 * MIB}, "slot5@s1": {"cpus": 3, "memory": 10 * MIB}}
 
 
+def test_a_part_of_a_machine_that_a_dead_schedd_has_claimed_is_held(reader):
+    orphan = {"Name": "slot1_9@n2", "DynamicSlot": True, "SlotType": "Dynamic", "Cpus": 1, "Memory": 128,
+              "State": "Claimed", "Activity": "Idle"}  # fmt: skip
+    free = {"Name": "slot5@s1", "SlotType": "Static", "Cpus": 3, "Memory": 10, "State": "Unclaimed", "Activity": "Idle"}
+    reader._client.answers = [answer(RUNS, whole=True, history=[], slots=(SHARED, orphan, free))]
+    held = {node.name: node.held for node in reader.look().nodes}
+    assert held == {"n2": {"cpus": 3, "memory": 256 * MIB}, "slot5@s1": {}}
+
+
 def test_the_end_of_a_job_is_recalled_by_number_and_submit(reader):
     reader._client.answers = [{"history": [DONE, DONE | {"QDate": T - 9}, DONE | {"ProcId": 3}]}]
     found = reader.recall([("7.2", T * SECOND)])

@@ -246,7 +246,7 @@ class HTCondorReader:
             self._jobs[job] = before[job] if one is None or before.get(job) == one else one
 
     def _machines(self, told: "Answer", jobs: Iterable[JobNow]) -> list[NodeNow]:
-        """The nodes, and how much of each the jobs hold that run there, and those of other schedds."""
+        """The nodes, and how much of each its jobs hold, those of other schedds, and claims without a job."""
         held: dict[str, Counter[str]] = {}
         sizes = {node.name: node for _, node in self._listed}
         for job in jobs:
@@ -255,7 +255,8 @@ class HTCondorReader:
                     amounts = _amounts(sizes[name]) if any(whole) and name in sizes else _times(job.asked.need, tasks)
                     held.setdefault(name, Counter()).update({kind: amounts.get(kind, 0) for kind in KINDS})
         for ad in told["slots"]:
-            if str(ad.get("GlobalJobId") or told["schedd"]).partition("#")[0] != told["schedd"]:
+            mine = str(ad.get("GlobalJobId") or told["schedd"]).partition("#")[0] == told["schedd"]
+            if not mine or (ad.get("DynamicSlot") and ad.get("Activity") == "Idle"):
                 amounts = {"cpus": _amount(ad, "Cpus"), "memory": _amount(ad, "Memory") * ads.MIB,
                            "gpus": _amount(ad, "GPUs")}  # fmt: skip
                 held.setdefault(self._site.slot(str(ad.get("Name"))).node, Counter()).update(amounts)

@@ -35,6 +35,7 @@ ENDS = (*WAITS, "CompletionDate", "ExitCode", "ExitBySignal", "ExitSignal", "Rem
 SLOT = (
     "Name", "Machine", "SlotType", "PartitionableSlot", "DynamicSlot", "Cpus", "Memory", "GPUs", "TotalSlotCpus",
     "TotalSlotMemory", "TotalSlotGPUs", "TotalGPUs", "State", "Draining", "DrainReason", "Offline", "GlobalJobId",
+    "Activity",
 )  # fmt: skip
 LOCATION = ("Name", "MyAddress", "AddressV1", "MyType", "Machine", "CondorVersion", "CondorPlatform")
 HERE = "JobUniverse =!= 7 && JobUniverse =!= 9 && JobUniverse =!= 12"  # the others hold no slot of this pool
@@ -43,6 +44,7 @@ EXPRESSION = "/Expr("  # how JSON has them
 LIMIT, DEFAULT_LIMIT = "_LIMIT", "CONCURRENCY_LIMIT_DEFAULT"
 LONG = 500  # jobs of a queue that is not told as a whole each time
 ALL_S = 30.0  # but so often
+ORPHAN_S = 20  # after which a part of a machine that is claimed and runs nothing is waited for no more
 SKEW_S = 5  # a transaction is dated before it is seen
 MANY = 100  # jobs whose numbers can stand in a condition that is tried on each job
 
@@ -209,11 +211,13 @@ def itself(at: Any) -> Any:
 
 
 def _slots(collector: Any, schedd: str, machine: str) -> list[dict[str, Any]]:
-    """The slots that are nodes, and those that jobs of other schedds hold."""
+    """The slots that are nodes, those that jobs of other schedds hold, and those that a schedd which died has left
+    claimed."""
     mine = json.dumps(f"{schedd}#")
     others = f"GlobalJobId =!= undefined && substr(GlobalJobId, 0, {len(schedd) + 1}) != {mine}"
     names = [*SLOT, machine] if machine else list(SLOT)
-    found = collector.query(htcondor2.AdType.Startd, f"DynamicSlot =!= true || ({others})", names)
+    orphan = f'State == "Claimed" && Activity == "Idle" && time() - EnteredCurrentActivity > {ORPHAN_S}'
+    found = collector.query(htcondor2.AdType.Startd, f"DynamicSlot =!= true || ({others}) || ({orphan})", names)
     return [plain(ad) for ad in found]
 
 
