@@ -234,7 +234,7 @@ def test_the_way_back_needs_no_daemon(site):
 def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
     chance = random.Random(7)
     ours, theirs = ["daemon", "planner"] * KILLS, ["schedd", "negotiator"] * KILLS
-    some, begin, before = [], time.monotonic(), -1
+    some, begin, begun = [], time.monotonic(), {"ours": -1, "theirs": 0}
     at = {"ours": begin, "theirs": begin}
     chance.shuffle(ours)
     waiting = True
@@ -243,13 +243,14 @@ def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
         if len(some) < JOBS:
             cpus, memory = chance.randint(1, 4), 128 * chance.randint(1, 8)
             some += site.submit_again(cpus=cpus, seconds=chance.randint(1, 6), memory=memory)
-        if theirs and now > at["theirs"]:
+        so_far = len(site.lines("B"))
+        due = [who for who in at if now > at[who] and (so_far > begun[who] or now > at[who] + 60)]
+        if theirs and "theirs" in due:
             site.pool.kill(theirs.pop())
-            at["theirs"] = now + chance.uniform(5, 15)
-        if ours and now > at["ours"] and (len(site.lines("B")) > before or now > at["ours"] + 60):
-            before = len(site.lines("B"))  # one more is to begin until the next
+        if ours and "ours" in due:
             site.end_ours(ours.pop())
-            at["ours"] = now + chance.uniform(0, 4)
+        for who in due:  # another job is to begin until the next one
+            at[who], begun[who] = now + chance.uniform(0, 8), so_far
         time.sleep(chance.uniform(0, 1))
     told = Judged(site.log, some, site.over(), CPUS)
     print(f"{time.monotonic() - begin:.0f} s: {told}")
