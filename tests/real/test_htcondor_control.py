@@ -186,8 +186,8 @@ def test_what_others_do_in_htcondor_is_followed(site):
     until(lambda: site.rows().get(long, {}).get("state") == "RUNNING")
     assert site.live.job(long)["attempt"] == 2
     drained = next(name for name in MACHINES if not site.nodes()[long].startswith(name))
-    address = site.pool.run("condor_status", "-af", "Name").split()
-    (host,) = {name.partition("@")[2] for name in address if f"@{drained}@" in name}
+    slots = site.pool.run("condor_status", "-af", "Name").split()
+    (host,) = (name for name in slots if name.startswith(f"slot1@{drained}@"))
     site.pool.run("condor_drain", "-graceful", host)
     until(lambda: any("drain" in kind["reasons"] for kind in site.live.request("queue", nodes=True)["nodes"]))
     some = site.submit(cpus=3, seconds=1, count=6)
