@@ -36,6 +36,8 @@ ARROWS: dict[str, set[str]] = {
         "estimate_sweep",
         "pool_report",
         "comparison",
+        "distances",
+        "optima",
         "runs",
         "executors",
         "api",
@@ -58,10 +60,12 @@ ARROWS: dict[str, set[str]] = {
     "pools": {"queue", "system", "traces", "model"},
     "queue": {"pools", "system", "model"},
     "system": set(),
-    "package": {"estimate_sweep", "comparison", "api", *BELOW},
+    "package": {"estimate_sweep", "comparison", "optima", "api", *BELOW},
     "estimate_sweep": {"comparison", "executors", "spec", "report", *BELOW},
     "pool_report": {"comparison", "executors", "api", "spec", "report", *BELOW},
-    "comparison": {"runs", "executors", "api", "spec", "report", *BELOW},
+    "comparison": {"distances", "runs", "executors", "api", "spec", "report", *BELOW},
+    "distances": {"optima", "executors", "api", "spec", *BELOW},
+    "optima": {"executors", "api", "spec", *BELOW},
     "runs": {"executors", "api", "spec", *BELOW},
     "executors": {"model"},
     "api": {"spec", "report", *BELOW},
@@ -90,7 +94,7 @@ UPWARD |= {("queue/engine.py", "backfill.worlds.workload.parsed")}
 
 LAYOUT = ROOT.parents[1] / "docs" / "architecture.md"
 OUTSIDE = {"time", "random", "os", "threading", "pathlib", "subprocess"}
-HEAVY = {"numba", "polars", "jinja2", "pydantic", "matplotlib"}
+HEAVY = {"numba", "polars", "jinja2", "pydantic", "matplotlib", "ortools"}
 
 
 def imported(path: Path, text: str = "") -> Iterator[str]:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from backfill.model.events import Events as Events
     from backfill.model.platform import Platform as Platform
     from backfill.model.workload import Workload as Workload
+    from backfill.optima import Optimum as Optimum
+    from backfill.optima import optimum as optimum
     from backfill.policies import names as policies
     from backfill.traces.events import read_events as read_events
     from backfill.traces.formats import import_log as import_log
@@ -53,6 +55,7 @@ _HOMES = {
     "Comparison": "backfill.comparison",
     "EstimateSweep": "backfill.estimate_sweep",
     "Events": "backfill.model.events",
+    "Optimum": "backfill.optima",
     "Param": "backfill.core.policy",
     "Platform": "backfill.model.platform",
     "Result": "backfill.api",
@@ -60,6 +63,7 @@ _HOMES = {
     "compare": "backfill.comparison",
     "generate": "backfill.workloads",
     "import_log": "backfill.traces.formats",
+    "optimum": "backfill.optima",
     "policies": "backfill.policies",
     "policy": "backfill.core.policy",
     "quality": "backfill.analysis.quality",
@@ -82,6 +86,7 @@ __all__ = [
     "InputError",
     "MissingExtra",
     "NotLawful",
+    "Optimum",
     "Param",
     "Platform",
     "PlatformError",
@@ -94,6 +99,7 @@ __all__ = [
     "compare",
     "generate",
     "import_log",
+    "optimum",
     "policies",
     "policy",
     "quality",

@@ -31,7 +31,13 @@ CORE = Path(__file__).parent / "core_install"
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 TITLE = re.compile(r"# file: ([\w.-]+)\n")
-EXTRAS = {"data": "polars pyarrow", "sweep": "distributed dask", "plot": "matplotlib", "browser": "playwright"}
+EXTRAS = {
+    "data": "polars pyarrow",
+    "sweep": "distributed dask",
+    "plot": "matplotlib",
+    "optimum": "ortools",
+    "browser": "playwright",
+}
 OTHERS = "pandas hypothesis pytest"  # what people may have or not
 SLOW = re.compile(r"^(compiling .*; this happens once.*|.*: \d+% done after \d+ s)\n", re.MULTILINE)
 
@@ -89,7 +95,7 @@ def end_queue(folder: Path) -> None:
 def missing(above: str) -> str:
     """What a reader who did what stands above has not installed."""
     named = {name for some in re.findall(r"pip install '?backfill\[([\w,]+)\]", above) for name in some.split(",")}
-    others = "" if "pip install pandas" in above else OTHERS
+    others = "" if "pip install pandas" in above or "optimum" in named else OTHERS  # a solver brings pandas
     return " ".join([others, *(modules for name, modules in EXTRAS.items() if name not in named)])
 
 

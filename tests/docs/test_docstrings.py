@@ -9,7 +9,7 @@ import pytest
 
 import backfill as bf
 
-MODULES = {"pandas": "pandas", "polars": "polars", "plot(": "matplotlib", "gantt(": "matplotlib"}
+MODULES = {"pandas": "pandas", "polars": "polars", "plot(": "matplotlib", "gantt(": "matplotlib", "optimum(": "ortools"}
 
 
 def public() -> dict[str, Any]:

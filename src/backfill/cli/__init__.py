@@ -24,6 +24,7 @@ from backfill.cli.generate import generate
 from backfill.cli.history import history
 from backfill.cli.import_log import import_log
 from backfill.cli.live import light, replay
+from backfill.cli.optimum import optimum
 from backfill.cli.options import Verbose
 from backfill.cli.policies import policies
 from backfill.cli.pool import pool
@@ -146,7 +147,7 @@ def _root(
     """A batch-job scheduler built around backfilling: simulate and compare policies on your own log, run them live."""
 
 
-for verb in (demo, simulate, compare, report, verify, generate, policies, reproduce):
+for verb in (demo, simulate, compare, optimum, report, verify, generate, policies, reproduce):
     app.command(epilog=verb.examples)(verb)
 app.command("import", epilog=import_log.examples)(import_log)
 app.command(epilog=anonymize.examples)(anonymize)

@@ -1,0 +1,207 @@
+"""Finds the best schedule of an instance with CP-SAT, or as good a one as its time allows, with a proven bound.
+
+Strategies that take turns, a seed and a limit in the solver's own time, which counts steps: the same instance gives
+the same answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backfill.analysis.optimum.instance import Instance, Task
+from backfill.model.errors import BackfillError, MissingExtra, UsageError
+
+WORKERS = 4  # whatever the machine has: as many strategies take turns
+_LARGEST = 2**58  # of a sum of costs, so that the solver's own sums stay below 2^63
+_FINEST = 10**6  # slowdowns are rounded down to this part of one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solved:
+    """The best schedule that was found, and a value that no schedule falls below."""
+
+    starts: tuple[int, ...]  # in units of the instance
+    held: tuple[tuple[tuple[int, int], ...], ...]  # (node, tasks) of each job
+    bound: float  # of the objective as `cost` counts it, never above the optimum
+    proven: bool  # whether the schedule is a best one
+
+
+def check_installed() -> Any:
+    """The solver's module; raises MissingExtra where it is not installed."""
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError:
+        raise MissingExtra("the exact optimum", "optimum") from None
+    return cp_model
+
+
+def costs(instance: Instance, objective: str, starts: Sequence[int]) -> float:
+    """The objective of a schedule, in units of the instance: the makespan, or the mean over the counted jobs."""
+    ends = [start + task.held for start, task in zip(starts, instance.tasks, strict=True)]
+    if objective == "makespan":
+        return float(max((ends[j] for j in instance.counted), default=0))
+    total = weight = 0.0
+    for j in instance.counted:
+        task = instance.tasks[j]
+        ready = max([task.release, *(ends[k] + task.think for k in task.after)])
+        wait, each = starts[j] - ready, 1 if objective == "mean-wait" else task.weight
+        shown = wait if objective == "mean-wait" else max(1.0, (wait + task.run) / max(task.run, instance.tau))
+        total, weight = total + each * shown, weight + each
+    return total / weight if weight else 0.0
+
+
+def solve(instance: Instance, objective: str, hint: Sequence[int], time_limit: float = 60.0, seed: int = 0) -> Solved:
+    """The best schedule of an instance; without starts where none was found in time.
+
+    hint: lawful starts, from which the solver begins. time_limit: in its deterministic seconds.
+    """
+    cp_model = check_installed()
+    model = _Model(cp_model.CpModel(), instance)
+    cost, scale, constant = model.minimise(objective)
+    for variable, start in zip(model.starts, hint, strict=True):
+        if not isinstance(variable, int):
+            model.cp.add_hint(variable, start)
+    if problem := model.cp.validate():
+        raise UsageError(f"the numbers of this instance are too large for the solver: {problem.splitlines()[0]}")
+    solver = cp_model.CpSolver()
+    solver.parameters.interleave_search = True  # several strategies in turns, in an order that no clock decides
+    solver.parameters.num_workers = WORKERS
+    solver.parameters.random_seed = seed % 2**31
+    solver.parameters.max_deterministic_time = time_limit
+    status = solver.solve(model.cp)
+    if status in (cp_model.INFEASIBLE, cp_model.MODEL_INVALID):
+        raise BackfillError(f"the solver calls an instance {solver.status_name(status)} of which a schedule is known")
+    bound = (max(solver.best_objective_bound, 0) if cost is not None else 0) / scale + constant
+    if status == cp_model.UNKNOWN:
+        return Solved(starts=(), held=(), bound=bound, proven=False)
+    starts = tuple(each if isinstance(each, int) else int(solver.value(each)) for each in model.starts)
+    held = tuple(tuple((node, count) for node, each in seats.items() if (count := int(solver.value(each))))
+                 for seats in model.seats)  # fmt: skip
+    return Solved(starts=starts, held=held, bound=bound, proven=status == cp_model.OPTIMAL)
+
+
+class _Model:
+    """The instance as constraints: starts, seats on nodes, and what each resource and licence can carry."""
+
+    def __init__(self, cp: Any, instance: Instance) -> None:
+        self.cp, self.instance = cp, instance
+        horizon = instance.horizon
+        self.starts = [
+            cp.new_int_var(task.release, horizon, "") if task.start is None else task.start for task in instance.tasks
+        ]
+        self.intervals = [
+            cp.new_fixed_size_interval_var(start, task.held, "")
+            for start, task in zip(self.starts, instance.tasks, strict=True)
+        ]
+        self.seats = [self._seats(task) for task in instance.tasks]
+        self.ready = [self._ready(task) for task in instance.tasks]
+        self._carry()
+
+    def _seats(self, task: Task) -> dict[int, Any]:
+        """How many tasks of a job are on each node where it may be."""
+        if len(self.instance.capacity) == 1:
+            return {0: self.cp.new_constant(task.count)}
+        most = 1 if task.spread == "distinct" else task.count
+        seats = {node: self.cp.new_int_var(0, most, "") for node in task.nodes if self._fits(task, node)}
+        self.cp.add(sum(seats.values()) == task.count)
+        if task.spread in ("node", "site"):
+            groups: dict[int, list[int]] = {}
+            for node in seats:
+                groups.setdefault(node if task.spread == "node" else self.instance.site[node], []).append(node)
+            chosen = {group: self.cp.new_bool_var("") for group in groups}
+            self.cp.add_exactly_one(chosen.values())
+            for group, nodes in groups.items():
+                self.cp.add(sum(seats[node] for node in nodes) == task.count * chosen[group])
+        return seats
+
+    def _fits(self, task: Task, node: int) -> bool:
+        return all(need <= there for need, there in zip(task.demand, self.instance.capacity[node], strict=True))
+
+    def _ready(self, task: Task) -> Any:
+        """The instant from which a job waits."""
+        if not task.after:
+            return task.release
+        ends = [self.starts[k] + self.instance.tasks[k].held + task.think for k in task.after]
+        ready = self.cp.new_int_var(task.release, self.instance.horizon, "")
+        self.cp.add_max_equality(ready, [task.release, *ends])
+        return ready
+
+    def _carry(self) -> None:
+        tasks, capacity = self.instance.tasks, self.instance.capacity
+        for start, ready, task in zip(self.starts, self.ready, tasks, strict=True):
+            if task.after:
+                self.cp.add(start >= ready)
+        loads = [self._loads(task, seats) for task, seats in zip(tasks, self.seats, strict=True)]
+        for k in range(len(capacity[0])):
+            for node in range(len(capacity)):
+                self._cumulative([load.get(node, {}).get(k, 0) for load in loads], capacity[node][k])
+            if len(capacity) > 1:  # implied by the nodes, but the solver bounds one sum better than many
+                self._cumulative([task.count * task.demand[k] for task in tasks], sum(each[k] for each in capacity))
+        for licence, copies in enumerate(self.instance.copies):
+            self._cumulative([dict(task.licences).get(licence, 0) for task in tasks], copies)
+
+    def _loads(self, task: Task, seats: dict[int, Any]) -> dict[int, dict[int, Any]]:
+        """node -> resource -> what a job holds there."""
+        capacity = self.instance.capacity
+        if not task.exclusive:
+            alone = len(capacity) == 1
+            return {node: {k: task.count * need if alone else need * seat for k, need in enumerate(task.demand) if need}
+                    for node, seat in seats.items()}  # fmt: skip
+        loads: dict[int, dict[int, Any]] = {}
+        for node, seat in seats.items():
+            there = self.cp.new_bool_var("")
+            self.cp.add(seat <= task.count * there)
+            for need, most in zip(task.demand, capacity[node], strict=True):
+                self.cp.add(need * seat <= most)
+            loads[node] = {k: most * there for k, most in enumerate(capacity[node])}
+        return loads
+
+    def _cumulative(self, loads: Sequence[Any], capacity: int) -> None:
+        """No more than `capacity` at any instant; jobs that hold nothing, or for no time, are left out."""
+        tasks = self.instance.tasks
+        used = [
+            (interval, load)
+            for interval, load, task in zip(self.intervals, loads, tasks, strict=True)
+            if task.held and not (isinstance(load, int) and load == 0)
+        ]
+        if all(isinstance(load, int) for _, load in used) and sum(load for _, load in used) <= capacity:
+            return
+        self.cp.add_cumulative([interval for interval, _ in used], [load for _, load in used], capacity)
+
+    def minimise(self, objective: str) -> tuple[Any, float, float]:
+        """Set the objective; returns it, by what its values are divided, and what is added to them then."""
+        counted, tasks = self.instance.counted, self.instance.tasks
+        if not counted:
+            return None, 1.0, 0.0
+        if objective == "makespan":
+            latest = self.cp.new_int_var(0, self.instance.horizon, "")
+            self.cp.add_max_equality(latest, [self.starts[j] + tasks[j].held for j in counted])
+            self.cp.minimize(latest)
+            return latest, 1.0, 0.0
+        if objective == "mean-wait":
+            cost = sum(self.starts[j] - self.ready[j] for j in counted)
+            self.cp.minimize(cost)
+            return cost, float(len(counted)), 0.0
+        return self._slowdown(counted)
+
+    def _slowdown(self, counted: Sequence[int]) -> tuple[Any, float, float]:
+        """Each job's bounded slowdown - 1 is what it waits beyond tau, over its run time or tau.
+
+        Factors are rounded down to whole numbers, so the bound stays one.
+        """
+        tasks, tau, horizon = self.instance.tasks, self.instance.tau, self.instance.horizon
+        exact = {j: tasks[j].weight / max(tasks[j].run, tau) for j in counted}
+        weight = sum(tasks[j].weight for j in counted)
+        least = min((each for each in exact.values() if each), default=1.0)
+        scale = min(_FINEST / least, _LARGEST / max(horizon * sum(exact.values()), 1))
+        terms = []
+        for j in counted:
+            excess = self.starts[j] - self.ready[j]
+            if tasks[j].run < tau:
+                beyond = self.cp.new_int_var(0, horizon, "")
+                self.cp.add(beyond >= excess + tasks[j].run - tau)
+                excess = beyond
+            terms.append(int(exact[j] * scale * (1 - 1e-12)) * excess)
+        cost = sum(terms)
+        self.cp.minimize(cost)
+        return cost, scale * weight if weight else 1.0, 1.0 if weight else 0.0
