@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 from backfill import __version__
 from backfill.analysis.bounds import Bound, BoundGap, gaps, mean_bounds
 from backfill.analysis.departures import farthest
+from backfill.analysis.distance import Distance
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
 from backfill.analysis.metrics import Counted, Metrics, in_common
 from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
 from backfill.api import SCHEMA, Result, check_inputs
+from backfill.distances import check as check_windows
+from backfill.distances import distances
 from backfill.executors import Executor, Processes, Progress, Where, held_back
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError, wrong_type
@@ -52,6 +55,19 @@ class Comparison:
     waits: Sequence[LongWait]  # the longest, policy by policy
     bounds: Sequence[Bound]
     interrupted: str = ""  # what Ctrl-C left out
+    distances: Sequence[Distance] = ()  # from the best possible on sampled windows, policy by policy
+
+    def with_optimum(self, windows: int, where: Where = None, progress: Progress | None = None) -> "Comparison":
+        """The same with the distance of each policy from the best possible schedule, on so many windows of the log.
+
+        Needs the extra `optimum`. With replications the windows are those of the first one.
+
+        >>> import backfill as bf
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.with_optimum(1).distances[1].windows
+        1
+        """
+        return replace(self, distances=distances(self.results, self.names, windows, where=where, progress=progress))
 
     @property
     def metrics(self) -> list[Metrics]:
@@ -196,7 +212,15 @@ class Comparison:
                 table,
                 "",
                 *([*self.happened, ""] if self.happened else []),
-                *compared_text(self.sentences, self.fairness, self.waits, self.gaps, self.unit, self.reality),
+                *compared_text(
+                    self.sentences,
+                    self.fairness,
+                    self.waits,
+                    self.gaps,
+                    self.unit,
+                    self.reality,
+                    distances=self.distances,
+                ),
             ]
         )
 
@@ -315,6 +339,8 @@ class Comparison:
         }
         if self.reality:
             fields["reality"] = self.reality
+        if self.distances:
+            fields["optimum"] = [asdict(each) for each in self.distances]
         if len(self.replicated[0]) > 1:
             fields["replications"] = [
                 {"policy": name, "mean": mean, "metrics": list(each)}
@@ -332,6 +358,7 @@ def compare(
     replications: int = 1,
     workers: int = 1,
     executor: Executor | None = None,
+    optimum: int | None = None,
     progress: Progress | None = None,
     **given: Unpack[Given],
 ) -> Comparison:
@@ -343,6 +370,7 @@ def compare(
     policies:     as for `simulate`, each alone or with its parameters: `("k-reservations", {"k": 4})`.
     workers:      processes that share the work. With more than one, a script needs `if __name__ == "__main__"`.
     executor:     carries out the runs instead: anything with the `submit` of a `concurrent.futures.Executor`.
+    optimum:      so many windows of the log, on which each policy is compared with the best possible schedule.
     progress:     is told now and then how many runs are done, with the share of those under way.
     The other arguments are those of `simulate`. Ctrl-C ends it early: what is whole by then is returned, and it says
     what is missing; where nothing is, KeyboardInterrupt rises.
@@ -354,7 +382,10 @@ def compare(
     ['fcfs', 'easy', 'k-reservations']
     """
     specs, where = described(log, policies, replications, workers, executor, given)
-    return compare_specs(log, pool, specs, replications, where, progress)
+    if optimum is not None:
+        check_windows(optimum)
+    comparison = compare_specs(log, pool, specs, replications, where, progress)
+    return comparison if optimum is None else comparison.with_optimum(optimum, where)
 
 
 def described(

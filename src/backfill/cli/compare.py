@@ -73,6 +73,15 @@ def compare(
             help="Compare under each of these --estimates; the first is the baseline.",
         ),
     ] = None,
+    optimum: Annotated[
+        int | None,
+        typer.Option(
+            "--optimum",
+            metavar="N",
+            help="Search the best possible schedule on N windows of 40 jobs: how far is each policy above it? "
+            "Needs backfill[optimum].",
+        ),
+    ] = None,
     figures: Annotated[
         str | None,
         typer.Option("--figures", metavar="DIR", help="With --sweep: folder for its figures, as PNG, SVG and CSV."),
@@ -99,6 +108,12 @@ def compare(
     from backfill.spec import names
 
     specs = all_described(policies or USUAL, options)
+    if optimum is not None:
+        from backfill.distances import check as check_windows
+
+        if sweep is not None:
+            raise UsageError("--optimum cannot be combined with --sweep")
+        check_windows(optimum)
     if sweep is not None:
         from backfill.cli.sweep import check_sweep
 
@@ -124,6 +139,10 @@ def compare(
                 raise typer.Exit(INTERRUPTED)
             return
         comparison = compare_all(drawn, platform, specs, replications, where)
+        if optimum is not None and not comparison.interrupted:
+            with say.bar("windows", optimum) as bar:
+                progress = None if bar is None else lambda done: bar(round(done))
+                comparison = comparison.with_optimum(optimum, where, progress)
     for text in comparison.notes:
         say.note(text)
     lawless = _lawless(comparison) if check else []

@@ -72,6 +72,7 @@ def print_compared(comparison: "Comparison", losers: bool = True) -> None:
         comparison.unit,
         comparison.reality,
         losers,
+        comparison.distances,
     ):
         print(line)
 

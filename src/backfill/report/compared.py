@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from backfill.analysis.bounds import BoundGap, by_metric
+from backfill.analysis.distance import Distance
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metrics import Metrics
 from backfill.model.spans import span
@@ -38,6 +39,7 @@ def compared_text(
     unit: str,
     reality: str = "",
     losers: bool = True,
+    distances: Sequence[Distance] = (),
 ) -> list[str]:
     """The text below the table: explanations, the comparison with reality, pairs, losers, longest waits, bounds.
 
@@ -55,6 +57,7 @@ def compared_text(
         *(losers_text(fairness, unit) if losers else ()),
         *_part("longest waits", [wait_sentence(longest[policy], unit) for policy in reversed(longest)]),
         *_part("lower bounds, for any policy", _bounds(gaps, unit)),
+        *_part("above the best possible", [each.sentence for each in distances]),
     ]
     more = len(fairness) - len(shown)
     return [*lines, f"{more} more pairs are in --json"] if more else lines

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from backfill.analysis.bounds import BoundGap
+from backfill.analysis.distance import Distance
 from backfill.analysis.groups import Fairness, Groups, LongWait, groups, longest_waits
 from backfill.analysis.metrics import NOTHING, Counted, Trim, in_common
 from backfill.analysis.paired import Pair
@@ -17,6 +18,7 @@ _KINDS: dict[str, Any] = {
     "pairs": Pair,
     "fairness": Fairness,
     "gaps": BoundGap,
+    "optimum": Distance,
 }
 
 
@@ -29,6 +31,7 @@ class Findings:
     pairs: Sequence[Pair] = ()  # every two policies and metric: difference and interval
     fairness: Sequence[Fairness] = ()  # every two policies: who waits longer
     gaps: Sequence[BoundGap] = ()  # every policy against every lower bound
+    distances: Sequence[Distance] = ()  # every policy against the best possible, on sampled windows
 
     @classmethod
     def told(cls, result: Mapping[str, Any]) -> "Findings | None":

@@ -24,6 +24,7 @@ from backfill.report import losers
 from backfill.report.chart import SIDE
 from backfill.report.dates import Dates
 from backfill.report.differences import Differences
+from backfill.report.distances import distance_rows
 from backfill.report.fidelity import fidelity_section
 from backfill.report.findings import Findings
 from backfill.report.first import First
@@ -61,7 +62,15 @@ CONTENTS: dict[
     "metrics": ("all metrics", None),
     "provenance": ("how this report was made", None),
 }
-_NOTHING_FOUND: dict[str, Any] = {"sweep": None, "pairs": (), "gaps": (), "groups": (), "reality": None, "first": None}
+_NOTHING_FOUND: dict[str, Any] = {
+    "sweep": None,
+    "pairs": (),
+    "gaps": (),
+    "distances": (),
+    "groups": (),
+    "reality": None,
+    "first": None,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +244,7 @@ def _found(page: Page, unit: str) -> dict[str, Any]:
         "chance": chance(differences.intervals),
         "sentences": [page.sentences[i] for i in shown if page.sentences],
         "gaps": losers.gap_rows(findings.gaps, unit),
+        "distances": distance_rows(findings.distances),
         "groups": losers.by_name(findings.groups, unit),
         "rows_most": losers.ROWS_MOST,
         "counts": counts,
