@@ -1,6 +1,9 @@
 """The exact optimum: against brute force on tiny cases, lawful on any machine, and a bound where time runs out."""
 
+import _thread
 import json
+import threading
+import time
 from itertools import permutations, product
 
 import numpy as np
@@ -16,6 +19,7 @@ from backfill.analysis.optimum.solver import costs
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Ragged, Workload
+from tests.patience import PATIENCE_S
 
 from .by_hand import workload
 
@@ -179,6 +183,17 @@ def test_where_time_runs_out_the_bound_is_proven_and_the_bytes_are_the_same():
     assert one.verify() == []
     assert json.dumps(one.to_dict()) == json.dumps(two.to_dict())
     assert one.schedule.start.tolist() == two.schedule.start.tolist()
+
+
+def test_ctrl_c_ends_the_search_at_once():
+    """It is sent once the search goes on: what it ends would else take many minutes."""
+    log = crowded()
+    bf.optimum(crowded(3), Platform.pool(8))  # everything is loaded
+    threading.Timer(3.0, _thread.interrupt_main).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        bf.optimum(log, Platform.pool(8), time_limit=10_000)
+    assert time.monotonic() - begin < PATIENCE_S
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

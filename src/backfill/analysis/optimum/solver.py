@@ -5,12 +5,14 @@ the same answer.
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
 from backfill.analysis.optimum.instance import Instance, Task
 from backfill.model.errors import BackfillError, MissingExtra, UsageError
 
+LOOK_S = 0.2  # seconds between two looks for Ctrl-C
 WORKERS = 4  # whatever the machine has: as many strategies take turns
 _LARGEST = 2**58  # of a sum of costs, so that the solver's own sums stay below 2^63
 _FINEST = 10**6  # slowdowns are rounded down to this part of one
@@ -68,7 +70,8 @@ def solve(instance: Instance, objective: str, hint: Sequence[int], time_limit: f
     solver.parameters.num_workers = WORKERS
     solver.parameters.random_seed = seed % 2**31
     solver.parameters.max_deterministic_time = time_limit
-    status = solver.solve(model.cp)
+    solver.parameters.catch_sigint_signal = False
+    status = _interruptible(solver, model.cp)
     if status in (cp_model.INFEASIBLE, cp_model.MODEL_INVALID):
         raise BackfillError(f"the solver calls an instance {solver.status_name(status)} of which a schedule is known")
     bound = (max(solver.best_objective_bound, 0) if cost is not None else 0) / scale + constant
@@ -78,6 +81,19 @@ def solve(instance: Instance, objective: str, hint: Sequence[int], time_limit: f
     held = tuple(tuple((node, count) for node, each in seats.items() if (count := int(solver.value(each))))
                  for seats in model.seats)  # fmt: skip
     return Solved(starts=starts, held=held, bound=bound, proven=status == cp_model.OPTIMAL)
+
+
+def _interruptible(solver: Any, model: Any) -> Any:
+    """Solve in a thread: here Ctrl-C would only be noticed when the search is over."""
+    with ThreadPoolExecutor(1) as thread:
+        search = thread.submit(solver.solve, model)
+        try:
+            while not wait([search], LOOK_S).done:
+                pass
+            return search.result()
+        except KeyboardInterrupt:
+            solver.stop_search()
+            raise
 
 
 class _Model:
