@@ -118,3 +118,18 @@ def test_g13_conservative_with_compression_at_every_end(shared, log, name, ties,
     _, found = run(log(shared, name), name, "conservative", ties)
     assert found["mean_bounded_slowdown"] == pytest.approx(slowdown, rel=1e-6)
     assert found["mean_wait_s"] == pytest.approx(wait, abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "at_most"), [("kth", 0.99), ("sdsc", 1.001)])
+def test_look_ahead_does_not_lengthen_responses_and_a_depth_of_50_is_as_good_as_none(shared, log, name, at_most):
+    """Shmueli and Feitelson, JPDC 65(9), 2005; the means of other policies on these logs are further apart."""
+    workload, platform = log(shared, name), Platform.pool(CPUS[name])
+
+    def mean_response(policy, **params):
+        schedule = simulate(workload, platform, policies.get(policy), params).schedule
+        assert verify(workload, platform, schedule) == []
+        return metrics(workload, platform, schedule)["mean_response_s"]
+
+    deep = mean_response("lookahead")
+    assert deep <= at_most * mean_response("easy")
+    assert deep == pytest.approx(mean_response("lookahead", depth=np.inf), rel=0.02)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from .easy import capped, first_fit, shadow_time, slots_of
+from .easy import capped, first_fit, rest_in_order, shadow_time, slots_of
 from .fcfs import fcfs
 from .limits import held_back, holds_turn, in_turn, keep_turn
 from .placement import held, minus, place_to_start
@@ -100,16 +100,17 @@ class Beside:
     all that starts are booked in a profile.
     """
 
-    def __init__(self, view: View):
-        self.view, self.free, self.waiting = view, view.free, in_turn(view, view.queue)
+    def __init__(self, view: View, in_order: list[Job]):
+        self.view, self.free, self.waiting = view, view.free, in_turn(view, in_order)
+        self.in_order = in_order
         self.decision, self.backfilled, self.head = Decision(), [], None
         self.extra: Room = []
         self.shadow: Reservation | None = None
         self.watched: set[int] = set()
 
     @classmethod
-    def of(cls, view: View) -> "Beside":
-        self = cls(view)
+    def of(cls, view: View, in_order: list[Job] | None = None, tried: str | None = None) -> "Beside":
+        self = cls(view, view.queue if in_order is None else in_order)
         self.running, self.profile = list(view.running), Profile.of_running(view) if view.windows else None
         reason = "head"
         while self.waiting and self.head is None:
@@ -119,7 +120,7 @@ class Beside:
             elif holds_turn(view, job) or not held_back(view.platform, job, self.free):
                 reason = "backfill"
                 self.reserve(job)
-        self.waiting = [job for job in view.queue if job in self.waiting]
+        self.waiting = rest_in_order([job for job in self.in_order if job in self.waiting], tried, view)
         return self
 
     def seat(self, job: Job) -> Placement | None:
@@ -141,7 +142,7 @@ class Beside:
             self.extra = minus(room_then, held(self.view.platform, job, self.shadow.placement))
             self.watched = slots_of(self.view.platform, job, self.shadow.placement)
         self.head = job
-        keep_turn(self.view, self.view.queue, job, self.profile.rooms[0] if self.profile else self.free)
+        keep_turn(self.view, self.in_order, job, self.profile.rooms[0] if self.profile else self.free)
         self.decision.promises[job.row] = self.shadow
 
     def outlasts(self, job: Job) -> bool:

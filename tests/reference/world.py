@@ -16,6 +16,7 @@ from .flexible import flexible
 from .gangs import gang_site, gang_span
 from .lanes import FUTURE
 from .limits import is_full, with_accounts
+from .lookahead import lookahead
 from .machine import Machine, with_presence
 from .orders import SCORES
 from .partitions import partitions
@@ -90,6 +91,10 @@ POLICIES: dict[str, Policy] = {
     "dynamic": dynamic(),
     "dynamic:delta=2,gain=0.4": dynamic(2, 0.4),
     "dynamic:delta=1,gain=0,order=lxf,tried=saf": dynamic(1, 0, "lxf", "saf"),
+    "lookahead": lookahead(),
+    "lookahead:depth=3": lookahead(3),
+    "lookahead:depth=3,objective=processor_seconds": lookahead(3, "processor_seconds"),
+    "lookahead:depth=inf,order=lxf,tried=saf": lookahead(inf, order="lxf", tried="saf"),
     "selective": selective(),
     "selective:rule=fixed": selective("fixed"),
     "selective:rule=fixed,threshold=1": selective("fixed", 1),

@@ -27,6 +27,7 @@ _EASY = (
 _FARM = "bf-fcfs bf-mod bf-unmod"
 _BALANCE = "bb backfill-lowest ibb best-fit"
 _RELAXED = "relaxed dynamic"
+_LOOKAHEAD = "lookahead"
 _PARTITIONS = "partition-fixed partition-variable partition-adaptive"
 _TWO_TIER = "2tsb 2tfb 2tfb-sf 2tpb"
 _GRID = "gang-site gang-span"
@@ -40,6 +41,7 @@ TABLE = {
     "preemptive": "preemptive",
     **dict.fromkeys(_TWO_TIER.split(), "twotier"),
     **dict.fromkeys(_RELAXED.split(), "relaxed"),
+    **dict.fromkeys(_LOOKAHEAD.split(), "lookahead"),
     "selective": "selective",
     "slack": "slack",
     "thread-matrix": "threads",
