@@ -53,6 +53,7 @@ PASSES = (
     "relaxed:omega=2,base=walltime,tried=wfp3",
     "dynamic:delta=2,gain=0.4",
     "lookahead:depth=3,objective=processor_seconds",
+    "combinational",
     "selective:rule=differential,order=lxf",
     "slack:sf=1,slack_base=walltime,best=3,compress=false",
     "thread-matrix",

@@ -14,7 +14,9 @@ def starts(case, name):
     return simulate(workload, platform, *policy(name)).schedule.start.tolist()
 
 
-@pytest.mark.parametrize("name", ["lookahead:depth=1", "lookahead:depth=1,objective=processor_seconds"])
+@pytest.mark.parametrize(
+    "name", ["lookahead:depth=1", "lookahead:depth=1,objective=processor_seconds", "combinational:depth=1"]
+)
 @given(case=st.one_of(pool_cases(), rich_pool_cases(), general_cases(), limited_cases()))
 def test_with_a_depth_of_one_every_start_is_that_of_easy(name, case):
     assert starts(case, name) == starts(case, "easy")

@@ -66,6 +66,18 @@ def test_by_processor_seconds_a_long_job_goes_before_an_earlier_short_one():
     check("lookahead", nodes=4, table=table.format(b=2, c=2, d=12))
     check("lookahead:depth=3,objective=processor_seconds", nodes=4, table=table.format(b=2, c=82, d=2))
 
+
+def test_a_combination_is_chosen_among_jobs_that_are_harmless_together():
+    table = """
+        # job  submit nodes walltime runtime | start
+          a      0     6     100      100    |   0
+          h      1     8     100      100    | 100
+          b      2     1     200      200    |   {b}    takes one of two extra nodes
+          c      2     2     200      200    | {c}    does not fit beside b in the extra
+          d      2     2      98       98    |   {d}
+    """
+    check("combinational", nodes=10, table=table.format(b=2, c=200, d=2))
+    check("lookahead", nodes=10, table=table.format(b=200, c=2, d=2))
 # fmt: on
 
 

@@ -33,6 +33,46 @@ def lookahead(
     return decide
 
 
+def combinational(depth: float = 50, order: str = "fcfs", tried: str | None = None) -> Policy:
+    def decide(view: View) -> Decision:
+        room = Beside.of(view, ranked(view.queue, order, view), tried)
+        start_combinations(room, depth)
+        return room.decision
+
+    return decide
+
+
+def start_combinations(room: Beside, depth: float) -> None:
+    """Again and again the combination of most processors, of jobs that could all start without delaying the head."""
+    while room.head is not None and (candidates := first_candidates(room, depth)):
+        _, extra = idle_cpus(room)
+        harmless = []
+        for job in candidates:
+            used = job.procs if room.outlasts(job) else 0
+            if used <= extra:
+                extra -= used
+                harmless.append(job)
+        for job in best_combination(harmless, idle_cpus(room)[0]):
+            if room.fits(job):
+                room.start(job)
+
+
+def best_combination(jobs: list[Job], free: int) -> tuple[Job, ...]:
+    """Of all combinations of most processors, that of the earliest jobs."""
+
+    @cache
+    def best(j: int, left: int) -> tuple[Job, ...]:
+        if j == len(jobs):
+            return ()
+        without = best(j + 1, left)
+        if jobs[j].procs > left:
+            return without
+        taking = (jobs[j], *best(j + 1, left - jobs[j].procs))
+        return taking if sum(job.procs for job in taking) >= sum(job.procs for job in without) else without
+
+    return best(0, free)
+
+
 def first_candidates(room: Beside, depth: float) -> list[Job]:
     """The first jobs that could start without delaying the head."""
     found = [job for job in room.waiting if room.fits(job)]

@@ -16,7 +16,7 @@ from .flexible import flexible
 from .gangs import gang_site, gang_span
 from .lanes import FUTURE
 from .limits import is_full, with_accounts
-from .lookahead import lookahead
+from .lookahead import combinational, lookahead
 from .machine import Machine, with_presence
 from .orders import SCORES
 from .partitions import partitions
@@ -95,6 +95,8 @@ POLICIES: dict[str, Policy] = {
     "lookahead:depth=3": lookahead(3),
     "lookahead:depth=3,objective=processor_seconds": lookahead(3, "processor_seconds"),
     "lookahead:depth=inf,order=lxf,tried=saf": lookahead(inf, order="lxf", tried="saf"),
+    "combinational": combinational(),
+    "combinational:depth=3,order=sjf,tried=laf": combinational(3, "sjf", "laf"),
     "selective": selective(),
     "selective:rule=fixed": selective("fixed"),
     "selective:rule=fixed,threshold=1": selective("fixed", 1),

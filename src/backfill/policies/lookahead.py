@@ -54,6 +54,64 @@ def lookahead(state):
         jobs = first_candidates(state, span, state.own.depth)
 
 
+@policy(
+    "combinational",
+    reserve="the head, at its shadow time; recomputed at each pass",
+    fill="the combination of jobs, each beside those before it without delay of the head, that holds most processors",
+    source="Yi, Wang, Ma, Che, Liang and Huang, ICETC 2010 (CBA)",
+    binds=True,
+    settable=("order", "tried"),
+    params={"depth": DEPTH},
+    forgets="all",
+)
+def combinational(state):
+    """EASY, but the jobs that start beside the head are the combination that fills most of what is free.
+
+    A job is a candidate if it cannot delay the head even beside all candidates before it. Of the first `depth` of them
+    the combination of most processors starts, of equal ones that of the earliest jobs; then the same among the rest.
+    Promise: as easy's.
+    Cost: that of easy, and O(depth x idle processors) for each combination.
+    With depth = 1 every start is that of easy.
+    """
+    first, span = reserve_for_head(state)
+    if first >= 0:
+        start_combinations(state, span, state.own.depth)
+
+
+@kernel()
+def start_combinations(state, span, depth):
+    """Start combinations of jobs beside the head until no job is left that could start."""
+    jobs = first_candidates(state, span, depth)
+    while len(jobs) > 0:
+        jobs = harmless_together(state, jobs, span)
+        start_those(state, jobs, best_combination(state, jobs), span)
+        jobs = first_candidates(state, span, depth)
+
+
+@kernel()
+def harmless_together(state, jobs, span):
+    """Those of the jobs that leave the head what it needs even if all of them start, the earlier ones first."""
+    _, extra = idle_cpus(state)
+    count = 0
+    for job in jobs:
+        used = state.jobs.need[job, 0] if state.jobs.walltime[job] > span else 0
+        if used <= extra:
+            extra -= used
+            jobs[count] = job
+            count += 1
+    return jobs[:count]
+
+
+@kernel()
+def best_combination(state, jobs):
+    """Which of these jobs belong to the combination of most processors."""
+    free, _ = idle_cpus(state)
+    cpus = np.empty_like(jobs)
+    for i in range(len(jobs)):
+        cpus[i] = state.jobs.need[jobs[i], 0]
+    return most_valuable(cpus, cpus, np.zeros(len(jobs), np.bool_), free, np.int64(0))
+
+
 @kernel()
 def first_candidates(state, span, depth):
     """The first jobs, `depth` at most, each of which could start now without delaying the head."""
@@ -158,4 +216,4 @@ def common_divisor(cpus):
 
 def family() -> dict[str, Policy]:
     """Every named member."""
-    return {lookahead.name: lookahead}
+    return {each.name: each for each in (lookahead, combinational)}
