@@ -69,6 +69,18 @@ POLICIES: dict[str, Policy] = {
     ),
     "flexible:w_user=10,w_wait=0,w_bypass=4": flexible(Priorities(w_user="10", w_wait="0", w_bypass="4")),
     "flexible:w_wait=30,w_procs=-1,w_walltime=-600": flexible(Priorities(w_wait="30", w_procs="-1", w_walltime="-600")),
+    "flexible:backfill=best-fit": flexible(backfill="best-fit"),
+    "flexible:backfill=greedy": flexible(backfill="greedy"),
+    "flexible:w_wait=0,w_target_wait=1,target_wait=1": flexible(
+        Priorities(w_wait="0", w_target_wait="1", target_wait="1")
+    ),
+    "flexible:w_wait=0,w_pe=1": flexible(Priorities(w_wait="0", w_pe="1")),
+    "flexible:w_target_wait=5,target_wait=0.1,w_pe=3,res=-2,backfill=best-fit": flexible(
+        Priorities(w_target_wait="5", target_wait="0.1", w_pe="3", res="-2"), "best-fit"
+    ),
+    "flexible:w_target_xf=2,target_xf=3,w_bypass=4,serv=0.5,cred=3,backfill=greedy,depth=3": flexible(
+        Priorities(w_target_xf="2", target_xf="3", w_bypass="4", serv="0.5", cred="3"), "greedy", 3
+    ),
     "bb": bb(),
     "bb:per_event=until_empty": bb("until_empty"),
     "backfill-lowest": backfill_lowest(),

@@ -6,35 +6,103 @@ them; the terms of the scheduler's: the priority factors of Maui, Jackson, Snell
 Slow twin: tests/reference/flexible.py.
 """
 
+import math
+
+import numpy as np
+
 from backfill.compiler.kernel import kernel
+from backfill.core.errors import NONE
+from backfill.core.plan.shadow import place_beside
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.order import rounded
-from backfill.core.queue.walk import arrange_by, following, rewind
+from backfill.core.queue.walk import arrange_by, candidate, following, rewind
 from backfill.core.verbs import BACKFILL
-from backfill.policies.easy import backfill_behind_head
+from backfill.policies.balance import capacities
+from backfill.policies.easy import reserve_for_head, start_all_beside, start_beside
+from backfill.policies.lookahead import start_combinations
 
 MINUTE, HOUR = 60e6, 3600e6  # in microseconds
 TENTH = 0.1e6  # stands for a walltime of 0, as in the orders of the queue
 MOST = 1e9  # of a weight
+BEST_FIT, GREEDY = 1, 2  # values of backfill
 
 
 @kernel()
 def prioritise(state):
     """Write -P of every waiting job to its score."""
     own = state.own
+    capacity = capacities(state) if own.w_pe != 0.0 else np.zeros(0)
     rewind(state, 0)
     for _ in range(state.queue.waiting):
         job = following(state, 0)
-        wait, walltime = float(state.now - state.jobs.submit[job]), float(state.jobs.walltime[job])
         own.score[job] = -rounded(
-            own.w_admin * state.jobs.admin_priority[job]
-            + own.w_user * state.jobs.priority[job]
-            + own.w_wait * (wait / MINUTE)
-            + own.w_xf * (1.0 + wait / (walltime if walltime > 0.0 else TENTH))
-            + own.w_bypass * own.bypassed[job]
-            + own.w_procs * state.jobs.need[job, 0]
-            + own.w_walltime * (walltime / HOUR)
+            own.cred * credentials(state, job)
+            + own.serv * service(state, job)
+            + own.target * targets(state, job)
+            + own.res * resources(state, job, capacity)
         )
+
+
+@kernel(inline=True)
+def credentials(state, job):
+    """Who submits: the priorities that administrators and the user give; QoS and partition add to the user's."""
+    return state.own.w_admin * state.jobs.admin_priority[job] + state.own.w_user * state.jobs.priority[job]
+
+
+@kernel(inline=True)
+def service(state, job):
+    """How long the job has waited, by itself and beside its length, and how often it was bypassed."""
+    own, wait = state.own, waited(state, job)
+    return own.w_wait * (wait / MINUTE) + own.w_xf * expansion(state, job) + own.w_bypass * own.bypassed[job]
+
+
+@kernel(inline=True)
+def targets(state, job):
+    """How near the job is to the wait and the expansion factor that it should not exceed."""
+    own = state.own
+    until_wait = own.w_target_wait * urgency(waited(state, job) / (own.target_wait * MINUTE))
+    return until_wait + own.w_target_xf * urgency(expansion(state, job) / own.target_xf)
+
+
+@kernel(inline=True)
+def resources(state, job, capacity):
+    """What the job asks for. capacity: of each resource, if equivalents count."""
+    own, walltime = state.own, float(state.jobs.walltime[job])
+    equivalents = own.w_pe * processor_equivalents(state, job, capacity) if own.w_pe != 0.0 else 0.0
+    return own.w_procs * state.jobs.need[job, 0] + equivalents + own.w_walltime * (walltime / HOUR)
+
+
+@kernel(inline=True)
+def waited(state, job):
+    """The wait of a job so far, in microseconds."""
+    return float(state.now - state.jobs.submit[job])
+
+
+@kernel(inline=True)
+def expansion(state, job):
+    """(wait + walltime) / walltime."""
+    walltime = float(state.jobs.walltime[job])
+    return 1.0 + waited(state, job) / (walltime if walltime > 0.0 else TENTH)
+
+
+@kernel(inline=True)
+def urgency(share):
+    """u / (1 - u)^2 of the share u of a target that is used up; the 1 - u is no less than a hundredth.
+
+    It is small at first, grows a thousandfold near the target, and in proportion to u behind it.
+    """
+    left = max(1.0 - share, 0.01)
+    return share / (left * left)
+
+
+@kernel()
+def processor_equivalents(state, job, capacity):
+    """The largest share that the job asks for of any resource in play, as a number of processors."""
+    share = 0.0
+    for k in range(len(capacity)):
+        if capacity[k] > 0.0:
+            share = max(share, state.jobs.need[job, k] / capacity[k])
+    return share * capacity[0]
 
 
 @kernel()
@@ -51,11 +119,36 @@ def count_bypasses(state):
                     state.own.bypassed[job] += 1
 
 
+@kernel()
+def start_tightest(state, span):
+    """Start the largest job that cannot delay the head, of equal ones the longest, again and again."""
+    job = tightest(state, span)
+    while job >= 0:
+        place_beside(state, job, span)
+        start_beside(state, job, span)
+        job = tightest(state, span)
+
+
+@kernel()
+def tightest(state, span):
+    """The job of most processors, then of the longest walltime, that cannot delay the head; -1 where none is."""
+    best, need, walltime = NONE, state.jobs.need, state.jobs.walltime
+    rewind(state, 0)
+    job = candidate(state, 0, span)
+    while job >= 0:
+        more = best == NONE or need[job, 0] > need[best, 0]
+        longer = best != NONE and need[job, 0] == need[best, 0] and walltime[job] > walltime[best]
+        if (more or longer) and place_beside(state, job, span):
+            best = job
+        job = candidate(state, 0, span)
+    return best
+
+
 @policy(
     "flexible",
     order="-P, the weighted sum of the administrative, the user's and the scheduler's priority",
     reserve="the job of the highest priority, at its shadow time; another one as soon as its priority is higher",
-    fill="jobs that cannot delay it, by priority",
+    fill="jobs that cannot delay it, by priority; or the largest first, or the combination that fills most",
     source="Jackson, Snell and Clement, JSSPP 2001 (Maui); Talby and Feitelson, IPPS 1999",
     sorts=True,
     params={
@@ -64,8 +157,24 @@ def count_bypasses(state):
         "w_wait": Param(1, 0, MOST, "points per min", "points for a minute of waiting"),
         "w_xf": Param(0, 0, MOST, "points", "weight of the expansion factor, 1 + wait / walltime"),
         "w_bypass": Param(0, 0, MOST, "points", "points for each job that was backfilled past it"),
+        "w_target_wait": Param(0, 0, MOST, "points", "weight of how near the wait is to `target_wait`"),
+        "target_wait": Param(60, 0.001, MOST, "min", "wait that a job should not exceed"),
+        "w_target_xf": Param(0, 0, MOST, "points", "weight of how near the expansion factor is to `target_xf`"),
+        "target_xf": Param(10, 1, MOST, "times", "expansion factor that a job should not exceed"),
         "w_procs": Param(0, -MOST, MOST, "points", "points for a processor; below 0 small jobs go first"),
+        "w_pe": Param(0, -MOST, MOST, "points", "points for a processor equivalent: the largest share of any resource"),
         "w_walltime": Param(0, -MOST, MOST, "points per h", "points for an hour of walltime"),
+        "cred": Param(1, -MOST, MOST, "times", "weight of `w_admin` and `w_user` together"),
+        "serv": Param(1, 0, MOST, "times", "weight of `w_wait`, `w_xf` and `w_bypass` together"),
+        "target": Param(1, 0, MOST, "times", "weight of `w_target_wait` and `w_target_xf` together"),
+        "res": Param(1, -MOST, MOST, "times", "weight of `w_procs`, `w_pe` and `w_walltime` together"),
+        "backfill": Param.choice(
+            "first-fit",
+            "best-fit",
+            "greedy",
+            meaning="which jobs go ahead: by priority, the largest (then longest) first, or the best combination",
+        ),
+        "depth": Param(50, 1, math.inf, "jobs", "number of jobs among which greedy chooses", whole=True),
     },
     memory={"bypassed": "jobs"},
     memory_f={"score": "jobs"},
@@ -75,13 +184,27 @@ def flexible(state):
     """EASY over the queue sorted by a weighted sum of three priorities, computed anew at every pass.
 
     Promise: none; a job that gets a higher priority takes the reservation.
-    Cost: O(m + r + q log q) per pass; O(q) more per backfilled job where w_bypass is not 0.
+    Cost: O(m + r + q log q) per pass; O(q) more per backfilled job with best-fit, or where w_bypass is not 0; with
+    greedy O(depth x idle processors) for each combination.
     """
     prioritise(state)
     arrange_by(state, 0, state.own.score)
-    backfill_behind_head(state)
+    first, span = reserve_for_head(state)
+    if first >= 0:
+        fill(state, span)
     if state.own.w_bypass != 0.0:
         count_bypasses(state)
+
+
+@kernel()
+def fill(state, span):
+    """Start jobs that cannot delay the head, by the rule of `backfill`."""
+    if state.own.backfill == BEST_FIT:
+        start_tightest(state, span)
+    elif state.own.backfill == GREEDY:
+        start_combinations(state, span, state.own.depth)
+    else:
+        start_all_beside(state, span)
 
 
 def family() -> dict[str, Policy]:
