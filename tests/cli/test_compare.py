@@ -99,6 +99,7 @@ def test_without_policies_usual_ones_are_compared(backfill):
     done = backfill("compare", "tiny.csv", *ON4)
     assert [line.split()[0] for line in done.out.splitlines()[5:9]] == ["fcfs", "easy", "easy-sjbf", "conservative"]
     assert "policies: fcfs, easy, easy-sjbf, conservative; --policy chooses others" in done.err
+    assert "`backfill policies` says at its end which policies to compare for which question" in done.err
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,13 @@ def test_policies_lists_them_all(backfill):
     assert all(len(line) <= 80 for line in done.out.splitlines())
 
 
+def test_policies_ends_with_questions_of_which_each_policy_answers_one(backfill):
+    questions = json.loads(backfill("policies", "--json").out)["questions"]
+    assert sorted(name for names in questions.values() for name in names) == sorted(TABLE)
+    shown = " ".join(backfill("policies").out.split("\nquestions, ")[1].split())
+    assert all(f"{question} {', '.join(names)}" in shown for question, names in questions.items())
+
+
 def test_policies_as_json(backfill):
     found = {p["name"]: p for p in json.loads(backfill("policies", "--json").out)["policies"]}
     assert list(found) == list(TABLE)

@@ -129,6 +129,7 @@ def compare(
         platform = None if workload.platform is pool else pool
         if not policies:
             say.note(f"policies: {', '.join(USUAL)}; --policy chooses others")
+            say.note("`backfill policies` says at its end which policies to compare for which question")
         if sweep is not None:
             from backfill.cli.sweep import compare_under
 

@@ -10,6 +10,7 @@ import typer
 from backfill.cli import say
 from backfill.cli.options import Json, Quiet, Verbose, examples, known_policies
 from backfill.cli.output import print_json, print_lines
+from backfill.cli.questions import QUESTIONS
 
 if TYPE_CHECKING:
     from backfill.core.policy import Policy
@@ -44,7 +45,8 @@ def policies(
         return
     known = [get(each) for each in TABLE]
     if as_json:
-        print_json({"schema": 1, "policies": [described(policy) for policy in known]})
+        questions = {question: names.split() for question, names in QUESTIONS.items()}
+        print_json({"schema": 1, "policies": [described(policy) for policy in known], "questions": questions})
         return
     _print_all(known)
     for other in packaged().values():
@@ -120,12 +122,16 @@ def _print_all(known: "list[Policy]") -> None:
     print("\nsources")
     for source in dict.fromkeys(policy.source for policy in known):
         _print_wrapped(", ".join(policy.name for policy in known if policy.source == source), source)
+    print("\nquestions, and the policies to compare for an answer")
+    for question, names in QUESTIONS.items():
+        _print_wrapped(question, names.replace(" ", ", "))
 
 
-def _print_wrapped(names: str, text: str) -> None:
+def _print_wrapped(title: str, text: str) -> None:
     from backfill.report.terminal import WIDTH
 
-    print(textwrap.fill(f"{names}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    "))
+    between = " " if title.endswith("?") else ": "
+    print(textwrap.fill(f"{title}{between}{text}", WIDTH, initial_indent="  ", subsequent_indent="    "))
 
 
 def _order(policy: "Policy") -> str:
