@@ -127,6 +127,26 @@ def conservative(quick: bool) -> Rows:
     yield Result("conservative, RICC-2010's shape", "jobs/s", found, Target(10_000), facts=work(done))
 
 
+def chosen(quick: bool) -> Rows:
+    """Sets of jobs that are chosen together, on two logs with few and one shape with many jobs to choose from."""
+    names = ("lookahead", "lookahead:objective=processor_seconds", "combinational", "flexible:backfill=greedy")
+    for log, cpus in (("kth", 100), ("sdsc", 128)):
+        path = SHARED / "oracle" / f"{log}.jobs.csv.gz"
+        for name in names:
+            title = f"{name}, {log.upper()}-SP2"
+            if not path.exists():
+                yield f"{title}: skipped, there is no {path}"
+                continue
+            policy, params = loading.load(name)
+            found, done = speeds(read(path), Platform.pool(cpus), policy, 2 if quick else 5, params=params)
+            yield Result(title, "jobs/s", found, Target(20_000), facts=work(done))
+    for name in names[:3]:
+        policy, params = loading.load(name)
+        workload = waiting(3_000 if quick else 10_000)
+        found, done = speeds(workload, Platform.pool(CPUS), policy, 2, params=params)
+        yield Result(f"{name}, {len(workload):,} waiting", "jobs/s", found, Target(20_000), facts=work(done))
+
+
 DEEP = ("easy", "easy-sjbf", "easy-saf", "first-fit", "ibb")  # policies
 
 
@@ -496,6 +516,7 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "easy": easy,
     "small": small,
     "conservative": conservative,
+    "chosen": chosen,
     "deep": deep,
     "index": index,
     "nodes": nodes,
