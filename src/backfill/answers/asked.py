@@ -16,8 +16,9 @@ from backfill.queue.shapes import Question
 from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store
 from backfill.worlds.aside import Present
-from backfill.worlds.future import LEARNED, MOST, Arrivals, Links, RunTimes, drawn, links, live_on
+from backfill.worlds.future import MOST, Arrivals, Links, drawn, links, live_on
 from backfill.worlds.live import Planner
+from backfill.worlds.runtimes import LEARNED, RunTimes
 
 BUDGET_S, LARGE, LARGE_BUDGET_S = 3.0, 10_000, 1.0  # of cpu time, after which no more futures are looked at; with more
 # open jobs than LARGE, of which reading them takes the greater part

@@ -12,8 +12,8 @@ from backfill.queue.job import Job
 from backfill.queue.nodes import FLOATING
 from backfill.queue.shapes import Estimate, JsonObject, Question, Row
 from backfill.queue.states import PENDING, STARTING
-from backfill.worlds.future import Pool
 from backfill.worlds.live import Planner
+from backfill.worlds.runtimes import Pool
 
 SECOND = 1_000_000
 ESTIMATED = 2_000  # pending jobs of which is said when they start

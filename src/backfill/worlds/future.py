@@ -6,9 +6,9 @@ back afterwards (rewind.py).
 
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
@@ -24,14 +24,13 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Floats, Ints, Jobs, Ragged
 from backfill.queue.book import each_job
 from backfill.queue.job import Job
-from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, PENDING, TIMEOUT
+from backfill.queue.states import PENDING
 from backfill.worlds.adapt import as_run
 from backfill.worlds.live import Planner
+from backfill.worlds.runtimes import SHAPE, Pool
 from backfill.worlds.virtual import new_world, pass_time
 from backfill.worlds.workload import table
 
-ENOUGH = 5  # ended jobs, so that they stand for others
-LEARNED = 2_000  # ended jobs that are looked at
 PASSES = 128  # between two looks at the time, at first
 QUICK_S = 0.02  # passes that take less cpu time are followed by twice as many
 LONGEST_S = 10.0  # of cpu time for a look into the future
@@ -40,68 +39,6 @@ DAY = 86_400_000_000
 FORTNIGHT = 14 * DAY
 LEAST = 3_600_000_000  # a span that says how jobs come: a queue that begins with a burst is not one of bursts alone
 COMERS, MOST = 20, 1_000  # jobs that say how jobs come, and that come in one future
-SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
-SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
-
-# ---------------------------------------------------------------------- run times
-
-
-@dataclass(frozen=True)
-class Pool:
-    """What is known of the shares of their walltimes that such jobs used."""
-
-    shares: tuple[float, ...]  # ascending; empty where nothing is known
-    told: str  # whose they are
-    key: tuple[str, ...] = ()
-    shape: float = SHAPE
-
-    def draw(self, chance: Floats, past: Floats) -> Floats:
-        """The shares at these chances (from 0 to 1) of jobs of which each has used more than `past`."""
-        if not self.shares:
-            floor = past**self.shape
-            return (floor + chance * (1 - floor)) ** (1 / self.shape)
-        shares = np.array(self.shares)
-        begin = np.where(past > 0, np.searchsorted(shares, past, side="right"), 0)
-        left = len(shares) - begin
-        known = shares[np.minimum(begin + np.minimum((chance * left).astype(np.int64), left - 1), len(shares) - 1)]
-        outlived = past + chance * np.maximum(1 - past, 0)  # more than all that is known
-        return np.where(left > 0, known, outlived)
-
-    def again(self, random: np.random.Generator) -> "Pool":
-        """What could as well be known of them: a bootstrap of the shares. It is wide where few are known."""
-        if not self.shares:
-            return replace(self, shape=SHAPE * float(np.exp(SPREAD * random.standard_normal())))
-        return replace(self, shares=tuple(np.sort(random.choice(self.shares, len(self.shares))).tolist()))
-
-
-class RunTimes:
-    """Shares of walltimes that ended jobs used: of the same user and name, else of the user, else of all."""
-
-    def __init__(self, over: Iterable[Job]) -> None:
-        found: dict[tuple[str, ...], list[float]] = {}
-        self._longest: dict[tuple[str, str], int] = {}
-        for job in over:
-            if job.start is None or job.end is None or job.state not in (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY):
-                continue
-            ran = job.end - job.start + job.done
-            share = min(ran / job.walltime, (job.walltime + job.grace) / job.walltime)
-            own = job.user, job.name
-            self._longest[own] = max(self._longest.get(own, 0), ran)
-            for key in ((job.user, job.name), (job.user,), ("",)):
-                found.setdefault(key, []).append(share)
-        self._pools = {key: tuple(sorted(shares)) for key, shares in found.items() if len(shares) >= ENOUGH}
-
-    def of(self, user: str, name: str) -> Pool:
-        """What is known of jobs of this user and name."""
-        for key, told in (((user, name), "user and name"), ((user,), "user"), (("",), "all")):
-            if key in self._pools:
-                return Pool(self._pools[key], told, key)
-        return Pool((), "none")
-
-    def longest(self, user: str, name: str) -> int:
-        """The longest run of a job of this user and name, in microseconds."""
-        return self._longest.get((user, name), 0)
-
 
 # ---------------------------------------------------------------------- jobs to come
 
