@@ -14,6 +14,7 @@ from backfill import __version__
 from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, kept, metrics
+from backfill.analysis.predictions import errors_by_user, prediction_metrics
 from backfill.analysis.promises import Change, history, kept_metrics, promise_metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
@@ -335,7 +336,7 @@ class Result:
     def _record(self) -> "Record":
         from backfill.report.explained import record_of
 
-        seen = self.options.estimates.of(self.workload.jobs, self.seed)
+        seen = self._seen
         events = None if self.events is None else self.events.bind(self.workload, self.platform)
         more: Any = {"place": self.policy.place, "overhead": self.policy.overhead(self.params)}
         return record_of(self.workload, self.platform, self.schedule, seen, events, **more)
@@ -344,6 +345,8 @@ class Result:
     def _promised(self) -> Promises:
         """Every promise that was made."""
         journal = self.simulation.journal
+        if self.options.predict is not None:
+            return self.simulation.promises  # none
         if not len(journal):
             again = _simulation(self.workload, self.platform, self.spec, journal=True)
             if not np.array_equal(again.schedule.start, self.schedule.start):
@@ -492,6 +495,8 @@ class Result:
             result["replay"] = self.replay.to_dict()
         if self.departures is not None:
             result["projects"] = self.projects_told(farthest([(self.departures, self.schedule)], self.workload))
+        if self.simulation.predicted is not None:
+            result["predictions"] = errors_by_user(self.workload, self.schedule, self.simulation.predicted)
         if self.watched is not None:
             project = subject(self.workload, self.watched)[0] is None
             history = [each.to_dict(self.workload, project) for each in self.promise_history(self.watched)]
@@ -577,8 +582,13 @@ class Result:
     def _walltimes_hold(self) -> bool:
         """Whether no job held its nodes for longer than the policy was made to expect."""
         ran, schedule = self.schedule.ran, self.schedule
-        seen = self.options.estimates.of(self.workload.jobs, self.options.seed)
-        return bool((schedule.end[ran] - schedule.start[ran] <= seen[ran]).all())
+        return bool((schedule.end[ran] - schedule.start[ran] <= self._seen[ran]).all())
+
+    @cached_property
+    def _seen(self) -> Ints:
+        """The walltimes that the policy was told: the predictions, where there are some."""
+        predicted = self.simulation.predicted
+        return self.options.estimates.of(self.workload.jobs, self.seed) if predicted is None else predicted
 
     def verify(self) -> list[Violation]:
         """The violations that the independent checker finds; empty where the schedule is lawful.
@@ -597,7 +607,8 @@ class Result:
         more: dict[str, Any] = {"overhead": self.policy.overhead(self.params), "dangles": self.policy.dangles}
         more |= {"place": self.policy.place}
         if events is not None:
-            more |= {"events": events, "lost": lost, "seen": self.options.estimates.of(self.workload.jobs, self.seed)}
+            more |= {"events": events, "lost": lost, "seen": self._seen}
+        more["predicted"] = self.options.predict is not None
         return check(
             self.workload, self.platform, self.schedule, overrun=overrun, ties=ties, promises_bind=binds, **more
         )
@@ -622,6 +633,9 @@ def simulate(
                gets the State, which runs without compilation.
     estimates: what policies see instead of the walltime: `requested`, `exact`, `inflate:F`, `uniform:F`, `within:E`,
                `lognormal:S`, `over:S`, `under:S` or `user-bias:S`.
+    predict:   what policies plan by instead: `average2`, `regression`, `history` or `file.py:function`, each with
+               `:correct=reqtime`, `incremental` or `doubling`. Jobs are killed at their walltime all the same, and what
+               is planned so is no promise.
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
     events:    what happens besides: a file, an Events, or a table with the columns of such a file.
     lost:      what becomes of a job whose run is lost with its node: `requeue` (it waits again) or `fail`.
@@ -667,7 +681,9 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
     done = _simulation(log, pool, spec, progress, journal=spec.explained is not None)
     numbers = metrics(log, pool, done.schedule, warmup=spec.warmup, cooldown=spec.cooldown)
     there = kept(log.jobs.submit, spec.warmup, spec.cooldown)
-    if spec.policy.booked:
+    if done.predicted is not None:
+        numbers |= prediction_metrics(log, done.schedule, np.flatnonzero(there), done.predicted)
+    elif spec.policy.booked:
         numbers |= promise_metrics(done.promises, done.schedule, there)
     elif (done.schedule.promise != NO_TIME).any():
         numbers |= kept_metrics(done.schedule, there)
@@ -697,7 +713,7 @@ def _simulation(
 
 def _departures(log: Workload, spec: RunSpec, done: Simulation) -> Departures | None:
     codes = log.jobs.project.codes
-    if not spec.policy.booked or not (codes >= 0).any():
+    if spec.options.predict is not None or not spec.policy.booked or not (codes >= 0).any():
         return None
     departures = Departures.of(done.promises, codes)
     return departures if len(departures) else None

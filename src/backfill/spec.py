@@ -70,6 +70,8 @@ class RunSpec:
         options = Options.of(
             cast("OptionsGiven", {n: v for n, v in given.items() if n in OptionsGiven.__annotations__})
         )
+        if promise is not None and options.predict is not None:
+            raise UsageError("what is planned by predictions is no promise; expected --promise without --predict")
         warmup, cooldown = _trim(given.get("warmup"), "warmup"), _trim(given.get("cooldown"), "cooldown")
         texts, more = (params, {}) if isinstance(params, Sequence) else ((), dict(params or {}))
         found, own = _policy(policy, texts)

@@ -13,6 +13,7 @@ from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.traces.read import read
 from backfill.worlds.estimates import Estimates
+from backfill.worlds.prediction import Prediction
 from backfill.worlds.simulated import Options, simulate
 
 CPUS = {"kth": 100, "sdsc": 128}
@@ -32,11 +33,12 @@ def log():
 
 def oracle(path):
     with gzip.open(path, "rt", newline="") as file:
-        return {row["job"]: int(row["start"]) * SECOND for row in csv.DictReader(file)}
+        return {row["job"]: int(float(row["start"])) * SECOND for row in csv.DictReader(file)}
 
 
-def run(workload, name, policy, ties, estimates="requested"):
-    options = Options(ties=ties, estimates=Estimates.parse(estimates))
+def run(workload, name, policy, ties, estimates="requested", predict=None):
+    predicts = None if predict is None else Prediction.parse(predict)
+    options = Options(ties=ties, estimates=Estimates.parse(estimates), predict=predicts)
     platform = Platform.pool(CPUS[name])
     schedule = simulate(workload, platform, policies.get(policy), options=options).schedule
     assert verify(workload, platform, schedule, promises_bind=policy == "conservative") == []
@@ -69,6 +71,20 @@ def test_every_start_equals_the_other_simulators(shared, log, name, policy, ties
     ]
     assert different == []
     assert len(schedule) == len(expected)
+
+
+def test_easy_plus_plus_as_published_job_by_job(shared, log):
+    """EASY++ of Gaussier et al., SC'15: shortest prediction first, the user's last two jobs, incremental correction."""
+    schedule, found = run(log(shared, "kth"), "kth", "easy-sjbf", "step", predict="average2")
+    expected = oracle(shared / "oracle" / "kth.easypp.sc15.csv.gz")
+    assert dict(zip(schedule.job.astype(str).tolist(), schedule.start.tolist(), strict=True)) == expected
+    assert found["mean_bounded_slowdown"] == pytest.approx(63.500677170, rel=1e-9)
+
+
+@pytest.mark.parametrize(("correct", "slowdown"), [("reqtime", 62.856882727), ("doubling", 64.527474222)])
+def test_g10_other_corrections_of_predictions(shared, log, correct, slowdown):
+    _, found = run(log(shared, "kth"), "kth", "easy-sjbf", "step", predict=f"average2:correct={correct}")
+    assert found["mean_bounded_slowdown"] == pytest.approx(slowdown, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from .machine import Machine, with_presence
 from .orders import SCORES
 from .partitions import partitions
 from .placement import held, minus, place, plus, whole
+from .predict import Average2
 from .preemptive import preemptive
 from .relaxed import dynamic, relaxed
 from .roundrobin import round_robin
@@ -206,12 +207,14 @@ def run(
     overrun: str = "kill",
     events: Sequence[Event] = (),
     lost: str = "requeue",
+    predictor: Average2 | None = None,
 ) -> list[Row]:
     """One row per job, in file order.
 
     ties: `batch` - all ends at t, limits, timers, events, all submits, then one pass; `step` - a pass after each event.
     overrun: a job that reaches its walltime is killed, or with `extend` runs on; then its limit is an event.
     lost: what becomes of a job whose run is lost: it waits again (`requeue`), or is over (`fail`).
+    predictor: what says which run times policies go by.
     """
     if ties not in ("batch", "step") or overrun not in ("kill", "extend") or lost not in ("requeue", "fail"):
         raise ValueError(f"no such ties, overrun or lost: {ties}, {overrun}, {lost}")
@@ -222,7 +225,7 @@ def run(
     if events:
         jobs, platform = with_presence(jobs, platform)
     world = World(*with_accounts(jobs, platform), policy, overrun, events, lost)
-    world.balanced = frozenset(range(resources))
+    world.balanced, world.predictor = frozenset(range(resources)), predictor
     work_through = world.batch if ties == "batch" else world.step
     while (now := world.next_instant()) is not None:
         work_through(now)
@@ -264,6 +267,7 @@ class World:
         self.memory: dict[str, Any] = {}  # the policy's own
         self.ended_since: list[Running] = []  # the last pass
         self.changed = False  # in this instant something other than a submit or an end
+        self.predictor: Average2 | None = None
         self.counted = 0  # events that changed nothing, since their job had ended
 
     def greatest_room(self) -> Room:
@@ -335,6 +339,7 @@ class World:
         self.pass_windows(now)
         while self.events and self.events[0].time == now:
             self.happen(self.events.popleft(), now)
+        self.correct(now, self.runs)
         while self.to_come and self.jobs[self.to_come[0]].submit == now:
             self.submit()
         self.admit(now)
@@ -343,6 +348,8 @@ class World:
     def step(self, now: Time) -> None:
         """Each submit in file order with a pass, then each end in start order with a pass; or a timer with a pass."""
         self.timers.discard(now)
+        self.correct(now - 1, self.runs)
+        self.correct(now, self.not_counted_out(now))
         something_happened = False
         while self.to_come and self.jobs[self.to_come[0]].submit == now:
             self.submit()
@@ -361,9 +368,23 @@ class World:
         """Without the jobs that end in this instant at their limit: in `step` they count as gone everywhere."""
         return [r for r in self.runs if not (self.running(r).limit <= now and r.end == now)]
 
+    def correct(self, now: Time, runs: list[Run]) -> None:
+        """Runs that outlived their prediction by now get another one, until it holds or does not change any more."""
+        if self.predictor is None:
+            return
+        for r in runs:
+            while self.running(r).limit <= now:
+                before = self.jobs[r.row]
+                if before.estimate >= before.walltime and self.predictor.correct != "doubling":
+                    break
+                self.jobs[r.row] = replace(before, estimate=self.predictor.again(before))
+                self.changed = True
+
     def submit(self) -> None:
         row = self.to_come.popleft()
         self.submitted.append(row)
+        if self.predictor is not None:
+            self.jobs[row] = replace(self.jobs[row], estimate=self.predictor.predict(self.jobs[row]))
         if self.platform.limits:
             over = self.gone | self.rejected
             waits_or_runs = [x for x in self.submitted if x not in over and not self.hopeless(x)]
@@ -377,6 +398,8 @@ class World:
     def over(self, r: Run) -> None:
         """The run ended by itself, or was killed at its walltime."""
         self.ended_since.append(self.running(r))
+        if self.predictor is not None:
+            self.predictor.learn(self.jobs[r.row], r.end - r.start + self.used[r.row])
         self.leave(r, r.end, r.how)
         self.finish(r.row, r.how, r.end)
 

@@ -109,6 +109,15 @@ Seen = Annotated[
         "under:S or user-bias:S. Jobs are killed at the requested walltime all the same.",
     ),
 ]
+Predict = Annotated[
+    str | None,
+    typer.Option(
+        "--predict",
+        metavar="RULE",
+        help="Plan by predicted run times: average2, regression, history or FILE.py:NAME, and behind it "
+        ":correct=reqtime, incremental or doubling. Jobs are killed at the walltime; no start is promised.",
+    ),
+]
 Overrun = Annotated[
     str,
     typer.Option("--overrun", metavar="RULE", help="At its walltime a job is killed (kill) or keeps running (extend)."),
@@ -207,6 +216,7 @@ class RunOptions:
 
     place: Place = None
     estimates: Seen = "requested"
+    predict: Predict = None
     overrun: Overrun = "kill"
     ties: Ties = "batch"
     events: EventsFile = None

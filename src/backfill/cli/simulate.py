@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     "backfill simulate jobs.csv --cpus 64 --policy conservative --verify --report out.html",
     "backfill simulate jobs.csv --platform farm.toml --policy k-reservations --set k=8",
     "backfill simulate 'model:lublin?jobs=10000&cpus=128' --policy easy-sjbf --json",
+    "backfill simulate KTH-SP2.swf.gz --policy easy-sjbf --predict average2",
     "backfill simulate jobs.swf --policy mine.py:mine --schedule out.csv",
     "backfill simulate jobs.swf --events outages.csv --lost fail --runs runs.csv",
     "backfill simulate jobs.swf --policy conservative --explain 1042",

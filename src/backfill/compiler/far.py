@@ -4,9 +4,11 @@ A policy cannot be compiled without the kernels apart that it calls. What serves
 would so be compiled for every policy. It lies behind an address in a record instead, 0 where a run does not need it.
 """
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
 from numba import int64
 from numba.core import cgutils
 from numba.core.extending import intrinsic
@@ -31,6 +33,20 @@ def call(address: int, first: Any, second: Any) -> int:
     return _KNOWN[address - 1](first, second)
 
 
+def ask(address: int, number: int) -> int:
+    """What the function of Python at an address returns for a number."""
+    return _KNOWN[address - 1](number)
+
+
+def address_outside(function: Callable[[int], int]) -> tuple[int, Any]:
+    """Where compiled code can call a function of Python, and what must be kept as long as it may."""
+    if jit.PLAIN:
+        _KNOWN.append(function)
+        return len(_KNOWN), function
+    made = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)
+    return int(ctypes.cast(made, ctypes.c_void_p).value or 0), made
+
+
 def run(address: int, first: Any) -> None:
     """Call the function of one argument at an address, which returns nothing. There is none without the compiler."""
     raise NotImplementedError
@@ -52,6 +68,17 @@ if not jit.PLAIN:
     def call(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
         """What the function at an address returns."""
         return int64(int64, first, second), lambda *given: _at(int64, *given)
+
+    @intrinsic
+    def ask(typing_context: Any, address: Any, number: Any) -> Any:
+        """What the function of Python at an address returns for a number."""
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = ir.IntType(64)
+            callee = builder.inttoptr(arguments[0], ir.FunctionType(word, [word]).as_pointer())
+            return builder.call(callee, [arguments[1]])
+
+        return int64(int64, int64), code
 
     @intrinsic
     def run(typing_context: Any, address: Any, first: Any) -> Any:

@@ -23,6 +23,7 @@ RECORDS = {
     "state": ("backfill.core.state", "StateT"),
     "world": ("backfill.core.world", "WorldT"),
     "profile": ("backfill.core.plan.profile", "ProfileT"),
+    "predictor": ("backfill.core.predict.predictor", "PredictorT"),
 }
 
 

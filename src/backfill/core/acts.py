@@ -5,6 +5,7 @@ from numba import int64
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.core.errors import NONE
+from backfill.core.predict.predictor import revise
 from backfill.core.runs import RUNNING, SUSPEND
 from backfill.core.transitions import (
     PRIORITY,
@@ -90,6 +91,8 @@ def _change_job(state, world, what, job, value, priority):
         return
     if what == NEW_WALLTIME:
         world.kill[job] = value
+        if world.foresee != 0:
+            value = revise(state, world.predictor, job, value)
     change(state, job, WALLTIME if what == NEW_WALLTIME else PRIORITY, value, priority)
     if runs and what == NEW_WALLTIME:
         set_end(state, world, run)

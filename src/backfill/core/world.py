@@ -13,6 +13,7 @@ from backfill.compiler.record import SMALL, doubled, record
 from backfill.core.errors import NONE, NOT_PLACED, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
 from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import NO_TIME
+from backfill.core.predict.predictor import PredictorT
 from backfill.core.queue.heaps import pop_end, push_end
 from backfill.core.runs import REQUEUE, RUNNING, progress_since
 from backfill.core.transitions import ask, ask_policy, drop, end, end_vacated, proceed, release, submit, tick, vacate
@@ -91,6 +92,8 @@ WORLD = [
     ("less_copies", int64[::1]),  # (l,)
     ("shut", int64[::1]),  # (m,): how many open windows have all of a node
     ("down", int8[::1]),  # (m,)
+    ("foresee", int64),  # address of what predicts run times (predict/); 0: policies plan by walltimes
+    ("predictor", PredictorT),
     # the book
     ("book", int64[:, ::1]),  # (m, k): what nobody holds
     ("book_licences", int64[::1]),
@@ -139,7 +142,9 @@ def open_instant(state, world):
         return False
     tick(state, t)
     if world.stepping:
+        _correct(state, world, t)  # before a run that ends at its limit is counted out
         _step(state, world)
+        _correct(state, world, t + 1)
     else:
         while world.ends > 0 and world.end_time[0] <= t:
             _end_first(state, world)
@@ -147,12 +152,21 @@ def open_instant(state, world):
             world.overs = pop_end(world.over_time, world.over_run, world.overs)
         while world.acts_left > 0 and world.act[world.acts, 0] <= t:
             call(world.do_act, state, world)
+        _correct(state, world, t + 1)
         while world.thoughts > 0 and world.thought_time[0] <= t:
             _end_thought(state, world)
         while state.jobs.count < world.jobs and world.submit[state.jobs.count] <= t:
             _come(state, world)
     ask_policy(state)
     return True
+
+
+@kernel(inline=True)
+def _correct(state, world, until):
+    """Let the predictor learn the ends of this instant, and correct the runs whose limits before `until` passed."""
+    if world.foresee != 0:
+        world.predictor.until = until
+        call(world.foresee, state, world.predictor)
 
 
 @kernel()
@@ -270,6 +284,8 @@ def _end_thought(state, world):
 def _come(state, world):
     """The next job is submitted, unless it was cancelled before."""
     job = submit(state)
+    if world.foresee != 0:
+        call(world.foresee, state, world.predictor)
     if len(world.quota_left) > 0 and world.outcome[job] == NOT_YET:
         _admit_to_quotas(state, world, job)
     if world.outcome[job] == NOT_YET:

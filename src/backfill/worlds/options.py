@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.events import Events
 from backfill.worlds.estimates import Estimates
+from backfill.worlds.prediction import Prediction
 
 TIES = ("batch", "step")
 OVERRUN = ("kill", "extend")
@@ -21,6 +22,7 @@ class OptionsGiven(TypedDict, total=False):
     ties: str
     overrun: str
     estimates: str | Estimates
+    predict: str | Prediction | None
     seed: int
     events: Any
     lost: str
@@ -29,6 +31,7 @@ class OptionsGiven(TypedDict, total=False):
 # Options that are more than their text.
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "estimates": lambda given: Estimates.parse(given) if isinstance(given, str) else given,
+    "predict": lambda given: Prediction.parse(given) if isinstance(given, str) else given,
     "events": lambda given: None if given is None else Events.of(given),
 }
 
@@ -40,6 +43,7 @@ class Options:
     ties: str = "batch"
     overrun: str = "kill"
     estimates: Estimates = field(default_factory=Estimates)
+    predict: Prediction | None = None
     seed: int = 0
     events: Events | None = None
     lost: str = "requeue"  # what becomes of a job whose node is lost
@@ -53,6 +57,10 @@ class Options:
         if self.ties == "step" and self.overrun == "extend":
             raise UsageError(
                 "ties step counts a job at its limit as gone, so it cannot be combined with overrun extend"
+            )
+        if self.predict is not None and self.overrun == "extend":
+            raise UsageError(
+                "predict counts on jobs being killed at their walltime, so it cannot be combined with overrun extend"
             )
         if self.ties == "step" and self.events is not None:
             raise UsageError("ties step is for published schedules, which have no events; use ties batch")
@@ -68,7 +76,12 @@ class Options:
 
         The events are there as name, hash and number, and only where there are some.
         """
-        hidden = ("seed", "events") if self.events is not None else ("seed", "events", "lost")
+        hidden = (
+            "seed",
+            "events",
+            *(["lost"] if self.events is None else []),
+            *(["predict"] if self.predict is None else []),
+        )
         options: dict[str, Any] = {
             each.name: str(getattr(self, each.name)) for each in fields(self) if each.name not in hidden
         }

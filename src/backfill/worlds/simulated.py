@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,7 @@ from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
 from backfill.worlds.admission import check_kind, check_processors
 from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.options import Options
+from backfill.worlds.predictors import Foresight, foresight
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
 from backfill.worlds.virtual import new_world, pass_time
 
@@ -62,6 +63,7 @@ class Simulation:
     looks: int  # jobs, or nodes of the queue's tree, that were looked at
     promises: Promises  # of the job that was watched; of all with a project that was, or where the policy is `booked`
     journal: Ints  # (rows, 6), see core/journal.py; empty where none was kept
+    predicted: Ints | None = None  # the run time predicted of each job at its submit, where they are
 
     def __repr__(self) -> str:
         return f"<Simulation: {counted(len(self.schedule), 'job')} in {self.elapsed_s:.3g} s>"
@@ -89,6 +91,9 @@ def simulate(
     jobs, state, clock = begun.jobs, begun.state, workload.calendar
     world, platform = _world_of(begun, options, policy), begun.platform
     run = _run_compiled if policy.compiled else _run_stepping
+    seer = begun.foresight
+    if seer is not None:
+        progress = seer.watched(progress)
     start = time.perf_counter()
     try:
         passes = run(policy, state, world, clock, progress)
@@ -100,12 +105,16 @@ def simulate(
     refused = np.flatnonzero(world.refused_for != -1)
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
     schedule = _schedule(begun, world)
+    if seer is not None:  # a start that is planned by predictions is no promise
+        schedule = replace(schedule, promise=np.full(len(schedule), NO_TIME))
     _check_all_started(policy.name, schedule, begun, clock)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
-    promises = _promises(state, begun.rows, policy.keeps)
-    looks = int(state.trace.counters[LOOKS])
-    return Simulation(schedule, elapsed, passes, looks, promises, state.journal.row[: state.journal.rows].copy())
+    promises, predicted = _promises(state, begun.rows, policy.keeps), None
+    if seer is not None:
+        promises, predicted = promises.take(np.empty(0, np.int64)), seer.predicted[begun.place]
+    looks, journal = int(state.trace.counters[LOOKS]), state.journal.row[: state.journal.rows].copy()
+    return Simulation(schedule, elapsed, passes, looks, promises, journal, predicted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +130,7 @@ class Begun:
     place: Ints  # where each job of the workload is among them
     causes: Causes  # of those that are rejected
     bound: BoundEvents | None
+    foresight: Foresight | None  # where run times are predicted
 
 
 def begin(
@@ -171,7 +181,8 @@ def begin(
     reject_hopeless(jobs, machine, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
-    return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound)
+    seer = None if options.predict is None else foresight(options.predict, jobs, state)
+    return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound, seer)
 
 
 def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, bool]:
@@ -346,6 +357,8 @@ def _world_of(begun: Begun, options: Options, policy: Policy) -> Any:
         stated = len(platform.resources) - (PRESENCE in platform.resources)
         steps, priorities = acts(begun.bound, stated, begun.place, jobs)
         more |= {"act": steps, "act_priority": priorities, "do_act": address_of(do_act), "acts_left": len(steps)}
+    if begun.foresight is not None:
+        more |= begun.foresight.fields
     return new_world(
         n,
         platform,

@@ -8,6 +8,7 @@ from backfill.compiler.record import SMALL, column, zeros
 from backfill.compiler.view import View
 from backfill.core.loop import advance, count_pass
 from backfill.core.policy import Policy
+from backfill.core.predict.predictor import new_predictor
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
 from backfill.model.platform import Platform
 
@@ -67,6 +68,8 @@ def new_world(n: int, platform: Platform, policy: Policy, **fields: Any) -> Any:
         "less_copies": np.zeros_like(platform.copies),
         "shut": zeros(nodes),
         "down": np.zeros(nodes, np.int8),
+        "foresee": 0,
+        "predictor": new_predictor(0, 0),
         "book": platform.capacity.copy(),
         "book_licences": platform.copies.copy(),
     }

@@ -28,6 +28,7 @@
 | `capacity` | a job that asks for nothing starts on no node that is closed |
 | `licence` | no floating licence is held beyond its copies at any instant, less windows |
 | `promise` | no job starts later than the first start promised to it (only with `promises_bind`) |
+| `promise` | no job is promised a start where the policy planned by predictions (`predicted`) |
 
 A job holds what it holds on [start, end): one that starts when another ends may take its place. Without events, and
 where each job ran once, a job and its run are the same. Events change walltimes and capacities as they say; the checker
@@ -80,6 +81,7 @@ def verify(
     overrun: Overrun = "kill",
     ties: Ties = "batch",
     promises_bind: bool = False,
+    predicted: bool = False,
     events: Events | BoundEvents | None = None,
     lost: Lost = "requeue",
     place: str = "power",
@@ -100,7 +102,7 @@ def verify(
     `exclusive` a job is alone on its nodes, as in a partition that says so. overhead: microseconds that a run takes
     longer because its job was preempted before it. dangles: whether a job may start before what it comes after is over;
     its run makes progress from then on. seen: the walltimes that the policy was told, where they are not those of the
-    workload; by them a job must fit beside windows.
+    workload; by them a job must fit beside windows. predicted: whether these are predictions.
     """
     if isinstance(events, Events):
         events = events.bind(workload, platform)
@@ -119,7 +121,7 @@ def verify(
     else:
         progress = lengths = lengths_of(case, overrun, overhead)
     outcome = outcomes(case, lengths, schedule.runs is not None)
-    check_starts(case, schedule, promises_bind)
+    check_starts(case, schedule, promises_bind, predicted)
     until = check_ends(case, schedule, lengths, outcome)
     waited = lost_suspended(case, outcome, lost)
     check_states(case, schedule, lengths, outcome, lost, waited)

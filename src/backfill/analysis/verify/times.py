@@ -39,8 +39,13 @@ from backfill.model.units import NEVER, seconds_text
 from backfill.model.workload import Floats, Ints
 
 
-def check_starts(case: Case, schedule: Schedule | ScheduleColumns, promises_bind: bool) -> None:
-    """No start before its submit or `eligible`, and none after its promise; a stated submit is the workload's."""
+def check_starts(
+    case: Case, schedule: Schedule | ScheduleColumns, promises_bind: bool, predicted: bool = False
+) -> None:
+    """No start before its submit or `eligible`, and none after its promise; a stated submit is the workload's.
+
+    predicted: whether the policy planned by predictions, which give no promises.
+    """
     ids, submit, report, runs = case.workload.jobs.job, case.workload.jobs.submit, case.report, case.runs
     for i in report.each("start", runs.start < submit[runs.job]):
         text = f"starts before its submit at {report.date(submit[runs.job[i]])}"
@@ -57,6 +62,8 @@ def check_starts(case: Case, schedule: Schedule | ScheduleColumns, promises_bind
         broken = runs.first & (promise != NO_TIME) & (promise < start) & promises_bind
         for i in report.each("promise", broken):
             report.add("promise", ids[job[i]], start[i], f"was promised to start at {report.date(promise[i])}")
+        for i in report.each("promise", runs.first & (promise != NO_TIME) & predicted):
+            report.add("promise", ids[job[i]], start[i], "was promised a start, but predictions give no promises")
 
 
 def check_after(case: Case, until: Ints) -> None:

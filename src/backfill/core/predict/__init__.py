@@ -1,0 +1,1 @@
+"""Predictions of run times: what the policy counts on instead of the walltime."""

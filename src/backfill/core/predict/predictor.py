@@ -1,0 +1,176 @@
+"""The memory of a predictor, and what all predictors share: predict at the submit, correct a run that goes on.
+
+A prediction stands in `jobs.walltime`, so every policy plans by it, and in `runs.limit`. A predictor reads the State
+alone: it knows what was submitted and what has ended. Kills stay at the walltime (world.py, `kill`). Slow twin:
+tests/reference/predict.py.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import float64, int64
+
+from backfill.compiler.kernel import kernel
+from backfill.compiler.record import doubled, doubled_rows, record, zeros
+from backfill.core.errors import NONE
+from backfill.core.runs import limit_of
+from backfill.core.transitions import TIMEOUT, WALLTIME, change
+
+SECOND = np.int64(1_000_000)
+LAST = 3  # jobs of each user that are remembered
+
+# How a prediction is corrected when the job runs on at its end.
+REQTIME, INCREMENTAL, DOUBLING = np.int64(0), np.int64(1), np.int64(2)
+# By how much the n-th correction raises the first prediction: Tsafrir, Etsion and Feitelson, 2007.
+STEPS = np.array([60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000]) * 1_000_000
+
+PREDICTOR = [
+    ("correct", int64),  # how
+    ("until", int64),  # limits before this instant have passed
+    ("known", int64),  # jobs with a prediction: the first so many
+    ("asked", int64[::1]),  # (n,): the walltime
+    ("first", int64[::1]),  # (n,): the prediction at the submit
+    ("corrections", int64[::1]),  # (n,): so far
+    # of the jobs of each user that ended
+    ("last", int64[:, ::1]),  # (users, LAST): run times, the latest first
+    ("submits", int64[:, ::1]),  # (users, LAST): of the same
+    ("ended", int64[::1]),  # (users,): how many
+    ("sums", int64[:, ::1]),  # (users, 3): of run times, of processors; the latest end
+    # of the regression; length 1 elsewhere
+    ("features", float64[:, ::1]),  # (n, features) of each job at its submit
+    ("model", float64[:, ::1]),  # (3, terms): weights, the largest values seen, sums of squared gradients
+    ("totals", float64[::1]),  # (2,): of the normalised squares, of the examples
+    ("answer", int64),  # address of the Python function that predicts; 0 elsewhere
+]
+Predictor, PredictorT = record("Predictor", PREDICTOR, globals())
+
+
+def new_predictor(jobs: int, correct: int, features: int = 0, terms: int = 0, answer: int = 0) -> Any:
+    """A predictor that has seen nothing. Room for so many jobs."""
+    return Predictor(
+        correct=correct,
+        until=0,
+        known=0,
+        asked=zeros(max(jobs, 1)),
+        first=zeros(max(jobs, 1)),
+        corrections=zeros(max(jobs, 1)),
+        last=zeros(1, LAST),
+        submits=zeros(1, LAST),
+        ended=zeros(1),
+        sums=zeros(1, 3),
+        features=np.zeros((max(jobs, 1) if features else 1, max(features, 1))),
+        model=np.zeros((3, max(terms, 1))),
+        totals=np.zeros(2),
+        answer=answer,
+    )
+
+
+@kernel()
+def predict(state, predictor, value):
+    """The next job without a prediction gets this one: whole seconds, at least one, at most the walltime."""
+    job = predictor.known
+    predictor.known += 1
+    asked = state.jobs.walltime[job]
+    predictor.asked[job] = asked
+    predictor.first[job] = min(max(value // SECOND * SECOND, SECOND), asked)
+    if predictor.first[job] != asked:
+        change(state, job, WALLTIME, predictor.first[job], 0.0)
+
+
+@kernel()
+def correct(state, predictor):
+    """Raise the predictions of runs that go on beyond them. Where they are at the walltime they stay there."""
+    runs, i = state.runs, 0
+    while i < runs.active and runs.limits[i] < predictor.until:
+        run = runs.by_limit[i]
+        if not _raised(state, predictor, run):
+            i += 1
+
+
+@kernel()
+def _raised(state, predictor, run):
+    """Whether the prediction of a run that reached its limit was raised beyond this instant, or to the walltime."""
+    job = np.int64(state.runs.job[run])
+    before = _current(state, job)
+    passed, value = predictor.until - limit_of(state, run), before
+    while value - before < passed and (value < predictor.asked[job] or predictor.correct == DOUBLING):
+        value = _corrected(predictor, job, value)
+        predictor.corrections[job] += 1
+    if value == before:
+        return False
+    change(state, job, WALLTIME, value, 0.0)
+    return True
+
+
+@kernel(inline=True)
+def _current(state, job):
+    """The prediction of the whole run time of a job, as it is now."""
+    return state.runs.whole[job] if state.runs.preempts else state.jobs.walltime[job]
+
+
+@kernel()
+def _corrected(predictor, job, value):
+    """The next prediction of a job that runs on at the end of this one. A doubled one may exceed the walltime."""
+    n, asked = predictor.corrections[job], predictor.asked[job]
+    if predictor.correct == DOUBLING:
+        return max(2 * value, SECOND)
+    if predictor.correct == INCREMENTAL and n < len(STEPS):
+        return min(max(predictor.first[job] + STEPS[n], value), asked)
+    return asked
+
+
+@kernel()
+def revise(state, predictor, job, walltime):
+    """A job gets another walltime: the prediction stays, if it does not exceed that. Returns the prediction."""
+    if job >= predictor.known:
+        return walltime
+    predictor.asked[job] = walltime
+    return min(_current(state, job), walltime)
+
+
+@kernel(inline=True)
+def teaches(state, run):
+    """Whether a run says how long its job runs: it ended by itself, or at the walltime."""
+    return state.runs.how[run] <= TIMEOUT
+
+
+@kernel(inline=True)
+def run_time(state, run):
+    """How long the job of a run that has ended ran in all."""
+    runs = state.runs
+    before = runs.used[runs.job[run]] if runs.preempts else 0
+    return runs.end[run] - runs.start[run] + before
+
+
+@kernel()
+def remember(state, predictor, run):
+    """Learn from a job that ended; one without a user teaches nothing."""
+    job = state.runs.job[run]
+    user = state.jobs.user[job]
+    if user == NONE:
+        return
+    while user >= len(predictor.ended):
+        _make_room(predictor)
+    last, submits, sums = predictor.last[user], predictor.submits[user], predictor.sums[user]
+    for place in range(LAST - 1, 0, -1):
+        last[place], submits[place] = last[place - 1], submits[place - 1]
+    last[0], submits[0] = run_time(state, run), state.jobs.submit[job]
+    predictor.ended[user] += 1
+    sums[0] += last[0]
+    sums[1] += state.jobs.need[job, 0]
+    sums[2] = state.now
+
+
+@kernel()
+def _make_room(predictor):
+    users = len(predictor.ended)
+    predictor.last, predictor.submits = doubled_rows(predictor.last), doubled_rows(predictor.submits)
+    predictor.ended, predictor.sums = doubled(predictor.ended), doubled_rows(predictor.sums)
+    predictor.ended[users:] = 0
+    predictor.sums[users:] = 0
+
+
+@kernel(inline=True)
+def ended_of(predictor, user):
+    """How many jobs of a user have ended."""
+    return predictor.ended[user] if NONE < user < len(predictor.ended) else 0

@@ -1,0 +1,70 @@
+"""Which predictions of run times policies plan by (`--predict`). This imports nothing of the core."""
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backfill.model.errors import BadArgument, PolicyError, UsageError, at
+
+RULES = ("average2", "regression", "history")
+CORRECTIONS = ("reqtime", "incremental", "doubling")
+OWN = ".py:"  # in the rule of a predictor that a user wrote
+EXPECTED = (
+    f"{', '.join(RULES)} or FILE.py:NAME, and behind it :correct={', '.join(CORRECTIONS[:-1])} or {CORRECTIONS[-1]}"
+)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A predictor, and how it corrects a prediction that a job outlives.
+
+    reqtime: to the walltime; incremental: by steps of 1 min, 5 min, 15 min ... 100 h; doubling: twice as long.
+    """
+
+    rule: str
+    correct: str = "incremental"
+
+    @classmethod
+    def parse(cls, text: str) -> "Prediction":
+        """The predictor that a text such as `average2:correct=doubling` names. Raises UsageError."""
+        rule, colon, setting = text.partition(":correct=")
+        if (rule not in RULES and OWN not in rule) or (colon and setting not in CORRECTIONS):
+            raise BadArgument("predict", text, EXPECTED)
+        return cls(rule, setting or cls.correct)
+
+    def __str__(self) -> str:
+        return self.rule if self.correct == "incremental" else f"{self.rule}:correct={self.correct}"
+
+    @property
+    def file(self) -> str:
+        """The file of a predictor that a user wrote."""
+        return self.rule.partition(OWN)[0] + OWN[:-1]
+
+    def load(self) -> Callable[..., Any]:
+        """The function that a user wrote. Raises UsageError or PolicyError."""
+        file, name = self.file, self.rule.partition(OWN)[2]
+        if not Path(file).is_file():
+            raise UsageError(at(file, None, "cannot be read: no such file"))
+        spec: Any = importlib.util.spec_from_file_location(f"backfill_predictor_{Path(file).stem}", file)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise self.mistake(error) from error
+        found: Callable[..., Any] | None = getattr(module, name, None)
+        if found is None or not callable(found):
+            raise PolicyError(
+                at(file, None, f"has no function {name!r}; expected one of a job and its user's ended jobs")
+            )
+        return found
+
+    def mistake(self, error: Exception) -> PolicyError:
+        """What a user's function did wrong, and in which line."""
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == Path(self.file)]
+        line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
+        return PolicyError(at(self.file, line, f"{type(error).__name__}: {error}"))
