@@ -14,6 +14,7 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.spec import Chosen, Given, Params, RunSpec
 from backfill.worlds.estimates import Estimates
+from backfill.worlds.prediction import Prediction, is_prediction
 
 if TYPE_CHECKING:
     from backfill.report.outcome import Outcome
@@ -46,8 +47,8 @@ class EstimateSweep:
         >>> swept.title
         'lublin: 50 jobs on 64 cpus'
         """
-        first = self.comparisons[0]
-        return ", ".join([*first.on, *(each for each in first.results[0].variant if not each.startswith("estimates "))])
+        first, swept = self.comparisons[0], ("estimates ", "predict ")
+        return ", ".join([*first.on, *(each for each in first.results[0].variant if not each.startswith(swept))])
 
     @property
     def names(self) -> Sequence[str]:
@@ -182,7 +183,7 @@ def sweep_specs(
     """
     if len(kinds) < 2 or len(set(kinds)) < len(kinds):
         raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, separated by commas")
-    parsed = [Estimates.parse(kind) for kind in kinds]
+    parsed = [parse_kind(kind) for kind in kinds]
     names, comparisons, interrupted = [str(each) for each in parsed], list[Comparison](), ""
     for each in parsed:
         tell = None if progress is None else _behind(progress, len(comparisons) * len(specs) * replications)
@@ -206,9 +207,15 @@ def _behind(progress: Progress, done: float) -> Progress:
     return lambda more: progress(done + more)
 
 
-def _with(spec: RunSpec, estimates: Estimates) -> RunSpec:
-    """The spec under other estimates."""
-    other = replace(spec, options=replace(spec.options, estimates=estimates))
+def parse_kind(text: str) -> Estimates | Prediction:
+    """What policies plan by in one part of a sweep: estimates, or predictions. Raises UsageError."""
+    return Prediction.parse(text) if is_prediction(text) else Estimates.parse(text)
+
+
+def _with(spec: RunSpec, kind: Estimates | Prediction) -> RunSpec:
+    """The spec under other estimates, or under predictions."""
+    changed: Any = {"predict": kind} if isinstance(kind, Prediction) else {"estimates": kind}
+    other = replace(spec, options=replace(spec.options, **changed))
     vars(other)["policy"] = spec.policy
     return other
 
@@ -225,6 +232,8 @@ def sweep_estimates(
     **given: Unpack[Given],
 ) -> EstimateSweep:
     """Compare policies under estimates of several kinds; the other arguments are those of `compare`.
+
+    kinds: those of the argument `estimates`, and predictors, as `predict` has them.
 
     Ctrl-C ends it early: the kinds that are whole by then are returned, and it says which are missing; where none is,
     KeyboardInterrupt rises.

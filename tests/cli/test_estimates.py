@@ -68,6 +68,15 @@ def test_promises_slip_when_estimates_are_too_short_and_not_when_they_are_exact(
     assert json.dumps(found.to_dict())
 
 
+def test_a_sweep_compares_predictors_with_walltimes():
+    found = bf.sweep_estimates(LOG, None, ["fcfs", "easy"], ["requested", "average2", "history:correct=reqtime"])
+    assert found.kinds == ["requested", "average2", "history:correct=reqtime"]
+    rows = {(row["policy"], row["estimates"]): row for row in found.rows()}
+    assert rows["fcfs", "average2"]["mean_wait_s"] == rows["fcfs", "requested"]["mean_wait_s"]
+    assert rows["easy", "average2"]["broken_share"] is None
+    assert "predict" not in found.title
+
+
 def test_with_replications_each_point_has_several_values():
     found = bf.sweep_estimates("lublin?jobs=200&cpus=64", None, ["fcfs", "easy"], ["exact", "over:1"], replications=3)
     assert [len(values) for values in found.values("mean_wait_s", 1)] == [3, 3]
@@ -127,6 +136,8 @@ def test_a_sweep_from_python_is_checked_as_a_comparison_is():
         (["--sweep", "exact"], "two or more different kinds"),
         (["--sweep", "exact,sometimes"], "expected requested, exact"),
         (["--sweep", "exact,over:1", "--estimates", "exact"], "--estimates cannot be combined with --sweep"),
+        (["--sweep", "exact,over:1", "--predict", "history"], "--predict cannot be combined with --sweep"),
+        (["--sweep", "exact,average2:correct=late"], "correct=reqtime"),
         (["--sweep", "exact,over:1", "--verify"], "--verify shows one kind"),
         (["--figures", "x"], "--figures can only be used with --sweep"),
     ],

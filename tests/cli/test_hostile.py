@@ -60,6 +60,7 @@ def test_nonsense_is_one_line_and_exit_2(backfill, tmp_path, case):
         ("--ties", "both"),
         ("--overrun", "maybe"),
         ("--estimates", "inflate:0"),
+        ("--predict", "average2:correct=late"),
         ("--seed", "-1"),
         ("--warmup", "soon"),
         ("--cooldown", "1.5"),

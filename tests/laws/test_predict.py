@@ -13,7 +13,7 @@ from backfill.worlds.prediction import RULES
 PLANNING = ("easy", "easy-sjbf", "conservative", "k-reservations:k=4")
 
 
-def log_of_users(seed=3, jobs=400):
+def log_of_users(seed=3, jobs=120):
     log = bf.generate(f"lublin?jobs={jobs}&cpus=32&seed={seed}&estimate_factor=5")
     users = np.random.default_rng(seed).integers(0, 6, jobs)
     columns = log.jobs.replace(user=type(log.jobs.user).of([f"u{user}" for user in users]))

@@ -38,7 +38,7 @@ INTERRUPTED = 130
     "backfill compare jobs.csv --cpus 64 --policy easy --policy k-reservations:k=8 --report out.html",
     "backfill compare 'model:lublin?jobs=5000&cpus=128' --policy easy --policy easy-sjbf --replications 20 --workers 4",
     "backfill compare jobs.csv --cpus 64 --policy easy --policy conservative --sweep exact,lognormal:0.5,lognormal:1",
-    "backfill compare KTH-SP2.swf.gz --policy easy --policy easy-sjbf --predict regression",
+    "backfill compare KTH-SP2.swf.gz --policy easy --policy easy-sjbf --sweep requested,average2,regression,history",
     "backfill compare 'model:farm' --policy bf-fcfs --policy bf-mod --replications 100 --cluster tcp://127.0.0.1:8786",
 )
 @grouped
@@ -71,7 +71,7 @@ def compare(
         typer.Option(
             "--sweep",
             metavar="KIND,KIND,...",
-            help="Compare under each of these --estimates; the first is the baseline.",
+            help="Compare under each of these --estimates or --predict; the first is the baseline.",
         ),
     ] = None,
     optimum: Annotated[

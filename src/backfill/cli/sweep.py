@@ -32,14 +32,17 @@ def check_sweep(
     """Complain before the work about what does not go with a sweep."""
     from backfill.analysis.names import names_of
     from backfill.worlds.estimates import Estimates
+    from backfill.worlds.prediction import Prediction, is_prediction
 
     if given := [name for name, value in others.items() if value]:
         raise UsageError(f"--{given[0]} shows one kind of estimates and cannot be combined with --sweep")
     if options.estimates != "requested":
         raise UsageError("--estimates cannot be combined with --sweep, which names the estimates")
+    if options.predict is not None:
+        raise UsageError("--predict cannot be combined with --sweep, which names the predictors")
     names_of([(spec.policy.name, spec.told) for spec in specs])
     for kind in sweep.split(","):
-        Estimates.parse(kind)
+        _ = Prediction.parse(kind) if is_prediction(kind) else Estimates.parse(kind)
     if figures is not None:
         from backfill.report.plots import check_plot
 

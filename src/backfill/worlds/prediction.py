@@ -68,3 +68,8 @@ class Prediction:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == Path(self.file)]
         line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
         return PolicyError(at(self.file, line, f"{type(error).__name__}: {error}"))
+
+
+def is_prediction(text: str) -> bool:
+    """Whether a text names a predictor, and not a kind of estimates."""
+    return OWN in text or text.partition(":")[0] in RULES

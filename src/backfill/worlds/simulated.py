@@ -113,8 +113,8 @@ def simulate(
     promises, predicted = _promises(state, begun.rows, policy.keeps), None
     if seer is not None:
         promises, predicted = promises.take(np.empty(0, np.int64)), seer.predicted[begun.place]
-    looks, journal = int(state.trace.counters[LOOKS]), state.journal.row[: state.journal.rows].copy()
-    return Simulation(schedule, elapsed, passes, looks, promises, journal, predicted)
+    looks, noted = int(state.trace.counters[LOOKS]), state.journal.row[: state.journal.rows].copy()
+    return Simulation(schedule, elapsed, passes, looks, promises, noted, predicted)
 
 
 @dataclass(frozen=True, eq=False)
