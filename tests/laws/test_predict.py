@@ -85,6 +85,21 @@ def test_a_prediction_is_made_by_a_function_of_the_job_and_the_ended_jobs_of_its
             assert predicted[row] <= log.jobs.walltime[row]
 
 
+def test_the_page_shows_errors_of_predictions_beside_those_of_walltimes_by_user(tmp_path):
+    result = bf.simulate(log_of_users(), predict="average2")
+    result.report(tmp_path / "out.html")
+    page = (tmp_path / "out.html").read_text()
+    section = page[page.index('<section id="predictions">') :]
+    section = section[: section.index("</section>")]
+    assert all(f">u{user}<" in section for user in range(6))
+    users = result.to_dict()["predictions"]
+    assert sum(user["jobs"] for user in users) == result.metrics["jobs"]
+    errors = [user["jobs"] * user["prediction_error_s"] for user in users]
+    assert sum(errors) / result.metrics["jobs"] == pytest.approx(result.metrics["prediction_error_s"])
+    bf.simulate(log_of_users()).report(tmp_path / "plain.html")
+    assert 'id="predictions"' not in (tmp_path / "plain.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -30,6 +30,7 @@ from backfill.report.findings import Findings
 from backfill.report.first import First
 from backfill.report.gantt import has_sites, pack
 from backfill.report.lines import lines
+from backfill.report.predicted import predicted
 from backfill.report.projects import RESULTS, ROW, Projects
 from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.rows import licence_lanes
@@ -52,6 +53,7 @@ CONTENTS: dict[
     "summary": ("all policies", "headline"),
     "losers": ("who waits longer", "groups"),
     "estimates": ("wrong estimates", "sweep"),
+    "predictions": ("predictions", "predictions"),
     "projects": ("projects", "projects"),
     "gantt": ("every job", "gantt"),
     "distributions": ("waits and slowdowns", "lines"),
@@ -111,6 +113,7 @@ class Page:
     projects: Projects | None = None  # where policies promised them departures
     sweep: Mapping[str, Any] | None = None  # kinds of estimates, and a row for each policy under each
     fidelity: Mapping[str, Any] | None = None  # of a model of the pool that was watched
+    predictions: tuple[str, Sequence[Mapping[str, Any]]] | None = None  # of a policy: their errors for each user
 
     @classmethod
     def of(
@@ -131,6 +134,7 @@ class Page:
         projects: Projects | None = None,
         sweep: Mapping[str, Any] | None = None,
         fidelity: Mapping[str, Any] | None = None,
+        predictions: tuple[str, Sequence[Mapping[str, Any]]] | None = None,
     ) -> "Page":
         """The page of runs over one workload; without workload, platform or schedules it has tables only.
 
@@ -141,6 +145,7 @@ class Page:
         if workload is None or platform is None or len(schedules) < len(runs):
             found = findings or Findings([], [])
             more: dict[str, Any] = {"reality": reality, "projects": projects, "sweep": sweep, "fidelity": fidelity}
+            more["predictions"] = predictions
             return cls(title, runs, provenance, found, sentences, **more)
         span = window(*(schedule for _, schedule in schedules))
         shown = [
@@ -150,7 +155,7 @@ class Page:
         found = findings or Findings.of(workload, schedules, *trims)
         both = (workload, platform)
         chart = (both, reality, events, explained, asked)
-        return cls(title, runs, provenance, found, sentences, shown, *chart, projects, sweep, fidelity)
+        return cls(title, runs, provenance, found, sentences, shown, *chart, projects, sweep, fidelity, predictions)
 
 
 def write_page(path: str | Path, page: Page) -> None:
@@ -188,6 +193,7 @@ def render(page: Page) -> str:
         **(_found(page, unit) if not nothing else _NOTHING_FOUND),
         **chart,
         "projects": projects,
+        "predictions": None if page.predictions is None else predicted(*page.predictions),
         "fidelity": None if page.fidelity is None else fidelity_section(page.fidelity),
         "results": RESULTS,
         "row_height": ROW,

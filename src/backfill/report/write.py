@@ -55,6 +55,8 @@ def page_of(outcome: Outcome) -> Page:
     runs = [PolicyRun(*each) for each in zip(names, metrics, schedules, strict=True)]
     said: dict[str, Any] = {"findings": Findings.told(saved), "sentences": saved.get("sentences", []), "reality": real}
     said["sweep"], said["fidelity"] = saved.get("sweep"), saved.get("fidelity")
+    errors = [(name, each["predictions"]) for name, each in zip(names, results, strict=True) if each.get("predictions")]
+    said["predictions"] = errors[0] if errors else None
     said["projects"] = Projects.of(names, results, replicated=bool(means))
     if details is None:
         return Page.of(title, runs, made, **said)

@@ -1,0 +1,22 @@
+"""The section of a page on predictions: how far they and the walltimes were from the run times, by user."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backfill.report.values import share_text, texts
+
+HEADS = ("jobs", "error of predictions", "error of walltimes", "jobs that ran longer than predicted")
+
+
+def predicted(policy: str, users: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The table of a policy: a row for each user, those with the most jobs first."""
+    errors = [
+        texts("prediction_error_s", [user[name] for user in users])
+        for name in ("prediction_error_s", "walltime_error_s")
+    ]
+    rows = [
+        (user["user"], [f"{user['jobs']:,}", error, asked, share_text(user["underpredicted_share"])])
+        for user, error, asked in zip(users, *errors, strict=True)
+    ]
+    better = sum(user["prediction_error_s"] < user["walltime_error_s"] for user in users)
+    return {"policy": policy, "heads": HEADS, "rows": rows, "better": better}
