@@ -177,8 +177,12 @@ class HTCondorReader:
     def where(self, native: str, node: str) -> str:
         """The pin by which a job may start on a node once, by the last look; empty if that is not known."""
         ad = self._ads.get(native)
+        return "" if ad is None else self.pin(node, ads.number(ad, pins.STARTS))
+
+    def pin(self, node: str, starts: int = 0) -> str:
+        """The pin by which a job with so many starts behind it may start on a node; empty if that is not known."""
         slot = next((name for name, slot in self._site.slots.items() if slot.node == node), "")
-        return pins.pin(ads.number(ad, pins.STARTS), slot) if ad is not None and slot else ""
+        return pins.pin(starts, slot) if slot else ""
 
     def at(self, what: str) -> "Act":
         """An act at the schedd at which it looks."""
@@ -285,7 +289,12 @@ class Client:
         if self._process is None:
             self._said = TemporaryFile()  # noqa: SIM115 - closed with the process
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, bufsize=0
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                bufsize=0,
+                process_group=0,  # Ctrl-C is for whoever asks
             )
         process = self._process
         assert process.stdin is not None

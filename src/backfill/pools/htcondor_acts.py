@@ -20,17 +20,33 @@ NOTHING = "undefined"
 SETTINGS = ("JOB_TRANSFORM_", "PROTECTED_JOB_ATTRS", "NEGOTIATOR_")  # how the names of those begin that are told
 
 
+class Part(TypedDict):
+    """What a gang holds on one node. memory: in MiB."""
+
+    pin: str
+    cpus: int
+    memory: int
+
+
+class Gang(TypedDict):
+    """A gang that stands still for some seconds, on each of its nodes."""
+
+    seconds: float
+    parts: list[Part]
+
+
 class Act(TypedDict, total=False):
     """What to do. collector, schedd, timeout: see htcondor_client.Request. mark: of the queue. texts: the pin, or the
-    comment, of each job."""
+    comment, of each job. gangs: to submit."""
 
     collector: str
     schedd: str
     timeout: float
-    do: str  # instance, settings, or one of ACTS
+    do: str  # instance, settings, submit, or one of ACTS
     mark: str
     jobs: list[str]
     texts: list[str]
+    gangs: list[Gang]
 
 
 def answer(act: Act) -> Mapping[str, Any]:
@@ -38,11 +54,30 @@ def answer(act: Act) -> Mapping[str, Any]:
     collector = htcondor2.Collector(act["collector"] or None)
     at = schedd_at(collector, act["schedd"])
     if act["do"] == "instance":
-        return {"instance": str(itself(at)["DaemonStartTime"])}
+        return {"instance": str(itself(at)["DaemonStartTime"]), "version": str(at["CondorVersion"])}
     if act["do"] == "settings":
         return _settings(collector, at)
+    if act["do"] == "submit":
+        return {"jobs": _submitted(htcondor2.Schedd(at), act)}
     ACTS[act["do"]](htcondor2.Schedd(at), act)
     return {}
+
+
+def _submitted(schedd: Any, act: Act) -> list[list[str]]:
+    """Submit gangs, each as a cluster with a job for each node, pinned there. Returns the numbers of these jobs."""
+    found = []
+    for gang in act["gangs"]:
+        description = htcondor2.Submit({
+            "executable": "/bin/sleep", "arguments": f"{gang['seconds']:.3f}", "transfer_executable": "false",
+            "should_transfer_files": "NO", "initialdir": "/", "batch_name": act["mark"],
+            "request_cpus": "$(cpus)", "request_memory": "$(memory)", "request_disk": "1",
+            "requirements": pins.guarded("true"), f"My.{pins.PIN}": '"$(pin)"', f"My.{pins.QUEUE}": f'"{act["mark"]}"',
+        })  # fmt: skip
+        rows = [{name: str(value) for name, value in part.items()} for part in gang["parts"]]
+        cluster = schedd.submit(description, itemdata=iter(rows)).cluster()
+        found.append([f"{cluster}.{process}" for process in range(len(rows))])
+    schedd.reschedule()
+    return found
 
 
 def _adopt(schedd: Any, act: Act) -> None:

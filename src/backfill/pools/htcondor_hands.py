@@ -3,11 +3,14 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from backfill.pools.htcondor import Client, HTCondorReader
 from backfill.pools.marks import mark_of
 from backfill.pools.seen import JobNow
+
+if TYPE_CHECKING:
+    from backfill.pools.htcondor_acts import Gang
 
 CHUNK = 500  # jobs that one act changes
 COMMAND = (sys.executable, "-P", "-m", "backfill.pools.htcondor_acts")
@@ -37,6 +40,16 @@ class HTCondorHands:
         """What the site has set, for `backfill doctor`. Raises Down."""
         told: Settings = self._client.ask(self._reader.at("settings"))
         return told
+
+    def version(self) -> str:
+        """Of HTCondor. Raises Down."""
+        return str(self._client.ask(self._reader.at("instance"))["version"]).split()[1]
+
+    def submit(self, gangs: "Sequence[Gang]") -> list[list[str]]:
+        """Submit gangs as jobs that are pinned, one for each node. Returns the numbers of these. Raises Down."""
+        act = self._reader.at("submit")
+        found: list[list[str]] = self._client.ask({**act, "mark": self._mark, "gangs": [*gangs]})["jobs"]
+        return found
 
     def adopt(self, some: Sequence[JobNow]) -> None:
         """See Hands."""
