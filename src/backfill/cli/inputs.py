@@ -44,7 +44,7 @@ def inputs(
 
     if load is not None:
         check_load(load)
-    dead = 0 if dead_time is None else _span("dead_time", dead_time)
+    dead = 0 if dead_time is None else span_of("dead_time", dead_time)
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
     pool = None
@@ -84,7 +84,7 @@ class Replicated:
     def __call__(self, seed: int) -> "Workload":
         """The one of this seed."""
         rules: dict[str, Any] = {"zero_run": self.zero_run, "cancelled": self.cancelled, "think": self.think}
-        dead = 0 if self.dead_time is None else _span("dead_time", self.dead_time)
+        dead = 0 if self.dead_time is None else span_of("dead_time", self.dead_time)
         return _changed(read(self.log, more_seed=seed - self.seed, **rules), self.jobs, self.load, dead)
 
 
@@ -127,7 +127,8 @@ def _cpus_of(workload: "Workload") -> int:
     return workload.cpus
 
 
-def _span(option: str, text: str) -> int:
+def span_of(option: str, text: str) -> int:
+    """A span of time that an option has as a text, in microseconds. Raises BadArgument."""
     try:
         return parse_span(text)
     except ValueError:

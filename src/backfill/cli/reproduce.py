@@ -9,10 +9,13 @@ import typer
 from backfill.cli import say
 from backfill.cli.options import Cluster, Quiet, Seed, Verbose, Workers, examples
 from backfill.cli.output import print_lines
+from backfill.cli.reproduce_pool import OfPool, check_pool, reproduce_on_pool
 from backfill.model.errors import BadArgument, UsageError
 from backfill.traces.files import make_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from backfill.papers.claims import Claim
 
 QUICK = 3  # replications
@@ -33,6 +36,7 @@ def known_papers(incomplete: str) -> list[str]:
     "backfill reproduce farm --sensitivity --cluster tcp://127.0.0.1:8786",
     "backfill reproduce two-tier --workers 2",
     "backfill reproduce ibb --log LANL-CM5-1994-4.1-cln.swf.gz --log METACENTRUM-2009-2.swf.gz --workers 2",
+    "backfill reproduce ibb --pool htcondor --replications 1 --policy fcfs --policy ibb",
 )
 def reproduce(
     paper: Annotated[
@@ -58,6 +62,20 @@ def reproduce(
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Also sweep the parameters and run the alternative readings.")
     ] = False,
+    pool: Annotated[
+        str | None,
+        typer.Option("--pool", metavar="KIND", help="Run the 54 jobs of ibb on a real pool: htcondor."),
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", metavar="NAME", help="One of those to run on a pool; repeatable.")
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option("--scale", metavar="X", help="Factor of the run times on a pool. [default: 0.04]")
+    ] = None,
+    cycle: Annotated[
+        str | None,
+        typer.Option("--cycle", metavar="SPAN", help="IBB once more on a pool, with one pass in each; 0s: without."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"Run {QUICK} replications only, for a first look.")] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -74,8 +92,18 @@ def reproduce(
         raise UsageError(f"unknown paper {paper!r}; known: {', '.join(PAPERS)}")
     if quick and replications is not None:
         raise UsageError("--quick is --replications 3; leave one of them out")
-    if replications is not None and replications < 2:
-        raise BadArgument("replications", replications, "a whole number >= 2, since a single one gives no interval")
+    own = OfPool(scale, tuple(policy or ()), cycle)
+    others = {"--log": bool(log), "--workers": workers != 1, "--cluster": cluster is not None,
+              "--sensitivity": sensitivity, "--quick": quick}  # fmt: skip
+    check_pool(pool, paper, own, others)
+    if replications is not None and replications < (2 if pool is None else 1):
+        expected = (
+            "a whole number >= 2, since a single one gives no interval" if pool is None else "a whole number >= 1"
+        )
+        raise BadArgument("replications", replications, expected)
+    if pool is not None:
+        _print(reproduce_on_pool(own, replications, seed, out or f"reproduced-{paper}-{pool}"))
+        return
 
     module = import_module(f"backfill.papers.{PAPERS[paper][0]}")
 
@@ -115,7 +143,7 @@ def reproduce(
         say.following(shlex.join(["backfill", "reproduce", paper, *handed_over, "--workers", "2"]))
 
 
-def _print(claims: "list[Claim]") -> None:
+def _print(claims: "Sequence[Claim]") -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -38,6 +38,20 @@ class Claim:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class OfFew(Claim):
+    """A claim that is judged by few replications: it may be neither held nor refuted."""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a text."""
+        return {True: "held", False: "not held", None: "not conclusive"}[self.held]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields for JSON."""
+        return {**asdict(self), "verdict": self.verdict}
+
+
 Cases = Mapping[str, Estimate]  # where -> what is measured there
 
 
@@ -59,3 +73,10 @@ def below(name: str, claim: str, expected: str, cases: Cases, unit: str = "", sc
         return judged
     note = "no interval: " + "; ".join(f"{each}{unit}, {w}" for w, each in scaled.items() if not each.bounded)
     return replace(judged, held=None if worst.high < 0 or not bounded else False, note=note)
+
+
+def decided(name: str, claim: str, expected: str, cases: Cases, unit: str = "", scale: float = 1) -> Claim:
+    """A claim that holds where every interval lies below 0, does not where one lies above, and else stays open."""
+    against = {where: each for where, each in cases.items() if each.bounded and each.low > 0}
+    judged = below(name, claim, expected, against or cases, unit, scale)
+    return OfFew(**{**asdict(judged), "held": True if judged.held else False if against else None})

@@ -10,7 +10,7 @@ from backfill.api import Result, run_spec
 from backfill.model.errors import BackfillError
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
-from backfill.model.workload import Floats, Jobs, Workload
+from backfill.model.workload import Floats, Ints, Jobs, Workload
 from backfill.papers import nas
 from backfill.papers.sweep import Numbers
 from backfill.spec import RunSpec
@@ -74,7 +74,12 @@ def lublin_with_memory(memory: str, load: float, seed: int, jobs: int = 2500, cp
 def of_jobs(result: Result) -> Numbers:
     """Wait, response and slowdown of each of the 54 jobs, by name, and how unequal the slowdowns are."""
     jobs, schedule = result.workload.jobs, result.schedule
-    wait, response = schedule.start - jobs.submit, schedule.end - jobs.submit
+    return of_times(jobs, schedule.start, schedule.end)
+
+
+def of_times(jobs: Jobs, start: Ints, end: Ints) -> Numbers:
+    """The same of the 54 jobs that began and ended then."""
+    wait, response = start - jobs.submit, end - jobs.submit
     slowdown = response / jobs.runtime
     each = {"wait": wait / SECOND, "response": response / SECOND, "slowdown": slowdown}
     found = {

@@ -16,6 +16,7 @@ from backfill.model.workload import Jobs, Workload
 from backfill.workloads.uniform import Uniform
 
 NODES, CORES, NODE_MB = 4, 8, 4096
+GRAIN = 128  # MB: HTCondor rounds the memory of a job up to multiples of it
 RATE = 0.2  # 10^9 operations per second of one process; all processes of a job share its operations evenly
 PROCESSES = (4, 8, 16)
 CLASSES = "ABC"
@@ -64,20 +65,47 @@ def pool() -> Platform:
     return Platform.pool(NODES * CORES, memory=NODES * NODE_MB * 2**20)
 
 
+def drawn(seed: int) -> list[Shape]:
+    """The shapes in an order drawn at random."""
+    return [SHAPES[i] for i in np.argsort(Uniform(seed)(len(SHAPES)), kind="stable")]
+
+
 def jobs(seed: int) -> Workload:
     """The jobs, submitted a second apart in an order drawn at random; walltimes are exact."""
-    order = np.argsort(Uniform(seed)(len(SHAPES)), kind="stable")
-    drawn = [SHAPES[i] for i in order]
-    runtime = np.array([shape.runtime for shape in drawn]) * SECOND
+    some = drawn(seed)
+    runtime = np.array([shape.runtime for shape in some]) * SECOND
     return Workload(
         Jobs(
-            job=np.array([shape.name for shape in drawn]),
-            submit=np.arange(len(drawn)) * SECOND,
+            job=np.array([shape.name for shape in some]),
+            submit=np.arange(len(some)) * SECOND,
             runtime=runtime,
             walltime=runtime,
-            demand=np.array([(shape.cpus, shape.memory * 2**20) for shape in drawn]),
+            demand=np.array([(shape.cpus, shape.memory * 2**20) for shape in some]),
         ),
         name="54 NAS benchmarks",
         resources=("cpus", "memory"),
         platform=pool(),
+    )
+
+
+def on_nodes(seed: int, platform: Platform, scale: float) -> Workload:
+    """The same on nodes: a process is a task with its share of the memory, rounded up to GRAIN as HTCondor does.
+
+    scale: of the run times, which last a second at least. The memory of a job is the same share of a node as in `pool`.
+    """
+    some, node_mb = drawn(seed), int(platform.capacity[0, platform.resources.index("memory")]) / 2**20
+    runtime = np.array([max(round(shape.runtime * scale * SECOND), SECOND) for shape in some])
+    grains = [math.ceil(shape.memory / shape.cpus / NODE_MB * node_mb / GRAIN) for shape in some]
+    return Workload(
+        Jobs(
+            job=np.array([shape.name for shape in some]),
+            submit=np.arange(len(some)) * SECOND,
+            runtime=runtime,
+            walltime=runtime,
+            tasks=np.array([shape.cpus for shape in some]),
+            demand=np.array([(1, count * GRAIN * 2**20) for count in grains]),
+        ),
+        name="54 NAS benchmarks on nodes",
+        resources=("cpus", "memory"),
+        platform=platform,
     )
