@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, field
 
 from backfill.pools.base import ELSEWHERE, WATCHES, Seen
-from backfill.pools.conclude import Control, Watch, absent, conclude, nodes_seen
+from backfill.pools.conclude import AGAIN_S, BEGIN, LONG_S, Control, Watch, absent, conclude, nodes_seen
 from backfill.pools.seen import DOWN, DRAIN, OVER, RUNNING, UNKNOWN, UP, WAITING, Asked, JobNow, NodeNow, Snapshot
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
@@ -33,6 +33,7 @@ memory = 4
 name = "lic"
 copies = 2
 """
+ROUNDS = 25  # of a second, in which what was told to begin does so or is taken back
 REASONS = ("JobHeldUser", "Dependency", "QOSMaxJobsPerUserLimit", "")
 
 
@@ -55,12 +56,13 @@ class Native:
     held: bool = False
     pin: tuple = ()
     restarts: int = 0
+    begin: int | None = None  # before which it may not be let go: it was put back
     let_go: set = field(default_factory=set)  # instances of the controller on which it was released since it was held
     forgotten: bool = False  # it has run, and its controller does not know
 
     def now(self):
         return JobNow(
-            self.number, self.submit, self.asked, user="ann", state=self.state, blocked=self.blocked,
+            self.number, self.submit, self.asked, user="ann", state=self.state, blocked=self.blocked, begin=self.begin,
             start=self.start, estimate=self.estimate, nodes=[[*each] for each in self.nodes],
             managed=self.managed, held=self.held and self.state == WAITING, restarts=self.restarts,
             end=self.end, ended=self.ended, exit=0 if self.ended == COMPLETED else 1 if self.ended else None,
@@ -142,7 +144,7 @@ class Controller:
             if not nodes.free().holds(nodes.parts(job.asked.need, job.nodes)):
                 job.nodes = []
                 return
-            job.state, job.start, job.blocked = RUNNING, self.wall(), ""
+            job.state, job.start, job.blocked, job.begin = RUNNING, self.wall(), "", None
 
     def over(self, job, ended):
         job.state, job.ended, job.end = OVER, ended, max(self.wall(), job.start or 0)
@@ -152,10 +154,15 @@ class Controller:
         """Slurm has a job wait again that its node or somebody has put back: it is not held then."""
         job.state, job.start, job.nodes, job.restarts, job.forgotten = WAITING, None, [], job.restarts + 1, False
         job.let_go.clear()
+        if self.random.random() < 0.5:
+            job.blocked, job.begin = BEGIN, self.wall() + self.random.randint(10, 120) * SECOND
 
     def step(self):
         """Something happens."""
         chance = self.random
+        for job in self.waiting():
+            if job.begin is not None and job.begin <= self.wall():
+                job.blocked, job.begin = "" if job.blocked == BEGIN else job.blocked, None
         for job in self.running():
             if self.wall() >= job.start + min(job.runtime, job.asked.walltime):
                 self.over(job, TIMEOUT if job.runtime > job.asked.walltime else chance.choice([COMPLETED, FAILED]))
@@ -169,7 +176,7 @@ class Controller:
                     self.start(job)
         elif what < 0.7 and waiting:
             job = chance.choice(waiting)
-            job.blocked = chance.choice(REASONS)
+            job.blocked, job.begin = chance.choice(REASONS), None
         elif what < 0.74 and waiting:
             job = chance.choice(waiting)
             job.asked = Asked(
@@ -251,6 +258,7 @@ class Controller:
                 job.pin = tuple(nodes)
                 assert not job.held or not job.forgotten, f"job {native} may have run, and is let go again"
                 assert not job.held or self.instance not in job.let_go, f"job {native} is let go twice"
+                assert not job.held or (job.begin or 0) <= self.wall(), f"job {native} is let go before its begin time"
                 if job.held:
                     job.let_go.add(self.instance)
                 job.held = False
@@ -364,7 +372,8 @@ class Watched:
             self.control.now, self.control.wall = self.clock.t / SECOND, self.clock.wall()
         news = conclude(snapshot, known, recalled, self.watch, ended, engine.book.skew, self.control)
         self.carry_out(snapshot)
-        engine.saw(Seen(nodes=nodes_seen(snapshot, engine.book.nodes), news=news))
+        avoided = self.control.avoided() if self.control is not None else ()
+        engine.saw(Seen(nodes=nodes_seen(snapshot, engine.book.nodes, avoided), news=news))
         engine.flush()
         self.seen |= {job.identity for job in snapshot.jobs}
 
@@ -413,7 +422,8 @@ class Watched:
         return job.attempt is not None and job.attempt.spawned is None
 
     def check_held(self, job, now):
-        assert job.held == now.blocked or (job.held == "BadConstraints" and not now.blocked)
+        blocked = "" if now.blocked == BEGIN and now.begin is not None else now.blocked
+        assert job.held == blocked or (job.held == "BadConstraints" and not now.blocked)
 
     def check(self):
         """What the queue says is what the batch system says."""
@@ -517,7 +527,10 @@ class Controlled(Watched):
 
     def check_held(self, job, now):
         ours = now.managed and now.held
-        expected = now.blocked if ours else now.blocked or "NotAdopted"
+        blocked = "" if now.blocked == BEGIN and now.begin is not None else now.blocked
+        expected = blocked if ours else blocked or "NotAdopted"
+        if expected == "NotAdopted" and now.submit <= self.control.since:
+            expected = "BeforeRestart"
         assert job.held in (expected, "Uncertain") or (
             job.held in ("BadConstraints", "StartsDeclined", "LaunchFailed") and not now.blocked
         ), job.native
@@ -525,8 +538,8 @@ class Controlled(Watched):
     def check(self):
         """What was told to start has begun, or was taken back; then it is as in a queue that watches."""
         for name, state in self.system.states.items():
-            self.system.states[name] = UP if state == UNKNOWN else state  # until then nothing is taken back
-        for _ in range(40):
+            self.system.states[name] = UP if state == UNKNOWN else state  # else nothing is taken back
+        for _ in range(ROUNDS):
             self.clock.t += SECOND
             self.act()
             for job in self.system.waiting():
@@ -534,10 +547,21 @@ class Controlled(Watched):
                     self.system.start(job)
             self.settle()
             holding = [self.engine.book.jobs[number] for number in self.engine.book.holding]
-            waits = [job.native for job in holding if job.current.spawned is None]
-            if not waits:
-                return super().check()
-        raise AssertionError(f"jobs {waits} were told to start, and neither began nor were taken back")
+            if all(job.current.spawned is not None for job in holding):
+                break
+        for job in self.engine.book.jobs.values():
+            if self.begins(job):
+                told = self.control.told.get(job.run.key, self.control.now)
+                assert self.control.now - told < LONG_S + AGAIN_S, f"job {job.native} neither begins nor is taken back"
+        self.check_uncertain()
+        return super().check()
+
+    def check_uncertain(self):
+        """What may have run is held there, but by its user, so that its controller does not run it again."""
+        jobs = self.engine.book.jobs.values()
+        unsure = {(job.native, job.native_submit) for job in jobs if job.held == "Uncertain"}
+        for job in self.system.waiting():
+            assert (job.number, job.submit) not in unsure or job.held or job.blocked == "JobHeldUser", job.number
 
 
 class ControlledDurable(Controlled):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # which imports this module
     from backfill.queue.engine import Engine
 
 ELSEWHERE = "elsewhere"  # what a pool `does` whose jobs are submitted and changed there, not here
+WAITED = "waited"  # what is in the record of an attempt that its batch system did not start: why, in its words
 WATCHES = "watch"  # and one in which others start the jobs, and which is never told to do anything
 PREEMPTS = {CHECKPOINT: "preempt-checkpoint", SUSPEND: "preempt-suspend"}  # what a pool `does` that can do that
 
@@ -31,7 +32,7 @@ class Verdict:
 
     alive: it runs, or may; the record is that of its processes, or what else its pool knows of it, once it has begun
     ended: the record says how
-    unstarted: it never ran and never will; the record says if the launch failed
+    unstarted: it never ran and never will; the record says if the launch failed, or what it WAITED for
     orphan: whoever watches over it is gone, and it runs; the record is that of its processes
     unknown: it may have run, and nobody knows how it ended; the record has its processes, if they are known, and says
     whether it was told to end while it was alive

@@ -5,11 +5,12 @@ queue can enter it. Instants become those of the queue clock.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from backfill.pools.base import (
+    WAITED,
     Arrived,
     Blocked,
     Edited,
@@ -32,8 +33,11 @@ SECOND = 1_000_000
 LOST = "LostByPool"  # why a job is over of which its batch system knows nothing any more
 BEGIN, HELD, FAILED = "BeginTime", "JobHeldUser", "LaunchFailed"
 NATIVE = "NotAdopted"  # why a job is held that only the batch system starts
+BEFORE = "BeforeRestart"  # the same, as it may have run before its controller was started anew
 KILLED_US = 60 * SECOND  # after its walltime at which a job is killed at the latest: batch systems look now and then
 LONG_S, AGAIN_S = 10.0, 3.0  # after which an attempt that has not begun is taken back, or told again
+AVOIDED_US = 60 * SECOND  # for so long nothing starts where an attempt did not begin
+AVOIDED = "avoided"  # why such a node has nothing for jobs
 COMPARED = ("need", "walltime", "tasks", "spread", "constraint", "partition", "qos", "exclusive")
 
 
@@ -63,6 +67,9 @@ class Control:
         default_factory=dict
     )  # when attempts were told to start, as `now` counts
     undone: set[tuple[int, int]] = field(default_factory=set)  # attempts that were taken back, as they did not begin
+    waits: dict[tuple[int, int], str] = field(default_factory=dict)  # what they waited for, as the batch system said
+    nodes: dict[str, int] = field(default_factory=dict)  # those that are avoided, and until when by the calendar
+    aside: dict[int, int] = field(default_factory=dict)  # jobs that did not begin elsewhere either: the same
     now: float = 0.0
     wall: int = 0  # the same by the calendar, in microseconds
     instance: str = ""  # of the controller at the last look
@@ -72,6 +79,25 @@ class Control:
     tell: list[Job] = field(default_factory=list)
     undo: list[Job] = field(default_factory=list)
     give_back: list[JobNow] = field(default_factory=list)  # what came marked, and only the batch system can place
+
+    def avoided(self) -> set[str]:
+        """The nodes where nothing is started by now."""
+        self.nodes = {name: until for name, until in self.nodes.items() if until > self.wall}
+        return {*self.nodes}
+
+    def failed(self, job: Job) -> None:
+        """An attempt has not begun. The nodes may be at fault; if that is not the first time, the job is."""
+        until = self.wall + AVOIDED_US
+        if job.withdrawn:
+            self.aside[job.id] = until
+        else:
+            self.nodes |= {name: until for name, *_ in job.current.nodes}
+
+    def began(self, job: JobNow, known: Job) -> None:
+        """An attempt has begun: neither its job nor its nodes are at fault."""
+        self.aside.pop(known.id, None)
+        for name, *_ in job.nodes:
+            self.nodes.pop(name, None)
 
 
 def absent(snapshot: Snapshot, jobs: Mapping[Identity, Job]) -> list[Identity]:
@@ -140,9 +166,10 @@ def _put_back(here: Mapping[Identity, JobNow], jobs: Mapping[Identity, Job]) -> 
     }
 
 
-def nodes_seen(snapshot: Snapshot, nodes: Nodes) -> list[NodeSeen]:
+def nodes_seen(snapshot: Snapshot, nodes: Nodes, avoided: Collection[str] = ()) -> list[NodeSeen]:
     """What there is on each node for the jobs of the snapshot: what the node has, without what is held there by jobs
-    that it does not show. A node of which its controller has not heard tells nothing."""
+    that it does not show; nothing on those that are avoided. A node of which its controller has not heard tells
+    nothing."""
     explained: dict[str, Counter[str]] = {}
     for job in snapshot.jobs:
         if job.state not in (WAITING, OVER):
@@ -154,6 +181,9 @@ def nodes_seen(snapshot: Snapshot, nodes: Nodes) -> list[NodeSeen]:
             continue
         mine = explained.get(node.name, Counter())
         others = {name: max(amount - mine[name], 0) for name, amount in node.held.items()}
+        if node.name in avoided and node.state == UP:
+            found.append(NodeSeen(node.name, dict.fromkeys(nodes.stated[node.name], 0), AVOIDED))
+            continue
         found.append(_node_seen(node, nodes.stated[node.name], others))
     if snapshot.complete:
         there = {node.name for node in snapshot.nodes}
@@ -233,7 +263,8 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         again = moved or (other if told else since > began + SECOND)  # it was put back, and begun again
         if again:
             yield Settled(known.id, run.number, Verdict("requeued"))
-        elif told:
+        elif told and about.control is not None:
+            about.control.began(now, known)
             yield Settled(known.id, run.number, Verdict("alive", _record(now, about)))
         elif now.asked.walltime != known.walltime:
             yield Edited(known.id, {"walltime": now.asked.walltime})
@@ -268,29 +299,33 @@ def _total(asked: Asked | Job) -> Amounts:
 def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     begin, skew, watch, control = now.begin, about.skew, about.watch, about.control
     blocked = "" if now.blocked == BEGIN and begin is not None else now.blocked  # the queue has a clock of its own
-    if control is not None and not (now.managed and now.held):
-        _take_over(now, known, control)
-        blocked = blocked or NATIVE
-    elif control is not None and now.own and (known is None or known.state == PENDING):
-        control.give_back.append(now)
-        blocked = blocked or NATIVE
-    if known is None:
-        yield Arrived(facts_of(now, about), blocked)
-        yield from _expected(now, now.identity, watch, skew)
-        return
-    if known.state in HOLDING:
+    uncertain = known is not None and known.held == UNCERTAIN
+    if known is not None and known.state in HOLDING:
         verdict = _of_attempt(now, known, about)
         if verdict is None:
             return
         yield Settled(known.id, known.attempts, verdict)
-        if verdict.kind == "uncertain":
-            return
+        uncertain = verdict.kind == "uncertain"
+    if control is not None and not (now.managed and now.held):
+        _take_over(now, uncertain, control)
+        blocked = blocked or now.own or (BEFORE if now.submit <= control.since else NATIVE)
+    elif control is not None and now.own and not uncertain and (known is None or known.state == PENDING):
+        control.give_back.append(now)
+        blocked = blocked or now.own
+    if known is None:
+        yield Arrived(facts_of(now, about), blocked)
+        yield from _expected(now, now.identity, watch, skew)
+        return
+    if uncertain and known.held != UNCERTAIN:  # since now
+        return
+    if control is not None and known.id in control.aside:
+        begin = max(control.aside[known.id], begin or 0)
     to = _changes(now.asked, known)
     if begin != known.begin:
         to["begin"] = begin
     if to:
         yield Edited(known.id, to)
-    if known.held == UNCERTAIN:  # until it runs, or is over: who knows whether it did
+    if uncertain:  # until it runs, or is over: who knows whether it did
         return
     if blocked != known.held and not (known.held in (NEVER, DECLINED, FAILED) and not blocked):
         yield Blocked(known.id, blocked)
@@ -302,10 +337,15 @@ def _begins(known: Job | None) -> bool:
     return known is not None and known.attempt is not None and known.attempt.spawned is None
 
 
-def _take_over(now: JobNow, known: Job | None, control: Control) -> None:
-    """Have a job adopted that waits for nothing but room, or was released by somebody."""
-    free = not (now.blocked or now.own) and (known is None or known.state == PENDING) and now.submit > control.since
-    if free and (now.managed or control.mine(now)):
+def _take_over(now: JobNow, uncertain: bool, control: Control) -> None:
+    """Have a job held that only the queue is to start.
+
+    That is one that waits for nothing but room, or was released by somebody; one that was put back, before its begin
+    time comes; and one that may have run, so that the batch system does not run it again.
+    """
+    free = not (now.blocked or now.own) and now.submit > control.since and (now.managed or control.mine(now))
+    back = now.managed and now.blocked == BEGIN and now.submit > control.since
+    if free or back or (uncertain and not now.returned and now.blocked != HELD):
         control.adopt.append(now)
 
 
@@ -326,10 +366,12 @@ def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
     if key in control.undone and now.held:
         control.undone.discard(key)
         control.told.pop(key, None)
-        return Verdict("unstarted")
+        control.failed(known)
+        return Verdict("unstarted", {WAITED: control.waits.pop(key, "")})
     if not now.held and told is not None and control.now - told > LONG_S:
         if all(node.state != UNKNOWN for node in about.snapshot.nodes):
             control.undone.add(key)
+            control.waits[key] = now.waits
             control.undo.append(known)
     elif now.held and key not in control.undone and (told is None or control.now - told > AGAIN_S):
         control.tell.append(known)

@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -102,6 +102,10 @@ class ControlledPool(WatchedPool):
         given = self._given
         if some := published(look.snapshot.jobs, known, given.promises(), given.skew())[:COMMENTS]:
             self._do(lambda: self._hands.comment(some))
+
+    def _avoided(self) -> Collection[str]:
+        """See WatchedPool."""
+        return self._control.avoided()
 
     def _do_start(self, jobs: Sequence[Job]) -> None:
         some = [(job.native, [name for name, *_ in job.current.nodes]) for job in jobs]

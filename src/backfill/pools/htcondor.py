@@ -30,6 +30,8 @@ from backfill.pools.seen import (
     DRAIN,
     ENDING,
     OVER,
+    PARALLEL,
+    REQUIREMENTS,
     RUNNING,
     UNKNOWN,
     UP,
@@ -388,8 +390,15 @@ def job_of(ad: Ad, site: Site, *, over: bool = False) -> JobNow:
         managed=managed,
         held=waits and managed and guarded and not pins.is_pinned(ad.get(pins.PIN), starts),
         comment=str(ad.get(pins.COMMENT) or ""),
-        own=bool(ad.get(pins.PICKY) or ad.get("RequireGPUs")) or ads.number(ad, "JobUniverse") == ads.PARALLEL,
+        own=_own(ad),
     )
+
+
+def _own(ad: Ad) -> str:
+    """Why only HTCondor can place a job; see seen.JobNow."""
+    if ads.number(ad, "JobUniverse") == ads.PARALLEL:
+        return PARALLEL
+    return REQUIREMENTS if ad.get(pins.PICKY) or ad.get("RequireGPUs") else ""
 
 
 def _state(ad: Ad, status: int, over: bool) -> str:

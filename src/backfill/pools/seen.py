@@ -13,6 +13,9 @@ from backfill.queue.nodes import Amounts, Placement
 
 UP, DRAIN, DOWN, UNKNOWN = "up", "drain", "down", "unknown"  # of a node
 WAITING, RUNNING, ENDING, OVER = "waiting", "running", "ending", "over"  # of a job
+# Why a job is left to its batch system: it asks for something that policies know nothing of.
+NAMES, EXCLUDES, RANGE, THROTTLE, PARTS = "ReqNodes", "ExcNodes", "NodeRange", "ArrayLimit", "HetJob"
+REQUIREMENTS, PARALLEL = "Requirements", "ParallelUniverse"
 
 
 class Down(Exception):
@@ -57,8 +60,10 @@ class JobNow:
     words of the batch system; empty if it may. begin: before which it may not start. nodes: where it runs, as far as
     that is known. estimate: when it starts as the batch system expects. restarts: how often it was put back.
     end, state of the end (see queue.states), exit, signal: of one that is over. managed: it has the mark of a queue
-    that starts it. held: nobody but an operator can start it. own: only its batch system can place it, as its
-    user has named nodes for example. comment: what its user, and the queue, have written there for people to read.
+    that starts it. held: nobody but an operator can start it. own: why only its batch system can place it, one of the
+    words above; empty if a queue can. comment: what its user, and the queue, have written there for people to read.
+    waits: what it waits for in the words of the batch system, blocked or not. returned: an operator has given it back
+    to the scheduler of the batch system.
     """
 
     native: str
@@ -80,8 +85,10 @@ class JobNow:
     signal: int | None = None
     managed: bool = False
     held: bool = False
-    own: bool = False
+    own: str = ""
     comment: str = ""
+    waits: str = ""
+    returned: bool = False
 
     @property
     def identity(self) -> Identity:

@@ -63,11 +63,15 @@ local function partition_of(job_desc, part_list)
   end
 end
 
--- Jobs that name nodes or a reservation, and heterogeneous ones, are left to Slurm.
+-- What policies know nothing of is left to Slurm: jobs that name nodes or a reservation, or exclude nodes, those of two
+-- to three nodes, arrays of which so many tasks run at once, and heterogeneous ones.
 local function left_alone(job_desc)
   local offset = job_desc.het_job_offset
   local het = offset ~= nil and offset ~= slurm.NO_VAL
-  return het or (job_desc.req_nodes or "") ~= "" or (job_desc.reservation or "") ~= ""
+  local named = (job_desc.req_nodes or "") .. (job_desc.exc_nodes or "") .. (job_desc.reservation or "")
+  local range = job_desc.max_nodes ~= slurm.NO_VAL and job_desc.max_nodes > math.max(job_desc.min_nodes, 1)
+  local throttled = (job_desc.array_inx or ""):find("%", 1, true) ~= nil
+  return het or named ~= "" or range or throttled
 end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)

@@ -25,8 +25,13 @@ from backfill.pools.seen import (
     DOWN,
     DRAIN,
     ENDING,
+    EXCLUDES,
+    NAMES,
     OVER,
+    PARTS,
+    RANGE,
     RUNNING,
+    THROTTLE,
     UNKNOWN,
     UP,
     WAITING,
@@ -38,12 +43,15 @@ from backfill.pools.seen import (
 )
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, FAILED, NODE_FAIL, OUT_OF_MEMORY, TIMEOUT
+from backfill.queue.words import numbers_text
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.accounting.slurm import Tres, span_of, tres_of
 from backfill.traces.inventory.nodes import Inventory
 from backfill.traces.inventory.slurm import gpus_of, nodes_of_scontrol
 
 CHUNK = 500  # jobs that one call changes
+MANY = 100  # jobs of which Slurm is not asked one by one
+TASKS = 500  # of one array that one command changes
 TIMEOUT_S = 10.0  # of one call
 SECOND = 1_000_000
 UNLIMITED = 365 * 86_400 * SECOND  # the walltime of a job that has none
@@ -53,6 +61,7 @@ NOTHING = ("", "(null)", "N/A", "None", "Unknown")
 ROOM = {"None", "Priority", "Resources", "Licenses", "ReqNodeNotAvail", "Nodes required for job are DOWN", "NodeDown",
         "Cleaning", "Prolog", ""}  # fmt: skip
 SUBMITTED = "/submit"  # what comes behind the mark of a job that the submit filter has held
+RETURNED = "(released)"  # the comment of an operator that jobs have which were given back
 HELD = ("JobHeldAdmin", "job requeued in held state")
 BY_USER = "JobHeldUser"
 STATES = {"PD": WAITING, "RQ": WAITING, "RH": WAITING, "RS": RUNNING, "CF": RUNNING, "R": RUNNING, "S": RUNNING,
@@ -114,6 +123,7 @@ class SlurmReader:
         self._mark = mark_of(home)
         self._jobs: dict[str, JobNow] = {}  # by their lines
         self._placed: set[str] = set()  # lines of those of which it is known how much they have on which node
+        self._own: dict[Identity, str] = {}  # by the number of a job or an array: why it is Slurm's, see JobNow
         self._memory = True  # whether jobs are given memory
         self._known: frozenset[str] = frozenset()  # floating licences
 
@@ -142,6 +152,7 @@ class SlurmReader:
         whole = (line for line in lines if line.count(APART) >= len(Row._fields))  # a name may hold a line feed
         self._jobs = {line: self._jobs.get(line) or self._job(line) for line in whole}
         self._place()
+        self._leave()
         nodes = [*_nodes(text, inventory, self._memory)]
         jobs = [*self._jobs.values()]
         took, cpu = time.monotonic() - begin, _processor_s() - used
@@ -217,8 +228,10 @@ class SlurmReader:
             signal=(status & 127) or None,
             managed=managed,
             held=held,
-            own="+" in row.JobArrayID or (not managed and row.ReqNodes not in NOTHING),
+            own="" if managed else _own(row),
             comment=_text(row.Comment),
+            waits=reason if waits else "",
+            returned=row.admin_comment == RETURNED,
         )
 
     def _asked(self, row: Row) -> Asked:
@@ -258,6 +271,20 @@ class SlurmReader:
             exclusive=exclusive,
         )
 
+    def _leave(self) -> None:
+        """Find which jobs that wait ask for something of which squeue tells nothing; once for each job and array."""
+        free = {line: job for line, job in self._jobs.items() if job.state == WAITING and not (job.managed or job.own)}
+        arrays = {line: job.native.partition("_")[0] for line, job in free.items()}
+        new = {name: free[line].native for line, name in arrays.items() if (name, free[line].submit) not in self._own}
+        if new:
+            some = ["show job"] if len(new) > MANY else [f"show job {native}" for native in new.values()]
+            found = dict(_own_by_job(_scontrol("oneliner", *some)))
+            keys = {(arrays[line], job.submit) for line, job in free.items()}
+            self._own = {key: self._own[key] if key in self._own else found.get(key[0], "") for key in keys}
+        for line, job in free.items():
+            if own := self._own[arrays[line], job.submit]:
+                self._jobs[line] = replace(job, own=own)
+
     def _place(self) -> None:
         """Find how many cpus a job that has several nodes has on each of them, where that is not known yet."""
         uneven = {line: job for line, job in self._jobs.items() if _is_uneven(job) and line not in self._placed}
@@ -268,6 +295,30 @@ class SlurmReader:
         for line, job in uneven.items():
             self._jobs[line] = _with_cpus(job, cpus.get(job.native, {}))
         self._placed = {line for line in self._placed if line in self._jobs} | {*uneven}
+
+
+def _own(row: Row) -> str:
+    """Why only Slurm can place a job, as far as squeue tells; see seen.JobNow."""
+    if "+" in row.JobArrayID:
+        return PARTS
+    if row.ReqNodes not in NOTHING:
+        return NAMES
+    try:
+        fewest = tres_of("" if row.tres_alloc in NOTHING else row.tres_alloc).nodes
+    except ValueError:
+        fewest = 0
+    return RANGE if _number(row.MaxNodes) > max(fewest, 1) else ""
+
+
+def _own_by_job(text: str) -> Iterator[tuple[str, str]]:
+    """Why only Slurm can place jobs, as far as squeue does not tell, by the numbers of jobs and arrays."""
+    for line in text.splitlines():
+        if line.startswith("JobId="):
+            pairs = dict(PAIR.findall(line.partition(" JobName=")[0]))
+            rest = dict(PAIR.findall(line))  # of two the last: a name may hold anything, and stands before
+            own = THROTTLE if "ArrayTaskThrottle" in pairs else ""
+            own = EXCLUDES if rest.get("ExcNodeList", "") not in NOTHING else own
+            yield str(pairs.get("ArrayJobId", pairs["JobId"])), own
 
 
 def _with_cpus(job: JobNow, cpus: dict[str, int]) -> JobNow:
@@ -442,10 +493,11 @@ class SlurmHands:
 
     def adopt(self, some: Sequence[JobNow]) -> None:
         """See Hands. A mark alone is harmless: it is held when it is seen the next time."""
-        for first in range(0, len(some), CHUNK):
-            part = some[first : first + CHUNK]
-            _act(*(f"update JobId={job.native} AdminComment={self._mark}" for job in part))
-            _act(*(f"hold {job.native}" for job in part))
+        names = _folded([job.native for job in some])
+        for first in range(0, len(names), CHUNK):
+            part = names[first : first + CHUNK]
+            _act(*(f"update JobId={name} AdminComment={self._mark}" for name in part))
+            _act(*(f"hold {name}" for name in part))
 
     def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
         """See Hands."""
@@ -476,7 +528,23 @@ class SlurmHands:
             _act(*(f"update JobId={job.native} ReqNodeList=" for job in part))
             _act(*(f"{'uhold' if job.blocked == BY_USER else 'release'} {job.native}" for job in part if job.held))
             self.comment([(job.native, with_part(job.comment, "")) for job in part if part_of(job.comment)])
-            _act(*(f"update JobId={job.native} AdminComment=(released)" for job in part))  # last: until then it is ours
+            _act(*(f"update JobId={job.native} AdminComment={RETURNED}" for job in part))  # last: until then it is ours
+
+
+def _folded(natives: Iterable[str]) -> list[str]:
+    """The same jobs, with tasks of one array in ranges: 12_[1-3,7]. One command for all is 50 times as fast."""
+    names, tasks = [], dict[str, list[int]]()
+    for native in natives:
+        array, _, task = native.partition("_")
+        if task.isdecimal():
+            tasks.setdefault(array, []).append(int(task))
+        else:
+            names.append(native)
+    for array, some in tasks.items():
+        some.sort()
+        for first in range(0, len(some), TASKS):
+            names.append(f"{array}_[{numbers_text(some[first : first + TASKS], TASKS)}]")
+    return names
 
 
 def _scontrol(*commands: str) -> str:

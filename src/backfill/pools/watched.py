@@ -8,7 +8,7 @@ import asyncio
 import math
 import threading
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from backfill.pools.base import ELSEWHERE, WATCHES, Decision, Given, Identity, News, Seen
@@ -67,12 +67,16 @@ class WatchedPool:
         if self._looks % WHOLE == 0:
             self._watch.before = {}
         news = self._conclude(look, known)
-        nodes = nodes_seen(look.snapshot, self._nodes)
+        nodes = nodes_seen(look.snapshot, self._nodes, self._avoided())
         self._stirred = bool(news)
         return Seen(nodes=nodes, news=news)
 
     def _conclude(self, look: Look, known: Mapping[Identity, Job]) -> list[News]:
         return conclude(look.snapshot, known, look.recalled, self._watch, self._given.ended, self._given.skew())
+
+    def _avoided(self) -> Collection[str]:
+        """Nodes where nothing is to be started for a while."""
+        return ()
 
     def start(self, some: Sequence[Decision]) -> None:
         """Never."""

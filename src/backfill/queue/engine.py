@@ -19,6 +19,7 @@ from typing import Any
 
 from backfill.pools.base import (
     ELSEWHERE,
+    WAITED,
     WATCHES,
     Arrived,
     Decision,
@@ -437,7 +438,8 @@ class Engine:
         elif verdict.kind == "unstarted" and job.state == ENDING and cause != REQUEUE:
             self._happen(events.End(number, CANCELLED, "Cancelled"))
         elif verdict.kind == "unstarted":
-            self._happen(events.Unstarted(number, bool(verdict.record)))
+            waited = verdict.record.get(WAITED)
+            self._happen(events.Unstarted(number, bool(verdict.record) and waited is None, waited or ""))
             if job.failures >= LAUNCHES or job.withdrawn >= WITHDRAWALS:
                 self._happen(events.Hold(number, "LaunchFailed"))
         elif cause == REQUEUE:

@@ -484,9 +484,10 @@ class Signal(JobEvent):
 
 @_kind("unstarted", "launch")
 class Unstarted(JobEvent):
-    """An attempt never began. launch: it could not be launched."""
+    """An attempt never began. launch: it could not be launched. waited: why its batch system did not start it."""
 
     launch: bool = False
+    waited: str = ""
 
 
 @_kind("requeue")
