@@ -90,6 +90,7 @@ class Slurm:
 
     folder: Path
     start_controller: Callable[[], None] = lambda: None  # again, with the state that it has saved
+    start_node: Callable[[str], None] = lambda name: None  # the daemon of one, again
 
     def run(self, *words: str, **more: str) -> str:
         """What a command of Slurm prints."""
@@ -166,8 +167,9 @@ def running(folder: Path, accounting: bool = True, more: str = "") -> Iterator[S
             slurm.run("sacctmgr", "-i", "add", "cluster", "test")
         start("slurmctld", "-D", "-c")
         slurm.start_controller = lambda: start("slurmctld", "-D")
+        slurm.start_node = lambda name: start("slurmd", "-D", "-N", name)
         for i in range(NODES):
-            start("slurmd", "-D", "-N", f"n{i + 1}")
+            slurm.start_node(f"n{i + 1}")
         slurm.wait(["sinfo", "-h", "-N", "-t", "idle", "-p", "main"], lambda found: found.count("\n") == NODES)
         if accounting:
             listed = ["sacctmgr", "-n", "list", "cluster", "format=controlport"]

@@ -309,6 +309,19 @@ def _held(found: Facts, held: Facts) -> str:
     return ", ".join(texts)
 
 
+NATIVE = {  # why a job of a batch system may not start that the queue says, not the batch system
+    "NotAdopted": "only {pool} starts it; next: backfill pool adopt",
+    "BeforeRestart": "it was submitted before {pool} was restarted, and may have run since; next: backfill pool adopt",
+    "ReqNodes": "its user has named its nodes, so it is left to {pool}",
+    "ExcNodes": "its user has excluded nodes, so it is left to {pool}",
+    "NodeRange": "it asks for a range of nodes, so it is left to {pool}",
+    "ArrayLimit": "its array limits how many tasks run at once, so it is left to {pool}",
+    "HetJob": "it has parts that ask for different things, so it is left to {pool}",
+    "Uncertain": "{pool} has forgotten that it was started, so it may have run; an operator decides",
+    "LaunchFailed": "{pool} has not started it in 20 attempts; what it waited for: backfill show {label}",
+}
+
+
 def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
     """Of a job that the policy does not have in its queue yet."""
     if found.get("never"):
@@ -319,7 +332,8 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
         yield f"next: backfill edit {found['label']}, or backfill cancel {found['label']}"
         return
     if found["held"] and "pool" in found:
-        yield f"{name} may not start: {found['pool']} says {found['held']}"
+        why = NATIVE.get(found["held"], "{pool} says {held}")
+        yield f"{name} may not start: {why.format(**found)}"
         return
     if found["held"]:
         hint = f"next: backfill release {found['label']}"

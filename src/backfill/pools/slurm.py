@@ -43,7 +43,7 @@ from backfill.pools.seen import (
 )
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, FAILED, NODE_FAIL, OUT_OF_MEMORY, TIMEOUT
-from backfill.queue.words import numbers_text
+from backfill.queue.words import runs
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.accounting.slurm import Tres, span_of, tres_of
 from backfill.traces.inventory.nodes import Inventory
@@ -543,7 +543,8 @@ def _folded(natives: Iterable[str]) -> list[str]:
     for array, some in tasks.items():
         some.sort()
         for first in range(0, len(some), TASKS):
-            names.append(f"{array}_[{numbers_text(some[first : first + TASKS], TASKS)}]")
+            found = runs(some[first : first + TASKS])
+            names.append(f"{array}_[{','.join(f'{one}-{last}' for one, last in found)}]")
     return names
 
 
