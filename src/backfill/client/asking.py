@@ -317,6 +317,8 @@ NATIVE = {  # why a job of a batch system may not start that the queue says, not
     "NodeRange": "it asks for a range of nodes, so it is left to {pool}",
     "ArrayLimit": "its array limits how many tasks run at once, so it is left to {pool}",
     "HetJob": "it has parts that ask for different things, so it is left to {pool}",
+    "Requirements": "its requirements do not hold on every node that has room for it, so it is left to {pool}",
+    "ParallelUniverse": "it is of the parallel universe, so it is left to {pool}",
     "Uncertain": "{pool} has forgotten that it was started, so it may have run; an operator decides",
     "LaunchFailed": "{pool} has not started it in 20 attempts; what it waited for: backfill show {label}",
 }
