@@ -22,6 +22,7 @@ from tests.reference.workloads import (
     project_cases,
     rich_pool_cases,
     thread_cases,
+    throng,
 )
 
 
@@ -60,6 +61,12 @@ def test_with_nodes_licences_and_gangs_every_start_equals_the_twin(name, happeni
 @given(happening=cases_with_events(project_cases()))
 def test_with_projects_every_start_equals_the_twin(name, happening):
     compare(happening, name)
+
+
+@pytest.mark.parametrize("name", ["easy", "conservative", "selective"])
+def test_in_a_throng_on_nodes_that_go_and_come_every_start_equals_the_twin(name):
+    for seed in range(12):
+        compare(throng(seed), name)
 
 
 @pytest.mark.parametrize("lost", ["requeue", "fail"])

@@ -411,6 +411,41 @@ def farm(seed: int, jobs: int = 60, nodes: int = 40) -> Case:
     return Case([job(row) for row in range(jobs)], platform)
 
 
+def throng(seed: int, jobs: int = 70, nodes: int = 12, events: int = 12) -> tuple[Case, list[Event]]:
+    """Gangs and jobs of one node that crowd some unequal nodes, many ends before the walltime, and what happens."""
+    r = Random(seed)
+    platform = Platform(tuple(Node((size,)) for size in sorted((r.randint(2, 6) for _ in range(nodes)), reverse=True)))
+
+    def job(row: int) -> Job:
+        walltime = r.choice([2, 5, 9, 20, 40])
+        return Job(
+            row=row,
+            name=f"j{row}",
+            submit=r.choice([0, r.randint(0, 30)]) * SECOND,
+            walltime=walltime * SECOND,
+            runtime=r.choice([walltime, r.randint(0, walltime), 1]) * SECOND,
+            demand=(r.randint(1, 3),),
+            tasks=r.choice([1, 1, 2, 3, 5, 8]),
+            spread=r.choice(["any", "any", "node"]) if row % 2 else "any",
+        )
+
+    case = Case([job(row) for row in range(jobs)], platform)
+    times_ = sorted(r.randint(1, 90) * SECOND // 2 for _ in range(events))
+    return case, [_event_among(r, t, jobs, nodes) for t in times_]
+
+
+def _event_among(r: Random, t: int, jobs: int, nodes: int) -> Event:
+    kind, some = r.choice(["down", "up", "capacity", "cancel", "walltime", "window"]), (r.randrange(nodes),)
+    if kind in ("cancel", "walltime"):
+        return Event(time=t, kind=kind, job=r.randrange(jobs), value=r.randint(1, 30) * SECOND)
+    if kind == "capacity":
+        return Event(time=t, kind=kind, nodes=some, resource=0, value=r.randint(0, 8))
+    if kind == "window":
+        begin = t + r.randint(0, 20) * SECOND
+        return Event(time=t, kind=kind, nodes=some, value=begin, until=begin + r.randint(1, 20) * SECOND)
+    return Event(time=t, kind=kind, nodes=some)
+
+
 def times(dice: Dice, seen: str, horizon: int) -> dict[str, Any]:
     """Often run time = walltime, sometimes more, less or nothing at all."""
     walltime = dice.of(SMALL)

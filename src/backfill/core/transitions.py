@@ -45,6 +45,7 @@ from backfill.core.journal import (
 )
 from backfill.core.place.shapes import note_node
 from backfill.core.plan.bookings import book_in, drop_booking, take_back
+from backfill.core.plan.grown import note_unknown
 from backfill.core.plan.plan import keep_place
 from backfill.core.plan.promises import GIVEN, NO_TIME, note_promise, note_walltime
 from backfill.core.plan.shadow import forget_reservation
@@ -154,6 +155,7 @@ def promised(state, job, t):
     state.promises.reserved[job] = t
     if state.bookings.kept:
         book_in(state, job, t, np.int64(1))
+    note_unknown(state.plan.grown, state.now)
     state.batch.changes += 1
 
 
@@ -209,6 +211,7 @@ def begin_anew(state, job):
     keep_progress(state, job, REQUEUE, np.int64(0))
     if waits:
         enqueue(state, job)
+        note_unknown(state.plan.grown, state.now)
         state.batch.changes += 1
 
 
@@ -237,6 +240,8 @@ def change(state, job, what, walltime, priority):
         state.jobs.priority[job] = priority
     if waits:
         enqueue(state, job)
+        if what == WALLTIME:
+            note_unknown(state.plan.grown, state.now)
     if waits or runs:
         state.batch.changes += 1
 

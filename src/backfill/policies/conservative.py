@@ -9,7 +9,6 @@ from backfill.core.plan.improve import improve
 from backfill.core.plan.plan import (
     book_overdue,
     book_reserved,
-    book_running,
     fits_where_held,
     forget_past,
     give_back,
@@ -19,6 +18,7 @@ from backfill.core.plan.plan import (
 )
 from backfill.core.plan.profile import FUTURE, GIVE, TAKE
 from backfill.core.plan.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, UP
+from backfill.core.plan.renewed import note_renewed, renew_running
 from backfill.core.plan.rooms import begin_round
 from backfill.core.policy import Policy, policy
 from backfill.core.queue.walk import following, is_first, rewind
@@ -65,7 +65,7 @@ def keep_up(state, compresses):
     forget_past(state)
     changed = state.batch.changes + state.batch.leaves > 0
     if changed:
-        book_running(state)
+        renew_running(state)
     else:
         give_back(state)
     if state.queue.waiting == state.batch.arrivals:
@@ -147,6 +147,7 @@ def renew(state):
             if own.late[job] == 0:
                 book_reserved(state, job)
         job = following(state, 0)
+    note_renewed(state)
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:

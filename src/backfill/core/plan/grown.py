@@ -31,6 +31,10 @@ GROWN = [
     ("times", int64[::1]),  # (m,): how often a node grew
     ("begin", int64[:, ::1]),  # (m, RING): where it grew, the last times: from here
     ("end", int64[:, ::1]),  # (m, RING): to here
+    # what there was before the plan was made anew (renewed.py); empty but for that pass
+    ("was_first", int64[::1]),  # (m + 1,): node j has entries from here, in `was_time` and
+    ("was_time", int64[::1]),  # from when on
+    ("was_room", int64[:, ::1]),  # (K, ...): how much of resource k was free
     # searches in vain
     ("row", int32[:, ::1]),  # (s, CLASSES): the row of a shape and class of lengths; 0 none
     ("rows", int64),  # that are used, the first one included, which nobody has
@@ -57,6 +61,9 @@ def new_grown(nodes: int, shapes: int) -> object:
         times=zeros(nodes),
         begin=zeros(nodes, RING),
         end=zeros(nodes, RING),
+        was_first=zeros(1),
+        was_time=zeros(1),
+        was_room=zeros(1, 1),
         row=zeros(shapes, CLASSES).astype("int32"),
         rows=1,
         vain=zeros(8 * nodes, 4),
@@ -97,6 +104,12 @@ def _clear(grown, which):
     for i in range(grown.count[which]):
         grown.until[which, grown.node[which, i]] = PAST
     grown.count[which], grown.first[which], grown.unknown[which] = 0, FUTURE, 0
+
+
+@kernel()
+def note_unknown(grown, now):
+    """A job holds a place of which nobody knows whether it is its best: all look for theirs on all nodes."""
+    grown.unknown[FRESH], grown.first[FRESH] = 1, now
 
 
 @kernel()

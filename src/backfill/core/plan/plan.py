@@ -327,8 +327,14 @@ def rebuild(state):
 @verb()
 def book_running(state):
     """Like `rebuild`, without the runs that are overdue."""
-    state.plan.live = 0
     forget_rooms(state)
+    book_again(state)
+
+
+@kernel()
+def book_again(state):
+    """Let the plan hold what runs and is announced, and nothing else."""
+    state.plan.live = 0
     clear(state.plan.nodes, state.machine.base)
     clear(state.plan.licences, state.machine.base_copies)
     _clear_total(state)

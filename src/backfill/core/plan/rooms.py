@@ -14,7 +14,7 @@ Where few wait on a pool, a search costs less than the table, so there is none. 
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.wall import verb
-from backfill.core.plan.grown import FRESH, RECENT, forget_vain, next_round, note_grown
+from backfill.core.plan.grown import FRESH, RECENT, forget_vain, next_round, note_grown, note_unknown
 from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_after, entry_before, find
 from backfill.core.plan.search import ONLY
 from backfill.core.queue.walk import following, rewind
@@ -116,7 +116,7 @@ def border(state, b):
 def forget_rooms(state):
     """Nothing is known of where room appeared."""
     state.plan.rooms_kept, state.plan.rooms_until[FRESH] = 0, FUTURE
-    state.plan.grown.unknown[FRESH], state.plan.grown.first[FRESH] = 1, state.now
+    note_unknown(state.plan.grown, state.now)
     forget_vain(state.plan.grown)
 
 

@@ -1,0 +1,81 @@
+"""A plan of nodes that is made anew while jobs have places in it: where it grew is found by holding it to the old one.
+
+So after a change of capacity, too, a job is looked for only where it can gain. Licences are not compared: who needs
+some is looked for anew at each round. On a pool nothing is compared, see rooms.py.
+"""
+
+import numpy as np
+
+from backfill.compiler.kernel import apart
+from backfill.compiler.wall import verb
+from backfill.core.plan.grown import FRESH, RECENT, note_grown
+from backfill.core.plan.plan import book_again, book_running
+from backfill.core.plan.profile import FUTURE, NONE, available, entry_after, find
+
+
+@verb()
+def renew_running(state):
+    """Like `book_running`, where jobs have places in the plan; `note_renewed` follows when they are booked again."""
+    if state.machine.pool:
+        book_running(state)
+        return
+    _put_aside(state)
+    book_again(state)
+
+
+@apart()
+def _put_aside(state):
+    """Keep what each node has over time, from now on."""
+    plan, grown, entries = state.plan.nodes, state.plan.grown, 0
+    for node in range(state.machine.nodes):
+        for d in range(plan.blocks[node]):
+            entries += plan.count[plan.lane[node, d]]
+    grown.was_first = np.zeros(state.machine.nodes + 1, np.int64)
+    grown.was_time = np.zeros(entries, np.int64)
+    grown.was_room = np.zeros((plan.columns, entries), np.int64)
+    i = 0
+    for node in range(state.machine.nodes):
+        grown.was_first[node] = i
+        d, e = find(plan, node, state.now)
+        while e != NONE:
+            grown.was_time[i] = plan.time[e]
+            for c in range(plan.columns):
+                grown.was_room[c, i] = available(plan, node, d, e, c)
+            i += 1
+            d, e = entry_after(plan, node, d, e)
+    grown.was_first[state.machine.nodes] = i
+
+
+@verb()
+def note_renewed(state):
+    """Note where a plan grew that was made anew."""
+    if not state.machine.pool:
+        _compare(state)
+
+
+@apart()
+def _compare(state):
+    """Note each node that somewhere has more than was put aside of it, and let that go."""
+    plan, grown = state.plan.nodes, state.plan.grown
+    for node in range(state.machine.nodes):
+        i, last = grown.was_first[node], grown.was_first[node + 1] - 1
+        d, e = find(plan, node, state.now)
+        t, begin, end = state.now, FUTURE, state.now
+        while t < FUTURE:
+            next_place, next_entry = entry_after(plan, node, d, e)
+            ends = FUTURE if next_entry == NONE else plan.time[next_entry]
+            was_ends = FUTURE if i == last else grown.was_time[i + 1]
+            until = min(ends, was_ends, FUTURE)
+            for c in range(plan.columns):
+                if available(plan, node, d, e, c) > grown.was_room[c, i]:
+                    begin, end = min(begin, t), until
+            if ends == until and next_entry != NONE:
+                d, e = next_place, next_entry
+            if was_ends == until and i < last:
+                i += 1
+            t = until
+        if begin < end:
+            note_grown(grown, node, begin, end)
+    grown.first[RECENT] = grown.first[FRESH] = state.now  # licences may have come
+    grown.was_first, grown.was_time = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    grown.was_room = np.zeros((plan.columns, 1), np.int64)
