@@ -500,7 +500,7 @@ class SlurmHands:
             _act(*(f"hold {name}" for name in part))
 
     def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """See Hands."""
+        """See Hands. In two calls: if the first one finds no controller, nothing is released by the next one."""
         _act(*(f"update JobId={native} ReqNodeList={','.join(nodes)}" for native, nodes in some))
         _act(*(f"release {native}" for native, _ in some))
 
