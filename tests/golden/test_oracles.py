@@ -81,6 +81,15 @@ def test_easy_plus_plus_as_published_job_by_job(shared, log):
     assert found["mean_bounded_slowdown"] == pytest.approx(63.500677170, rel=1e-9)
 
 
+def test_the_regression_is_near_the_published_one(shared, log):
+    """Its sums are in another order, so that predictions differ by a second, and then starts."""
+    schedule, found = run(log(shared, "kth"), "kth", "easy-sjbf", "step", predict="regression")
+    expected = oracle(shared / "oracle" / "kth.regression.sc15.csv.gz")
+    starts = zip(schedule.job.astype(str).tolist(), schedule.start.tolist(), strict=True)
+    assert sum(expected[job] == start for job, start in starts) > 0.9 * len(schedule)
+    assert found["mean_bounded_slowdown"] == pytest.approx(69.3052, rel=0.05)
+
+
 @pytest.mark.parametrize(("correct", "slowdown"), [("reqtime", 62.856882727), ("doubling", 64.527474222)])
 def test_g10_other_corrections_of_predictions(shared, log, correct, slowdown):
     _, found = run(log(shared, "kth"), "kth", "easy-sjbf", "step", predict=f"average2:correct={correct}")

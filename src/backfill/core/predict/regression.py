@@ -1,8 +1,9 @@
 """Online linear regression of run times (Gaussier, Glesser, Reis and Trystram, SC'15).
 
-19 features of a job at its submit, their products and squares; the loss is squared, under-predictions count UNDER times
-as much as over-predictions, and each example 5 + log(processors x run time). The steps are those of the normalised
-adaptive gradient (Ross, Mineiro and Langford, UAI 2013), with an L2 penalty of the weights.
+19 features of a job at its submit, their products and squares; the loss is squared, over-predictions count OVER times
+as much as under-predictions, and each example 5 + log(processors / run time). The steps are those of the normalised
+adaptive gradient (Ross, Mineiro and Langford, UAI 2013), with an L2 penalty of the weights. As published, an example of
+a job that runs for more than e^5 s on each processor counts with the opposite sign.
 """
 
 import math
@@ -15,7 +16,7 @@ from backfill.core.predict.predictor import SECOND, correct, ended_of, predict, 
 
 FEATURES, PAIRED = 19, 17  # features 1 to 16 are paired
 TERMS = FEATURES + (PAIRED - 1) * (PAIRED - 2) // 2 + FEATURES - 1
-OVER, UNDER = 1.0, 100.0
+OVER, UNDER = 100.0, 1.0
 RATE, PENALTY = 5000.0, 4e9
 DAY, WEEK = 86_400, 7 * 86_400
 
@@ -36,7 +37,7 @@ def regression(state, predictor):
             remember(state, predictor, run)
             job = np.int64(state.runs.job[run])
             ran = run_time(state, run) / SECOND
-            importance = 5.0 + math.log(max(float(state.jobs.need[job, 0]) * ran, 1.0))
+            importance = 5.0 + math.log(max(float(state.jobs.need[job, 0]), 1.0) / max(ran, 1.0))
             _fit(predictor, _terms(predictor.features[job]), ran, importance)
     correct(state, predictor)
     return np.int64(0)
