@@ -18,7 +18,8 @@ from backfill.queue.feed import FACTS
 from backfill.queue.job import Attempt, Job
 from backfill.worlds import live as planner
 from backfill.worlds.aside import Present
-from backfill.worlds.future import Arrivals, Coming, Links, RunTimes, links, live_on
+from backfill.worlds.future import Arrivals, Coming, Links, links, live_on
+from backfill.worlds.runtimes import RunTimes
 from tests.queue.logs import entry
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 
