@@ -82,6 +82,14 @@ def test_a_job_that_was_put_back_is_held_before_its_begin_time():
     assert found.adopt == [job]
 
 
+def test_a_job_that_was_put_back_before_it_was_seen_to_run_waits_again():
+    mine = known(STARTING)
+    job = JobNow("7", 9, ASKED, managed=True, restarts=1, blocked="launch failed requeued held")
+    first, *_, last = look(control(), job, mine, Watch(instance="1"))
+    assert (first.attempt, first.verdict.kind) == (1, "requeued")
+    assert last == Edited(1, {"native_submit": 9})
+
+
 def test_a_job_of_before_a_restart_says_so_and_is_not_adopted():
     found = control(since=10)
     (news,) = look(found, now(), None)

@@ -360,6 +360,8 @@ def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
         return Verdict("requeued" if same or now.restarts > run.processes.get("restarts", 0) else "uncertain")
     if control.forgets and run.instance != instance:  # a controller that has forgotten: it may have run
         return Verdict("uncertain")
+    if now.submit != known.native_submit:  # it began, or was to, and was put back before that was seen
+        return Verdict("requeued")
     if now.blocked == HELD:  # by its user, before it began
         return Verdict("unstarted")
     told = control.told.get(key) if now.held else control.told.setdefault(key, control.now)
