@@ -129,7 +129,7 @@ def conclude(
         control.instance = snapshot.instance
     here = {job.identity: job for job in snapshot.jobs}
     before = watch.before
-    other = (job for identity, job in here.items() if before.get(identity) is not job or _begins(jobs.get(identity)))
+    other = (job for identity, job in here.items() if before.get(identity) is not job or _open(jobs.get(identity)))
     same = watch.instance == snapshot.instance  # else numbers may have come back
     again = _put_back(here, jobs) if same else {}
     jobs = {**jobs, **again}
@@ -332,9 +332,12 @@ def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     yield from _expected(now, known.id, watch, skew)
 
 
-def _begins(known: Job | None) -> bool:
-    """Whether the batch system has been told to start a job, and has not been seen to do so."""
-    return known is not None and known.attempt is not None and known.attempt.spawned is None
+def _open(known: Job | None) -> bool:
+    """Whether the batch system has been told to start a job, and has not been seen to do so; or it may have run, and is
+    to be held, however often that fails."""
+    if known is None:
+        return False
+    return known.held == UNCERTAIN or (known.attempt is not None and known.attempt.spawned is None)
 
 
 def _take_over(now: JobNow, uncertain: bool, control: Control) -> None:
