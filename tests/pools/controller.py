@@ -282,6 +282,7 @@ class Durable(Controller):
         """It waits, and its pin holds no more."""
         super().requeue(job)
         job.held, job.pin = job.managed, ()
+        job.blocked, job.begin = "", None  # it may start again at once
 
     def forget(self):
         """It is killed, and finds some of its jobs again; the others wait."""

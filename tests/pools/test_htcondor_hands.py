@@ -21,13 +21,15 @@ places = pytest.importorskip("backfill.pools.htcondor_places", reason="needs the
 IDLE, RUNS, HELD = 1, 2, 5
 USERS = "TARGET.Memory >= RequestMemory"
 
+VERSION = "$CondorVersion: 23.9.6 2026-07-12 $"
+
 
 class Schedd:
     """One of a few lines: jobs are dicts of expressions."""
 
     def __init__(self, monkeypatch):
         self.jobs, self.done, self.broken = {}, [], False
-        monkeypatch.setattr(acts, "schedd_at", lambda collector, name: None)
+        monkeypatch.setattr(acts, "schedd_at", lambda collector, name: {"CondorVersion": VERSION})
         monkeypatch.setattr(acts, "itself", lambda at: {"DaemonStartTime": 7})
         action = SimpleNamespace(Remove="remove", VacateFast="vacate")
         fake = SimpleNamespace(
@@ -151,7 +153,7 @@ def test_jobs_are_ended_or_put_back(schedd):
     schedd.do("remove", "7.0")
     schedd.do("vacate", "8.0")
     assert schedd.done == [("remove", "7.0"), ("vacate", "8.0")]
-    assert schedd.do("instance") == {"instance": "7"}
+    assert schedd.do("instance") == {"instance": "7", "version": VERSION}
 
 
 @pytest.mark.parametrize(

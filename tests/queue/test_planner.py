@@ -2,7 +2,7 @@
 
 import json
 import random
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -450,8 +450,17 @@ def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(
     assert json.dumps(found) == json.dumps(expected)
 
 
-@pytest.mark.parametrize("nodes", [False, True])
-@pytest.mark.parametrize("name", [name for name in POLICIES if load(name)[0].forgets != "no"])
+FORGETFUL = [name for name in POLICIES if load(name)[0].forgets != "no"]
+FEW = ("easy", "conservative", "selective", "lookahead", "first-fit")  # on nodes each takes seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        pytest.param(name, nodes, marks=[pytest.mark.long] if nodes and name not in FEW else [])
+        for name, nodes in product(FORGETFUL, [False, True])
+    ],
+)
 def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name, nodes, monkeypatch, tmp_path):
     if nodes and load(name)[0].one_node:
         return

@@ -184,14 +184,14 @@ def test_a_batch_system_that_is_silent_is_said(watching, cluster):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--pool", "htcondor"], "expected --shadow with it"),
-        (["--pool", "htcondor", "--adopt"], "expected --shadow with it"),
-        (["--pool", "slurm", "--adopt", "--shadow"], "expected --pool slurm with it"),
+        (["--adopt"], "expected --pool slurm or --pool htcondor with it"),
+        (["--pool", "fake:1", "--adopt"], "expected --pool slurm or --pool htcondor with it"),
+        (["--pool", "slurm", "--adopt", "--shadow"], "expected --pool slurm or --pool htcondor with it"),
         (["--shadow"], "expected --pool slurm or --pool htcondor with it"),
         (["--pool", "fake:1", "--shadow"], "expected --pool slurm or --pool htcondor with it"),
     ],
 )
-def test_a_batch_system_is_only_watched(watching, words, told):
+def test_what_only_batch_systems_have_is_refused_elsewhere(watching, words, told):
     assert told in watching.run("serve", *words, check=2).stderr
 
 

@@ -136,6 +136,7 @@ def overbooked(work):
     return found
 
 
+@pytest.mark.long
 def test_nothing_is_lost_twice_overbooked_or_elsewhere_whatever_is_killed(cluster, live, tmp_path):  # noqa: F811
     chance = random.Random(SEED)
     work = Workload(cluster, tmp_path, chance)
