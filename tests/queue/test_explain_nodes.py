@@ -18,7 +18,7 @@ POLICIES = ("easy", "conservative", "fcfs")
 def answers():
     """Queues in which jobs wait, and the explanations of some of these."""
     found = []
-    for policy, seed in product(POLICIES, range(4)):
+    for policy, seed in product(POLICIES, range(6)):
         queue = Nodes(policy, seed, 80)
         found += [(queue, job, explain(queue.queue(), job.id, "Resources")) for job in queue.waiting()[:6]]
     return found
