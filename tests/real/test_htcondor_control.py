@@ -102,7 +102,8 @@ class Site:
         self.live.kill(*filter(None, pids))
 
     def clear(self):
-        self.pool.run("condor_rm", "-all")
+        if self.pool.run("condor_q", "-allusers", "-af", "ClusterId").strip():  # else it is an error
+            self.pool.run("condor_rm", "-all")
         until(lambda: not self.rows())
         self.log.write_text("")
 
