@@ -7,27 +7,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from backfill.client.finding import FAIL, OK, WARN, Finding
+from backfill.client.finding import FAIL, OK, SETUP, WARN, Finding
 from backfill.daemon.config import Config, preempts_by
 from backfill.model.units import counted
 from backfill.pools.conclude import KILLED_US
 from backfill.pools.controlled import GUARDED, LOOKED
 from backfill.pools.marks import mark_of
 from backfill.pools.seen import WAITING, Down, JobNow
-from backfill.pools.slurm import NOW, SlurmReader, admin_level, settings
+from backfill.pools.slurm import NOW, admin_level, settings
 from backfill.queue.job import REQUEUE
 from backfill.system.home import user_name
 
 Settings = Mapping[str, str]
-SETUP = "backfill pool setup --print --part"
 AGE_S = 60.0  # of the last look, and a margin for a busy machine
 GUARD_S = 3600.0  # a watchdog that runs less often is none
 APART_S = 2.0  # between the clock of Slurm and this one
 LOOKS_S = 60  # for so long Slurm is to know jobs that are over: a queue looks at least each half minute
 
 
-def controlled(config: Config) -> Iterator[Finding]:
-    """All checks of such a queue."""
+def controlled(config: Config, jobs: Sequence[JobNow]) -> Iterator[Finding]:
+    """All checks of such a queue. jobs: as the batch system shows them."""
     folder = config.file.parent
     if config.pool == "htcondor":
         from backfill.client import control_htcondor  # its bindings are an extra
@@ -36,7 +35,7 @@ def controlled(config: Config) -> Iterator[Finding]:
         yield watchdog(folder)
         return
     try:
-        asked, told, jobs = time.time(), settings(), SlurmReader(folder).look().jobs
+        asked, told = time.time(), settings()
     except Down:  # which is a finding of its own
         return
     yield rights(told)

@@ -3,7 +3,7 @@ start past it, and does a decision take long."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from backfill.client.finding import FAIL, OK, WARN, Finding
+from backfill.client.finding import FAIL, OK, SETUP, WARN, Finding
 from backfill.daemon.config import Config
 from backfill.pools import htcondor_pin as pins
 from backfill.pools.htcondor import HTCondorReader
@@ -12,7 +12,6 @@ from backfill.pools.htcondor_setup import ATTRIBUTES, NAME
 from backfill.pools.marks import mark_of
 from backfill.pools.seen import Down
 
-SETUP = "backfill pool setup --print --part"
 MAY = ("condor", "root")  # accounts that may edit the jobs of others
 CYCLE_S = 5  # between two rounds of the negotiator; a pin waits for one
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backfill.client.boot import survives
 from backfill.client.calling import FAILED, Problem, Queue
-from backfill.client.control import controlled
 from backfill.client.finding import FAIL, OK, WARN, Finding
 from backfill.client.options import parse
 from backfill.daemon.config import LOCAL, Config
@@ -35,6 +35,9 @@ from backfill.queue.store import SCHEMA, Store, StoreError
 from backfill.queue.words import Unreadable, numbers_text, safe, size_text, time_text
 from backfill.system import processes
 from backfill.system.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
+
+if TYPE_CHECKING:
+    from backfill.pools.seen import JobNow, Snapshot
 
 LITTLE = 512 << 20  # bytes of disk
 WAL_MAX = 64 << 20
@@ -226,26 +229,32 @@ def _cluster(config: Config) -> Iterator[Finding]:
              for name, amount in amounts.items() if amount]  # fmt: skip
     told = f"{many} nodes with {', '.join(parts)}; policy {Path(config.policy).name}"
     yield Finding(OK, "settings", told)
-    if config.shadow:
-        yield _watched_pool(config)
-        return
     if config.native:
-        yield _watched_pool(config)
-        yield from controlled(config)
+        yield from _elsewhere(config)
         return
     where = "a simulated cluster; jobs start no process" if config.fake else "who starts jobs is not checked here"
     yield Finding(OK, "pool", f"{config.pool}: {where}")
 
 
-def _watched_pool(config: Config) -> Finding:
-    """Whether a batch system that is watched answers, and has the nodes by which the queue decides."""
+def _elsewhere(config: Config) -> Iterator[Finding]:
+    """A batch system in which jobs are submitted, and if the queue starts them, whether it can."""
+    from backfill.client.control import controlled  # numpy is for those who have a platform
     from backfill.daemon.hosting import reader_of
     from backfill.pools.seen import Down
 
+    jobs: Sequence[JobNow] = ()
     try:
         look = reader_of(config.pool, config.file.parent).look()
+        jobs = look.jobs
+        yield _nodes_of(config, look)
     except Down as down:
-        return Finding(FAIL, "pool", f"{config.pool} does not answer: {down}", "the queue goes on when it does")
+        yield Finding(FAIL, "pool", f"{config.pool} does not answer: {down}", "the queue goes on when it does")
+    if not config.shadow:
+        yield from controlled(config, jobs)
+
+
+def _nodes_of(config: Config, look: "Snapshot") -> Finding:
+    """Whether a batch system that answers has the nodes by which the queue decides."""
     names = {node.name for node in look.nodes}
     known = {place for place in config.nodes if place != FLOATING}
     does = "is watched" if config.shadow else "answers"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
+SETUP = "backfill pool setup --print --part"  # in hints; then comes which part
 
 
 @dataclass(frozen=True)
