@@ -31,8 +31,7 @@ def check_sweep(
 ) -> None:
     """Complain before the work about what does not go with a sweep."""
     from backfill.analysis.names import names_of
-    from backfill.worlds.estimates import Estimates
-    from backfill.worlds.prediction import Prediction, is_prediction
+    from backfill.estimate_sweep import parse_kind
 
     if given := [name for name, value in others.items() if value]:
         raise UsageError(f"--{given[0]} shows one kind of estimates and cannot be combined with --sweep")
@@ -42,7 +41,7 @@ def check_sweep(
         raise UsageError("--predict cannot be combined with --sweep, which names the predictors")
     names_of([(spec.policy.name, spec.told) for spec in specs])
     for kind in sweep.split(","):
-        _ = Prediction.parse(kind) if is_prediction(kind) else Estimates.parse(kind)
+        parse_kind(kind)
     if figures is not None:
         from backfill.report.plots import check_plot
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill.daemon.clock import QueueClock
 from backfill.daemon.config import LOCAL, Config
@@ -88,14 +88,13 @@ def reader_of(pool: str, folder: Path) -> "Reader":
 
 def reader_and_hands(pool: str, folder: Path) -> "tuple[Reader, Hands]":
     """Who looks at a batch system, one of config.STARTED, and who acts there for the queue in a folder."""
+    reader: Any = reader_of(pool, folder)
     if pool == "slurm":
-        from backfill.pools.slurm import SlurmHands, SlurmReader
+        from backfill.pools.slurm import SlurmHands
 
-        return SlurmReader(folder), SlurmHands(folder)
-    from backfill.pools.htcondor import HTCondorReader
+        return reader, SlurmHands(folder)
     from backfill.pools.htcondor_hands import HTCondorHands
 
-    reader = HTCondorReader(home=folder)
     return reader, HTCondorHands(folder, reader)
 
 

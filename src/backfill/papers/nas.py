@@ -7,12 +7,13 @@ its grid. Nodes, speed and rounding are ours: docs/decisions/0011-ibb-readings.m
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
-from backfill.model.workload import Jobs, Workload
+from backfill.model.workload import Ints, Jobs, Workload
 from backfill.workloads.uniform import Uniform
 
 NODES, CORES, NODE_MB = 4, 8, 4096
@@ -74,18 +75,8 @@ def jobs(seed: int) -> Workload:
     """The jobs, submitted a second apart in an order drawn at random; walltimes are exact."""
     some = drawn(seed)
     runtime = np.array([shape.runtime for shape in some]) * SECOND
-    return Workload(
-        Jobs(
-            job=np.array([shape.name for shape in some]),
-            submit=np.arange(len(some)) * SECOND,
-            runtime=runtime,
-            walltime=runtime,
-            demand=np.array([(shape.cpus, shape.memory * 2**20) for shape in some]),
-        ),
-        name="54 NAS benchmarks",
-        resources=("cpus", "memory"),
-        platform=pool(),
-    )
+    demand = np.array([(shape.cpus, shape.memory * 2**20) for shape in some])
+    return _submitted(some, "54 NAS benchmarks", pool(), runtime=runtime, demand=demand)
 
 
 def on_nodes(seed: int, platform: Platform, scale: float) -> Workload:
@@ -96,16 +87,12 @@ def on_nodes(seed: int, platform: Platform, scale: float) -> Workload:
     some, node_mb = drawn(seed), int(platform.capacity[0, platform.resources.index("memory")]) / 2**20
     runtime = np.array([max(round(shape.runtime * scale * SECOND), SECOND) for shape in some])
     grains = [math.ceil(shape.memory / shape.cpus / NODE_MB * node_mb / GRAIN) for shape in some]
-    return Workload(
-        Jobs(
-            job=np.array([shape.name for shape in some]),
-            submit=np.arange(len(some)) * SECOND,
-            runtime=runtime,
-            walltime=runtime,
-            tasks=np.array([shape.cpus for shape in some]),
-            demand=np.array([(1, count * GRAIN * 2**20) for count in grains]),
-        ),
-        name="54 NAS benchmarks on nodes",
-        resources=("cpus", "memory"),
-        platform=platform,
-    )
+    demand, tasks = np.array([(1, count * GRAIN * 2**20) for count in grains]), np.array([one.cpus for one in some])
+    return _submitted(some, "54 NAS benchmarks on nodes", platform, runtime=runtime, demand=demand, tasks=tasks)
+
+
+def _submitted(some: list[Shape], name: str, platform: Platform, runtime: Ints, **more: Any) -> Workload:
+    """The log of these jobs, submitted a second apart."""
+    job, submit = np.array([shape.name for shape in some]), np.arange(len(some)) * SECOND
+    jobs = Jobs(job=job, submit=submit, runtime=runtime, walltime=runtime, **more)
+    return Workload(jobs, name=name, resources=("cpus", "memory"), platform=platform)

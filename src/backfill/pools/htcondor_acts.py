@@ -13,9 +13,9 @@ import htcondor2
 
 from backfill.pools import htcondor_pin as pins
 from backfill.pools.htcondor_client import LOCATION, itself, plain, schedd_at, serve
+from backfill.pools.htcondor_places import WAITS
 
 GONE = "nonexistent job"  # of an error that one job is not there
-WAITS = (1, 5)  # JobStatus of a job that is idle, or held
 NOTHING = "undefined"
 SETTINGS = ("JOB_TRANSFORM_", "PROTECTED_JOB_ATTRS", "NEGOTIATOR_")  # how the names of those begin that are told
 
