@@ -6,7 +6,6 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.patience import until
-from tests.queue.conftest import Live
 from tests.real import slurm
 
 pytestmark = [
@@ -19,15 +18,6 @@ pytestmark = [
 def cluster():
     with TemporaryDirectory(prefix="slurm-") as folder, slurm.running(Path(folder), more="MinJobAge=2\n") as found:
         yield found
-
-
-@pytest.fixture
-def live(cluster, tmp_path):
-    found = Live(tmp_path)
-    (tmp_path / "config.toml").unlink()
-    found.env["SLURM_CONF"] = str(cluster.folder / "slurm.conf")
-    yield found
-    found.run("serve", "--stop", check=None)
 
 
 def test_an_end_that_nobody_saw_is_the_one_that_accounting_has(cluster, live):

@@ -4,34 +4,16 @@ import os
 import signal
 import time
 from collections import Counter
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.patience import until
-from tests.queue.conftest import Live
 from tests.real import slurm
 
 pytestmark = [
     pytest.mark.slurm,
     pytest.mark.skipif(slurm.missing(accounting=False) != "", reason=f"a real Slurm {slurm.missing(False)}"),
 ]
-
-
-@pytest.fixture
-def cluster():
-    with TemporaryDirectory(prefix="slurm-") as folder, slurm.running(Path(folder), accounting=False) as found:
-        yield found
-
-
-@pytest.fixture
-def live(cluster, tmp_path):
-    found = Live(tmp_path)
-    (tmp_path / "config.toml").unlink()
-    found.env["SLURM_CONF"] = str(cluster.folder / "slurm.conf")
-    yield found
-    found.run("serve", "--stop", check=None)
 
 
 class Log:

@@ -17,7 +17,6 @@ import pytest
 from backfill.queue.job import UNCERTAIN
 from backfill.system import processes
 from tests.real import slurm
-from tests.real.test_slurm_control import cluster, live  # noqa: F401
 
 pytestmark = [
     pytest.mark.slurm,
@@ -41,7 +40,7 @@ SHAPES = (
 class Workload:
     """Jobs that write down on which nodes they begin and end; what was submitted, and what was done to it."""
 
-    def __init__(self, cluster, folder, chance):  # noqa: F811
+    def __init__(self, cluster, folder, chance):
         self.cluster, self.chance = cluster, chance
         self.log = folder / "ran"
         self.log.touch()
@@ -99,7 +98,7 @@ def nodes_of(text):
         yield from (f"{base}{i}" for i in range(int(first), int(last or first) + 1))
 
 
-def strike(who, cluster, live, chance):  # noqa: F811
+def strike(who, cluster, live, chance):
     """Kill one of them, and start it again where nobody else does."""
     if who == "daemon":
         live.kill(live.daemon())
@@ -137,7 +136,7 @@ def overbooked(work):
 
 
 @pytest.mark.long
-def test_nothing_is_lost_twice_overbooked_or_elsewhere_whatever_is_killed(cluster, live, tmp_path):  # noqa: F811
+def test_nothing_is_lost_twice_overbooked_or_elsewhere_whatever_is_killed(cluster, live, tmp_path):
     chance = random.Random(SEED)
     work = Workload(cluster, tmp_path, chance)
     live.run("serve", "--pool", "slurm", "--adopt", "--detach")
@@ -170,7 +169,7 @@ def test_nothing_is_lost_twice_overbooked_or_elsewhere_whatever_is_killed(cluste
     judge(cluster, live, tmp_path, work, rows, kills, time.monotonic() - begin)
 
 
-def judge(cluster, live, folder, work, rows, kills, took):  # noqa: F811
+def judge(cluster, live, folder, work, rows, kills, took):
     """Assert that the queue did nothing wrong, and print the figures."""
     known = {row["label"]: row for row in live.jobs(100_000)}
     begun, ended = Counter(name for name, *_ in work.lines("B")), {name for name, *_ in work.lines("E")}

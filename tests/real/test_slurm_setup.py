@@ -4,14 +4,11 @@ import json
 import os
 import pwd
 import subprocess
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.docs.examples import CONTROL, run_page
 from tests.patience import until
-from tests.queue.conftest import Live
 from tests.real import slurm
 
 pytestmark = [
@@ -19,21 +16,6 @@ pytestmark = [
     pytest.mark.skipif(slurm.missing(accounting=False) != "", reason=f"a real Slurm {slurm.missing(False)}"),
 ]
 USER = "nobody"
-
-
-@pytest.fixture
-def cluster():
-    with TemporaryDirectory(prefix="slurm-") as folder, slurm.running(Path(folder), accounting=False) as found:
-        yield found
-
-
-@pytest.fixture
-def live(cluster, tmp_path):
-    found = Live(tmp_path)
-    (tmp_path / "config.toml").unlink()
-    found.env["SLURM_CONF"] = str(cluster.folder / "slurm.conf")
-    yield found
-    found.run("serve", "--stop", check=None)
 
 
 class User:
