@@ -179,10 +179,25 @@ if kind == "compiled":
         time.sleep(0.01)
 say(loaded=True)
 for line in sys.stdin:
-    if json.loads(line)["do"] == "ask":
+    if json.loads(line)["do"] == "ask" and (folder / "endless").exists():
+        time.sleep(1000 if kind == "plain" else 0)
+    elif json.loads(line)["do"] == "ask":
         os.kill(os.getpid(), signal.SIGPROF)
     say(passes=[], plan=[], wake=None, anew=True, binds=False)
 """
+
+
+class Stubbed(link.PlannerLink):
+    """Its planners are stubs; that of `easy` is compiled already."""
+
+    def __init__(self, folder):
+        super().__init__(0)
+        self.folder, self.told = folder, lambda: None
+
+    async def _start(self, kind):
+        pipe, folder = asyncio.subprocess.PIPE, self.folder / "made" if self.policy == "easy" else self.folder
+        words = (sys.executable, "-c", STUB, kind, str(folder))
+        return await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
 
 
 class Decides:
@@ -221,19 +236,12 @@ def test_a_policy_that_was_too_slow_in_plain_python_returns_when_it_is_compiled(
     monkeypatch.setattr(link, "ONLY_PLAIN", False)
     monkeypatch.setattr(link, "SLOW_S", 0.01)
 
-    class Stubs(link.PlannerLink):
-        async def _start(self, kind):
-            pipe = asyncio.subprocess.PIPE
-            words = (sys.executable, "-c", STUB, kind, str(tmp_path if self.policy != "easy" else made))
-            return await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
-
     made = tmp_path / "made"
     made.mkdir()
     (made / "done").touch()
 
     async def work():
-        asks = Stubs(0)
-        asks.told = lambda: None
+        asks = Stubbed(tmp_path)
         engine = Decides(asks)
 
         async def so(what):
@@ -253,6 +261,44 @@ def test_a_policy_that_was_too_slow_in_plain_python_returns_when_it_is_compiled(
         return engine.took_over
 
     assert completed(work()) == ([("mine.py:mine", "it")] if wanted else [])
+
+
+class Waits(Decides):
+    """What the link tells an engine that waits for each answer before it has a planner made anew."""
+
+    failures, answers = (), 0
+
+    def remake(self):
+        pass
+
+    def failed(self, why, blame):
+        self.failures += ((why, blame),)
+        self.begin("mine.py:mine")
+
+    def decided(self, answer):
+        self.answers += 1
+
+
+def test_a_pass_in_plain_python_that_does_not_end_is_given_up_when_the_policy_is_compiled(tmp_path, monkeypatch):
+    for name, value in (("ONLY_PLAIN", False), ("SLOW_S", 0.01), ("OUTDONE_S", 0.01)):
+        monkeypatch.setattr(link, name, value)
+    (tmp_path / "endless").touch()
+
+    async def work():
+        asks = Stubbed(tmp_path)
+        engine = Waits(asks)
+        while asks.kind != "plain" or asks._busy is None:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        (tmp_path / "done").touch()
+        while not engine.answers:
+            await asyncio.sleep(0.01)
+        assert asks.kind == "compiled"
+        asks.close()
+        await asyncio.gather(*asks._tasks, return_exceptions=True)
+        return engine.failures
+
+    assert completed(work()) == (("it took too long in plain Python; the compiled one goes on", False),)
 
 
 ENDS = """

@@ -32,6 +32,7 @@ FILE_CPU_S = 6.0  # a policy of a user's file that needs more to be loaded, or f
 TABLE_CPU_S = 60.0  # one of ours does not, but is slow where there are many jobs and it is not compiled yet
 STARVED_S = 120.0  # a planner that waits for a cpu is given so long
 LOAD_S = 1800.0  # for the compiler
+OUTDONE_S = 5.0  # a pass in plain Python that takes longer is given up as soon as the policy is compiled
 RETRY_S = 30.0
 QUESTION_S = 600.0
 TURN_S = 5.0  # a question waits so long for a planner that is deciding
@@ -317,6 +318,18 @@ class PlannerLink:
         elif kind == "compiled" and self.kind == "plain":
             self.engine.remake()
             self.told()
+            asyncio.get_running_loop().call_later(OUTDONE_S, self._give_up, self._busy)
+
+    def _give_up(self, busy: asyncio.Task[None] | None) -> None:
+        """End the planner in plain Python if it still does what it did when the compiled one came: with thousands of
+        jobs, a pass of it may take longer than people would wait."""
+        if busy is None or self._busy is not busy or self.kind != "plain":
+            return
+        busy.cancel()
+        self._busy = None
+        self._drop(self.kind)
+        self.engine.failed("it took too long in plain Python; the compiled one goes on", blame=False)
+        self.told()
 
     def _none_comes(self, why: str, blame: bool = True) -> None:
         """Tell the engine that a planner could not be loaded, if no other one is on its way."""
