@@ -112,6 +112,7 @@ def test_a_cluster_loses_nothing_whatever_is_killed(live):
     live.until(lambda: not states())
     live.run("serve", "--stop", check=None)  # it may have been killed
     assert check_deep(live.folder) == []
+    assert "Traceback" not in (live.folder / "daemon.log").read_text()
     told = Judge(live.folder).verdict()
     print(f"{JOBS} jobs, kills {dict(kills)}, {told}")
     assert told["jobs"] == JOBS

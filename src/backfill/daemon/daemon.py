@@ -198,6 +198,7 @@ class Daemon:
             worker.cancel()
         self.door.remove()
         self._flush()
+        self._drop_timer()  # there will be no store to read
         self.notices.close()
         self.pool.close()
         self.link.close()
@@ -256,10 +257,13 @@ class Daemon:
             _lose(error)
         self._flush()
 
-    def _set_timer(self) -> None:
+    def _drop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _set_timer(self) -> None:
+        self._drop_timer()
         due = min((t for t in (self.engine.next_timer(), self.pool.news_at()) if t is not None), default=None)
         if due is not None and self._run_clock is None:
             delay = max((due - self.clock.now()) / 1e6 / self.clock.speed, 0)
@@ -267,8 +271,11 @@ class Daemon:
 
     def _tick(self) -> None:
         self._timer = None
-        self._read()
-        self.engine.tick()
+        try:
+            self._read()
+            self.engine.tick()
+        except StoreLost as error:
+            _lose(error)
         self._flush()
 
     def _fault(self, point: str) -> None:
