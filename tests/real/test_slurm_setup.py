@@ -1,41 +1,18 @@
 """The submit filter that `backfill pool setup --print` prints, in a real Slurm, as users meet it."""
 
 import json
-import os
-import pwd
-import subprocess
 
 import pytest
 
 from tests.docs.examples import CONTROL, run_page
 from tests.patience import until
 from tests.real import slurm
+from tests.real.users import USER, User, install
 
 pytestmark = [
     pytest.mark.slurm,
     pytest.mark.skipif(slurm.missing(accounting=False) != "", reason=f"a real Slurm {slurm.missing(False)}"),
 ]
-USER = "nobody"
-
-
-class User:
-    """Somebody without rights."""
-
-    def __init__(self, cluster):
-        self.env = os.environ | {"SLURM_CONF": str(cluster.folder / "slurm.conf")}
-
-    def run(self, *words):
-        who = pwd.getpwnam(USER)
-        done = subprocess.run(
-            words, env=self.env, cwd="/", user=who.pw_uid, group=who.pw_gid, extra_groups=[], capture_output=True,
-            text=True, timeout=slurm.PATIENCE_S,
-        )  # fmt: skip
-        return done.stdout.strip() + done.stderr
-
-    def submit(self, *words):
-        told = self.run("sbatch", "--parsable", "-o", "/dev/null", "-t", "5", *words)
-        assert told.isdecimal(), told
-        return told
 
 
 @pytest.fixture
@@ -44,16 +21,6 @@ def user(cluster, live):
     live.run("serve", "--pool", "slurm", "--detach")
     install(cluster, live)
     return User(cluster)
-
-
-def install(cluster, live, *words):
-    (cluster.folder / "job_submit.lua").write_text(
-        live.run("pool", "setup", "--print", "--part", "filter", *words).stdout
-    )
-    conf = cluster.folder / "slurm.conf"
-    kept = [line for line in conf.read_text().splitlines() if not line.startswith("SchedulerParameters")]
-    conf.write_text("\n".join(kept) + "\n" + live.run("pool", "setup", "--print", "--part", "conf").stdout)
-    cluster.run("scontrol", "reconfigure")
 
 
 def rows(live):
