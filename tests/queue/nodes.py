@@ -2,6 +2,8 @@
 
 import json
 import random
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -12,7 +14,8 @@ from backfill.queue.feed import FACTS
 from backfill.queue.job import Attempt, Job
 from backfill.queue.states import PENDING
 from backfill.queue.states import RUNNING as RUNS
-from backfill.worlds.aside import Present
+from backfill.worlds.aside import Present, save
+from backfill.worlds.aside import load as load_planner
 from backfill.worlds.live import Planner
 from backfill.worlds.simulated import simulate
 from backfill.worlds.workload import table
@@ -93,11 +96,10 @@ class Nodes:
         self.now = t
 
     def again(self):
-        """Another planner that has lived through the same."""
-        planner = Planner(self.epoch["policy"], self.epoch)
-        for now, messages in self.passes:
-            planner.decide(now, messages)
-        return planner
+        """Another planner in the same state, as it would be read from the disk."""
+        with TemporaryDirectory() as folder:
+            save(self.planner, Path(folder) / "planner", {})
+            return load_planner(Path(folder) / "planner", self.epoch)
 
     def queue(self):
         """What questions are asked of."""

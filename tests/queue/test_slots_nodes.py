@@ -24,8 +24,8 @@ def facts(one, need, more=0):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_is_offered_starts_at_once_and_one_task_more_does_not(policy):
     some = spans = 0
-    for need, seed in product(({}, {"cpus": 2, "memory": 1}, {"gpus": 1}, {"matlab": 1}), range(2)):
-        queue = Nodes(policy, seed)
+    lives = [Nodes(policy, seed) for seed in range(2)]
+    for need, queue in product(({}, {"cpus": 2, "memory": 1}, {"gpus": 1}, {"matlab": 1}), lives):
         told = slots(queue.queue(), need, 0)
         assert told["untried"] == []
         for one in told["slots"]:
