@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 from backfill.papers.write import write
 from backfill.system.processes import children
+from backfill.workloads.farm import farm
 from tests.cli.test_other_verbs import COMMAND
 from tests.patience import until
 
@@ -196,9 +198,16 @@ def test_a_cluster_that_is_not_there_is_told(monkeypatch):
         pass
 
 
+def small():
+    """The whole reproduction with two farms of few jobs each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backfill.papers.farm.farm", partial(farm, jobs=100))
+        return reproduce(Asked(replications=2))
+
+
 @pytest.fixture(scope="module")
 def quick():
-    return reproduce(Asked(replications=2))
+    return small()
 
 
 def test_every_claim_has_a_verdict_and_every_figure_its_files(quick, tmp_path):
@@ -219,7 +228,7 @@ def test_every_claim_has_a_verdict_and_every_figure_its_files(quick, tmp_path):
 
 def test_the_same_seed_gives_the_same_files(quick, tmp_path):
     write(quick, tmp_path / "one")
-    write(reproduce(Asked(replications=2)), tmp_path / "two")
+    write(small(), tmp_path / "two")
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
