@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from backfill.system import processes
+from tests import forks
 from tests.patience import PATIENCE_S
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -43,6 +44,7 @@ def shared() -> Path:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that leaves a process behind."""
+    forks.end()
     if not CONTROLS or sys.platform != "linux":
         return
     workers = processes.children(os.getpid()) if session.config.getoption("numprocesses", None) else []

@@ -69,7 +69,8 @@ class Ran:
         return re.fullmatch(pattern.replace(r"\.\.\.", ".*"), self.printed) is not None
 
 
-def run_page(text: str, folder: Path) -> Iterator[Ran]:
+def run_page(text: str, folder: Path, program: Path | None = None) -> Iterator[Ran]:
+    """program: the folder of a `backfill` that stands for the installed one while no extra is installed."""
     try:
         for block in BLOCK.finditer(text):
             kind, body = block.groups()
@@ -79,7 +80,9 @@ def run_page(text: str, folder: Path) -> Iterator[Ran]:
                 continue
             for step in COMMAND.finditer(body):
                 begin, end = block.start(2) + step.start(2), block.start(2) + step.end(2)
-                yield Ran(step[1], step[2], printed(step[1], folder, missing(text[:begin])), slice(begin, end))
+                without = missing(text[:begin])
+                found = printed(step[1], folder, without, program if without == missing("") else None)
+                yield Ran(step[1], step[2], found, slice(begin, end))
     finally:
         end_queue(folder)
 
@@ -104,9 +107,13 @@ def midday() -> str:
     return f"DAY{time.gmtime().tm_hour - 10:+d}"
 
 
-def printed(command: str, folder: Path, without: str = "") -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    core = {"PYTHONPATH": os.pathsep.join([str(CORE), os.environ.get("PYTHONPATH", "")]), "BACKFILL_MISSING": without}
+def core_install(without: str) -> dict[str, str]:
+    """The environment in which these modules cannot be imported."""
+    return {"PYTHONPATH": os.pathsep.join([str(CORE), os.environ.get("PYTHONPATH", "")]), "BACKFILL_MISSING": without}
+
+
+def printed(command: str, folder: Path, without: str = "", program: Path | None = None) -> str:
+    path = os.pathsep.join([*([str(program)] if program else []), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
@@ -114,7 +121,7 @@ def printed(command: str, folder: Path, without: str = "") -> str:
         | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "80", "BACKFILL_HOME": str(folder / ".queue")}
         | {"BACKFILL_REGISTRY": f"page-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"}  # others are not seen
         | ({"TZ": midday()} if "backfill simulate" not in command else {})
-        | core,
+        | core_install(without),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,17 +1,30 @@
 """Every command of the documentation is run, and prints what the page says."""
 
+import os
+from contextlib import closing
+
 import pytest
 
-from .examples import ROOT, Ran, pages, run_page
+from tests.forks import Forks
+
+from .examples import ROOT, Ran, core_install, missing, pages, run_page
+
+
+@pytest.fixture(scope="module")
+def program():
+    """A folder for the search path, with a `backfill` that need not load the core each time."""
+    environment = os.environ | core_install(missing("")) | {"NO_COLOR": "1", "COLUMNS": "80"}
+    with closing(Forks("simulate", environment)) as forks:
+        yield forks.program()
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_examples_of(page, tmp_path):
-    text, commands = page.read_text(encoding="utf-8"), 0
-    for ran in run_page(text, tmp_path):
+def test_the_examples_of(page, tmp_path, program):
+    text, count = page.read_text(encoding="utf-8"), 0
+    for ran in run_page(text, tmp_path, program):
         assert ran.matches, f"$ {ran.command}\n{ran.printed}--- the page says\n{ran.expected}"
-        commands += 1
-    assert commands >= text.count("```console"), "a block of commands was not found"
+        count += 1
+    assert count >= text.count("```console"), "a block of commands was not found"
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,16 @@ import pytest
 
 from backfill.client import calling, requests
 from backfill.system import processes
+from tests import forks
 from tests.patience import PATIENCE_S, until
 
 PYTHON = [sys.executable, "-m", "backfill"]
+
+
+def started(words, folder, environment):
+    """Run a command line in a process of its own, whose Python reads the environment."""
+    streams = {"capture_output": True, "text": True}
+    return subprocess.run([*PYTHON, *words], env=environment, cwd=folder, timeout=PATIENCE_S, **streams)
 
 
 class Live:
@@ -27,6 +34,7 @@ class Live:
         (self.folder / "config.toml").write_text('cpus = 4\ngrace = "1s"\npolicy = "easy"\n')
         self.env = {**os.environ, "BACKFILL_HOME": str(self.folder), "NUMBA_DISABLE_JIT": "1"}
         self.env["BACKFILL_KEPT_S"] = "0.01"  # so that planners are made anew from the disk
+        self.env["BACKFILL_FILE_CPU_S"] = "2"  # so that a policy that loops is soon found out
 
     def configure(self, policy, grace="1s", pool="local"):
         """Settings of a queue that has not begun."""
@@ -34,14 +42,8 @@ class Live:
         (self.folder / "config.toml").write_text(text)
 
     def run(self, *words, check=0, **env):
-        done = subprocess.run(
-            [*PYTHON, *map(str, words)],
-            env=self.env | env,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            cwd=self.folder,
-        )
+        run = started if any(name.startswith("PYTHON") for name in env) else forks.queue().run
+        done = run([*map(str, words)], self.folder, self.env | env)
         assert check is None or done.returncode == check, (words, done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done

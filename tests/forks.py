@@ -1,0 +1,180 @@
+"""Command lines as forks of a process that has loaded the program: most of a short one's time is taken by its start.
+
+    python -m tests.forks SOCKET queue|simulate
+
+It ends when its standard input does, so no run of the tests leaves it behind.
+"""
+
+import atexit
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any
+
+from backfill.client.options import VERBS
+from tests.patience import PATIENCE_S, until
+
+LOADED = ("fcfs", "easy", "conservative")  # the policies of most examples
+REAL = str(Path(sys.executable).with_name("backfill"))
+# A program that passes on its words, its environment, its working folder and its open files, unless it is one that
+# loads little.
+PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+words = sys.argv[1:]
+if not words or words[0] in {verbs}:
+    os.execv({real!r}, [{real!r}, *words])
+asked = json.dumps([words, os.getcwd(), dict(os.environ)]).encode()
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    socket.send_fds(server, [len(asked).to_bytes(4, "big")], [0, 1, 2])
+    server.sendall(asked)
+    sys.exit(int(server.makefile().read()))
+"""
+
+
+class Forks:
+    """A process that has loaded the verbs of the queue, or those that simulate, and forks for each command line."""
+
+    def __init__(self, what: str, environment: Mapping[str, str] = os.environ) -> None:
+        self._folder = TemporaryDirectory(prefix="forks-")
+        self.address = str(Path(self._folder.name) / "forks")
+        words = [sys.executable, "-m", "tests.forks", self.address, what]
+        self._server = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE)
+        until(lambda: Path(self.address).exists() or self._server.poll() is not None)
+
+    def close(self) -> None:
+        """End the process."""
+        with self._server:
+            self._server.kill()
+        self._folder.cleanup()
+
+    def run(self, words: list[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a command line to its end, as `subprocess.run` does."""
+        asked = json.dumps([words, str(folder), dict(environment)]).encode()
+        with (
+            TemporaryFile() as out,
+            TemporaryFile() as err,
+            open(os.devnull) as none,
+            socket.socket(socket.AF_UNIX) as to,
+        ):
+            to.settimeout(PATIENCE_S)
+            to.connect(self.address)
+            socket.send_fds(to, [len(asked).to_bytes(4, "big")], [file.fileno() for file in (none, out, err)])
+            to.sendall(asked)
+            code = int(to.makefile().read())
+            told = []
+            for file in (out, err):
+                file.seek(0)
+                told.append(file.read().decode())
+        return subprocess.CompletedProcess(words, code, *told)
+
+    def program(self) -> Path:
+        """Make a program `backfill`. Returns its folder, for the search path."""
+        file = Path(self._folder.name) / "bin" / "backfill"
+        file.parent.mkdir()
+        words = {"python": sys.executable, "verbs": {*VERBS}, "real": REAL, "address": self.address}
+        file.write_text(PROGRAM.format(**words))
+        file.chmod(0o755)
+        return file.parent
+
+
+@cache
+def queue() -> Forks:
+    """The process for verbs of the queue, which lives until `end`: it belongs to no queue that a test ends."""
+    return Forks("queue", {name: value for name, value in os.environ.items() if name != "BACKFILL_HOME"})
+
+
+def end() -> None:
+    """End the process for verbs of the queue, if there is one."""
+    if queue.cache_info().currsize:
+        queue().close()
+        queue.cache_clear()
+
+
+def serve(address: str, what: str) -> None:
+    """Fork for each command line, while somebody may ask for one."""
+    LOAD[what]()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address + ".new")
+        listening.listen(16)
+        os.rename(address + ".new", address)
+        while 0 not in (ready := select.select([0, listening], [], [])[0]) and ready:
+            client, _ = listening.accept()
+            if not os.fork():
+                listening.close()
+                answer(client)
+            client.close()
+
+
+def load_queue() -> None:
+    """Load what the verbs of the queue load."""
+    import backfill.client.client  # noqa: F401
+
+
+def load_simulation() -> None:
+    """Run a little of what commands do."""
+    from backfill.cli import main
+
+    for name in LOADED:
+        with redirect_stdout(StringIO()) as said, redirect_stderr(said):
+            code = main(["simulate", "model:lublin?jobs=20&cpus=128", "--policy", name])
+        assert code == 0, said.getvalue()
+
+
+LOAD = {"queue": load_queue, "simulate": load_simulation}
+
+
+def answer(client: socket.socket) -> None:
+    """Be the command that a client asks for."""
+    size, files, *_ = socket.recv_fds(client, 4, 3)
+    words, folder, environment = json.loads(client.makefile("rb").read(int.from_bytes(size, "big")))
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", buffering=1, closefd=False)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    code = run(words)
+    client.sendall(str(code).encode())
+    os._exit(code)
+
+
+def run(words: list[str]) -> Any:
+    """What the console entry point does, to the end of the process. Returns its exit code."""
+    import backfill.__main__ as program
+
+    sys.argv, sys.modules["__main__"] = ["backfill", *words], program
+    try:
+        code = program.main()
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
