@@ -80,6 +80,13 @@ def every_pass(test):
     return pytest.mark.parametrize("name", world.POLICIES if LONG else some)(test)
 
 
+def with_shared_passes_long(names):
+    """Parameters: a policy that differs from one of PASSES in its order alone is left to the long run."""
+    alone = {name.partition(":")[0] for name in PASSES}
+    shared = {*policies.TABLE} - alone
+    return [pytest.param(name, marks=[pytest.mark.long] * (name in shared)) for name in names]
+
+
 # Without the order in which a float cannot tell scores of such walltimes apart, and without those that start as late as
 # they promised.
 NEAR = [

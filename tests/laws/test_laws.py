@@ -19,6 +19,7 @@ from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
 from tests import compiled
 from tests.compiled import policy
+from tests.differential.test_twins import with_shared_passes_long
 from tests.reference.workloads import (
     Case,
     as_model,
@@ -34,9 +35,9 @@ from tests.reference.workloads import (
 
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
 ON_POOLS = [name for name in policies.TABLE if not policies.get(name).processors]
-every_policy = pytest.mark.parametrize("name", [*ON_POOLS, *GOING_ON])
+every_policy = pytest.mark.parametrize("name", with_shared_passes_long([*ON_POOLS, *GOING_ON]))
 ANYWHERE = [name for name in [*ON_POOLS, *GOING_ON] if not policy(name)[0].one_node]
-everywhere = pytest.mark.parametrize("name", ANYWHERE)
+everywhere = pytest.mark.parametrize("name", with_shared_passes_long(ANYWHERE))
 BINDING = [name for name in policies.TABLE if policies.get(name).binds]
 TIES = [Options(), Options(ties="step")]
 
@@ -111,7 +112,7 @@ def test_every_schedule_is_lawful_when_jobs_outlive_their_walltime(name, case):
     assert verify(workload, platform, schedule, overrun="extend", **allowed(name)) == []
 
 
-@pytest.mark.parametrize("name", ON_POOLS)
+@pytest.mark.parametrize("name", with_shared_passes_long(ON_POOLS))
 @given(case=project_cases())
 def test_every_schedule_of_projects_is_lawful(name, case):
     workload, platform, schedule = scheduled(case, name)

@@ -26,6 +26,7 @@ from backfill.worlds.aside import save
 from backfill.worlds.live import HOW, Planner, answer, load_policy, machine
 from backfill.worlds.simulated import simulate
 from backfill.worlds.workload import table
+from tests.differential.test_twins import with_shared_passes_long
 from tests.invariants import check
 
 SECOND = 1_000_000
@@ -34,6 +35,11 @@ URGENT = str(Path(__file__).with_name("urgent.py"))  # which preempts a lot
 PROCESSORS = ("gang-site", "gang-span")
 POLICIES = [*(name for name in TABLE if name not in ("round-robin", *PROCESSORS)), URGENT]
 EPOCH = {"resources": RESOURCES, "base": [], "now": 0}
+
+
+def seeds(count):
+    """As many lives; all but the first are left to the long run."""
+    return pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(1, count))])
 
 
 def some_jobs(seed, count):
@@ -109,7 +115,7 @@ def workload_of(jobs):
     )
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
 def test_a_queue_on_a_virtual_clock_starts_every_job_when_the_simulation_does(name):
     jobs = some_jobs(name, 280)  # more than the first State has room for
     policy, params = load(name)
@@ -236,13 +242,13 @@ def gangs(seed, count):
 
 
 PAUSES = ("preemptive:how=suspend", "preemptive:how=checkpoint,overhead=2", "round-robin:quantum=30")
-NODES = [name for name in POLICIES if name != URGENT and not load(name)[0].one_node]
+NODES = with_shared_passes_long(name for name in POLICIES if name != URGENT and not load(name)[0].one_node)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "some"),
     [
-        *((name, CLUSTER, jobs_for_nodes) for name in NODES),
+        *(pytest.param(*name.values, CLUSTER, jobs_for_nodes, marks=name.marks) for name in NODES),
         *((name, GRID, gangs) for name in PROCESSORS),
         *((name, CLUSTER, jobs_for_nodes) for name in PAUSES),
     ],
@@ -326,8 +332,8 @@ def some_cpus(chance):
     return {"cpus": chance.choice([8, 8, 2, 0]), "memory": 16, "abaqus": 2}
 
 
-@pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@seeds(2)
 def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
     epoch = EPOCH | {"policy": name}
     passes, _ = random_history(seed, Planner(name, epoch))
@@ -341,7 +347,7 @@ def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
         assert json.dumps(told) == json.dumps(done)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
 def test_a_planner_from_the_disk_decides_as_the_one_that_lived(name, tmp_path):
     epoch, file = EPOCH | {"policy": name}, tmp_path / "kept"
     passes, _ = random_history(7, Planner(name, epoch))
@@ -360,7 +366,7 @@ def test_a_planner_from_the_disk_decides_as_the_one_that_lived(name, tmp_path):
     assert json.dumps(planner.decide(now, said)) == json.dumps(done)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
 def test_a_planner_that_learns_something_early_decides_as_if_it_had_not(name):
     """A question is asked between two passes, of a copy that knows all that has happened since."""
     passes, _ = random_history(3, Planner(name, EPOCH))
@@ -372,8 +378,8 @@ def test_a_planner_that_learns_something_early_decides_as_if_it_had_not(name):
         assert json.dumps(planner.decide(now, said[some[-1] :])) == json.dumps(done)
 
 
-@pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@seeds(3)
 def test_jobs_that_somebody_else_starts_are_runs_like_others(name, seed):
     planner = Planner(name, EPOCH)
     passes, running = random_history(seed, planner, foreign=0.1)
@@ -404,7 +410,7 @@ def check_promises(planner):
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if load(name)[0].keeps])
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 def test_nothing_is_promised_of_capacity_that_is_gone_although_runs_hold_it_still(name, seed):
     chance, planner, running, now = random.Random(seed), Planner(name, EPOCH), {}, 1_000 * SECOND
     less = 0
@@ -439,7 +445,7 @@ def test_a_job_that_needs_all_of_a_machine_that_shrinks_is_promised_nothing():
     assert dict(done["plan"])[2] == 201 * SECOND
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
 def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(name, monkeypatch):
     expected, _ = random_history(5, Planner(name, EPOCH), foreign=0.05)
     monkeypatch.setattr(planner_module, "ROOM", 1)
@@ -457,24 +463,30 @@ FEW = ("easy", "conservative", "selective", "lookahead", "first-fit")  # on node
 @pytest.mark.parametrize(
     ("name", "nodes"),
     [
-        pytest.param(name, nodes, marks=[pytest.mark.long] if nodes and name not in FEW else [])
-        for name, nodes in product(FORGETFUL, [False, True])
+        pytest.param(
+            *name.values,
+            nodes,
+            marks=[*name.marks, *([pytest.mark.long] if nodes and name.values[0] not in FEW else [])],
+        )
+        for name, nodes in product(with_shared_passes_long(FORGETFUL), [False, True])
     ],
 )
 def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name, nodes, monkeypatch, tmp_path):
     if nodes and load(name)[0].one_node:
         return
     platform = cluster(tmp_path, CLUSTER) if nodes else None
-    how = {"foreign": 0.05} | ({"some_jobs": jobs_for_nodes, "node": "m1"} if nodes else {})
+    how = {"foreign": 0.05, "count": 200}
+    if nodes:  # on which a pass takes longer
+        how |= {"some_jobs": jobs_for_nodes, "node": "m1", "count": 80}
     with monkeypatch.context() as patch:
         patch.setattr(Planner, "_forget", lambda planner: None)
         grown = Planner(name, EPOCH, platform)
-        expected, _ = random_history(5, grown, count=200, **how)
+        expected, _ = random_history(5, grown, **how)
     monkeypatch.setattr(planner_module, "ROOM", 1)
     planner = Planner(name, EPOCH, platform)
     forgotten, forget = [], Planner._forget
     monkeypatch.setattr(Planner, "_forget", lambda one: (forgotten.append(len(one._over)), forget(one)))
-    found, _ = random_history(5, planner, count=200, **how)
+    found, _ = random_history(5, planner, **how)
     assert json.dumps(found) == json.dumps(expected)
     assert planner.jobs < grown.jobs
     assert sum(forgotten) <= grown.jobs  # each row is looked at once
@@ -495,9 +507,15 @@ def rows_of(planner):
     return told | {"room": planner.entry.room, "whole nodes": planner._whole, "raised": planner._raised}
 
 
-@pytest.mark.parametrize("limits", [False, True])
 @pytest.mark.parametrize("name", ["easy", "conservative", "2tsb", "preemptive:how=suspend", "thread-matrix"])
-@pytest.mark.parametrize("exact", [kinds.EXACT, 3])
+@pytest.mark.parametrize(
+    ("limits", "exact"),
+    [
+        (True, kinds.EXACT),
+        (False, 3),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in ((True, 3), (False, kinds.EXACT))),
+    ],
+)
 def test_a_job_that_asks_for_what_is_known_gets_the_row_that_columns_give(limits, name, exact, monkeypatch, tmp_path):
     monkeypatch.setattr(kinds, "EXACT", exact)
     monkeypatch.setattr(entry, "MANY", 200)
@@ -516,7 +534,7 @@ def test_a_job_that_asks_for_what_is_known_gets_the_row_that_columns_give(limits
     assert len(alone) > 100
 
 
-@pytest.mark.parametrize("name", [name for name in POLICIES if load(name)[0].forgets != "no"])
+@pytest.mark.parametrize("name", with_shared_passes_long(FORGETFUL))
 def test_jobs_that_all_went_unstarted_leave_rows_and_nothing_else(name, monkeypatch):
     monkeypatch.setattr(planner_module, "ROOM", 4)
     planner, facts = Planner(name, EPOCH), some_jobs(1, 1)[0][3] | {"project": ""}
@@ -544,7 +562,7 @@ def test_jobs_that_all_went_unstarted_leave_rows_and_nothing_else(name, monkeypa
     assert none.decide(3 * SECOND, [["submit", 50, facts], ["wait", 50]])["starts"][0][0] == 50
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
 def test_a_pass_that_comes_late_finds_its_way_back(name):
     """The daemon was away, or the machine slept: nothing happens when the policy asked to be asked, but later."""
     chance = random.Random(name)
