@@ -28,7 +28,8 @@ LINE = 1 << 28  # the longest answer
 SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
 # After one failure of a policy the next one is due after half of these two, so that another policy decides within 30 s.
 SILENT_S = 10.0  # a planner that says nothing for so long and sleeps will not answer
-FILE_CPU_S = 6.0  # a policy of a user's file that needs more to be loaded, or for one decision, loops
+# A policy of a user's file that needs more to be loaded, or for one decision, loops.
+FILE_CPU_S = float(os.environ.get("BACKFILL_FILE_CPU_S", "6"))
 TABLE_CPU_S = 60.0  # one of ours does not, but is slow where there are many jobs and it is not compiled yet
 STARVED_S = 120.0  # a planner that waits for a cpu is given so long
 LOAD_S = 1800.0  # for the compiler
