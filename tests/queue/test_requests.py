@@ -135,7 +135,9 @@ def launched(home, run, spec):
         assert b"\0" not in os.fsencode(word)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=max(75, settings.default.max_examples), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(good(schema.JOB), good(schema.SPEC))
 def test_whatever_the_schema_lets_in_can_be_launched(tmp_path, job, spec):
     facts = {**job, "need": {"cpus": 1, **job["need"]}, "user": "ana"}
@@ -144,7 +146,7 @@ def test_whatever_the_schema_lets_in_can_be_launched(tmp_path, job, spec):
     launched(tmp_path, Run(made, Attempt(1, 0)), spec)
 
 
-@settings(max_examples=400)
+@settings(max_examples=max(100, settings.default.max_examples))
 @given(st.lists(requests(), min_size=1, max_size=6))
 def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(some):
     with tempfile.TemporaryDirectory() as folder:

@@ -289,7 +289,7 @@ JOB = st.dictionaries(
                      "any_of", "singleton", "held", "requeue", "project"]), ANYTHING, max_size=4)  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=max(75, settings.default.max_examples), deadline=None)
 @given(
     st.sampled_from(["submit", "hold", "release", "cancel", "edit", "fly", None, 3]),
     st.dictionaries(st.sampled_from(["token", "user", "ids", "to", "spec"]), ANYTHING),
