@@ -1,5 +1,6 @@
 # make demo   install, run the demo on a bundled real log, say where the report is
 # make test   install, run the test suite
+# make quick   the laws in plain Python, without a compiler, within a minute
 # make test-live   the live queue under faults: ten thousand random histories, a thousand kills, 20,000 jobs of a cluster
 # make release   check, build, install in a new environment and run the demo there, tag; make upload sends it to PyPI
 PYTHON ?= python3
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 export BACKFILL_CACHE_DIR ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE  # the tests start some 200 processes, each of which would compile all sources anew
 
-.PHONY: demo test test-long test-live check lint types bench release upload clean
+.PHONY: demo test quick test-long test-live check lint types bench release upload clean
 
 demo: $(VENV)/.user
 	$(BIN)/backfill demo
@@ -16,6 +17,10 @@ demo: $(VENV)/.user
 test: $(VENV)/.dev  # many tests wait for processes, so there are more workers than processors
 	$(BIN)/python -m tests.warm
 	$(BIN)/python -m pytest --dist worksteal -n $$($(BIN)/python -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
+
+quick: $(VENV)/.dev  # without a compiler; the laws that are left out run hundreds of jobs or dozens of cases each
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest -n auto tests/laws \
+	  -k "not deep_queue and not no_work_is_lost and not limits_hold"
 
 test-long: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n auto -m "long or not long"
