@@ -36,7 +36,6 @@ class Pass:
         self.line: list[str] = memory.setdefault("line", [])
         self.sizes: dict[str, int] = memory.setdefault("sizes", {})  # of the partitions, in order of their begin
         self.overtook: set[str] = memory.setdefault("overtook", set())
-        self.widest: dict[str, int] = memory.setdefault("widest", {})
         self.counted: dict[str, set[int]] = memory.setdefault("counted", {})  # threads known when one last arrived
 
     def decide(self) -> Decision:
@@ -71,7 +70,6 @@ class Pass:
     def arrive(self, job: Job, project: str) -> None:
         self.over.discard(job.row)
         self.counted[project] = {row for row, each in self.threads.items() if project_of(each) == project}
-        self.widest[project] = max(self.widest.get(project, 0), job.procs)
         self.lists.setdefault(project, []).append(job.row)
         if project not in self.sizes and project not in self.line:
             self.line.append(project)
@@ -141,7 +139,7 @@ class Pass:
                 del self.sizes[project]
 
     def size_for(self, project: str) -> int:
-        widest, left = self.widest[project], self.left(project)
+        widest, left = max(self.waiting[row].procs for row in self.lists[project]), self.left(project)
         if self.rule == "fixed":
             return max(self.processors // self.count, 1, widest)
         if self.rule == "variable":

@@ -1,5 +1,7 @@
 """Whole jobs of threads in partitions, and round robin: small cases by hand, for the twin and the compiled policies."""
 
+import pytest
+
 from backfill.model.units import SECOND
 from tests import compiled
 
@@ -89,6 +91,18 @@ def test_adaptive_partitions_share_what_is_idle_among_those_that_wait():
           c1     5      C        9       2     |   5    B is over: 2 processors for one job
           c2     5      C        9       2     |   5
     """, cpus=4)
+
+
+@pytest.mark.parametrize("name", ["partition-fixed:partitions=2", "partition-variable", "partition-adaptive"])
+def test_a_wide_thread_that_is_over_needs_nothing_of_what_an_outage_left(name):
+    jobs = [
+        Job(row=row, name=each, submit=submit * SECOND, walltime=9 * SECOND, runtime=3 * SECOND, project=each[0],
+            demand=(cpus,))
+        for row, (each, submit, cpus) in enumerate([("a1", 0, 4), ("a2", 6, 1), ("b1", 6, 1)])
+    ]
+    outage = Event(time=5 * SECOND, kind="capacity", nodes=(0,), resource=0, value=2)
+    for rows in both(jobs, Platform.pool(4), name, [outage]):
+        assert [row.start // SECOND for row in rows] == [0, 6, 6]
 
 
 def test_by_round_robin_who_has_run_for_a_quantum_leaves_for_who_waits():

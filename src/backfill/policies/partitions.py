@@ -42,7 +42,7 @@ MEMORY = {
     "size": "jobs",  # processors of its partition
     "used": "jobs",  # of which its threads hold
     "left": "jobs",  # processors for which its threads ask that are not over, a thread that comes after others included
-    "widest": "jobs",  # the most for which one of its threads asked
+    "widest": "jobs",  # the most for which one of its waiting threads asks; 0: to be counted
     "running": "jobs",  # threads
     "overtook": "jobs",  # 1: it got its partition before one that came before it
     "counted": "jobs",  # the last of its threads that is in `left`, greater by 1
@@ -203,9 +203,9 @@ def note_over(state, job):
 @kernel()
 def take_out(state, job):
     """Take a thread out of the list of its job."""
-    own = state.own
-    own.listed[job] = 0
-    unlink(own.previous, own.next, own.thread_first, own.thread_last, np.int64(state.projects.of[job]), job)
+    own, project = state.own, np.int64(state.projects.of[job])
+    own.listed[job] = own.widest[project] = 0
+    unlink(own.previous, own.next, own.thread_first, own.thread_last, project, job)
 
 
 @kernel()
@@ -250,7 +250,6 @@ def count_threads(state, job):
         count_in(state, thread)
         own.counted[project] = thread + 1
         thread = np.int64(state.projects.next[thread])
-    own.widest[project] = max(own.widest[project], state.jobs.need[job, 0])
 
 
 @kernel()
@@ -258,7 +257,7 @@ def note_arrived(state, job):
     """A thread waits from now on, maybe anew."""
     own, project = state.own, np.int64(state.projects.of[job])
     count_threads(state, job)
-    own.listed[job] = 1
+    own.listed[job], own.widest[project] = 1, 0
     append(own.previous, own.next, own.thread_first, own.thread_last, project, job)
     if own.state[project] == NOWHERE:
         join_line(state, project)
@@ -341,13 +340,24 @@ def may_start(state, project):
 @kernel()
 def size_for(state, project, rule, equal):
     """How large a partition a job would get now."""
-    own = state.own
+    own, least = state.own, widest_thread(state, project)
     if rule == FIXED:
-        return max(equal, own.widest[project])
+        return max(equal, least)
     if rule == VARIABLE:
-        return max(min(own.left[project], own.processors[0]), own.widest[project])
+        return max(min(own.left[project], own.processors[0]), least)
     each = (own.processors[0] - own.held[0]) // own.in_line[0]
-    return max(min(own.left[project], each), own.widest[project], 1)
+    return max(min(own.left[project], each), least, 1)
+
+
+@kernel()
+def widest_thread(state, project):
+    """The most processors for which a waiting thread of a job asks; one that is over asks for none any more."""
+    own = state.own
+    each = own.thread_first[project] if own.widest[project] == 0 else np.int64(0)
+    while each > 0:
+        own.widest[project] = max(own.widest[project], state.jobs.need[each - 1, 0])
+        each = own.next[each - 1]
+    return own.widest[project]
 
 
 @kernel()
