@@ -56,6 +56,7 @@ PASSES = (
     "dynamic:delta=2,gain=0.4",
     "lookahead:depth=3,objective=processor_seconds",
     "combinational",
+    "multi-queue:bound1=20,bound2=5,bound3=inf,high=0.5",
     "selective:rule=differential,order=lxf",
     "slack:sf=1,slack_base=walltime,best=3,compress=false",
     "thread-matrix",

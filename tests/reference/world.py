@@ -18,6 +18,7 @@ from .lanes import FUTURE
 from .limits import is_full, with_accounts
 from .lookahead import combinational, lookahead
 from .machine import Machine, with_presence
+from .multiqueue import multi_queue
 from .orders import SCORES
 from .partitions import partitions
 from .placement import held, minus, place, plus, whole
@@ -110,6 +111,9 @@ POLICIES: dict[str, Policy] = {
     "lookahead:depth=inf,order=lxf,tried=saf": lookahead(inf, order="lxf", tried="saf"),
     "combinational": combinational(),
     "combinational:depth=3,order=sjf,tried=laf": combinational(3, "sjf", "laf"),
+    "multi-queue": multi_queue(),
+    "multi-queue:bound1=3,bound2=10,bound3=30": multi_queue((3, 10, 30)),
+    "multi-queue:bound1=20,bound2=5,bound3=inf,high=0.5": multi_queue((5, 20), 0.5),
     "selective": selective(),
     "selective:rule=fixed": selective("fixed"),
     "selective:rule=fixed,threshold=1": selective("fixed", 1),

@@ -42,6 +42,7 @@ TABLE = {
     **dict.fromkeys(_TWO_TIER.split(), "twotier"),
     **dict.fromkeys(_RELAXED.split(), "relaxed"),
     **dict.fromkeys(_LOOKAHEAD.split(), "lookahead"),
+    "multi-queue": "multiqueue",
     "selective": "selective",
     "slack": "slack",
     "thread-matrix": "threads",

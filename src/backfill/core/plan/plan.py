@@ -216,6 +216,12 @@ def settle(state, job, begin):
 
 
 @verb()
+def unsettle(state, job, t):
+    """Take back what `settle` booked for a job at t in this pass."""
+    book_job(state, job, t, t + span(state, job), GIVE)
+
+
+@verb()
 def fits_now(state, job):
     """Whether the plan has room for a job from now on."""
     if not is_waiting(state, job, BY_FITS_NOW):
