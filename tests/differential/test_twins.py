@@ -64,6 +64,7 @@ PASSES = (
     "partition-fixed:partitions=2",
     "partition-variable:backfill=easy,free=thread",
     "partition-adaptive",
+    "partition-dynamic",
     "round-robin:quantum=2,overhead=1",
     "2tsb",
     "2tfb:compress=true,victims=any",

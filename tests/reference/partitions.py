@@ -20,6 +20,11 @@ def partitions(rule: str, count: int = 8, backfill: str = "none", free: str = "j
     return decide
 
 
+def dynamic_partitions(view: View) -> Decision:
+    """The machine is divided equally, anew in every pass."""
+    return Equal(view, "dynamic", 0, "none", "job").decide()
+
+
 class Pass:
     def __init__(self, view: View, rule: str, count: int, backfill: str, free: str):
         self.view, self.rule, self.count, self.backfill, self.free = view, rule, count, backfill, free
@@ -173,3 +178,43 @@ class Pass:
         if shadow < inf:
             for row in self.lists[project]:
                 self.decision.promises[row] = Reservation(shadow, ())
+
+
+class Equal(Pass):
+    """Partitions grow and shrink; no thread is stopped for that."""
+
+    def decide(self) -> Decision:
+        self.note_what_happened()
+        for project in list(self.sizes):
+            if not self.used(project) and not self.lists[project]:
+                del self.sizes[project]
+        self.admit()
+        self.divide()
+        for project in self.sizes:
+            self.run_threads(project)
+        return self.decision
+
+    def admit(self) -> None:
+        for project in list(self.line):
+            if all(self.profile.held_back(self.waiting[row]) for row in self.lists[project]):
+                continue
+            if sum(self.least(each) for each in [*self.sizes, project]) > self.processors:
+                return
+            self.sizes[project] = 0
+            self.line.remove(project)
+            self.overtook.discard(project)
+
+    def least(self, project: str) -> int:
+        """What its widest waiting thread needs; one that is wider than the machine cannot have it."""
+        widest = max((self.waiting[row].procs for row in self.lists[project]), default=1)
+        return widest if 1 <= widest <= self.processors else 1
+
+    def usable(self, project: str) -> int:
+        return sum(self.threads[row].procs for row in (*self.used(project), *self.lists[project]))
+
+    def divide(self) -> None:
+        """One processor at a time, to the job that has fewest and can use it, of equal ones to the earliest."""
+        for project in self.sizes:
+            self.sizes[project] = self.least(project)
+        while self.idle > 0 and (hungry := [p for p, size in self.sizes.items() if size < self.usable(p)]):
+            self.sizes[min(hungry, key=lambda project: self.sizes[project])] += 1

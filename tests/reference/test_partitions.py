@@ -93,7 +93,33 @@ def test_adaptive_partitions_share_what_is_idle_among_those_that_wait():
     """, cpus=4)
 
 
-@pytest.mark.parametrize("name", ["partition-fixed:partitions=2", "partition-variable", "partition-adaptive"])
+def test_dynamic_partitions_are_equal_shares_that_follow_arrivals_and_ends():
+    check("partition-dynamic", """
+        # job  submit project walltime runtime | start
+          a1     0      A        9       4     |   0    A is alone
+          a2     0      A        9       6     |   0
+          a3     0      A        9       4     |   0
+          a4     0      A        9       6     |   0
+          a5     0      A        9       3     |   6    A has more than its share until 4, and its share until 6
+          b1     1      B        9       3     |   4    no thread is stopped for B
+          b2     1      B        9       3     |   4
+          b3     1      B        9       3     |   6    then A can use but one
+    """, cpus=4)
+
+
+def test_a_dynamic_partition_has_room_for_the_widest_thread_of_its_job():
+    check("partition-dynamic", """
+        # job  submit cpus project walltime runtime | start
+          a1     0     1      A        9       2     |   0
+          a2     0     1      A        9       2     |   2
+          b1     0     3      B        9       2     |   0    needs three of four processors
+          c1     0     1      C        9       2     |   2    three jobs need five
+    """, cpus=4)
+
+
+@pytest.mark.parametrize(
+    "name", ["partition-fixed:partitions=2", "partition-variable", "partition-adaptive", "partition-dynamic"]
+)
 def test_a_wide_thread_that_is_over_needs_nothing_of_what_an_outage_left(name):
     jobs = [
         Job(row=row, name=each, submit=submit * SECOND, walltime=9 * SECOND, runtime=3 * SECOND, project=each[0],

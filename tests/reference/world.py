@@ -20,7 +20,7 @@ from .lookahead import combinational, lookahead
 from .machine import Machine, with_presence
 from .multiqueue import multi_queue
 from .orders import SCORES
-from .partitions import partitions
+from .partitions import dynamic_partitions, partitions
 from .placement import held, minus, place, plus, whole
 from .predict import Average2
 from .preemptive import preemptive
@@ -136,6 +136,7 @@ POLICIES: dict[str, Policy] = {
     "partition-variable:backfill=easy,free=thread": partitions("variable", backfill="easy", free="thread"),
     "partition-adaptive": partitions("adaptive"),
     "partition-adaptive:free=thread": partitions("adaptive", free="thread"),
+    "partition-dynamic": dynamic_partitions,
     "round-robin": round_robin(),
     "round-robin:quantum=2": round_robin(2),
     "round-robin:quantum=2,overhead=1": round_robin(2, 1),

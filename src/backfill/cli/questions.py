@@ -14,6 +14,6 @@ QUESTIONS = {
     "What does preemption gain?": "preemptive round-robin",
     "When will a whole project have ended?": "2tsb 2tfb 2tfb-sf 2tpb",
     "How should threads that wait for each other share a machine?": "thread-matrix partition-fixed partition-variable "
-    "partition-adaptive",
+    "partition-adaptive partition-dynamic",
     "Should gangs use several sites?": "gang-site gang-span",
 }

@@ -1,10 +1,11 @@
 """Space sharing: a job gets a partition of the processors, and its threads run there and nowhere else.
 
 A job of the literature is a project here, and a thread of it a job. The size of a partition is fixed beforehand, asked
-for by the job (variable), or follows from the load (adaptive). With `partition-variable` whole jobs start at once, as
-gangs do: these are FCFS, first fit and EASY as the thread matrix is compared with them.
+for by the job (variable), follows from the load when the job starts (adaptive), or all the time (dynamic). With
+`partition-variable` whole jobs start at once, as gangs do: these are FCFS, first fit and EASY as the thread matrix is
+compared with them.
 Source: Feitelson, Job scheduling in multiprogrammed parallel systems, IBM RC 19790, 1994 and 1997.
-docs/decisions/0023-partitions.md has what it leaves open.
+docs/decisions/0023-partitions.md has what it leaves open, and 0060-queues-partitions-and-shares.md of dynamic ones.
 
 Slow twin: tests/reference/partitions.py.
 """
@@ -128,6 +129,43 @@ def partition_adaptive(state):
     give_partitions(state, ADAPTIVE, IN_ORDER, ANY, np.int64(0))
 
 
+@policy(
+    "partition-dynamic",
+    reserve="nobody",
+    fill="threads of jobs that have fewer processors than their equal share of the machine",
+    source="McCann, Vaswani and Zahorjan, ACM TOCS 11(2), 1993 (equipartition); " + SOURCE,
+    index=False,
+    memory=MEMORY,
+)
+def partition_dynamic(state):
+    """Divide the machine equally among all jobs, anew whenever a job or thread comes or ends.
+
+    A job gets no more than its threads can use, and no less than its widest thread needs; jobs for which that leaves no
+    room wait in order of submit. No thread is stopped: a partition that became smaller gives its processors back as
+    its threads end.
+    Promise: none. Cost: O(j log P + t) per pass, for j jobs that have a partition of P processors, and their t threads.
+    """
+    count_processors(state)
+    note_what_happened(state, False)
+    leave_partitions(state)
+    admit(state)
+    divide_equally(state)
+    active = state.own.active_first[0]
+    while active > 0:
+        run_threads(state, active - 1)
+        active = state.own.active_next[active - 1]
+
+
+@kernel()
+def count_processors(state):
+    """How many processors the machine has now."""
+    own = state.own
+    if own.processors[0] == 0 or state.batch.changes > 0:
+        own.processors[0] = 0
+        for node in range(state.machine.nodes):
+            own.processors[0] += state.machine.capacity[node, 0]
+
+
 @kernel()
 def take_stock(state, shrinks):
     """Note what happened, and let threads run where their jobs have room in their partitions.
@@ -135,10 +173,7 @@ def take_stock(state, shrinks):
     shrinks: a partition loses the processors that no thread of its job needs any more.
     """
     own = state.own
-    if own.processors[0] == 0 or state.batch.changes > 0:
-        own.processors[0] = 0
-        for node in range(state.machine.nodes):
-            own.processors[0] += state.machine.capacity[node, 0]
+    count_processors(state)
     note_what_happened(state, shrinks)
     active = own.active_first[0]
     while active > 0:
@@ -328,6 +363,84 @@ def give_partitions(state, rule, backfill, most, equal):
 
 
 @kernel()
+def leave_partitions(state):
+    """Jobs of which no thread runs or waits give their partitions up."""
+    own = state.own
+    active = own.active_first[0]
+    while active > 0:
+        project = active - 1
+        active = own.active_next[project]
+        if own.running[project] == 0 and own.thread_first[project] == 0:
+            give_up(state, project)
+
+
+@kernel()
+def admit(state):
+    """Give jobs in line a partition, in order, while every job can have as much as its widest thread needs."""
+    own, least = state.own, np.int64(0)
+    active = own.active_first[0]
+    while active > 0:
+        least += least_size(state, active - 1)
+        active = own.active_next[active - 1]
+    waits = own.line_first[0]
+    while waits > 0:
+        project = waits - 1
+        waits = own.line_next[project]
+        if may_start(state, project):
+            least += least_size(state, project)
+            if least > own.processors[0]:
+                return
+            own.size[project] = own.overtook[project] = 0
+            leave_line(state, project)
+            take_up(state, project)
+
+
+@kernel()
+def least_size(state, project):
+    """What a job needs for its widest thread that waits; one that is wider than the machine has to wait for that."""
+    widest = widest_thread(state, project)
+    return widest if 1 <= widest <= state.own.processors[0] else np.int64(1)
+
+
+@kernel()
+def usable(state, project):
+    """How many processors the threads of a job hold or wait for, as far as the machine has them."""
+    own = state.own
+    asked, each = own.used[project], own.thread_first[project]
+    while each > 0 and asked < own.processors[0]:
+        asked += state.jobs.need[each - 1, 0]
+        each = own.next[each - 1]
+    return min(asked, own.processors[0])
+
+
+@kernel()
+def divide_equally(state):
+    """Resize all partitions: the smallest one that can use another processor gets it, of equal ones the earliest."""
+    own, count = state.own, state.own.partitioned[0]
+    projects, least, most = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    active = own.active_first[0]
+    for i in range(count):
+        projects[i] = active - 1
+        least[i], most[i] = least_size(state, projects[i]), usable(state, projects[i])
+        active = own.active_next[active - 1]
+    level, above = np.int64(0), own.processors[0] + 1
+    while above - level > 1:
+        middle = (level + above) // 2
+        if np.maximum(least, np.minimum(most, middle)).sum() <= own.processors[0]:
+            level = middle
+        else:
+            above = middle
+    size = np.maximum(least, np.minimum(most, level))
+    rest = own.processors[0] - size.sum()
+    for i in range(count):
+        if rest > 0 and size[i] == level < most[i]:
+            size[i] += 1
+            rest -= 1
+        own.held[0] += size[i] - own.size[projects[i]]
+        own.size[projects[i]] = size[i]
+
+
+@kernel()
 def may_start(state, project):
     """Whether there is a waiting thread of a job that no limit holds back."""
     own = state.own
@@ -455,5 +568,6 @@ def promise(state, project, t):
 
 
 def family() -> dict[str, Policy]:
-    """Fixed, variable and adaptive partitions."""
-    return {each.name: each for each in (partition_fixed, partition_variable, partition_adaptive)}
+    """Fixed, variable, adaptive and dynamic partitions."""
+    members = (partition_fixed, partition_variable, partition_adaptive, partition_dynamic)
+    return {each.name: each for each in members}
