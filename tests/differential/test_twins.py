@@ -45,6 +45,7 @@ PASSES = (
     "flexible:w_user=10,w_wait=0,w_bypass=4",
     "flexible:w_target_wait=5,target_wait=0.1,w_pe=3,res=-2,backfill=best-fit",
     "flexible:w_target_xf=2,target_xf=3,w_bypass=4,serv=0.5,cred=3,backfill=greedy,depth=3",
+    "flexible-fairshare:w_wait=0,fs_interval=0.001,fs_depth=3,fs_decay=0.5",
     "bb:per_event=until_empty",
     "backfill-lowest",
     "ibb",

@@ -4,6 +4,7 @@ Source: docs/reference/policies.md, `flexible`.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -36,13 +37,19 @@ class Weights:
     res: str = "1"
 
 
-def flexible(weights: Weights = Weights(), backfill: str = "first-fit", depth: float = 50) -> Policy:
+More = Callable[[View], Callable[[Job], Fraction]]  # what a pass adds to the priority of each job
+
+
+def flexible(
+    weights: Weights = Weights(), backfill: str = "first-fit", depth: float = 50, more: More | None = None
+) -> Policy:
     """Highest priority first."""
     w = {name: Fraction(value) for name, value in vars(weights).items()}
 
     def decide(view: View) -> Decision:
         bypassed: Counter[int] = view.memory.setdefault("bypassed", Counter())
-        p = {job.row: priority(job, view, bypassed[job.row], w) for job in view.queue}
+        added = more(view) if more else lambda job: Fraction(0)
+        p = {job.row: rounded(priority(job, view, bypassed[job.row], w) + added(job)) for job in view.queue}
         in_order = sorted(view.queue, key=lambda job: (-p[job.row], job.submit, job.row))
         decision = filled(view, in_order, backfill, depth)
         gone = {start.job.row for start in decision.starts}
@@ -71,7 +78,7 @@ def before(job: Job, other: Job) -> bool:
     return (job.submit, job.row) < (other.submit, other.row)
 
 
-def priority(job: Job, view: View, bypasses: int, w: dict[str, Fraction]) -> float:
+def priority(job: Job, view: View, bypasses: int, w: dict[str, Fraction]) -> Fraction:
     wait, walltime = Fraction(view.now - job.submit, SECOND), Fraction(job.estimate, SECOND)
     xf = 1 + wait / (walltime or Fraction(1, 10))
     cred = w["w_admin"] * Fraction(job.admin_priority) + w["w_user"] * Fraction(job.priority)
@@ -79,7 +86,7 @@ def priority(job: Job, view: View, bypasses: int, w: dict[str, Fraction]) -> flo
     until_wait = w["w_target_wait"] * urgency(wait / 60 / w["target_wait"])
     target = until_wait + w["w_target_xf"] * urgency(xf / w["target_xf"])
     res = w["w_procs"] * job.procs + w["w_pe"] * equivalents(job, view) + w["w_walltime"] * walltime / 3600
-    return rounded(w["cred"] * cred + w["serv"] * serv + w["target"] * target + w["res"] * res)
+    return w["cred"] * cred + w["serv"] * serv + w["target"] * target + w["res"] * res
 
 
 def urgency(share: Fraction) -> Fraction:

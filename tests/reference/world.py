@@ -9,6 +9,7 @@ from typing import Any
 from .balance import backfill_lowest, bb, best_fit, ibb
 from .conservative import conservative
 from .easy import ALL, easy
+from .fairshare import Shares, fairshare
 from .farm import Weights, bf_mod, bf_unmod
 from .fcfs import fcfs
 from .flexible import Weights as Priorities
@@ -82,6 +83,19 @@ POLICIES: dict[str, Policy] = {
     ),
     "flexible:w_target_xf=2,target_xf=3,w_bypass=4,serv=0.5,cred=3,backfill=greedy,depth=3": flexible(
         Priorities(w_target_xf="2", target_xf="3", w_bypass="4", serv="0.5", cred="3"), "greedy", 3
+    ),
+    "flexible-fairshare": fairshare(),
+    "flexible-fairshare:w_wait=0,fs_interval=0.001,fs_depth=3,fs_decay=0.5": fairshare(
+        Shares(fs_interval="0.001", fs_depth=3, fs_decay="0.5"), Priorities(w_wait="0")
+    ),
+    "flexible-fairshare:w_fs_account=300,fs_account_target=60,fs_interval=0.002,fs_by=ratio,fs_mode=floor,w_bypass=1": (
+        fairshare(
+            Shares(w_fs_account="300", fs_account_target="60", fs_interval="0.002", fs_by="ratio", fs_mode="floor"),
+            Priorities(w_bypass="1"),
+        )
+    ),
+    "flexible-fairshare:w_fs_account=7,fs_account_target=5,fs_mode=ceiling,fs_policy=dedicated-pes,fs=0.5": fairshare(
+        Shares(w_fs_account="7", fs_account_target="5", fs_mode="ceiling", fs_policy="dedicated-pes", fs="0.5")
     ),
     "bb": bb(),
     "bb:per_event=until_empty": bb("until_empty"),

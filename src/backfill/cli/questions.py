@@ -5,6 +5,8 @@ QUESTIONS = {
     "Which order of the queue is best?": "easy-sjf easy-ljf easy-saf easy-laf easy-lxf easy-wfp3 easy-unicef easy-f1 "
     "easy-f2 easy-f3 easy-f4",
     "Should priorities decide, and of whom?": "easy-priority flexible",
+    "Should users get equal shares of the machine?": "flexible-fairshare",
+    "Should short and long jobs have queues of their own?": "multi-queue",
     "Should short jobs fill the holes first?": "easy-sjbf",
     "Is the machine fuller if jobs are chosen together?": "lookahead combinational best-fit",
     "How many jobs should hold a reservation?": "k-reservations conservative selective",

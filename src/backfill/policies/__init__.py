@@ -37,6 +37,7 @@ TABLE = {
     "conservative": "conservative",
     **dict.fromkeys(_FARM.split(), "farm"),
     "flexible": "flexible",
+    "flexible-fairshare": "fairshare",
     **dict.fromkeys(_BALANCE.split(), "balance"),
     "preemptive": "preemptive",
     **dict.fromkeys(_TWO_TIER.split(), "twotier"),

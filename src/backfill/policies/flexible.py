@@ -35,12 +35,19 @@ def prioritise(state):
     rewind(state, 0)
     for _ in range(state.queue.waiting):
         job = following(state, 0)
-        own.score[job] = -rounded(
-            own.cred * credentials(state, job)
-            + own.serv * service(state, job)
-            + own.target * targets(state, job)
-            + own.res * resources(state, job, capacity)
-        )
+        own.score[job] = -rounded(priority(state, job, capacity))
+
+
+@kernel(inline=True)
+def priority(state, job, capacity):
+    """P, the weighted sum of the priorities of a job. capacity: of each resource, if equivalents count."""
+    own = state.own
+    return (
+        own.cred * credentials(state, job)
+        + own.serv * service(state, job)
+        + own.target * targets(state, job)
+        + own.res * resources(state, job, capacity)
+    )
 
 
 @kernel(inline=True)
@@ -188,6 +195,12 @@ def flexible(state):
     greedy O(depth x idle processors) for each combination.
     """
     prioritise(state)
+    backfill_by_score(state)
+
+
+@kernel()
+def backfill_by_score(state):
+    """EASY over the queue as the scores of the jobs have it, with the rule of `backfill`."""
     arrange_by(state, 0, state.own.score)
     first, span = reserve_for_head(state)
     if first >= 0:
