@@ -12,7 +12,9 @@ from tests.reference import world
 from tests.reference.workloads import from_model
 
 FOLDER = Path(__file__).parent
-VARIANTS = [(p, t) for p in ("fcfs", "easy", "easy-sjbf", "easy-wfp3", "conservative") for t in ("batch", "step")]
+VARIANTS = [
+    (p, t) for p in ("fcfs", "easy", "easy-sjbf", "easy-wfp3", "conservative", "multi-queue") for t in ("batch", "step")
+]
 
 
 def cases() -> dict[str, tuple[Workload, Platform]]:
