@@ -70,7 +70,9 @@ PASSES = (
     "2tsb",
     "2tfb:compress=true,victims=any",
     "2tfb-sf:sf=2,pl=1",
+    "2tfb-sf:sf=1,slack=job,movable=unstarted",
     "2tpb",
+    "2tpb:sf=2,high=fixed,slack=job",
     "gang-site",
     "gang-span",
 )

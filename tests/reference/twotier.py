@@ -32,9 +32,12 @@ def two_tier(
     rebook: str = "from_now",
     compress: bool = False,
     high_at: float | None = None,
+    slack: str = "project",
+    movable: str = "all",
+    high: str = "movable",
 ) -> Policy:
     """moves: else it is 2TSB. sf, pl: slack factor, and preemption limit. high_at: the priority of 2TPB."""
-    rules = Rules(moves, sf, pl, victims, rebook, compress, high_at)
+    rules = Rules(moves, sf, pl, victims, rebook, compress, high_at, slack, movable, high)
     return lambda view: Pass(view, rules).decide()
 
 
@@ -47,12 +50,15 @@ class Rules:
     rebook: str
     compress: bool
     high_at: float | None
+    slack: str = "project"
+    movable: str = "all"
+    high: str = "movable"
 
 
 class Pass:
     def __init__(self, view: View, rules: Rules):
         self.view, self.rules = view, rules
-        self.latest: dict[int, Time] = view.memory.setdefault("latest", {})
+        self.latest: dict[int, float] = view.memory.setdefault("latest", {})
         self.jobs: dict[int, Job] = view.memory.setdefault("jobs", {})
         self.ended: dict[int, Time] = view.memory.setdefault("ended", {})
         self.note_ends()
@@ -123,6 +129,8 @@ class Pass:
             self.waiting.remove(job)
             del self.promises[job.row]
             self.limits[job.row] = self.view.now + job.estimate
+            if self.rules.movable == "unstarted":
+                self.latest |= {row: -inf for row in self.latest if self.whose(self.jobs[row]) == self.whose(job)}
 
     def promise(self, project: str, jobs: list[Job]) -> None:
         """Give the jobs of a project their starts, and their latest starts."""
@@ -143,9 +151,16 @@ class Pass:
             self.given[job.row] = self.promises[job.row]
         if rules.moves and given:
             departure = self.departures()[project]
-            slack = round((departure - self.view.project_submits[project]) * float(factor))
+            stays = (rules.high == "fixed" and may_move) or (rules.movable == "unstarted" and self.has_begun(project))
             for job in given:
-                self.latest[job.row] = max(departure + slack - span(job), self.promises[job.row].start)
+                start = self.promises[job.row].start
+                end = start + span(job) if rules.slack == "job" else departure
+                slack = round((end - self.view.project_submits[project]) * float(factor))
+                self.latest[job.row] = -inf if stays else max(departure + slack - span(job), start)
+
+    def has_begun(self, project: str) -> bool:
+        """Whether a job of the project runs, or is over."""
+        return any(project_of(self.jobs[row]) == project for row in self.ended | self.limits)
 
     def departures(self) -> dict[str, Time]:
         """When the last job of each project ends, as things stand; jobs without a start do not count."""

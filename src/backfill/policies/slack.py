@@ -53,14 +53,14 @@ def slack(state):
     With sf = 0, compress=false every start is that of 2tsb. With sf = 0 alone a job that moved up may be moved back to
     the start that it was first promised, which conservative never does.
     """
-    new = begin_pass(state, 1.0 - state.own.compress)
+    new = begin_pass(state, 1.0 - state.own.compress, 0.0)
     for i in range(len(new)):
         note_waits(state)
         begin_moves(state)
         promise_booked(state, new[i], settle_at_least_cost(state, new[i], most_looks(state.own.best)))
         if state.promises.reserved[new[i]] != NO_TIME:
             allow_until(state, new[i], state.promises.reserved[new[i]] + slack_of(state, new[i]))
-        start_new(state)
+        start_new(state, 0.0)
     end_pass(state)
 
 

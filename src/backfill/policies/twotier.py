@@ -12,9 +12,9 @@ import numpy as np
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
 from backfill.core.plan.bookings import allow_until, next_booked, next_due, renew_booking
-from backfill.core.plan.moves import begin_moves, forget_soonest, project_end, settle_with_moves
+from backfill.core.plan.moves import begin_moves, forget_soonest, has_begun, project_end, settle_with_moves
 from backfill.core.plan.plan import book_overdue, settle
-from backfill.core.plan.profile import FUTURE, GIVE
+from backfill.core.plan.profile import FUTURE, GIVE, PAST
 from backfill.core.plan.promises import GIVEN, NO_TIME
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.walk import following, rewind
@@ -42,10 +42,16 @@ MOVES = {
         "from_now", "later_only", meaning="new start of a moved job: its earliest one, or the first after its own"
     ),
     "compress": COMPRESS,
+    "movable": Param.choice(
+        "all", "unstarted", meaning="projects whose reservations may move: all, or those of which no job has started"
+    ),
 }
 SF = Param(0.5, 0, 1e9, "turn-around times", "slack: how far a departure may be moved, in turn-around times")
 PL = Param(math.inf, 0, math.inf, "projects", "number of other projects whose departure a project may move", whole=True)
-SLACK = {"sf": SF, "pl": PL}
+OWN = Param.choice(
+    "project", "job", meaning="turn-around time that sf multiplies: that of the project, or that of the job that moves"
+)
+SLACK = {"sf": SF, "pl": PL, "slack": OWN}
 EARLIEST = f"{RESERVE}, at its earliest start"
 MAKE_WAY = f"{RESERVE}, at the first start for which others can make way within their slack"
 
@@ -70,11 +76,11 @@ def two_tier_sb(state):
     Promise: no start is later than the one promised at submit, and so no departure, if walltimes hold.
     Cost: a search of the profile for each job.
     """
-    new = begin_pass(state, state.own.compress)
+    new = begin_pass(state, state.own.compress, 0.0)
     for i in range(len(new)):
         if state.own.new[new[i]] == WANTS_ONE:
             promise_project(state, new[i])
-            start_new(state)
+            start_new(state, 0.0)
     end_pass(state)
 
 
@@ -98,12 +104,12 @@ def two_tier_fb(state):
     Promise: no project departs later than promised at its submit, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     """
-    new = begin_pass(state, state.own.compress)
+    new = begin_pass(state, state.own.compress, state.own.movable)
     for i in range(len(new)):
         if state.own.new[new[i]] == WANTS_ONE:
             promise_with_moves(state, new[i], np.int64(0), state.own.victims, state.own.rebook)
-            give_slack(state, new[i], 0.0)
-            start_new(state)
+            give_slack(state, new[i], 0.0, 0.0, state.own.movable)
+            start_new(state, state.own.movable)
     end_pass(state)
 
 
@@ -127,12 +133,12 @@ def two_tier_fb_sf(state):
     Promise: no project departs later than promised at its submit and sf times its turn-around time, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     """
-    new = begin_pass(state, state.own.compress)
+    new = begin_pass(state, state.own.compress, state.own.movable)
     for i in range(len(new)):
         if state.own.new[new[i]] == WANTS_ONE:
             promise_with_moves(state, new[i], most_of(state.own.pl), state.own.victims, state.own.rebook)
-            give_slack(state, new[i], state.own.sf)
-            start_new(state)
+            give_slack(state, new[i], state.own.sf, state.own.slack, state.own.movable)
+            start_new(state, state.own.movable)
     end_pass(state)
 
 
@@ -149,6 +155,9 @@ def two_tier_fb_sf(state):
     params={
         **SLACK,
         "high_at": Param(0.5, 0, 1, "priority", "the priority, from 0 to 1, from which a project may move others"),
+        "high": Param.choice(
+            "movable", "fixed", meaning="whether jobs of such a project may move within its slack, or never"
+        ),
         **MOVES,
     },
     memory=MEMORY,
@@ -161,7 +170,7 @@ def two_tier_pb(state):
     Promise: no project departs later than promised and (1 - priority) sf turn-around times, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     """
-    new = begin_pass(state, state.own.compress)
+    new = begin_pass(state, state.own.compress, state.own.movable)
     for i in range(len(new)):
         if state.own.new[new[i]] == WANTS_ONE:
             priority = priority_of(state, new[i])
@@ -169,8 +178,11 @@ def two_tier_pb(state):
                 promise_with_moves(state, new[i], most_of(state.own.pl), state.own.victims, state.own.rebook)
             else:
                 promise_project(state, new[i])
-            give_slack(state, new[i], (1.0 - priority) * state.own.sf)
-            start_new(state)
+            if priority >= state.own.high_at and state.own.high != 0.0:
+                keep_in_place(state, new[i])
+            else:
+                give_slack(state, new[i], (1.0 - priority) * state.own.sf, state.own.slack, state.own.movable)
+            start_new(state, state.own.movable)
     end_pass(state)
 
 
@@ -181,8 +193,11 @@ def most_of(pl):
 
 
 @kernel()
-def begin_pass(state, compress):
-    """Keep the promises that there are, start what is due. Returns the jobs without a promise, in queue order."""
+def begin_pass(state, compress, unstarted):
+    """Keep the promises that there are, start what is due. Returns the jobs without a promise, in queue order.
+
+    unstarted: other than 0 where a project of which a job has started makes way no longer.
+    """
     batch, own = state.batch, state.own
     if batch.changes + batch.leaves > 0:
         rewind(state, 0)
@@ -195,7 +210,7 @@ def begin_pass(state, compress):
         rely_on_late(state)
     if overdue > 0 or compress != 0.0 or batch.changes + batch.leaves > 0 or ended_early(state):
         forget_soonest(state)
-    start_booked(state)
+    start_booked(state, unstarted)
     many = state.queue.waiting if own.unpromised[0] > 0 else batch.arrivals
     new, n = np.empty(many, np.int64), 0
     if own.unpromised[0] > 0:
@@ -240,23 +255,34 @@ def rely_on_late(state):
 
 
 @kernel()
-def start_booked(state):
+def start_booked(state, unstarted):
     """Start the jobs whose reserved start is now, in queue order."""
     job = next_due(state)
     while job >= 0:
-        start_where_held(state, job)
+        start_one(state, job, unstarted)
         job = next_due(state)
 
 
 @kernel()
-def start_new(state):
+def start_new(state, unstarted):
     """Start who was promised this instant just now, and those that were moved to it."""
     job = next_due(state)
     while job >= 0:
         if state.own.why[job] != BACKFILL:
             state.own.why[job] = MOVED_UP
-        start_where_held(state, job)
+        start_one(state, job, unstarted)
         job = next_due(state)
+
+
+@kernel()
+def start_one(state, job, unstarted):
+    """Start a job; where only `unstarted` projects make way, the others of its project stay in place from now on."""
+    start_where_held(state, job)
+    if unstarted != 0.0:
+        other = state.projects.first[state.projects.of[job]]
+        while other >= 0:
+            allow_until(state, other, PAST)
+            other = state.projects.next[other]
 
 
 @kernel()
@@ -295,23 +321,38 @@ def promise_booked(state, job, t):
 
 
 @kernel()
-def give_slack(state, first, factor):
+def give_slack(state, first, factor, own, unstarted):
     """Let the jobs of a project that were promised their starts now be moved up to their latest starts.
 
-    The project may depart later by `factor` times its turn-around time; these are not computed anew when it does.
+    The project may depart later by `factor` times its turn-around time, or for each job by its `own`; these are not
+    computed anew when it does.
     """
     project = state.projects.of[first]
-    departure = project_end(state, project)
+    departure, submit = project_end(state, project), state.projects.submit[project]
     if departure == NO_TIME:
         return
-    slack = np.rint(min(float(departure - state.projects.submit[project]) * factor, MOST))
-    last = departure + np.int64(slack)
+    if unstarted != 0.0 and has_begun(state, project):
+        keep_in_place(state, first)
+        return
     job = first
     while job >= 0:
         if state.own.new[job] == HAS_ONE:
             state.own.new[job] = 0
             booked = max(state.jobs.walltime[job], 1)  # for so long a job is in the plan, of 0 s too
-            allow_until(state, job, max(last - booked, state.promises.reserved[job]))
+            end = state.promises.reserved[job] + booked if own != 0.0 else departure
+            slack = np.rint(min(float(end - submit) * factor, MOST))
+            allow_until(state, job, max(departure + np.int64(slack) - booked, state.promises.reserved[job]))
+        job = state.projects.next[job]
+
+
+@kernel()
+def keep_in_place(state, first):
+    """The jobs of a project that were promised their starts now make way for nobody."""
+    job = first
+    while job >= 0:
+        if state.own.new[job] == HAS_ONE:
+            state.own.new[job] = 0
+            allow_until(state, job, PAST)
         job = state.projects.next[job]
 
 

@@ -395,3 +395,14 @@ def project_end(state, project):
     Jobs without a start do not count; NO_TIME where none has one.
     """
     return _last_end(state, project, True)
+
+
+@verb()
+def has_begun(state, project):
+    """Whether a job of a project runs, or has run and does not wait again."""
+    job = state.projects.first[project]
+    while job >= 0:
+        if np.int64(state.runs.last[job]) >= 0 and not state.queue.waits[job]:
+            return True
+        job = state.projects.next[job]
+    return False
