@@ -72,7 +72,7 @@ def made_up(late):
 def test_a_claim_holds_where_every_interval_is_on_its_side():
     good = made_up({"fcfs": 0.9, "bf-fcfs": 0.5, "bf-unmod": 0.3, "bf-mod": 0.3})
     claim = farm_claims.deadlines_in_order(good)
-    assert (claim.held, claim.verdict) == (True, "held")
+    assert (claim.held, claim.verdict) == (True, "holds")
     assert claim.high < 0
     assert farm_claims.mod_like_unmod(good).held
     assert not farm_claims.usage_above_fcfs(good).held
@@ -81,7 +81,7 @@ def test_a_claim_holds_where_every_interval_is_on_its_side():
 def test_one_case_on_the_other_side_is_enough_against_a_claim():
     bad = made_up({"fcfs": 0.9, "bf-fcfs": 0.5, "bf-unmod": 0.3, "bf-mod": 0.51})
     claim = farm_claims.busy_gain_is_priority(bad)
-    assert (claim.held, claim.verdict) == (False, "not reproduced")
+    assert (claim.held, claim.verdict) == (False, "contradicted")
     assert claim.measured.endswith("BF_MOD less BF_FCFS at 4")
     assert not farm_claims.mod_like_unmod(bad).held
 

@@ -258,14 +258,14 @@ def test_claims_about_a_log_do_not_hold_where_it_is_the_other_way_round():
         ibb_claims.of_mixed(made_up(dict.fromkeys(METRICS, FEWER)), mixed)
     )
     assert held == {"F1.1a": False, "F1.1b": False, "F1.1c": True, "F1.2a": False, "F1.2b": False,
-                    "F1.3a": True, "F1.3b": False, "F1.3c": False}  # fmt: skip
+                    "F1.3a": True, "F1.3b": False, "F1.3c": None}  # fmt: skip
     worst = ibb_claims.of_pure(pure)[0]
     assert worst.measured == "10 [9, 11] %, IBB less BB in wait at 1.4"
 
 
 def test_where_a_load_has_no_interval_the_claim_stays_open_unless_another_load_speaks_against_it():
     claim = ibb_claims.of_pure(made_up(AS_THE_PAPER_SAYS, open_at=(1.4,)))[0]
-    assert (claim.held, claim.verdict) == (None, "not judged")
+    assert (claim.held, claim.verdict) == (None, "undecided")
     assert claim.note == "no interval: -50 %, IBB less BB in wait at 1.4; -50 %, IBB less BB in response at 1.4"
     worse = {WAIT: FALLING[::-1], RESPONSE: RISING, SLOWDOWN: FEWER}
     assert ibb_claims.of_pure(made_up(worse, open_at=(1.4,)))[0].held is False
@@ -324,8 +324,8 @@ def test_without_logs_what_needs_them_is_not_judged_and_the_rest_is(small, tmp_p
     told = json.loads((tmp_path / "out" / "claims.json").read_text())
     assert [claim["held"] for claim in told].count(None) == len(open_)
     page = (tmp_path / "out" / "index.html").read_text()
-    assert 'class="">not judged' in page
-    assert "Quick look: 2 replications instead of 30" in page
+    assert '<td class="undecided">undecided</td>' in page
+    assert "2 replications instead of 30: intervals are wider" in page
 
 
 def test_with_both_logs_every_claim_has_a_verdict_and_every_reading_its_figure(small, logs):

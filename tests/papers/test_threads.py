@@ -10,11 +10,17 @@ from backfill.papers import threads, threads_runs
 from backfill.papers.asked import Asked
 from backfill.papers.sweep import Sweep
 from backfill.papers.threads_claims import (
+    ARRIVING,
+    AT_ONCE,
+    LOADS,
     ORDER,
     SIZES,
+    of_arrivals,
     of_figures,
     of_laws,
     of_responses,
+    of_use,
+    of_wide,
     order,
 )
 from backfill.papers.threads_runs import (
@@ -27,7 +33,10 @@ from backfill.papers.threads_runs import (
     MAKESPAN,
     MATRIX,
     ONE_COLUMN,
+    RATE,
     RESPONSE,
+    SMALL,
+    USED,
     Cell,
     behind_largest,
     run,
@@ -98,10 +107,39 @@ def made_up(makespan, response):
 
 def test_claims_hold_where_every_interval_lies_within_its_bounds():
     good = made_up((-0.03, -0.1), (-0.1, -0.2))
-    assert [claim.held for claim in [*of_figures(good), *of_responses(good)]] == [True] * 7
+    assert [claim.verdict for claim in [*of_figures(good), *of_responses(good)]] == [
+        "holds", "fitted", "fitted", "holds", "holds", "holds"
+    ]  # fmt: skip
     bad = made_up((-0.1, -0.05), (-0.3, 0.1))
-    lost = [claim.id for claim in [*of_figures(bad), *of_responses(bad)] if not claim.held]
+    lost = [claim.id for claim in [*of_figures(bad), *of_responses(bad)] if claim.held is False]
     assert lost == ["F3.1", "F3.2", "F3.2b", "F3.2c"]
+
+
+def test_with_arrivals_the_printed_shares_may_be_mean_responses():
+    found = {load: made_up((0, 0), (-0.03, -0.1)).found[SIZES[0]] for load in LOADS}
+    below, near = of_arrivals(Sweep(found))
+    assert (below.verdict, near.verdict) == ("holds", "fitted")
+    assert "it is open (A26)" in near.note
+    found[LOADS[0]] = made_up((0, 0), (-0.1, -0.03)).found[SIZES[0]]
+    assert of_arrivals(Sweep(found))[0].verdict == "contradicted"
+
+
+@pytest.mark.parametrize(("small", "verdicts"), [(-0.3, ["holds"] * 4), (0.1, ["holds", *["contradicted"] * 3])])
+def test_small_jobs_behind_big_ones_are_set_against_all_jobs(small, verdicts):
+    (row, _) = made_up((0, 0), (0, -0.2)).found[SIZES[0]]
+    for policy, changed in ((FCFS, 0), (MATRIX, small)):
+        row[policy] = {**row[policy], SMALL: 1000.0 * (1 + changed)}
+    none = {policy: {**numbers, SMALL: float("nan")} for policy, numbers in row.items()}  # a seed without such a job
+    claims = of_wide(Sweep({x: [row, row, none] for x in (AT_ONCE, ARRIVING)}))
+    assert [claim.verdict for claim in claims] == verdicts
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(0.1, "holds"), (-0.1, "contradicted")])
+def test_utilization_and_throughput_are_judged(more, verdict):
+    numbers = {policy: {USED: 0.8, RATE: 10.0} for policy in (FCFS, FIRST_FIT)}
+    numbers[MATRIX] = {USED: 0.8 + more, RATE: 10 + more}
+    claims = of_use(Sweep({size: [numbers, numbers] for size in SIZES}))
+    assert [(claim.id, claim.verdict) for claim in claims] == [("F3.5a", verdict), ("F3.5b", verdict)]
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +147,21 @@ def small():
     """All experiments with few jobs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threads, "SETTINGS_JOBS", 60)
+        patch.setattr(threads, "WIDE_JOBS", 100)
         patch.setattr(threads, "SETTINGS", {"as taken": {}, "32 processors": {"cpus": 32}})
         yield threads.reproduce(Asked(replications=2, quick=True, sensitivity=True))
 
 
 def test_every_claim_has_a_verdict_and_every_figure_its_files(small, tmp_path):
     assert [claim.id for claim in small.claims] == [
-        "F3.1", "F3.2", "F3.2a", "F3.2b", "F3.2c", "F3.3a", "F3.3b", "F3.4a", "F3.4b", "Figures 1-3",
+        "F3.1", "F3.2", "F3.2a", "F3.2b", "F3.2c", "F3.3a", "F3.2d", "F3.2e", "F3.3a, wide", "F3.3b",
+        "F3.3b, arrivals", "F3.3c", "F3.5a", "F3.5b", "F3.4a", "F3.4b", "Figures 1-3",
     ]  # fmt: skip
-    assert [claim.held for claim in small.claims[-3:]] == [True] * 3
+    assert {claim.verdict for claim in small.claims} == {"undecided"}
+    assert [claim.measured[:2] for claim in small.claims[-3:]] == ["0 ", "0 ", "th"]
     names = [figure.name for figure in small.figures]
-    assert names == ["figure-5", "figure-6", "figure-7", "figure-8", "response-by-place", "policies", "sensitivity"]
+    assert names == ["figure-5", "figure-6", "figure-7", "figure-8", "utilization", "throughput", "arrivals",
+                     "response-by-place", "policies", "sensitivity"]  # fmt: skip
     write(small, tmp_path / "out")
     files = {path.name for path in (tmp_path / "out").iterdir()}
     assert {f"{name}.{suffix}" for name in names for suffix in ("png", "svg", "csv")} < files

@@ -15,10 +15,12 @@ from backfill.papers.sweep import Sweep
 from backfill.papers.twotier_claims import (
     FACTORS,
     INTERARRIVALS,
+    PRINTED_JOBS,
     PROJECTS,
     TSB,
     calibration,
     feedback,
+    of_ends,
     of_moves,
     of_slack,
     with_priority,
@@ -45,8 +47,8 @@ def test_the_case_study_is_table_4():
 def test_the_case_study_as_printed_is_not_and_the_claims_say_so():
     assert {each.mean for each in case_study.outcomes({}).values()} == {5.25}
     assert [(claim.id, claim.verdict) for claim in case_study.claims()] == [
-        ("Table 4", "held"),
-        ("Table 4, as printed", "not reproduced"),
+        ("Table 4", "holds"),
+        ("Table 4, as printed", "contradicted"),
     ]
 
 
@@ -121,10 +123,24 @@ def made_up(change, trend=0):
 
 def test_claims_of_moves_hold_where_every_interval_lies_within_its_bounds():
     good = made_up({JOB: -0.1, WAIT: -0.3, RUN: 0.05})
-    assert [claim.verdict for claim in of_moves(good)] == ["held"] * 7
+    held = {claim.id: claim.held for claim in of_moves(good)}
+    assert [name for name in held if held[name]] == ["F4.1a", "F4.2", "F4.3", "F4.4a", "F4.5"]
+    assert {name for name in held if held[name] is False} == {"F4.1b", "F4.4b", "F4.5b", "F4.1c", "F4.4c", "F4.5c"}
     bad = made_up({JOB: -0.3, PROJECT: 0.1, WAIT: -0.1, RUN: -0.01})
     lost = [claim.id for claim in of_moves(bad) if not claim.held]
-    assert lost == ["F4.1b", "F4.3", "F4.4b", "F4.5"]
+    assert lost == ["F4.1b", "F4.1c", "F4.3", "F4.4b", "F4.4c", "F4.5", "F4.5b", "F4.5c"]
+
+
+def test_printed_ends_and_their_trend_are_judged_apart():
+    """Ours is -5 % at 10 and -20 % at 160: the trend of the paper, with other numbers than its -7.5 and -15.5 %."""
+    rows = {ia: made_up({JOB: share}).found[ia] for ia, share in ((10, -0.05), (160, -0.2))}
+    size, trend = of_ends(Sweep(rows), PRINTED_JOBS, "size", "trend")
+    assert (size.verdict, trend.verdict) == ("contradicted", "holds")
+    as_printed = {
+        ia: [made_up({JOB: share + off}).found[ia][0] for off in (-0.005, 0.005, -0.004, 0.004)]
+        for ia, share in ((10, -0.075), (160, -0.155))
+    }
+    assert of_ends(Sweep(as_printed), PRINTED_JOBS, "size", "trend")[0].verdict == "holds"
 
 
 @pytest.mark.parametrize(("trend", "held"), [(-100, [True, False]), (100, [False, True])])
@@ -142,7 +158,7 @@ def test_a_claim_tells_its_worst_case_and_the_few_seeds_beside():
     good, bad = Estimate(-0.1, -0.12, -0.08, 30), Estimate(-0.02, -0.05, 0.01018, 30)
     few = Estimate(-0.03, -0.2, 0.1, 5)
     claim = judged("x", "", "", [Case("at 10", good, few, most=0), Case("at 20", bad, few, most=0)])
-    assert (claim.held, claim.low, claim.high) == (False, -5, 1.018)
+    assert (claim.verdict, claim.low, claim.high) == ("undecided", -5, 1.018)
     assert claim.measured == "-2% [-5, 1.02], at 20; the first 5 seeds: -3%"
     assert claim.note == ("at 10: -10% [-12, -8] (-3%); at 20: -2% [-5, 1.02] (-3%); in brackets the first 5 seeds")
 
@@ -157,15 +173,18 @@ def small():
 
 def test_every_claim_has_a_verdict_and_every_figure_its_files(small, tmp_path):
     claims = [claim.id for claim in small.claims]
-    assert claims[:23] == [
-        "F4.0a", "F4.0b", "F4.0c", "F4.0d", "F4.1a", "F4.1b", "F4.2", "F4.3", "F4.4a", "F4.4b", "F4.5", "F4.6a",
-        "F4.6b", "F4.7a", "F4.7b", "F4.7c", "F4.7d", "F4.8a", "F4.8b", "F4.8c", "F4.9", "F4.10", "Table 4",
+    assert claims[:36] == [
+        "F4.0a", "F4.0b", "F4.0c", "F4.0d", "F4.1a", "F4.1b", "F4.1c", "F4.2", "F4.3", "F4.4a", "F4.4b", "F4.4c",
+        "F4.5", "F4.5b", "F4.5c", "F4.6a", "F4.6b", "F4.7a", "F4.7b", "F4.7c", "F4.7d", "F4.7e", "F4.7f", "F4.7g",
+        "F4.7h", "F4.8a", "F4.8b", "F4.8c", "F4.8d", "F4.8e", "F4.8f", "F4.8g", "F4.9", "F4.10", "Table 4",
+        "Table 4, as printed",
     ]  # fmt: skip
-    assert claims[24:26] == ["F4.1a, one", "F4.1b, one"]
-    assert next(claim for claim in small.claims if claim.id == "F4.10").held
+    assert claims[36:38] == ["F4.1a, one", "F4.1b, one"]
+    assert next(claim for claim in small.claims if claim.id == "F4.10").measured.startswith("0 of ")
+    assert {claim.verdict for claim in small.claims} == {"undecided"}
     names = [figure.name for figure in small.figures]
-    assert len(names) == len(set(names)) == 17
-    few = replace(small, figures=[small.figures[0], small.figures[-1]])  # one of each kind
+    assert len(names) == len(set(names)) == 18
+    few = replace(small, figures=[small.figures[0], small.figures[1], small.figures[-1]])  # one of each kind
     write(few, tmp_path / "out")
     files = {path.name for path in (tmp_path / "out").iterdir()}
     assert {f"{figure.name}.{suffix}" for figure in few.figures for suffix in ("png", "svg", "csv")} < files
@@ -178,7 +197,9 @@ def test_every_claim_has_a_verdict_and_every_figure_its_files(small, tmp_path):
 
 
 def test_the_tables_of_readings_have_the_paper_beside_each(small):
-    one, other = small.figures[-2:]
-    assert [*one.lines] == [*twotier.READINGS, "paper"] == [*other.lines]
+    one, other, busy = small.figures[-3:]
+    assert [*one.lines] == [*twotier.READINGS, "paper"]
+    assert [*other.lines] == [*twotier.OF_PRIORITY, "paper"]
+    assert [busy.text(each) for each in busy.lines["paper"]] == ["-7.5", "0", "-5", "0.7"]
     assert [one.text(each) for each in one.lines["paper"]] == ["-15.5", "0", "-33", "7"]
     assert [other.text(each) for each in other.lines["paper"]] == ["-27", "26", "16"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backfill.papers.claims import Claim
 
 QUICK = 3  # replications
-_COLOURS = {True: "green", False: "red", None: "yellow"}
+_COLOURS = {"holds": "green", "contradicted": "red", "undecided": "yellow", "fitted": "cyan"}
 
 
 def known_papers(incomplete: str) -> list[str]:
@@ -80,7 +80,7 @@ def reproduce(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Repeat a paper's experiments: draw its figures as PNG and SVG, and say of each claim whether it held."""
+    """Repeat a paper's experiments: draw its figures as PNG and SVG, and say of each claim whether it holds."""
     from backfill.papers import PAPERS
 
     if paper is None:
@@ -136,7 +136,8 @@ def reproduce(
     write(reproduction, folder)
     _print(reproduction.claims)
     if count < module.REPLICATIONS:
-        say.note(f"quick look: {count} replications instead of {module.REPLICATIONS}")
+        few = "quick look, which judges nothing: " if quick else "intervals are wider, and more claims undecided: "
+        say.note(f"{few}{count} replications instead of {module.REPLICATIONS}")
     handed_over = [word for path in log or () for word in ("--log", path)]
     say.note(f"wrote {folder}/index.html, claims.json and {len(reproduction.figures)} figures as PNG, SVG and CSV")
     if count < module.REPLICATIONS:
@@ -154,5 +155,5 @@ def _print(claims: "Sequence[Claim]") -> None:
     table.add_column("claim, with the measured value below it")
     for claim in claims:
         cell = Text(f"{claim.claim}\n").append(claim.measured, "dim")
-        table.add_row(Text(claim.id), Text(claim.verdict, _COLOURS[claim.held]), cell)
+        table.add_row(Text(claim.id), Text(claim.verdict, _COLOURS[claim.verdict]), cell)
     print_lines(table)

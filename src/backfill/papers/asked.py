@@ -4,10 +4,11 @@ Every module of PAPERS has `reproduce(asked)`, which reads of it what it needs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backfill.executors import Progress, Where, carry_out
+from backfill.papers.claims import UNDECIDED, Claim
 from backfill.papers.logs import Log
 
 
@@ -18,7 +19,7 @@ class Asked:
     replications: int  # of each generated workload
     seed: int = 0  # of the first one
     sensitivity: bool = False  # also sweep the parameters, and run the second readings
-    quick: bool = False  # a first look, on which no claim rests
+    quick: bool = False  # a first look, which judges no claim
     logs: Mapping[str, Log] = field(default_factory=dict)  # those of the module's LOGS that are there
     executor: Where = None  # of the tasks; None: this process
     progress: Callable[[float, int], None] | None = None  # is told how many of how many tasks are done
@@ -32,7 +33,16 @@ class Asked:
         """What a reader must know where there are fewer replications than usual."""
         if self.replications >= usual:
             return []
-        return [f"Quick look: {self.replications} replications instead of {usual}; no claim rests on it."]
+        fewer = f"{self.replications} replications instead of {usual}"
+        if self.quick:
+            return [f"Quick look: {fewer}; no claim is judged."]
+        return [f"{fewer}: intervals are wider, so more claims stay undecided."]
+
+    def judged(self, claims: Iterable[Claim]) -> list[Claim]:
+        """The claims as they are; a quick look judges none."""
+        if not self.quick:
+            return [*claims]
+        return [replace(claim, verdict=UNDECIDED).noted("quick look") for claim in claims]
 
 
 class Plan:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backfill.analysis.interval import Estimate
-from backfill.papers.claims import Claim
+from backfill.papers.claims import Claim, verdict_of, within
 
 SHOWN = 10  # cases in a note
 
@@ -16,14 +16,24 @@ class Case:
 
     where: str
     found: Estimate
-    few: Estimate  # of as many seeds as the paper has
+    few: Estimate | None = None  # of as many seeds as the paper has
     least: float = -math.inf
     most: float = math.inf
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the interval lies within the bounds; None where it reaches beyond one."""
+        return within(self.found, self.least, self.most)
 
     @property
     def margin(self) -> float:
         """How far the interval is from the nearer bound; below 0 it reaches beyond."""
         return min(self.found.low - self.least, self.most - self.found.high)
+
+    @property
+    def beyond(self) -> float:
+        """How far the whole interval lies beyond a bound; below 0 where some of it lies within."""
+        return max(self.least - self.found.high, self.found.low - self.most)
 
 
 def judged(name: str, claim: str, expected: str, cases: Sequence[Case], share: bool = True) -> Claim:
@@ -31,24 +41,75 @@ def judged(name: str, claim: str, expected: str, cases: Sequence[Case], share: b
 
     Its note has all cases, or of many the first and the last. Beside each stands what the first seeds alone give.
     """
-    worst = min(cases, key=lambda case: case.margin)
+    against = [case for case in cases if case.fits is False]
+    worst = max(against, key=lambda case: case.beyond) if against else min(cases, key=lambda case: case.margin)
     scale = 100 if share else 1
     low, high = (scale * worst.found.low, scale * worst.found.high) if worst.found.bounded else (None, None)
     measured = f"{_short(worst.found, share)}, {worst.where}"
-    if worst.few.count < worst.found.count:
-        measured += f"; the first {worst.few.count} seeds: {_mean(worst.few, share)}"
-    return Claim(name, claim, expected, measured, worst.margin > 0, low, high, _note(cases, share))
+    if (few := _fewer(worst)) is not None:
+        measured += f"; the first {few.count} seeds: {_mean(few, share)}"
+    return Claim(name, claim, expected, measured, verdict_of(case.fits for case in cases), low, high,
+                 _note(cases, share))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is measured somewhere, and the number that the paper prints for it, a mean over `seeds`."""
+
+    where: str
+    found: Estimate
+    printed: float
+    seeds: int
+
+    @property
+    def further(self) -> Estimate:
+        """Where a mean over as many seeds as the paper has would lie."""
+        return self.found.of_further(self.seeds)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the printed number may be such a mean; None where ours is not told from 0, or has no interval."""
+        if not self.found.bounded:
+            return None
+        if not self.further.low <= self.printed <= self.further.high:
+            return False
+        return None if self.found.low <= 0 <= self.found.high else True
+
+    def __str__(self) -> str:
+        low, high = (f"{_percent(x):.3g}" for x in (self.further.low, self.further.high))
+        reach = f", {self.seeds} seeds give {low} to {high}" if self.found.bounded else ""
+        return f"{_short(self.found, True)} {self.where}{reach}, the paper {_percent(self.printed):+.3g}%"
+
+
+def sizes(name: str, claim: str, cases: Sequence[Size]) -> Claim:
+    """A claim on printed numbers: holds where each may be the mean of as many seeds as the paper has."""
+    worst = max(cases, key=lambda case: abs(case.found.mean - case.printed) / max(_reach(case.further), 1e-12))
+    low, high = (100 * worst.found.low, 100 * worst.found.high) if worst.found.bounded else (None, None)
+    expected = f"each printed number where the mean of {cases[0].seeds} seeds lies with 95%, and ours not 0"
+    others = "; ".join(str(case) for case in cases if case is not worst)
+    return Claim(name, claim, expected, str(worst), verdict_of(case.fits for case in cases), low, high, others)
+
+
+def _reach(estimate: Estimate) -> float:
+    return (estimate.high - estimate.low) / 2
+
+
+def _fewer(case: Case) -> Estimate | None:
+    """What as few seeds as the paper has give, where we have more."""
+    return case.few if case.few is not None and case.few.count < case.found.count else None
 
 
 def _note(cases: Sequence[Case], share: bool) -> str:
     if len(cases) == 1:
         return ""
     shown = cases if len(cases) <= SHOWN else (cases[0], cases[-1])
-    few = {case.few.count for case in shown if case.few.count < case.found.count}
+    counts = {few.count for case in shown if (few := _fewer(case)) is not None}
     shown_cases = "; ".join(
-        f"{case.where}: {_short(case.found, share)}" + (f" ({_mean(case.few, share)})" if few else "") for case in shown
+        f"{case.where}: {_short(case.found, share)}"
+        + (f" ({_mean(few, share)})" if (few := _fewer(case)) is not None else "")
+        for case in shown
     )
-    return shown_cases + "".join(f"; in brackets the first {count} seeds" for count in few)
+    return shown_cases + "".join(f"; in brackets the first {count} seeds" for count in counts)
 
 
 def _short(estimate: Estimate, share: bool) -> str:

@@ -115,7 +115,7 @@ def reproduce(request: Asked) -> Reproduction:
         figures += [*_figures(second, " (margins in percent)", "-percent"), *_sensitivity(sweep, other)]
         claims += [replace(claim, id=f"{claim.id}, margins in percent") for claim in farm_claims.claims_of(second)]
         claims.append(farm_claims.robust(sweep, other))
-    ordered = sorted(claims, key=lambda claim: claim.id)
+    ordered = sorted(request.judged(claims), key=lambda claim: claim.id)
     return Reproduction(TITLE, setting, ordered, figures, {"version": f"backfill {__version__}"})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from backfill.analysis.interval import Estimate
-from backfill.papers.claims import Claim, below, worst_of
+from backfill.papers.claims import Claim, below, verdict_of, worst_of
 from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 
@@ -158,7 +158,7 @@ def nobody_starves_unless(sweep: Sweep) -> Claim:
         "no head starts after its first shadow time; a wide job starves with age_factor 0, and not with a large one",
         f"{broken:.0f} rules broken in {runs} runs of BF_UNMOD; the wide job waits {starved:,.0f} s with age_factor 0 "
         f"and {aged:,.0f} s with age_factor 1, where no other waits longer than {others:,.0f} s",
-        bool(broken == 0 and starved > 10 * others and aged <= others),
+        verdict_of([bool(broken == 0 and starved > 10 * others and aged <= others)]),
     )
 
 

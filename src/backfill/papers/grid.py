@@ -37,6 +37,7 @@ from backfill.papers.grid_runs import (
     block,
     run,
 )
+from backfill.papers.grid_steady import LONGER, TESTED, Steady
 from backfill.papers.sweep import Numbers, Sweep
 from backfill.papers.write import Reproduction
 from backfill.report.plots import Figure
@@ -89,6 +90,16 @@ def reproduce(request: Asked) -> Reproduction:
     single = plan.add({
         load: [GridTask.of([SITE], seed=s, local=load, gangs=0, processors=1) for s in request.seeds] for load in SINGLE
     })  # fmt: skip
+    longer = {
+        sizes: plan.add({
+            local: [
+                GridTask.of(_in_longer_runs(sizes), seed=s, longer=LONGER, local=local, gangs=GANGS, sizes=sizes)
+                for s in request.seeds
+            ]
+            for local in TESTED
+        })
+        for sizes in SIZES
+    }  # fmt: skip
     second = {
         reading: plan.add({
             local: [GridTask.of(both, seed=s, local=local, gangs=GANGS, sizes=POWERS, **more) for s in request.seeds]
@@ -98,18 +109,27 @@ def reproduce(request: Asked) -> Reproduction:
     }  # fmt: skip
     done = plan.carry_out()
     sweeps = {sizes: Sweep(done(places)) for sizes, places in by_sizes.items()}
-    claims = grid_claims.claims_of(sweeps, Sweep(done(alone)), Sweep(done(single)))
+    steady = Steady(sweeps, {sizes: Sweep(done(places)) for sizes, places in longer.items()}, SIZES, APPROACHES)
+    claims = grid_claims.claims_of(sweeps, Sweep(done(alone)), Sweep(done(single)), steady)
     for reading, places in second.items():
         claims += grid_claims.in_another_reading(reading, _as_defaults(done(places), READINGS[reading][0]))
     figures = [
         *(_completion(number, sizes, sweep) for number, (sizes, sweep) in enumerate(sweeps.items(), 2)),
-        *(_both(sweeps, *each) for each in DRAWN),
-        *_by_tolerance(sweeps[POWERS]),
+        *(_both(sweeps, steady, *each) for each in DRAWN),
+        _left_over(steady),
+        *_by_tolerance(sweeps[POWERS], steady),
         *(_starvation(approach, sweeps[POWERS]) for approach in APPROACHES),
         _warm_up(sweeps),
     ]
-    setting = [*_sentences(request), grid_claims.warm_up_is_over(sweeps), *request.caveat(REPLICATIONS)]
-    return Reproduction(TITLE, setting, claims, figures, {"version": f"backfill {__version__}"})
+    setting = [
+        *_sentences(request),
+        grid_claims.warm_up_is_over(sweeps),
+        f"Steady state: {steady.sentence()}. It was tried at {grid_claims.shown(TESTED)} local jobs per second, with "
+        f"runs {LONGER} times as long: where gangs come faster than they are served, as many more are left over.",
+        *request.caveat(REPLICATIONS),
+    ]
+    version = {"version": f"backfill {__version__}"}
+    return Reproduction(TITLE, setting, request.judged(claims), figures, version)
 
 
 def _as_defaults(by_place: Mapping[float, list[dict[str, Numbers]]], both: tuple[str, ...]) -> Sweep:
@@ -139,17 +159,44 @@ def _completion(number: int, sizes: str, sweep: Sweep) -> Figure:
     )  # fmt: skip
 
 
-def _both(sweeps: Mapping[str, Sweep], name: str, title: str, y: str, metric: str, log: bool) -> Figure:
-    """Both approaches and both distributions of sizes."""
+def _in_longer_runs(sizes: str) -> list[str]:
+    """Those whose gangs have a mean in some figure."""
+    return [*APPROACHES, *([policy(SPAN, tolerance) for tolerance in TOLERANCES[1:]] if sizes == POWERS else [])]
+
+
+def _both(sweeps: Mapping[str, Sweep], steady: Steady, name: str, title: str, y: str, metric: str, log: bool) -> Figure:
+    """Both approaches and both distributions of sizes; no mean of gangs where there is no steady state."""
     lines = {
-        f"{each}, {SIZES[sizes]}": [sweep.mean(local, each, metric) for local in LOCAL]
+        f"{each}, {SIZES[sizes]}": [
+            None if metric in (WRT, WSLD) and not steady(sizes, local, each) else sweep.mean(local, each, metric)
+            for local in LOCAL
+        ]
         for sizes, sweep in sweeps.items()
         for each in APPROACHES
     }
     return Figure(name, title, X, y, _texts(LOCAL), lines, log=log)
 
 
-def _by_tolerance(sweep: Sweep) -> list[Figure]:
+def _left_over(steady: Steady) -> Figure:
+    """What tells a queue that has no steady state: the gangs left over, in usual and in longer runs."""
+    lines = {
+        f"{each}, {SIZES[sizes]}, {arrivals:,}": [steady.left(sizes, local, each)[i] for local in TESTED]
+        for sizes in SIZES
+        for each in APPROACHES
+        for i, arrivals in enumerate((ARRIVALS, LONGER * ARRIVALS))
+    }
+    return Figure(
+        "left-over",
+        "Steady or not: gangs left over, by the arrivals of a run",
+        X,
+        "gangs that have not ended at the last arrival",
+        _texts(TESTED),
+        lines,
+        of="policy, sizes, arrivals",
+    )
+
+
+def _by_tolerance(sweep: Sweep, steady: Steady) -> list[Figure]:
     """RT, WRT and completion over the load, a line for each T, of gang-span with powers of two."""
     drawn = (("rt", "local jobs", "RT, s", RT, False, False), ("wrt", "gangs", "WRT, s", WRT, False, True),
              ("completion", "completion of gangs", "gangs that ended by the last arrival, %", COMPLETED, True,
@@ -158,7 +205,10 @@ def _by_tolerance(sweep: Sweep) -> list[Figure]:
         Figure(
             f"tolerance-{name}", f"Inaccurate run times, {label}: gang-span, sizes {SIZES[POWERS]}",
             X, y, _texts(LOCAL),
-            {f"T = {t:g}": [sweep.mean(local, policy(SPAN, t), metric) for local in LOCAL] for t in TOLERANCES},
+            {f"T = {t:g}": [
+                None if metric == WRT and not steady(POWERS, local, policy(SPAN, t))
+                else sweep.mean(local, policy(SPAN, t), metric) for local in LOCAL
+            ] for t in TOLERANCES},
             percent=percent, of="tolerance", log=log,
         )
         for name, label, y, metric, percent, log in drawn

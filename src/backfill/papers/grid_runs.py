@@ -22,6 +22,7 @@ BLOCK = 1_000  # completions of a point of the warm-up check
 BATCH = 5  # values of a batch of MSER-5
 RT, SLD, WRT, WSLD, COMPLETED = "RT", "SLD", "WRT", "WSLD", "completion"
 GANGS, LATE = "gangs", "late gangs"  # with a promised start, and started after it
+LEFT, ARRIVED = "gangs left over", "arrived gangs"  # that had not ended by the last arrival, and all
 WAIT, JOBS, OTHER = "wait", "jobs", "other waits"  # without gangs; OTHER: than those of a reference simulation
 CUTS = {"local jobs": "cut of MSER-5, local", "gangs": "cut of MSER-5, gangs"}  # completions
 
@@ -36,11 +37,18 @@ class GridTask:
 
     @classmethod
     def of(
-        cls, policies: Iterable[str], *, seed: int, blocks: bool = False, estimates: str = "requested", **arguments: Any
+        cls,
+        policies: Iterable[str],
+        *,
+        seed: int,
+        blocks: bool = False,
+        estimates: str = "requested",
+        longer: int = 1,
+        **arguments: Any,
     ) -> "GridTask":
-        """With policies by their texts."""
+        """With policies by their texts. longer: times as many arrivals as usual."""
         specs = {text: RunSpec.of(text, seed=seed, estimates=estimates) for text in policies}
-        return cls({"jobs": ARRIVALS, "seed": seed, **arguments}, specs, blocks)
+        return cls({"jobs": longer * ARRIVALS, "seed": seed, **arguments}, specs, blocks)
 
 
 def run(cell: GridTask) -> dict[str, Numbers]:
@@ -69,12 +77,15 @@ def _numbers(log: Workload, spec: RunSpec, blocks: bool) -> Numbers:
     long, served = service > 0, gangs.service > 0
     share = completed(log, schedule, np.ones(len(log), np.bool_))
     assert share is not None
+    arrived = len(Gangs.of(log, schedule, np.arange(len(log))))
     numbers = {
         RT: float(response[local].mean()),
         SLD: float((response[local][long] / service[long]).mean()),
         WRT: _weighted(gangs.response / SECOND, gangs.procs),
         WSLD: _weighted((gangs.response / gangs.service)[served], gangs.procs[served]),
         COMPLETED: share,
+        ARRIVED: float(arrived),
+        LEFT: float(round((1 - share) * arrived)),
         **_promises(schedule),
     }
     if blocks:

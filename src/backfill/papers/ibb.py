@@ -116,7 +116,7 @@ def reproduce(request: Asked) -> Reproduction:
         ibb_figures.of_resources(by_count, ON_RESOURCES),
         *ibb_figures.of_lublin(by_memory, ON_LUBLIN),
     ]
-    ordered = sorted(claims, key=lambda claim: claim.id)
+    ordered = sorted(request.judged(claims), key=lambda claim: claim.id)
     return Reproduction(TITLE, _sentences(request, sweeps), ordered, figures, {"version": f"backfill {__version__}"})
 
 
@@ -238,5 +238,5 @@ def _sentences(request: Asked, sweeps: Mapping[Setting, LogSweep]) -> list[str]:
     if lacking := missing(LOGS, request.logs):
         sentences.append(f"Not judged are claims that need a log which was not there: {how_to_get(lacking)}.")
     if request.quick and request.logs:
-        sentences.append(f"Quick look: the first {QUICK_WEEKS} weeks of each log; no claim rests on it.")
+        sentences.append(f"Quick look: the first {QUICK_WEEKS} weeks of each log; no claim is judged.")
     return [*sentences, *request.caveat(REPLICATIONS)]

@@ -1,12 +1,12 @@
 """The claims of the IBB paper, one function each, judged by the case that speaks most against it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from backfill.analysis.interval import Estimate
 from backfill.papers import nas
-from backfill.papers.claims import Claim, below
+from backfill.papers.claims import UNDECIDED, Claim, below, verdict_of, within
 from backfill.papers.ibb_logs import LANL, LOADS, META, RESPONSE, SLOWDOWN, WAIT, LogSweep
 from backfill.papers.logs import how_to_get
 from backfill.papers.sweep import Sweep
@@ -41,7 +41,7 @@ def without(names: Iterable[str]) -> list[Claim]:
     """The claims that cannot be judged since logs are not there."""
     lacking = set(names)
     return [
-        Claim(name, claim, expected, "-", None, note=how_to_get([log for log in logs if log in lacking]))
+        Claim(name, claim, expected, "-", UNDECIDED, note=how_to_get([log for log in logs if log in lacking]))
         for name, (claim, expected, logs) in OF_LOGS.items()
         if lacking & set(logs)
     ]
@@ -109,9 +109,9 @@ def _greatest(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> C
     metric, load = max(places, key=lambda place: places[place])
     gain = sweep.change(load, ibb, metric).negative()
     claim, expected, _ = OF_LOGS[name]
-    held = GAIN[0] <= gain.low and gain.high <= GAIN[1]
-    judged = Claim.of(name, claim, expected, gain.times(100), held, f"in {WORDS[metric]} at {load:g}", " %")
-    return judged if gain.bounded else replace(judged, held=None, note="it has no interval")
+    verdict = verdict_of([within(gain, *GAIN)])
+    judged = Claim.of(name, claim, expected, gain.times(100), verdict, f"in {WORDS[metric]} at {load:g}", " %")
+    return judged if gain.bounded else judged.noted("it has no interval")
 
 
 def _smaller_in_slowdown(sweep: LogSweep, ibb: str) -> Claim:
@@ -145,7 +145,7 @@ def _with_gains(claim: Claim, sweep: LogSweep, metrics: Iterable[str], ibb: str)
         for metric in metrics
     )
     gains = f"gains at {', '.join(f'{load:g}' for load in LOADS)}: {by_load}"
-    return replace(claim, note="; ".join(filter(None, (gains, claim.note))))
+    return claim.noted(gains)
 
 
 def shorter_response(sweep: Sweep) -> list[Claim]:
@@ -168,7 +168,6 @@ def _shorter(name: str, sweep: Sweep, policy: str, how: str) -> Claim:
 def of_54_jobs(
     sweep: Sweep,
     ibb: str = IBB,
-    judge: Callable[..., Claim] = below,
     far: Sequence[str] = (WAIT, RESPONSE),
 ) -> list[Claim]:
     """F1.5; the sweep has one x, 54."""
@@ -181,15 +180,15 @@ def of_54_jobs(
 
     parallel = "mean_running_jobs"
     return [
-        judge("F1.5a", f"54 jobs: {' and '.join(WORDS[metric] for metric in far)} far below FCFS under IBB",
+        below("F1.5a", f"54 jobs: {' and '.join(WORDS[metric] for metric in far)} far below FCFS under IBB",
               f"{'their means' if len(far) > 1 else 'its mean'} at most half of FCFS's",
               {told(ibb, FCFS, WORDS[metric], FAR): ratio(ibb, FCFS, metric, FAR) for metric in far}),
-        judge("F1.5b", "54 jobs: slowdown nearly equal over the jobs under IBB", "less uneven than under FCFS",
+        below("F1.5b", "54 jobs: slowdown nearly equal over the jobs under IBB", "less uneven than under FCFS",
               {"coefficient of variation, IBB less FCFS": sweep.change(54, ibb, FCFS, "unevenness")}),
-        judge("F1.5c", "54 jobs: best-fit runs about as many jobs at once as IBB", "within 20 %",
+        below("F1.5c", "54 jobs: best-fit runs about as many jobs at once as IBB", "within 20 %",
               {told(BEST_FIT, ibb, "running jobs", 1 + CLOSE): ratio(BEST_FIT, ibb, parallel, 1 + CLOSE),
                f"{1 - CLOSE:g} less that ratio": ratio(BEST_FIT, ibb, parallel, 1 - CLOSE).negative()}),
-        judge("F1.5d", "54 jobs: the largest jobs wait longer under best-fit than under IBB",
+        below("F1.5d", "54 jobs: the largest jobs wait longer under best-fit than under IBB",
               f"the {len(nas.LARGEST)} of class {nas.CLASSES[-1]} with {nas.PROCESSES[-1]} processes",
               {"their mean wait, IBB less best-fit": sweep.change(54, ibb, BEST_FIT, "wait_of_largest")}, " s"),
     ]  # fmt: skip

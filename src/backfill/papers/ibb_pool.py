@@ -17,7 +17,7 @@ from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Workload
 from backfill.papers import ibb_claims, nas
-from backfill.papers.claims import Claim, decided
+from backfill.papers.claims import Claim
 from backfill.papers.ibb import TITLE
 from backfill.papers.ibb_claims import BEST_FIT, EASY, FCFS, IBB, IBB_CYCLE, LABELS
 from backfill.papers.ibb_logs import RESPONSE, SLOWDOWN, WAIT
@@ -183,8 +183,8 @@ def _claims(asked: PoolAsked, sweeps: Mapping[str, Sweep]) -> list[Claim]:
         if not {FCFS, BEST_FIT, ibb} <= {*asked.names}:
             continue
         for world, sweep in sweeps.items():
-            few = ibb_claims.of_54_jobs(sweep, ibb, decided)
-            alone = replace(ibb_claims.of_54_jobs(sweep, ibb, decided, (WAIT,))[0], id="F1.5a, wait alone")
+            few = ibb_claims.of_54_jobs(sweep, ibb)
+            alone = replace(ibb_claims.of_54_jobs(sweep, ibb, (WAIT,))[0], id="F1.5a, wait alone")
             more = ", one pass per cycle" if ibb == IBB_CYCLE else ""
             found += [replace(claim, id=f"{claim.id}{more}, {world}") for claim in (few[0], alone, *few[1:])]
     return found

@@ -1,6 +1,7 @@
 """The runs of the thread-matrix reproduction: jobs of threads under several policies."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backfill.analysis.projects import turnarounds
 from backfill.api import Result, run_spec
@@ -23,9 +24,10 @@ OTHERS = {  # label -> policy
     "adaptive partitions": "partition-adaptive",
     "round robin, 5 s": "round-robin:quantum=5",
 }
-MAKESPAN, RESPONSE, USED = "overall response", "mean response", "utilization"
+MAKESPAN, RESPONSE, USED, RATE = "overall response", "mean response", "utilization", "jobs per hour"
 IDLE = "processor hours idle while a thread waits"
 HEAD, BEHIND = "mean response of the first 5% of the jobs", "mean response behind the largest 1% of the jobs"
+SMALL = "mean response of small jobs behind the largest 1% of the jobs"
 DIFFERENT = "threads that start at another time than first come first served"
 PARTS = 20  # of the queue
 KEPT = {
@@ -58,7 +60,11 @@ def _numbers(result: Result) -> Numbers:
     numbers = kept(result, KEPT)
     response = turnarounds(result.workload, result.schedule, np.arange(len(result.workload)))
     numbers[HEAD] = float(response[: -(-len(response) // 20)].mean())
-    numbers[BEHIND] = float(response[behind_largest(result.workload)].mean())
+    behind = behind_largest(result.workload)
+    small = behind[is_small(result.workload)[behind]]
+    numbers[BEHIND] = float(response[behind].mean())
+    numbers[SMALL] = float(response[small].mean()) if len(small) else float("nan")
+    numbers[RATE] = len(response) * 3600 / numbers[MAKESPAN]
     parts: list[Floats] = np.array_split(response, PARTS)
     return numbers | {part(i): float(each.mean()) for i, each in enumerate(parts)}
 
@@ -70,3 +76,10 @@ def behind_largest(log: Workload) -> Ints:
     largest = np.lexsort((work, many))[-max(len(many) // 100, 1) :]
     behind = np.setdiff1d(largest + 1, largest)
     return behind[behind < len(many)]
+
+
+def is_small(log: Workload) -> NDArray[np.bool_]:
+    """Whether each job has at most half as many threads as jobs have on average."""
+    many = np.bincount(log.jobs.project.codes)
+    small: NDArray[np.bool_] = 2 * many <= many.mean()
+    return small

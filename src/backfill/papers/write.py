@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backfill.papers.claims import Claim
+from backfill.papers.claims import VERDICTS, Claim
 from backfill.report.plots import Drawing, write_figure
 from backfill.report.templating import templates
 from backfill.traces.files import make_folder, written_text
@@ -32,7 +32,7 @@ def write(found: Reproduction, folder: str | Path) -> None:
         json.dump([claim.to_dict() for claim in found.claims], out, indent=2, ensure_ascii=False, allow_nan=False)
         out.write("\n")
     with written_text(folder / "index.html") as out:
-        out.write(_TEMPLATES.get_template("paper.html.j2").render(found=found))
+        out.write(_TEMPLATES.get_template("paper.html.j2").render(found=found, verdicts=VERDICTS))
 
 
 _TEMPLATES = templates("backfill.papers")

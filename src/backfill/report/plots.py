@@ -1,6 +1,7 @@
 """Lines over a few values, each point with its interval: as PNG and SVG by matplotlib (the extra `plot`), as CSV."""
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,14 +118,13 @@ def _draw(figure: Figure, ax: Any) -> None:
     scale = 100 if figure.percent else 1
     many = len(figure.at) > MANY_TICKS  # then whiskers would hide the points
     for number, (label, line) in enumerate(figure.lines.items(), figure.first):
-        there = [(place, each) for place, each in enumerate(line) if each is not None]
         aside = (
             (number - figure.first - (len(figure.lines) - 1) / 2) * ASIDE / len(figure.lines) if figure.points else 0
         )
-        reach = [(e.mean - e.low, e.high - e.mean) if e.bounded and not many else (0.0, 0.0) for _, e in there]
+        reach = [(e.mean - e.low, e.high - e.mean) if e and e.bounded and not many else (0.0, 0.0) for e in line]
         ax.errorbar(
-            [place + aside for place, _ in there],
-            [scale * each.mean for _, each in there],
+            [place + aside for place in range(len(line))],
+            [scale * each.mean if each else math.nan for each in line],  # a line has a gap there
             [[scale * side for side in sides] for sides in zip(*reach, strict=True)],
             label=label,
             color=COLOURS[number % len(COLOURS)],
