@@ -15,6 +15,7 @@ from backfill.traces.files import written, written_text
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MANY_LINES, MANY_TICKS = 5, 18  # beyond, the legend stands below the lines; not every tick has its text then
+LONG = 18  # characters of a label
 ASIDE = 0.8  # of the way to the next name that points beside each other take
 STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both are seen
 
@@ -146,6 +147,7 @@ def _draw(figure: Figure, ax: Any) -> None:
         ax.set_ylim(bottom=0)
     ax.grid(axis="y", alpha=0.3)
     if figure.crowded:
-        ax.figure.legend(loc="outside lower center", ncols=3, frameon=False)
+        columns = 3 if max(map(len, figure.lines)) <= LONG else 2  # all of which fit in its width
+        ax.figure.legend(loc="outside lower center", ncols=columns, frameon=False)
     else:
         ax.legend(frameon=False)
