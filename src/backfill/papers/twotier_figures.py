@@ -86,8 +86,8 @@ def of_priority(sweep: Sweep) -> list[Figure]:
     return [
         Figure(f"figure-{number}{letter}", f"Figure {number}{letter}: 2TPB, {fixed}, {which} projects", X,
                f"turn-around, {CHANGE}", AT,
-               {label: [change(sweep, ia, policy, metric) for ia in INTERARRIVALS] for label, policy in chosen.items()}
-               | _printed(f"{number}{letter}"),
+               {**{label: [change(sweep, ia, policy, metric) for ia in INTERARRIVALS]
+                   for label, policy in chosen.items()}, **_printed(f"{number}{letter}")},
                percent=True, of=of, apart=True)
         for number, fixed, chosen, of in swept
         for letter, which, metric in (("a", "high-priority", HIGH), ("b", "low-priority", LOW), ("c", "all", PROJECT))
