@@ -129,6 +129,9 @@ def groups(platform: Platform, job: Job) -> list[list[int]]:
 def may_use(platform: Platform, n: int, job: Job) -> bool:
     """The node is on the job's site, has what its constraint asks for, and may use every licence of the job."""
     node = platform.nodes[n]
+    if node.reservation != job.reservation:
+        return False
+    n = n if node.of is None else node.of
     if job.partition is not None and n not in platform.partitions[job.partition]:
         return False
     if job.site is not None and node.site != job.site:

@@ -35,7 +35,7 @@ def dynamic(delta: float = 0.05, gain: float = 0.1, order: str = "fcfs", tried: 
         def until(head: Job, shadow: Time) -> Time:
             return earliest_shadow(view, head, shadow) + round(head.estimate * float(delta))
 
-        least = gain * sum(node.capacity[0] for node in view.platform.nodes)
+        least = gain * sum(node.capacity[0] for node in view.platform.nodes if node.of is None)
         queue = ranked(view.queue, order, view)
         return delayed(view, queue, tried, until, overrules=lambda job: job.procs >= least)
 

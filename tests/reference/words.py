@@ -28,6 +28,7 @@ class Job:
     site: int | None = None  # pins the job to a site
     constraint: str = ""  # features of the nodes that it may run on: "a&b|!c"
     partition: int | None = None  # binds it to the nodes of that
+    reservation: str = ""  # it runs in that alone, others not in it
     user: int | None = None
     place: str = "power"  # where it sits when it starts, among the places where it could
     after: tuple[int, ...] = ()  # rows of the jobs that must have ended
@@ -54,6 +55,8 @@ class Node:
     site: int = 0
     hosts: frozenset[int] | None = None  # licences that may be used here; None = all
     features: tuple[str, ...] = ()  # its name, n0, n1, ..., is another one
+    reservation: str = ""  # whose part of a node it is
+    of: int | None = None  # of which node
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +86,7 @@ class Event:
     until: Time = 0
     amount: int = 0
     begun: bool = False  # the world's note on a window
+    revoked: Time = NEVER  # of a window: from when on it is known no more
 
     @property
     def whole_nodes(self) -> bool:

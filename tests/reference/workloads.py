@@ -462,7 +462,10 @@ def times(dice: Dice, seen: str, horizon: int) -> dict[str, Any]:
     }
 
 
-def events_for(dice: Dice, case: Case, kinds: tuple[str, ...] = EVENTS, most: int = 6) -> list[Event]:
+KINDS = tuple(kind for kind in EVENTS if "reserve" not in kind)  # of events that need no reservation
+
+
+def events_for(dice: Dice, case: Case, kinds: tuple[str, ...] = KINDS, most: int = 6) -> list[Event]:
     """Few events of these kinds, in file order, at instants at which the case's jobs come and may end, or between."""
     moments = {job.submit + span for job in case.jobs for span in (0, job.walltime)}
     instants = sorted({t + off for t in moments for off in (0, SECOND // 2, SECOND)})

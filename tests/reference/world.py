@@ -523,6 +523,9 @@ class World:
                 self.machine.base[slot] = event.value
             self.lose_until_it_fits(event, now)
             self.lose_paused(now)
+        elif event.kind == "revoke":
+            self.changed = True
+            self.machine.windows = [window for window in self.machine.windows if window.revoked != now]
         elif event.kind == "window" and event.until > now:
             self.changed = True
             window = replace(event)  # a copy of our own

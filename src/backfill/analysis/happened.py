@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.metrics import Metrics
-from backfill.model.events import CANCEL, CAPACITY, DOWN, PRIORITY, WALLTIME, WINDOW, BoundEvents
+from backfill.model.events import CANCEL, CAPACITY, DOWN, PRIORITY, RESERVE, WALLTIME, WINDOW, BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.schedule import CANCELLED, COMPLETED, NO_TIME, NODE_FAIL, PENDING, REJECTED, TIMEOUT, Schedule
 from backfill.model.units import counted
@@ -15,6 +15,7 @@ from backfill.model.workload import Workload
 _NAMES = {
     DOWN: "outage",
     WINDOW: "window",
+    RESERVE: "reservation",
     CAPACITY: "capacity change",
     WALLTIME: "walltime change",
     PRIORITY: "priority change",
@@ -108,8 +109,8 @@ def _too_late(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
     )
     for each in np.unique(job[state == CANCELLED]).tolist():
         own = rows[job == each]
-        first = own[np.argmax(events.kind[own] == CANCEL)]
-        late[own[own > first]] = True
+        cancels = own[events.kind[own] == CANCEL]  # none where it went with its reservation
+        late[own[own > cancels.min(initial=len(events))]] = True
     return late
 
 
@@ -120,6 +121,6 @@ def _after_all(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
     gone = np.flatnonzero((schedule.state == CANCELLED) & ~schedule.ran)
     left = events.time[(events.kind == CANCEL) & np.isin(events.job, gone)]
     last = np.concatenate([schedule.submit, schedule.end, left]).max(initial=NO_TIME)
-    begin = np.where(events.kind == WINDOW, np.maximum(events.time, events.value), events.time)
+    begin = np.where(np.isin(events.kind, (WINDOW, RESERVE)), np.maximum(events.time, events.value), events.time)
     after: NDArray[np.bool_] = begin > last
     return after

@@ -25,6 +25,17 @@ class Window:
     resource: int  # of platform.resources; -1 = whole nodes, or a licence
     amount: int
     licence: bool
+    revoked: int = NEVER  # from when on it is known no more
+    reservation: str = ""  # that it is for
+
+    @property
+    def over(self) -> int:
+        """When it ends."""
+        return min(self.until, self.revoked)
+
+    def is_known(self, time: int) -> bool:
+        """Whether it is known at a time that it will be, or is."""
+        return self.known <= time < self.revoked
 
 
 class Holders:
@@ -121,7 +132,9 @@ class Outages:
                 lanes = each.nodes[row].tolist() if licence < 0 else [licence]
                 resource = int(each.resource[row]) if licence < 0 else -1
                 times = (time, int(each.value[row]), int(each.until[row]))
-                self.windows.append(Window(*times, lanes, resource, int(each.amount[row]), licence >= 0))
+                revoked = NEVER if each.revoked is None else int(each.revoked[row])
+                less, name = int(each.amount[row]), each.made_for.get(row, "")
+                self.windows.append(Window(*times, lanes, resource, less, licence >= 0, revoked, name))
 
     def walltime(self, jobs: Ints, before: Ints, time: Ints | int) -> Ints:
         """The walltimes of jobs as they are at a time, its events included; `before` = what they were at first."""
@@ -142,16 +155,18 @@ class Outages:
         """The copies of a licence that there are now."""
         return max(0, int(self.copies[licence] - self.less_copies[licence]))
 
-    def _actions(self) -> list[tuple[int, int, int, Window | None]]:
-        """The changes of capacities, in order: (time, order within it, row of the events, window)."""
+    def _actions(self) -> list[tuple[int, int, int, Window | None, bool]]:
+        """The changes of capacities, in order: (time, order within it, row of the events, window, whether it ends)."""
         rows = [r for r in range(len(self.events)) if self.events.kind[r] in (CANCEL, DOWN, UP, CAPACITY)]
-        actions: list[tuple[int, int, int, Window | None]] = [(int(self.events.time[r]), _FILE, r, None) for r in rows]
+        actions: list[tuple[int, int, int, Window | None, bool]] = [
+            (int(self.events.time[r]), _FILE, r, None, False) for r in rows
+        ]
         announced = np.flatnonzero(self.events.kind == WINDOW).tolist()
         for row, window in zip(announced, self.windows, strict=True):
-            if window.until > window.known:
-                begin = max(window.begin, window.known)
-                actions.append((begin, _BEGIN if window.begin > window.known else _FILE, row, window))
-                actions.append((window.until, _END, row, window))
+            begin = max(window.begin, window.known)
+            if window.over > begin:
+                actions.append((begin, _BEGIN if window.begin > window.known else _FILE, row, window, False))
+                actions.append((window.over, _END if window.until <= window.revoked else _FILE, row, window, True))
         return sorted(actions, key=lambda action: action[:3])
 
     def replay(self, nodes: Holders, licences: Holders, job: Ints) -> "Replay":
@@ -162,13 +177,13 @@ class Outages:
             effects.nodes.append([(-NEVER, self.room(lane), self._without_windows(lane))])
         for lane in range(len(self.copies)):
             effects.licences.append([(-NEVER, self.copies[[lane]], self.copies[[lane]])])
-        for time, order, row, window in self._actions():
+        for time, _, row, window, ends in self._actions():
             if time > now:
                 now, gone = time, set()
             if self.events.kind[row] == CANCEL:
                 gone |= set(np.flatnonzero(job == self.events.job[row]).tolist())
                 continue
-            lanes, licence = self._apply(row, window, order == _END)
+            lanes, licence = self._apply(row, window, ends)
             whole = self.events.kind[row] in (DOWN, UP) or (window is not None and window.resource < 0)
             for lane in lanes:
                 was, closed = effects.nodes[lane][-1][1], whole and bool(self.down[lane] or self.away[lane])

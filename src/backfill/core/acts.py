@@ -18,6 +18,7 @@ from backfill.core.transitions import (
     end,
     leave,
     release,
+    revoke,
     set_capacity,
     set_copies,
 )
@@ -26,8 +27,8 @@ from backfill.model import schedule
 
 CANCELLED, NODE_FAIL = np.int8(schedule.CANCELLED), np.int8(schedule.NODE_FAIL)
 
-# What the file of events asks for, step by step: windows are announced, begin and end.
-CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, OPEN, CLOSE = range(10)
+# What the file of events asks for, step by step: windows are announced, taken back, begin and end.
+CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, REVOKE, OPEN, CLOSE = range(11)
 WHOLE = np.int64(-1)  # as a resource: all of the node
 
 
@@ -56,6 +57,8 @@ def do_act(state, world):
             _fit_licence(state, world, k)
     elif what == ANNOUNCE:
         announce(state, node, k, row[7], value, row[6])
+    elif what == REVOKE:
+        revoke(state, node, k, row[7], value, row[6])
     else:
         if what == CLOSE:
             close_windows(state)

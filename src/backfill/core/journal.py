@@ -35,7 +35,8 @@ from backfill.compiler.record import doubled_rows, record, zeros
     PUT,  # job, which of its pairs, node, tasks; for the next row with that job, not on a pool
     BEGIN,  # job, since, reason
     PROMISED,  # job, start
-) = (np.int64(i) for i in range(25))
+    REVOKE,  # lane, resource, amount, begin, until
+) = (np.int64(i) for i in range(26))
 NUMBERS = 6  # in a row
 
 JOURNAL = [

@@ -37,6 +37,7 @@ from backfill.core.journal import (
     PROMISED,
     PUT,
     RELEASE,
+    REVOKE,
     SUBMIT,
     TICK,
     VACATE,
@@ -288,6 +289,21 @@ def announce(state, lane, k, amount, begin, until):
 
 
 @kernel()
+def revoke(state, lane, k, amount, begin, until):
+    """A window that was announced is known no more: it will not be, or is over before its time."""
+    note(state, REVOKE, lane, k, amount, begin, until)
+    machine = state.machine
+    for i in range(machine.windows):
+        row = machine.window[i]
+        if row[0] == lane and row[1] == k and row[2] == amount and row[3] == begin and row[4] == until:
+            machine.windows -= 1
+            for c in range(5):
+                row[c] = machine.window[machine.windows, c]
+            break
+    state.batch.changes += 1
+
+
+@kernel()
 def close_windows(state):
     """Windows whose time is over are known no more."""
     note(state, CLOSE)
@@ -347,6 +363,8 @@ def do_again(state, row):
         set_copies(state, a, b, row[3])
     elif code == ANNOUNCE:
         announce(state, a, b, row[3], row[4], row[5])
+    elif code == REVOKE:
+        revoke(state, a, b, row[3], row[4], row[5])
     elif code == CLOSE:
         close_windows(state)
     elif code == DECIDE:

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from backfill.model import notebook
-from backfill.model.constraint import matching
+from backfill.model.constraint import NAME, is_feature, matching
 from backfill.model.errors import EventsError, UsageError, at, printable, quote
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, SECOND, TIME_MAX, counted, parse_seconds, parse_size, seconds_text
 from backfill.model.workload import Floats, Ints, Ragged, Workload
 
-EVENTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "window")
-CANCEL, WALLTIME, PRIORITY, DOWN, UP, CAPACITY, WINDOW = range(len(EVENTS))
+EVENTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "window", "reserve", "unreserve")
+CANCEL, WALLTIME, PRIORITY, DOWN, UP, CAPACITY, WINDOW, RESERVE, UNRESERVE = range(len(EVENTS))
 
-COLUMNS = ("time", "event", "job", "node", "resource", "value", "until", "amount")
+OWNERS = ("user", "group", "project")
+COLUMNS = ("time", "event", "job", "node", "resource", "value", "until", "amount", "reservation", *OWNERS)
 _NEEDS = {
     "cancel": ("job",),
     "walltime": ("job", "value"),
@@ -27,12 +28,25 @@ _NEEDS = {
     "up": ("node",),
     "capacity": ("resource", "value"),
     "window": ("value", "until"),
+    "reserve": ("reservation", "value", "until"),
+    "unreserve": ("reservation",),
 }
-_MAY_HAVE = {"capacity": ("node",), "window": ("node", "resource", "amount")}
+_AMOUNTS = ("node", "resource", "amount")
+_MAY_HAVE = {"capacity": ("node",), "window": _AMOUNTS, "reserve": (*_AMOUNTS, *OWNERS)}
+_SPANS = ("window", "reserve")  # events that have a begin, their value, and an end
 _SECONDS = f"a number of seconds from {-TIME_MAX // SECOND} to {TIME_MAX // SECOND}"
 _SIZE = "a whole number from 0 to 2^62 that may carry K, M, G or T"
 _NOTHING = ("nan", "NaN", "NaT", "<NA>")  # how tables of Python print an empty cell
 _SHOWN = 5  # names that a message lists
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The names in an event that makes or ends a reservation."""
+
+    reservation: str
+    owners: tuple[str, str, str]  # in the order of OWNERS; "" = none
+    where: str  # the file and the line, for messages
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +64,9 @@ class BoundEvents:
     priority: Floats  # of a priority event; else 0
     name: str = "events"
     sha256: str = ""
+    reserved: Mapping[int, Reserved] = field(default_factory=dict)  # by row
+    revoked: Ints | None = None  # when a window that was announced is taken back; NEVER, or None for all of them
+    made_for: Mapping[int, str] = field(default_factory=dict)  # by row: the reservation that a window is for
 
     def __len__(self) -> int:
         return len(self.time)
@@ -98,7 +115,7 @@ class Events:
                 self._check_fields(row)
                 forms.add(form)
         kind = self.cells["event"]
-        seconds = ("walltime", "window")  # events whose value is a time
+        seconds = ("walltime", *_SPANS)  # events whose value is a time
         columns: dict[str, Any] = {
             "time": [self._time("time", row) for row in rows],
             "kind": [EVENTS.index(event) for event in kind],
@@ -108,7 +125,7 @@ class Events:
                 else 0
                 for row in rows
             ],
-            "until": [self._time("until", row) if kind[row] == "window" else NEVER for row in rows],
+            "until": [self._time("until", row) if kind[row] in _SPANS else NEVER for row in rows],
             "amount": [self._size("amount", row) if self.cells["amount"][row] else 0 for row in rows],
         }  # fmt: skip
         for name, values in columns.items():
@@ -202,6 +219,7 @@ class Events:
         [0, 600000000]
         """
         order = np.argsort(self.time, kind="stable")
+        made = {place: row for place, row in enumerate(order.tolist()) if self.kind[row] in (RESERVE, UNRESERVE)}
         resource = self._resources([*platform.resources, *platform.licences])
         nodes = Ragged.of(self._nodes(resource, platform))
         bound = BoundEvents(
@@ -216,12 +234,18 @@ class Events:
             priority=self.priority[order],
             name=self.name,
             sha256=self.sha256,
+            reserved={place: self._reserved(row) for place, row in made.items()},
         )
         most, _ = bound.greatest(platform)
         if (much := most.sum(axis=0, dtype=np.float64) > 2.0**62).any():
             name = platform.resources[int(np.argmax(much))]
             raise EventsError(at(self.file, None, f"the nodes may hold more than 2^62 {name} between them"))
         return bound
+
+    def _reserved(self, row: int) -> Reserved:
+        user, group, project = (self.cells[name][row] for name in OWNERS)
+        where = at(self.file, None, f"row {row + 1}") if self.lines is None else at(self.file, self.lines[row], "")
+        return Reserved(self.cells["reservation"][row], (user, group, project), where.rstrip(": "))
 
     def _jobs(self, workload: Workload) -> list[int]:
         if not any(self.cells["job"]):
@@ -243,12 +267,15 @@ class Events:
         """The nodes of each event. On a platform of one node, that is the one of a resource without a node."""
         place = {name: n for n, name in enumerate(platform.nodes)}
         known: dict[str, list[int]] = {"": []}
-        rows = []
+        rows: list[list[int]] = []
         for row, text in enumerate(self.cells["node"]):
             floats = resource[row] >= len(platform.resources)
             if text and floats:
                 raise self._fail("node", row, "nothing: licences float between the nodes")
             if not text and resource[row] >= 0 and not floats:
+                if len(place) > 1 and self.kind[row] == RESERVE:
+                    rows.append([])  # the nodes are chosen
+                    continue
                 if len(place) > 1:
                     raise self._fail("node", row, f"a node, since the platform has {len(place)}")
                 rows.append([0])
@@ -270,19 +297,26 @@ class Events:
             raise self._fail(missing, row, f"a value: {event} needs {' and '.join(_NEEDS[event])}")
         if extra := next((n for n in COLUMNS if n in has and n not in {*needs, *_MAY_HAVE.get(event, ())}), None):
             raise self._fail(extra, row, f"nothing: {event} has no {extra}")
-        if event == "window":
+        if event in _SPANS:
+            each = "window" if event == "window" else "reservation"
             if "node" not in has and "resource" not in has:
-                raise self._fail("node", row, "a node: window needs node or resource")
+                raise self._fail("node", row, f"a node: {event} needs node or resource")
             if "resource" in has and "amount" not in has:
-                raise self._fail("amount", row, "a value: a window of a resource needs amount")
+                raise self._fail("amount", row, f"a value: a {each} of a resource needs amount")
             if "amount" in has and "resource" not in has:
-                raise self._fail("amount", row, "nothing: a window of whole nodes has no amount")
+                raise self._fail("amount", row, f"nothing: a {each} of whole nodes has no amount")
+        if event == "reserve":
+            if not has & {*OWNERS}:
+                raise self._fail("user", row, "a user, a group or a project, whose reservation it is")
+            if not is_feature(name := self.cells["reservation"][row]) or "@" in name:
+                raise self._fail("reservation", row, f"{NAME} @")
 
     def _check_order(self) -> None:
         for row in np.flatnonzero((self.kind == WALLTIME) & (self.value < 0)).tolist():
             raise self._fail("value", row, f"a walltime from 0 to {TIME_MAX // SECOND} s")
-        for row in np.flatnonzero((self.kind == WINDOW) & (self.until <= self.value)).tolist():
-            raise self._fail("until", row, f"a time after the window's begin, {seconds_text(int(self.value[row]))} s")
+        for row in np.flatnonzero(np.isin(self.kind, (WINDOW, RESERVE)) & (self.until <= self.value)).tolist():
+            each = "window" if self.kind[row] == WINDOW else "reservation"
+            raise self._fail("until", row, f"a time after the {each}'s begin, {seconds_text(int(self.value[row]))} s")
 
     def _time(self, column: str, row: int) -> int:
         try:

@@ -20,7 +20,7 @@ SPREAD = ("node", "site", "any", "distinct")  # where a gang may sit; Jobs.sprea
 ANY = SPREAD.index("any")
 RESOURCES = ("cpus", "memory", "gpus")  # known in any file
 # Columns of Jobs that are Labels, in the order in which tables have them.
-LABELS = ("user", "group", "project", "partition", "queue", "qos", "site", "constraint", "status")
+LABELS = ("user", "group", "project", "partition", "queue", "qos", "reservation", "site", "constraint", "status")
 TEXTS = ("job", *LABELS, "licences")  # columns of a table that are texts
 
 
@@ -166,6 +166,7 @@ class Jobs:
     partition: Labels = None  # type: ignore[assignment]  # of the nodes, as the site divides them (Slurm)
     queue: Labels = None  # type: ignore[assignment]  # that it was submitted to (PBS, SWF)
     qos: Labels = None  # type: ignore[assignment]  # quality of service (Slurm)
+    reservation: Labels = None  # type: ignore[assignment]  # an advance reservation that the job asks for, by name
     site: Labels = None  # type: ignore[assignment]  # pins the job to a site
     constraint: Labels = None  # type: ignore[assignment]  # which nodes it may run on, see constraint.py
     after: Ragged = None  # type: ignore[assignment]  # rows of the jobs that must have ended

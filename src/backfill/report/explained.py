@@ -8,6 +8,7 @@ import numpy as np
 from backfill.analysis.explain import Asks, Record, Rules, brief
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
+from backfill.model.reservations import divide
 from backfill.model.schedule import Schedule
 from backfill.model.workload import Ints, Workload
 from backfill.worlds.adapt import as_run
@@ -30,8 +31,13 @@ def record_of(
     seen: the walltimes of its jobs as policies saw them. place: where jobs sat whose partition does not say it.
     overhead: what a checkpoint adds to walltimes, in microseconds.
     """
-    jobs, machine, whole, _ = as_run(workload, platform, place)
-    asks = Asks(workload, jobs, machine, len(platform.licences), whole.per_node > 0)
+    if (divided := divide(workload, platform, events)) is not None:
+        schedule = divided.division.divided(schedule, workload.jobs)
+        platform, events = divided.platform, divided.events
+    asked = workload if divided is None else divided.workload
+    jobs, machine, whole, _ = as_run(asked, platform, place)
+    division = None if divided is None else divided.division
+    asks = Asks(workload, jobs, machine, len(platform.licences), whole.per_node > 0, division)
     return Record.of(asks, schedule, seen, events, overhead)
 
 

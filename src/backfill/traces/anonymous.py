@@ -21,8 +21,29 @@ from backfill.traces.files import written_text
 from backfill.traces.swf_lines import STATUS
 
 PEOPLE = ("user", "group", "project")  # kinds of names of which every one is replaced
-OTHERS = ("partition", "queue", "qos", "site", "node", "feature", "licence", "resource", "status")  # that may be kept
-_LABELS = ("user", "group", "project", "partition", "queue", "qos", "site", "status")  # columns of such names
+OTHERS = (
+    "partition",
+    "queue",
+    "qos",
+    "reservation",
+    "site",
+    "node",
+    "feature",
+    "licence",
+    "resource",
+    "status",
+)  # that may be kept
+_LABELS = (
+    "user",
+    "group",
+    "project",
+    "partition",
+    "queue",
+    "qos",
+    "reservation",
+    "site",
+    "status",
+)  # columns of such names
 _HARMLESS = {
     "status": {*STATUS.values(), *map(slurm.status_of, slurm.STATES), *PHASES},
     "resource": {*RESOURCES, *ALIBABA},

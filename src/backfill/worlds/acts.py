@@ -4,7 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from backfill.core.acts import ANNOUNCE, CANCEL, CAPACITY, CLOSE, COPIES, DOWN, NEW_PRIORITY, NEW_WALLTIME, OPEN, UP
+from backfill.core.acts import (
+    ANNOUNCE,
+    CANCEL,
+    CAPACITY,
+    CLOSE,
+    COPIES,
+    DOWN,
+    NEW_PRIORITY,
+    NEW_WALLTIME,
+    OPEN,
+    REVOKE,
+    UP,
+)
 from backfill.model import events
 from backfill.model.events import BoundEvents
 from backfill.model.units import NEVER
@@ -19,7 +31,7 @@ def acts(bound: BoundEvents, resources: int, place: Ints, jobs: Jobs) -> tuple[I
     """The steps, (steps, 8) in the columns of World.act, and the priority that each gives.
 
     resources: how many the platform states, behind which events number licences. jobs: in the core's order; place:
-    where it has each job of the workload. A window is announced, begins and ends.
+    where it has each job of the workload. A window is announced, begins and ends, unless it is taken back before.
 
     What happens to a job before its submit comes at the first submit of all, so that it makes no pass of its own: no
     policy sees the job before. A cancel does so unless others come after the job, as these may be let go by it.
@@ -35,8 +47,9 @@ def acts(bound: BoundEvents, resources: int, place: Ints, jobs: Jobs) -> tuple[I
         steps_found.append(((row[0], phase, when, len(steps_found)), row, priority))
 
     columns = (bound.time, bound.kind, bound.job, bound.resource, bound.value, bound.until, bound.amount)
-    rows = zip(*(column.tolist() for column in columns), bound.priority.tolist(), strict=True)
-    for row, (t, kind, job, k, value, until, amount, priority) in enumerate(rows):
+    revoked = np.full(len(bound), NEVER) if bound.revoked is None else bound.revoked
+    rows = zip(*(column.tolist() for column in columns), revoked.tolist(), bound.priority.tolist(), strict=True)
+    for row, (t, kind, job, k, value, until, amount, back, priority) in enumerate(rows):
         nodes = bound.nodes[row].tolist()
         if kind in OF_JOBS:
             add(t, STATED, OF_JOBS[kind], job=int(place[job]), value=value, priority=priority)
@@ -52,8 +65,11 @@ def acts(bound: BoundEvents, resources: int, place: Ints, jobs: Jobs) -> tuple[I
             about: Any = {"value": value, "until": until, "amount": amount, "k": k if k < resources else 0}
             for node in nodes if k < resources else [resources - 1 - k]:
                 add(t, STATED, ANNOUNCE, node=node, **about)
-                add(max(value, t), OPENING if value > t else STATED, OPEN, node=node, **about)
-                add(until, CLOSING, CLOSE, node=node, **about)
+                if back < until:
+                    add(back, STATED, REVOKE, node=node, **about)
+                if max(value, t) < back:
+                    add(max(value, t), OPENING if value > t else STATED, OPEN, node=node, **about)
+                    add(min(until, back), CLOSING if until <= back else STATED, CLOSE, node=node, **about)
     steps_found.sort(key=lambda act: act[0])
     steps = np.array([row for _, row, _ in steps_found], np.int64).reshape(-1, 8)
     return steps, np.array([priority for *_, priority in steps_found])

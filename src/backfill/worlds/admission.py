@@ -1,10 +1,15 @@
-"""Rejects platforms that a policy does not know, before the first instant."""
+"""Rejects platforms that a policy does not know, and jobs without a reservation that they ask for, before the first
+instant.
+"""
+
+from typing import Any
 
 from backfill.core.policy import Policy
 from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
+from backfill.model.reservations import Divided
 from backfill.model.units import counted
-from backfill.model.workload import Ints
+from backfill.model.workload import Ints, Jobs
 
 
 def check_kind(policy: Policy, platform: Platform, pool: bool, hint: str = "") -> None:
@@ -31,3 +36,9 @@ def check_processors(policy: Policy, platform: Platform, most: Ints, hint: str =
             f"policy {policy.name} schedules nodes of one cpu each, without floating licences and running limits; "
             f"{platform.name} is different{hint}"
         )
+
+
+def refuse_unreserved(jobs: Jobs, divided: Divided | None, causes: Any) -> None:
+    """Reject the jobs that ask for a reservation which is not there, or not theirs. jobs, causes: in file order."""
+    strange = jobs.reservation.codes >= 0 if divided is None else ~divided.lawful
+    causes[strange & (causes == "")] = "reservation"

@@ -32,12 +32,13 @@ from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.precedence import followers
 from backfill.model.promises import Promises, subject
+from backfill.model.reservations import Division, divide
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
 from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
-from backfill.worlds.admission import check_kind, check_processors
+from backfill.worlds.admission import check_kind, check_processors, refuse_unreserved
 from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.predictors import Foresight, foresight
@@ -110,6 +111,8 @@ def simulate(
     _check_all_started(policy.name, schedule, begun, clock)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
+    if begun.division is not None:
+        schedule = begun.division.merged(schedule)
     promises, predicted = _promises(state, begun.rows, policy.keeps), None
     if seer is not None:
         promises, predicted = promises.take(np.empty(0, np.int64)), seer.predicted[begun.place]
@@ -131,6 +134,7 @@ class Begun:
     causes: Causes  # of those that are rejected
     bound: BoundEvents | None
     foresight: Foresight | None  # where run times are predicted
+    division: Division | None  # of the platform, where there are reservations
 
 
 def begin(
@@ -144,14 +148,18 @@ def begin(
 ) -> Begun:
     """Make the State of one run. See `simulate`."""
     values = policy.values(params)
+    bound = None if options.events is None else options.events.bind(workload, platform)
+    divided = divide(workload, platform, bound)
+    if divided is not None:
+        workload, platform, bound = divided.workload, divided.platform, divided.events
     jobs, machine, whole, causes = as_run(workload, platform, policy.place)
+    refuse_unreserved(jobs, divided, causes)
     check_kind(policy, platform, machine.is_pool, "; 2tsb and conservative take it")
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
         place = np.argsort(rows, kind="stable")
         jobs, causes, whole = jobs.take(rows), causes[rows], whole.take(rows)
     watched_row, of_all = _watched(workload, rows, watched)
-    bound = None if options.events is None else options.events.bind(workload, platform)
     most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
     check_whole(platform, whole, most[0])
     if policy.processors:
@@ -182,7 +190,8 @@ def begin(
     if bound is not None:
         use_plan(state)
     seer = None if options.predict is None else foresight(options.predict, jobs, state)
-    return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound, seer)
+    division = None if divided is None else divided.division
+    return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound, seer, division)
 
 
 def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, bool]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model.platform import Platform
+from backfill.model.reservations import Division
 from backfill.model.workload import SPREAD, Ints, Jobs, Workload
 
 NODE, SITE, ANY, DISTINCT = range(len(SPREAD))
@@ -24,6 +25,18 @@ class Asks:
     platform: Platform  # with the accounts of its limits behind its licences
     licences: int  # how many licences there are before them
     whole: NDArray[np.bool_]  # which jobs sit on whole nodes
+    division: Division | None = None  # of the platform, where there are reservations
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the nodes, also of those that are parts of nodes for a reservation."""
+        division = self.division
+        return self.platform.nodes if division is None else tuple(division.whole.nodes[at] for at in division.node)
+
+    @property
+    def whole_nodes(self) -> int:
+        """The number of nodes that are no such parts."""
+        return len(self.platform.nodes if self.division is None else self.division.whole.nodes)
 
     @property
     def demand(self) -> Ints:

@@ -239,9 +239,9 @@ def _windows(room: Stretch, fits: Mask) -> Ints:
     windows = record.outages.windows
     for place in np.flatnonzero(fits).tolist():
         now = int(room.times[place])
-        ahead = [i for i, each in enumerate(windows) if each.known <= now < each.begin < now + span]
+        ahead = [i for i, each in enumerate(windows) if each.is_known(now) and now < each.begin < now + span]
         for i in sorted(ahead, key=lambda i: windows[i].begin):
-            known = [each for each in windows if each.known <= now]
+            known = [each for each in windows if each.is_known(now)]
             if not _fits_until(room, place, now, known, windows[i].begin):
                 places[place] = i
                 break

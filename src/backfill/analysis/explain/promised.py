@@ -96,10 +96,13 @@ def _events(record: Record, at: int) -> list[Mover]:
     events = record.outages.events
     now = (events.time == at) & np.isin(events.kind, (CANCEL, WALLTIME, DOWN, UP, CAPACITY, WINDOW))
     now |= (events.kind == WINDOW) & ((events.value == at) | (events.until == at))
+    now[[row for row in events.made_for if events.kind[row] != WINDOW]] = False  # what becomes of a reservation's parts
     movers = []
     for kind in np.unique(events.kind[now]).tolist():
         jobs = events.job[now & (events.kind == kind) & (events.job >= 0)]
-        movers.append(Mover(EVENT, _few(jobs), int((now & (events.kind == kind)).sum()), event=EVENTS[kind]))
+        own = [row for row in np.flatnonzero(now & (events.kind == kind)).tolist() if row not in events.made_for]
+        name = EVENTS[kind] if own or kind != WINDOW else "reserve"
+        movers.append(Mover(EVENT, _few(jobs), int((now & (events.kind == kind)).sum()), event=name))
     return movers
 
 

@@ -13,7 +13,7 @@ from backfill.analysis.explain.promised import Change
 from backfill.analysis.explain.spans import Cause, Short, Span
 from backfill.model.clock import instants
 from backfill.model.schedule import NO_TIME, REASONS, STATES
-from backfill.model.units import SECOND
+from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import SPREAD
 
 if TYPE_CHECKING:
@@ -76,12 +76,13 @@ def _asks(explained: "Explanation") -> dict[str, Any]:
         "whole_nodes": bool(asks.whole[row]),
         "licences": {platform.licences[each]: copies for each, copies in licences if not asks.is_limit(each)},
         "walltime_s": int(explained.record.seen[row]) / SECOND,
-        "constraint": jobs.constraint[row] or None,
+        "constraint": asks.workload.jobs.constraint[row] or None,
+        "reservation": jobs.reservation[row] or None,
         "site": jobs.site[row] or None,
         "partition": jobs.partition[row] or None,
         "nodes": len(nodes),
-        "nodes_of": len(platform.nodes),
-        "node_names": [platform.nodes[node] for node in nodes[:NODES]],
+        "nodes_of": asks.whole_nodes,
+        "node_names": [asks.names[node] for node in nodes[:NODES]],
     }
 
 
@@ -134,7 +135,9 @@ def _who(explained: "Explanation", kind: str, who: Iterable[tuple[int, int]]) ->
 def _window(explained: "Explanation", place: int) -> dict[str, Any]:
     assert explained.record.outages is not None
     window = explained.record.outages.windows[place]
-    return instants(explained.clock, begin=window.begin, until=window.until)
+    more = {"reservation": window.reservation} if window.reservation else {}
+    until = None if window.until == NEVER else window.until
+    return {**instants(explained.clock, begin=window.begin, until=until), **more}
 
 
 def _span(explained: "Explanation", span: Span) -> dict[str, Any]:

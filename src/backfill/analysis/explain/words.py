@@ -17,7 +17,7 @@ from backfill.model.errors import printable
 from backfill.model.schedule import NO_TIME, REASONS, STATES
 from backfill.model.spans import UNITS, times, unit_of
 from backfill.model.spans import span as within
-from backfill.model.units import SECOND, amount, counted, span_text
+from backfill.model.units import NEVER, SECOND, amount, counted, span_text
 
 if TYPE_CHECKING:
     from backfill.analysis.explain import Explanation
@@ -102,10 +102,23 @@ def _phrase(explained: "Explanation", cause: Cause, where: bool = True) -> str:
             place if any(lack.kind in (RESOURCE, SCATTERED) for lack in cause.lacks) else ""
         )
     return {
-        WINDOW: "because it would not have ended before an announced window",
+        WINDOW: _before_windows(explained, cause),
         RESERVATION: "behind reserved starts of other jobs, although it would have fitted",
         ORDER: "behind earlier jobs of the queue, although it would have fitted",
     }.get(cause.kind, f"held back by {explained.policy}, although it would have fitted")
+
+
+def _before_windows(explained: "Explanation", cause: Cause) -> str:
+    """The windows before which the job would not have ended."""
+    record = explained.record
+    assert cause.kind != WINDOW or record.outages is not None
+    windows = [record.outages.windows[who] for who, _ in cause.who] if cause.kind == WINDOW and record.outages else []
+    names = list(dict.fromkeys(window.reservation for window in windows))
+    if not names or "" in names:
+        return "because it would not have ended before an announced window"
+    if names == [record.asks.workload.jobs.reservation[explained.row]]:
+        return f"because it would not have ended within reservation {names[0]}"
+    return f"because it would not have ended before reservation {_listed(names[:NAMED])}"
 
 
 def _together(explained: "Explanation") -> str:
@@ -118,8 +131,8 @@ def _together(explained: "Explanation") -> str:
 def _where(explained: "Explanation") -> str:
     """The nodes that a job may use, where these are not all."""
     asks = explained.record.asks
-    nodes, names = np.flatnonzero(asks.nodes(explained.row)).tolist(), asks.platform.nodes
-    if len(nodes) == len(names):
+    nodes, names = np.flatnonzero(asks.nodes(explained.row)).tolist(), asks.names
+    if len(nodes) == asks.whole_nodes:
         return ""
     if len(nodes) == 1:
         return f" on {names[nodes[0]]}, the only node that it may use"
@@ -132,6 +145,8 @@ def _away(explained: "Explanation") -> str:
     """The nodes of which something was away while that kept the job waiting."""
     record = explained.record
     assert record.replay is not None
+    if asked := record.asks.workload.jobs.reservation[explained.row]:
+        return f"reservation {asked} to begin"
     spans = [span for span in explained.spans if span.kind == OUTAGE]
     capacity, names = record.asks.platform.capacity, []
     for node in np.flatnonzero(record.asks.nodes(explained.row)).tolist():
@@ -139,10 +154,12 @@ def _away(explained: "Explanation") -> str:
         ends = [*(time for time, *_ in steps[1:]), record.last + 1]
         for (begin, room, _), end in zip(steps, ends, strict=True):
             if (room < capacity[node]).any() and any(begin < span.until and span.begin < end for span in spans):
-                names.append(record.asks.platform.nodes[node])
+                names.append(record.asks.names[node])
                 break
     told = _listed(names) if len(names) <= NODES else counted(len(names), "node")
-    return f"{told or 'licences'} to come back from an outage or a window"
+    reserved = record.outages is not None and any(window.reservation for window in record.outages.windows)
+    what = "an outage, a window or a reservation" if reserved else "an outage or a window"
+    return f"{told or 'licences'} to come back from {what}"
 
 
 def _details(explained: "Explanation", cause: Cause, held: Held) -> list[str]:
@@ -230,10 +247,12 @@ def _head(explained: "Explanation") -> list[str]:
         if not asks.is_limit(licence)
     ]
     what = [_asked(explained, row), *([f"licences {', '.join(licences)}"] if licences else [])]
-    bound = [f"{name} {printable(text)}" for name in ("constraint", "site", "partition") if (text := jobs[name][row])]
+    asked = {name: jobs[name][row] for name in ("reservation", "site", "partition")}
+    asked["constraint"] = asks.workload.jobs.constraint[row]  # jobs may have another one for reservations
+    bound = [f"{name} {printable(text)}" for name, text in sorted(asked.items()) if text]
     if bound:
         nodes = np.flatnonzero(asks.nodes(row)).tolist()
-        few = _listed([asks.platform.nodes[node] for node in nodes]) if len(nodes) <= NODES else f"{len(nodes):,} nodes"
+        few = _listed([asks.names[node] for node in nodes]) if len(nodes) <= NODES else f"{len(nodes):,} nodes"
         what.append(f"may run on {few or 'no node'} only ({', '.join(bound)})")
     what.append(f"walltime {span_text(int(record.seen[row]))}")
     times = f"submitted {_instant(explained, int(schedule.submit[row]))}"
@@ -298,7 +317,10 @@ def _who(explained: "Explanation", kind: str, who: int) -> str:
         return _job(explained, who)
     assert explained.record.outages is not None
     window = explained.record.outages.windows[who]
-    return f"window from {_instant(explained, window.begin)} to {_instant(explained, window.until)}"
+    if window.until == NEVER:
+        return f"end of reservation {window.reservation} at {_instant(explained, window.begin)}"
+    what = f"reservation {window.reservation}" if window.reservation else "window"
+    return f"{what} from {_instant(explained, window.begin)} to {_instant(explained, window.until)}"
 
 
 def _spans(explained: "Explanation") -> tuple[str, Rows]:

@@ -20,6 +20,7 @@
 | `site` | a job pinned to a site sits there |
 | `constraint` | a job sits only on nodes with the features that it asks for |
 | `partition` | a job sits on nodes of its partition, and breaks no rule of it, of its quality of service, of a limit |
+| `reservation` | only jobs that ask for a reservation, and own it, run in it: in its time, on what it has of nodes |
 | `whole` | a job that is placed on whole nodes shares none of them with a job that holds anything there |
 | `limit` | what the jobs that a limit counts hold together is never more than it allows |
 | `queued` | no job runs that came when as many were queued as a limit allows |
@@ -41,6 +42,7 @@ Where each rule is checked:
 * `dangling.py`: how long runs wait for others, where jobs may start before what they come after is over
 * `alone.py`: `rejected`, `pending`, `cancel` of a job that could never run, and `capacity` of a run of 0 s
 * `rules.py`: `partition`, `whole`, `limit`, `queued`
+* `reserved.py`: `reservation`
 * `capacity.py`: `node`, `spread`, `site`, `constraint`, `host`, `window`, `capacity`, `licence`
 """
 
@@ -51,6 +53,7 @@ from backfill.analysis.verify.capacity import check_capacity, check_hosts, check
 from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Ties, Violation
 from backfill.analysis.verify.dangling import dangling, lose_with
 from backfill.analysis.verify.reading import read, with_events, with_node_licences
+from backfill.analysis.verify.reserved import check_reservations, on_parts
 from backfill.analysis.verify.rules import Membership, check_rules, on_whole_nodes
 from backfill.analysis.verify.times import (
     check_after,
@@ -67,6 +70,7 @@ from backfill.analysis.verify.times import (
 )
 from backfill.model.events import BoundEvents, Events
 from backfill.model.platform import Platform
+from backfill.model.reservations import divide
 from backfill.model.schedule import Schedule
 from backfill.model.workload import Ints, Workload
 
@@ -106,11 +110,15 @@ def verify(
     """
     if isinstance(events, Events):
         events = events.bind(workload, platform)
+    divided = divide(workload, platform, events)
     if platform.has_rules:
         workload = replace(workload, jobs=workload.jobs.replace(walltime=Membership(workload, platform).walltimes()))
     asked = with_node_licences(workload, platform)
+    stated = undivided = read(asked, platform, schedule)
+    if divided is not None:
+        stated = on_parts(stated, divided)
+        asked, platform, events = stated.workload, divided.platform, divided.events
     members = Membership(asked, platform, place)
-    stated = read(asked, platform, schedule)
     case = on_whole_nodes(stated, members)
     if events is not None:
         case = with_events(case, schedule, events)
@@ -142,6 +150,9 @@ def verify(
     if case.placed:
         check_nodes(stated)
         check_hosts(case)
+    if divided is not None:
+        at_first = replace(undivided, report=case.report, outages=case.outages)
+        check_reservations(at_first, until, list(divided.division.reservations))
     check_capacity(case, until)
     check_moments(case, until, members)
     check_licences(case, until)

@@ -90,7 +90,8 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: 
     def check(window: Window, lane: int, resource: int, held: Ints, amount: Ints) -> None:
         begin = window.begin
         start, end = runs.start[held], until[held]
-        late = np.flatnonzero((window.known <= start) & (start < begin) & (amount > 0) & (limit(held, start) > begin))
+        early = (window.known <= start) & (start < min(begin, window.revoked))
+        late = np.flatnonzero(early & (amount > 0) & (limit(held, start) > begin))
         for time in np.unique(start[late]).tolist():
             there = (start <= time) & (limit(held, time) > begin)
             stays, gone = there & (time < end), there & (start == time) & (end <= time)
@@ -129,7 +130,7 @@ def _room_then(case: Case, lane: int, resource: int, now: int, then: int, licenc
     """The capacity of a lane at a later time, by what is known now: capacity now, without the windows then."""
     room = int(cast(Replay, case.replay).without_windows(lane, now, licence)[resource])
     for window in cast(Outages, case.outages).windows:
-        there = window.known <= now and window.begin <= then < window.until and lane in window.lanes
+        there = window.is_known(now) and window.begin <= then < window.until and lane in window.lanes
         if there and window.licence == licence:
             if window.resource < 0 and not licence:
                 return 0

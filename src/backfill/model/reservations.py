@@ -1,0 +1,410 @@
+"""Advance reservations: nodes, or an amount, that only jobs of an owner may use on [begin, until).
+
+A reservation divides the machine. Beside each node of it stands a part of its own, with the features of the node, which
+is closed before the reservation begins and from its end on; in between a window takes from the node what the part has.
+Jobs that ask for the reservation may run on its parts alone, all others on none of them. So whatever heeds constraints
+and windows heeds reservations.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backfill.model.constraint import alternatives
+from backfill.model.errors import EventsError
+from backfill.model.events import CANCEL, CAPACITY, DOWN, OWNERS, RESERVE, UNRESERVE, UP, WINDOW, BoundEvents
+from backfill.model.platform import Platform
+from backfill.model.schedule import Schedule
+from backfill.model.units import NEVER, amount
+from backfill.model.workload import Ints, Jobs, Labels, Ragged, Workload
+
+PART = "@"  # the feature of all parts; `@name` is that of the parts of one reservation, and no name has it
+FIRST, LAST = -1, 2**62  # places among the events of one instant
+
+
+@dataclass(frozen=True, eq=False)
+class Reservation:
+    """An advance reservation whose nodes are known."""
+
+    name: str
+    owners: tuple[frozenset[str], ...]  # users, groups and projects, in the order of OWNERS; any of them may use it
+    known: int
+    begin: int
+    until: int
+    nodes: tuple[int, ...]
+    amounts: Ints  # shape (nodes of it, resources)
+    whole: tuple[bool, ...]  # which of its nodes it has as a whole
+    revoked: int = NEVER  # when it is cancelled
+
+    @property
+    def over(self) -> int:
+        """When it ends."""
+        return min(self.until, self.revoked)
+
+    def admits(self, owner: Sequence[str]) -> bool:
+        """Whether a job of this user, group and project may use it."""
+        return any(name in names for name, names in zip(owner, self.owners, strict=True) if name)
+
+    def meets(self, begin: int, until: int) -> bool:
+        """Whether it is there at some instant of [begin, until)."""
+        return self.begin < until and begin < self.over
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """A platform with the parts of reservations behind its nodes."""
+
+    whole: Platform
+    reservations: Sequence[Reservation]
+    platform: Platform = field(init=False)
+    node: Ints = field(init=False)  # shape (nodes and parts,): the node of each part; a node itself
+    first: tuple[int, ...] = field(init=False)  # the first part of each reservation
+
+    def __post_init__(self) -> None:
+        base = self.whole
+        parts = [node for each in self.reservations for node in each.nodes]
+        node = np.array([*range(len(base.nodes)), *parts], np.int64)
+        names = [each.name for each in self.reservations for _ in each.nodes]
+        features = base.features or ((),) * len(base.nodes)
+        own = [(*features[at], base.nodes[at], PART, PART + name) for at, name in zip(parts, names, strict=True)]
+        partitions = tuple(replace(each, nodes=np.flatnonzero(np.isin(node, each.nodes))) for each in base.partitions)
+        platform = replace(
+            base,
+            nodes=(*base.nodes, *(f"{base.nodes[at]}{PART}{name}" for at, name in zip(parts, names, strict=True))),
+            capacity=np.vstack([base.capacity, *(each.amounts for each in self.reservations)]),
+            speed=base.speed[node],
+            site=base.site[node],
+            hosts=base.hosts[node],
+            features=(*features, *own),
+            partitions=partitions,
+        )
+        size = np.cumsum([len(base.nodes), *(len(each.nodes) for each in self.reservations)])
+        object.__setattr__(self, "platform", platform)
+        object.__setattr__(self, "node", node)
+        object.__setattr__(self, "first", tuple(size[:-1].tolist()))
+
+    def parts(self, number: int) -> range:
+        """The parts of a reservation."""
+        return range(self.first[number], self.first[number] + len(self.reservations[number].nodes))
+
+    def number(self, name: str) -> int:
+        """The last reservation of this name; -1 for none."""
+        return max((i for i, each in enumerate(self.reservations) if each.name == name), default=-1)
+
+    def constraint(self, text: str, reservation: str) -> str:
+        """The constraint of a job that asks for a reservation, or for none, on the divided platform."""
+        own = PART + reservation if reservation else f"!{PART}"
+        if not text:
+            return own
+        known = None if self.whole.features else self.whole.nodes  # features that no node states are not judged
+        found = []
+        for terms in alternatives(text):
+            some = {name: wanted for name, wanted in terms.items() if known is None or name in known}
+            judged = [("" if wanted else "!") + name for name, wanted in some.items()]
+            found.append("&".join([*judged, own]))
+        return "|".join(found)
+
+    def constrain(self, jobs: Jobs, allowed: NDArray[np.bool_]) -> Jobs:
+        """The jobs with the constraints that keep them on parts, or off them.
+
+        allowed: which of them are `lawful`; the others fit nowhere.
+        """
+        asked = np.where(allowed, jobs.reservation.codes, len(jobs.reservation.names))
+        names = (*jobs.reservation.names, PART, "")
+        kinds, of = np.unique(np.column_stack([jobs.constraint.codes, asked]), axis=0, return_inverse=True)
+        texts = [self.constraint(_label(jobs.constraint, c), names[r]) for c, r in kinds.tolist()]
+        place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        codes = np.array([place[text] for text in texts], np.int32)[of.ravel()]
+        return jobs.replace(constraint=Labels(codes, tuple(place)))
+
+    def merged(self, schedule: Schedule) -> Schedule:
+        """The schedule of the divided platform, on the whole one."""
+        runs = schedule.runs
+        return replace(
+            schedule,
+            nodes=self.whole.nodes,
+            held=self._on(schedule.held, self.node),
+            runs=None if runs is None else replace(runs, held=self._on(runs.held, self.node)),
+        )
+
+    def divided(self, schedule: Schedule, jobs: Jobs) -> Schedule:
+        """The schedule of the whole platform, on the divided one: jobs that ask for a reservation sit on its parts."""
+        runs = schedule.runs
+        return replace(
+            schedule,
+            nodes=self.platform.nodes,
+            held=self._seated(schedule.held, np.arange(len(jobs)), jobs),
+            runs=None if runs is None else replace(runs, held=self._seated(runs.held, runs.job, jobs)),
+        )
+
+    def _seated(self, held: Ragged, job: Ints, jobs: Jobs) -> Ragged:
+        """The pairs (node, tasks) of these jobs, with parts in place of nodes."""
+        pairs, owner = held.items.reshape(-1, 2).copy(), np.repeat(job, np.diff(held.first) // 2)
+        for code, name in enumerate(jobs.reservation.names):
+            number = self.number(name)
+            for part in self.parts(number) if number >= 0 else ():
+                pairs[(jobs.reservation.codes[owner] == code) & (pairs[:, 0] == self.node[part]), 0] = part
+        return Ragged(held.first, pairs.reshape(-1))
+
+    @staticmethod
+    def _on(held: Ragged, node: Ints) -> Ragged:
+        pairs = held.items.reshape(-1, 2).copy()
+        pairs[:, 0] = node[pairs[:, 0]]
+        return Ragged(held.first, pairs.reshape(-1))
+
+
+def _label(labels: Labels, code: int) -> str:
+    return labels.names[code] if code >= 0 else ""
+
+
+def lawful(jobs: Jobs, reservations: Sequence[Reservation]) -> NDArray[np.bool_]:
+    """Which jobs ask for no reservation, or for one of their own that is there from their submit on; shape (jobs,)."""
+    lawful = jobs.reservation.codes < 0
+    for row in np.flatnonzero(~lawful).tolist():
+        owner = [jobs[name][row] for name in OWNERS]
+        last = next((each for each in reversed(reservations) if each.name == jobs.reservation[row]), None)
+        submit = int(jobs.submit[row])
+        lawful[row] = last is not None and last.admits(owner) and last.known <= submit < last.over
+    return lawful
+
+
+def reservations_of(events: BoundEvents, platform: Platform) -> list[Reservation]:
+    """The reservations that events make, in the order in which they become known. Raises EventsError."""
+    made: list[Reservation] = []
+    for row, asked in events.reserved.items():
+        time, name = int(events.time[row]), asked.reservation
+        there = next((i for i, each in enumerate(made) if each.name == name and each.over > time), None)
+        if events.kind[row] == UNRESERVE:
+            if there is None:
+                raise EventsError(f"{asked.where}: there is no reservation {name} to end")
+            made[there] = replace(made[there], revoked=time)
+            continue
+        if there is not None:
+            raise EventsError(f"{asked.where}: reservation {name} is there already; expected another name")
+        if any(each.name == name for each in made):
+            raise EventsError(f"{asked.where}: there was a reservation {name} before; expected another name")
+        made.append(_made(events, row, platform, made))
+    return made
+
+
+def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Reservation]) -> Reservation:
+    asked, known = events.reserved[row], int(events.time[row])
+    begin, until = max(int(events.value[row]), known), int(events.until[row])
+    if until <= known:
+        raise EventsError(f"{asked.where}: reservation {asked.reservation} is over when it is made")
+    resource, nodes = int(events.resource[row]), events.nodes[row].tolist()
+    if resource >= len(platform.resources):
+        raise EventsError(f"{asked.where}: licences float between nodes; expected to reserve nodes, or a resource")
+    room = room_beside(platform, others, _windows(events), begin, until)
+    try:
+        if resource < 0:
+            chosen, amounts, whole = whole_nodes(platform, nodes, others, begin, until)
+        else:
+            wanted = {resource: int(events.amount[row])}
+            anywhere: list[list[int] | None] = [None]
+            some = [amounts_on(platform, room, wanted, only) for only in [[node] for node in nodes] or anywhere]
+            chosen = [node for places, _ in some for node in places]
+            amounts, whole = np.vstack([found for _, found in some]), [False] * len(chosen)
+    except ValueError as error:
+        raise EventsError(f"{asked.where}: reservation {asked.reservation}: {error}") from None
+    owners = tuple(frozenset([name] if name else []) for name in asked.owners)
+    return Reservation(asked.reservation, owners, known, begin, until, tuple(chosen), amounts, tuple(whole))
+
+
+def _windows(events: BoundEvents) -> Iterator[tuple[int, int, list[int], int, int]]:
+    """The announced windows on nodes: (begin, until, nodes, resource or -1, amount)."""
+    for row in np.flatnonzero(events.kind == WINDOW).tolist():
+        if nodes := events.nodes[row].tolist():
+            begin, until = max(int(events.value[row]), int(events.time[row])), int(events.until[row])
+            yield begin, until, nodes, int(events.resource[row]), int(events.amount[row])
+
+
+def room_beside(
+    platform: Platform,
+    others: Iterable[Reservation],
+    windows: Iterable[tuple[int, int, list[int], int, int]],
+    begin: int,
+    until: int,
+) -> Ints:
+    """The amounts of nodes, shape (nodes, resources), that neither other reservations nor windows take on [begin,
+    until).
+    """
+    room = platform.capacity.copy()
+    for first, last, nodes, resource, less in windows:
+        if first < until and begin < last:
+            if resource < 0:
+                room[nodes] = 0
+            else:
+                room[nodes, resource] -= less
+    for each in others:
+        if each.meets(begin, until):
+            room[list(each.nodes)] -= each.amounts
+    return np.maximum(room, 0)
+
+
+def whole_nodes(
+    platform: Platform, nodes: Sequence[int], others: Iterable[Reservation], begin: int, until: int
+) -> tuple[list[int], Ints, list[bool]]:
+    """Whole nodes as a reservation has them: nodes, amounts, and that they are whole. Raises ValueError."""
+    for each in others:
+        if each.meets(begin, until) and (both := sorted({*nodes} & {*each.nodes})):
+            raise ValueError(f"node {platform.nodes[both[0]]} is part of reservation {each.name} at that time")
+    return list(nodes), platform.capacity[list(nodes)], [True] * len(nodes)
+
+
+def amounts_on(
+    platform: Platform, room: Ints, wanted: dict[int, int], only: Sequence[int] | None
+) -> tuple[list[int], Ints]:
+    """The nodes that have these amounts between them in this room, the last ones first, and what each gives.
+
+    Of a resource that is not named a node gives the share that it gives of those that are. Raises ValueError.
+    """
+    left, found = dict(wanted), {}
+    for node in reversed(range(len(room)) if only is None else only):
+        given = {k: min(much, int(room[node, k])) for k, much in left.items()}
+        if not any(given.values()):
+            continue
+        capacity = platform.capacity[node]
+        share = max((given[k] / int(capacity[k]) for k in given if capacity[k]), default=0.0)
+        rest = np.minimum((capacity * share).astype(np.int64), room[node])
+        found[node] = np.array([given.get(k, int(rest[k])) for k in range(len(capacity))], np.int64)
+        left = {k: much - given[k] for k, much in left.items()}
+        if not any(left.values()):
+            break
+    for k, much in left.items():
+        if much > 0:
+            name = platform.resources[k]
+            there = f"only {amount(name, wanted[k] - much)} of {amount(name, wanted[k])} {name} are free"
+            where = "" if only is None else f" on node {platform.nodes[only[0]]}"
+            raise ValueError(f"{there}{where} beside windows and other reservations at that time")
+    nodes = sorted(found)
+    return nodes, np.array([found[node] for node in nodes], np.int64).reshape(len(nodes), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """A workload, its platform and its events, with reservations as windows on nodes and on parts of their own."""
+
+    workload: Workload
+    platform: Platform
+    events: BoundEvents
+    division: Division
+    lawful: NDArray[np.bool_]  # shape (jobs,): the others ask for a reservation that they may not use
+
+
+def divide(workload: Workload, platform: Platform, events: BoundEvents | None) -> Divided | None:
+    """Express reservations by windows and parts of nodes; None where there are none, and no job asks for one."""
+    if events is None or not events.reserved:
+        return None
+    division = Division(platform, reservations_of(events, platform))
+    allowed = lawful(workload.jobs, division.reservations)
+    workload = replace(workload, jobs=division.constrain(workload.jobs, allowed))
+    return Divided(
+        workload, division.platform, _translated(events, division, workload.jobs, allowed), division, allowed
+    )
+
+
+class _Rows:
+    """Events to be, in order of time and of their place within an instant."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, list[Any], list[int], float, str]] = []
+
+    def add(self, time: int, place: int, kind: int, nodes: Sequence[int] = (), job: int = -1, resource: int = -1,
+            value: int = 0, until: int = NEVER, amount: int = 0, revoked: int = NEVER, priority: float = 0.0,
+            of: str = "") -> None:  # fmt: skip
+        """of: the reservation that it is for."""
+        numbers = [time, kind, job, resource, value, until, amount, revoked]
+        self.rows.append((time, place, len(self.rows), numbers, list(nodes), priority, of))
+
+    def events(self, like: BoundEvents) -> BoundEvents:
+        rows = sorted(self.rows, key=lambda row: row[:3])
+        table = np.array([row[3] for row in rows], np.int64).reshape(-1, 8)
+        time, kind, job, resource, value, until, less, revoked = table.T.copy()
+        nodes, priority = Ragged.of([row[4] for row in rows]), np.array([row[5] for row in rows])
+        return BoundEvents(time, kind, job, nodes, resource, value, until, less, priority, like.name, like.sha256,
+                           revoked=revoked, made_for={i: row[6] for i, row in enumerate(rows) if row[6]})  # fmt: skip
+
+
+def _translated(events: BoundEvents, division: Division, jobs: Jobs, allowed: NDArray[np.bool_]) -> BoundEvents:
+    """The events of a divided platform, without reservations."""
+    rows, parts = _Rows(), _Parts(events, division)
+    begin = min(int(jobs.submit.min(initial=NEVER)), int(events.time[0]))
+    behind = list(range(len(division.whole.nodes), len(division.node)))
+    rows.add(begin, FIRST, DOWN, behind, of=PART)
+    made = iter(range(len(division.reservations)))
+    for row in range(len(events)):
+        time, kind, nodes = int(events.time[row]), int(events.kind[row]), events.nodes[row].tolist()
+        if kind == RESERVE:
+            _announce(rows, row, division, next(made), parts)
+        elif kind != UNRESERVE:
+            numbers: dict[str, Any] = {name: int(getattr(events, name)[row])
+                                       for name in ("job", "resource", "value", "until", "amount")}  # fmt: skip
+            also = parts.at(nodes) if kind == WINDOW and numbers["resource"] < 0 else []
+            rows.add(time, row, kind, nodes + also, **numbers, priority=float(events.priority[row]))
+            parts.follow(rows, row)
+    for number, each in enumerate(division.reservations):
+        rows.add(each.over, LAST, DOWN, division.parts(number), of=each.name)
+    for row in np.flatnonzero(allowed & (jobs.reservation.codes >= 0)).tolist():
+        each = division.reservations[division.number(jobs.reservation[row])]
+        rows.add(each.over, LAST - 1, CANCEL, job=row, of=each.name)
+    return rows.events(events)
+
+
+def _announce(rows: _Rows, row: int, division: Division, number: int, parts: "_Parts") -> None:
+    """A reservation becomes known: windows take what it has from its nodes, and close its parts outside of it."""
+    each, own = division.reservations[number], division.parts(number)
+    span: dict[str, Any] = {"value": each.begin, "until": each.until, "revoked": each.revoked, "of": each.name}
+    whole = [node for node, all_of_it in zip(each.nodes, each.whole, strict=True) if all_of_it]
+    if whole:
+        rows.add(each.known, row, WINDOW, whole, **span)
+    for node, all_of_it, amounts in zip(each.nodes, each.whole, each.amounts.tolist(), strict=True):
+        for k, less in enumerate(amounts):
+            if less and not all_of_it:
+                rows.add(each.known, row, WINDOW, [node], resource=k, amount=less, **span)
+    if each.begin > each.known:
+        rows.add(each.known, row, WINDOW, own, value=each.known, until=each.begin, revoked=each.revoked, of=each.name)
+    rows.add(each.known, row, WINDOW, own, value=each.until, until=NEVER, revoked=each.over, of=each.name)
+    rows.add(each.known, row, UP, [part for part in own if not parts.down[division.node[part]]], of=each.name)
+
+
+class _Parts:
+    """What becomes of parts while events happen to their nodes."""
+
+    def __init__(self, events: BoundEvents, division: Division) -> None:
+        self.events, self.division = events, division
+        self.down = np.zeros(len(division.whole.nodes), np.bool_)
+        self.less = np.zeros_like(division.whole.capacity)  # what windows and reservations may take at most
+        for _, _, nodes, resource, less in _windows(events):
+            if resource >= 0:
+                self.less[nodes, resource] += less
+        for each in division.reservations:
+            self.less[list(each.nodes)] += each.amounts
+
+    def at(self, nodes: Sequence[int]) -> list[int]:
+        """The parts of these nodes."""
+        behind = np.arange(len(self.division.whole.nodes), len(self.division.node))
+        parts: list[int] = behind[np.isin(self.division.node[behind], nodes)].tolist()
+        return parts
+
+    def follow(self, rows: _Rows, row: int) -> None:
+        """Let the parts of a node go down and come back with it, and have no more than it has."""
+        events, time, kind = self.events, int(self.events.time[row]), self.events.kind[row]
+        nodes = events.nodes[row].tolist()
+        if kind in (DOWN, UP):
+            self.down[nodes] = kind == DOWN
+        for number, each in enumerate(self.division.reservations):
+            for part, amounts, whole in zip(self.division.parts(number), each.amounts, each.whole, strict=True):
+                node = int(self.division.node[part])
+                if node not in nodes:
+                    continue
+                if kind in (DOWN, UP) and each.known <= time < each.over:
+                    rows.add(time, row, int(kind), [part])
+                elif kind == CAPACITY:
+                    k, value = int(events.resource[row]), int(events.value[row])
+                    beside = int(self.less[node, k] - amounts[k])
+                    there = value if whole else min(int(amounts[k]), max(value - beside, 0))
+                    rows.add(time, row, CAPACITY, [part], resource=k, value=there)

@@ -1,0 +1,76 @@
+"""Advance reservations: the compiled policies do what their slow twins do, on the nodes that a slow look grants."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from backfill.model.errors import EventsError
+from backfill.model.events import Events
+from backfill.model.reservations import reservations_of
+from backfill.model.schedule import STATES
+from backfill.worlds.simulated import Options, simulate
+from tests import compiled
+from tests.differential.test_twins import every_pass
+from tests.reference import reserved, world
+from tests.reference.dice import DICE
+from tests.reference.workloads import as_model, chained_cases, general_cases, limited_cases, pool_cases, rich_pool_cases
+
+
+def compare(told, name, lost="requeue"):
+    chosen, case = compiled.policy(name)[0], told.case
+    if chosen.one_node or chosen.processors:
+        return
+    granted = reserved.grants(told)
+    workload, platform, estimates = as_model(case.jobs, case.platform)
+    workload, events = told.of_model(workload), Events.of(told.table())
+    if granted is None:
+        with pytest.raises(EventsError):
+            reservations_of(events.bind(workload, platform), platform)
+        return
+    options = Options(events=events, lost=lost, estimates=compiled.Given(workload.jobs, estimates))
+    schedule = simulate(workload, platform, *compiled.policy(name), options).schedule
+    expected = reserved.run(told, world.POLICIES[name], lost, granted)
+    runs = schedule.all_runs
+    for row, want in enumerate(expected):
+        have = compiled.row_of(schedule, row, want.name)
+        mine = [i for i in range(len(runs)) if runs.job[i] == row]
+        have.runs = [
+            world.Stay(int(runs.start[i]), int(runs.end[i]), compiled.pairs(runs.held[i]), STATES[runs.state[i]])
+            for i in mine
+        ]
+        if want.state in ("CANCELLED", None) and want.eligible is None:
+            have.eligible = None  # it never was; a schedule has the submit there
+        assert have == want, f"{name}, job {want.name}: {have}, the twin says {want}; {told}"
+
+
+def drawn(cases):
+    return st.builds(reserved.happening, DICE, cases)
+
+
+@every_pass
+@given(told=drawn(st.one_of(pool_cases(), rich_pool_cases())))
+def test_on_a_machine_of_one_node_every_start_equals_the_twin(name, told):
+    compare(told, name)
+
+
+@every_pass
+@given(told=drawn(general_cases()))
+def test_on_several_nodes_every_start_equals_the_twin(name, told):
+    compare(told, name)
+
+
+@pytest.mark.parametrize("name", ["easy", "conservative", "preemptive:how=suspend"])
+@pytest.mark.parametrize("lost", ["requeue", "fail"])
+@given(told=drawn(st.one_of(chained_cases(), limited_cases(), general_cases())))
+def test_with_chains_limits_and_lost_jobs_every_start_equals_the_twin(name, lost, told):
+    compare(told, name, lost)
+
+
+@given(told=drawn(st.one_of(general_cases(), pool_cases())))
+def test_the_nodes_of_a_reservation_are_those_that_a_slow_look_finds(told):
+    granted = reserved.grants(told)
+    assume(granted is not None)
+    workload, platform, _ = as_model(told.case.jobs, told.case.platform)
+    made = reservations_of(Events.of(told.table()).bind(told.of_model(workload), platform), platform)
+    found = {each.name: dict(zip(each.nodes, map(tuple, each.amounts.tolist()), strict=True)) for each in made}
+    assert found == {each.name: amounts for each, amounts in zip(told.reserved, granted, strict=True)}
