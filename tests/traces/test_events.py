@@ -191,7 +191,7 @@ def test_packed_csv_is_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        ("0 reboot", "event is 'reboot'; expected cancel, walltime, priority, down, up, capacity, window"),
+        ("0 reboot", "event is 'reboot'; expected cancel, walltime, priority, down, up, capacity, window, reserve, unreserve"),
         ("0 cancel", "job is empty; expected a value: cancel needs job"),
         ("0 cancel job=b value=3", "value is '3'; expected nothing: cancel has no value"),
         ("0 cancel job=x", "job 'x' is unknown; expected the id of one of the 3 jobs of bytes"),
@@ -240,14 +240,14 @@ def test_what_an_event_cannot_say_is_refused(event, said):
 
 def test_tables_that_are_none_are_refused():
     assert refusal("time,job", "0,b") == "1: no column event; the columns are 'time,job'"
-    known = "time, event, job, node, resource, value, until, amount"
+    known = "time, event, job, node, resource, value, until, amount, reservation, user, group, project"
     assert refusal("time,event,nodes", "0,up,n1") == f"1: column 'nodes' is unknown; expected {known}"
     assert refusal("time,event,job", "", "0,cancel") == "3: 2 cells; expected 3, as in the header"
     assert refusal(b"time,event,job", b"0,cancel,\xff") == "2: is not UTF-8 text: byte 0xff"
     assert refusal("time,event,time") == "1: column 'time' and column 'time' are the same"
     assert refusal('{"time":0,"event":"up","nodes":"n1"}') == f"1: field 'nodes' is unknown; expected {known}"
     assert refusal("{}", "[1]") == f"2: '[1]'; expected an object with {known}"
-    assert refusal("{}") == "1: event is empty; expected cancel, walltime, priority, down, up, capacity, window"
+    assert refusal("{}") == "1: event is empty; expected cancel, walltime, priority, down, up, capacity, window, reserve, unreserve"
     assert refusal('{"time":0', "}").startswith("1: is not JSON: Expecting")
     assert refusal('{"time":0,"time":1}') == "1: field 'time' appears twice"
     assert refusal('{"time":true}') == "1: time is 'true'; expected a text or a number"

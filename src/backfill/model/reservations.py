@@ -296,7 +296,7 @@ class Divided:
 
 
 def divide(workload: Workload, platform: Platform, events: BoundEvents | None) -> Divided | None:
-    """Express reservations by windows and parts of nodes; None where there are none, and no job asks for one."""
+    """Express reservations by windows and parts of nodes; None where there are none."""
     if events is None or not events.reserved:
         return None
     division = Division(platform, reservations_of(events, platform))

@@ -9,7 +9,7 @@ from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.reservations import Divided
 from backfill.model.units import counted
-from backfill.model.workload import Ints, Jobs
+from backfill.model.workload import Ints
 
 
 def check_kind(policy: Policy, platform: Platform, pool: bool, hint: str = "") -> None:
@@ -38,7 +38,7 @@ def check_processors(policy: Policy, platform: Platform, most: Ints, hint: str =
         )
 
 
-def refuse_unreserved(jobs: Jobs, divided: Divided | None, causes: Any) -> None:
-    """Reject the jobs that ask for a reservation which is not there, or not theirs. jobs, causes: in file order."""
-    strange = jobs.reservation.codes >= 0 if divided is None else ~divided.lawful
-    causes[strange & (causes == "")] = "reservation"
+def refuse_unreserved(divided: Divided | None, causes: Any) -> None:
+    """Reject the jobs that ask for a reservation which is not there, or not theirs. Without any, none is asked for."""
+    if divided is not None:
+        causes[~divided.lawful & (causes == "")] = "reservation"

@@ -153,7 +153,7 @@ def begin(
     if divided is not None:
         workload, platform, bound = divided.workload, divided.platform, divided.events
     jobs, machine, whole, causes = as_run(workload, platform, policy.place)
-    refuse_unreserved(jobs, divided, causes)
+    refuse_unreserved(divided, causes)
     check_kind(policy, platform, machine.is_pool, "; 2tsb and conservative take it")
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
