@@ -41,7 +41,8 @@ def test_four_cpus_of_a_machine_are_kept_for_a_user(policy):
     result = bf.simulate(JOBS, bf.Platform.pool(4), policy, events=[{**ANN, "resource": "cpus", "amount": 2}])
     assert result.verify() == []
     found = fates(result)
-    assert found["a"] == (0, "COMPLETED", "pool") and found["b"] == (50, "COMPLETED", "pool")
+    assert found["a"] == (0, "COMPLETED", "pool")
+    assert found["b"] == (50, "COMPLETED", "pool")
     assert found["c"][0] == 3  # it ends before the reservation begins
     assert found["d"][0] >= 90  # it does not
     assert found["e"] == (None, "CANCELLED", "")  # it is longer than what is left of the reservation
@@ -145,7 +146,8 @@ def test_a_conservative_promise_moves_for_a_reservation_and_the_record_says_so()
 def test_what_cannot_be_reserved_is_refused_in_one_line(more, said):
     with pytest.raises(EventsError) as caught:
         bf.simulate(JOBS, CLUSTER, "easy", events=more)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_reservations_one_after_the_other_may_have_the_same_node():

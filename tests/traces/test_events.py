@@ -32,6 +32,7 @@ FARM = Platform(
 )
 
 
+KINDS = "cancel, walltime, priority, down, up, capacity, window, reserve, unreserve"
 SECONDS = "a number of seconds from -100000000000 to 100000000000"
 SIZE = "a whole number from 0 to 2^62 that may carry K, M, G or T"
 
@@ -191,7 +192,7 @@ def test_packed_csv_is_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        ("0 reboot", "event is 'reboot'; expected cancel, walltime, priority, down, up, capacity, window, reserve, unreserve"),
+        ("0 reboot", f"event is 'reboot'; expected {KINDS}"),
         ("0 cancel", "job is empty; expected a value: cancel needs job"),
         ("0 cancel job=b value=3", "value is '3'; expected nothing: cancel has no value"),
         ("0 cancel job=x", "job 'x' is unknown; expected the id of one of the 3 jobs of bytes"),
@@ -247,7 +248,7 @@ def test_tables_that_are_none_are_refused():
     assert refusal("time,event,time") == "1: column 'time' and column 'time' are the same"
     assert refusal('{"time":0,"event":"up","nodes":"n1"}') == f"1: field 'nodes' is unknown; expected {known}"
     assert refusal("{}", "[1]") == f"2: '[1]'; expected an object with {known}"
-    assert refusal("{}") == "1: event is empty; expected cancel, walltime, priority, down, up, capacity, window, reserve, unreserve"
+    assert refusal("{}") == f"1: event is empty; expected {KINDS}"
     assert refusal('{"time":0', "}").startswith("1: is not JSON: Expecting")
     assert refusal('{"time":0,"time":1}') == "1: field 'time' appears twice"
     assert refusal('{"time":true}') == "1: time is 'true'; expected a text or a number"

@@ -58,7 +58,7 @@ def test_the_events(tmp_path: Path):
     text = example("Events")
     bound = read_events(text.encode()).bind(workload, farm)
     assert set(bound.kind.tolist()) == set(range(len(EVENTS)))
-    assert [len(bound.nodes[row]) for row in range(len(bound))] == [100, 1, 0, 9, 0, 0, 1, 0, 9]
+    assert [len(bound.nodes[row]) for row in range(len(bound))] == [100, 1, 9, 0, 9, 0, 0, 1, 0, 9, 0]
     told = re.search(r"^    (events\.csv:7: .*)$", PAGE, re.MULTILINE)[1]
     (tmp_path / "events.csv").write_text(text.replace("big,memory", "x9,memory"))
     with pytest.raises(EventsError) as caught:

@@ -148,7 +148,7 @@ def _named(what: str, labels: Labels) -> tuple[list[str], list[str]]:
 def _lost(workload: Workload) -> list[str]:
     columns = (
         *("spread", "exclusive", "licences", "deadline", "priority", "admin_priority"),
-        *("project", "qos", "site", "constraint"),
+        *("project", "qos", "reservation", "site", "constraint"),
     )
     return [
         *(column for column in columns if in_use(workload.jobs, column)),
