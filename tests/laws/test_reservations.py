@@ -1,5 +1,6 @@
 """What must hold of advance reservations under every policy."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from backfill.worlds.simulated import Options, simulate
 from tests import compiled
 from tests.compiled import policy
 from tests.laws.test_laws import allowed, everywhere
+from tests.living import feed_back
 from tests.reference import reserved
 from tests.reference.dice import DICE
 from tests.reference.workloads import (
@@ -73,3 +75,12 @@ def test_none_but_its_owner_runs_in_a_reservation_while_nodes_shrink_and_grow(na
 def test_none_but_its_owner_runs_in_a_reservation_of_processors(name, told):
     if compiled.runs_on(name, told.case, told.events):
         check(told, name)
+
+
+@pytest.mark.parametrize("name", ["easy", "conservative", "fcfs"])
+@given(told=drawn(st.one_of(general_cases(), limited_cases(), pool_cases())))
+def test_the_journal_of_a_run_with_reservations_gives_every_decision_again(name, told):
+    if (made := run(told, name)) is not None:
+        workload, platform, options, _ = made
+        journal = simulate(workload, platform, *policy(name), options, journal=True).journal
+        assert np.array_equal(feed_back(journal, workload, platform, *policy(name), options), journal)
