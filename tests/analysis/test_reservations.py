@@ -62,6 +62,18 @@ def test_nodes_are_kept_whole_and_an_amount_has_its_share_of_what_else_there_is(
     assert [fates(share)[job][1] for job in "ab"] == ["COMPLETED", "REJECTED"]
 
 
+def test_several_events_of_a_name_and_a_time_make_one_reservation():
+    jobs = log("a,2,30,6,ann,,,ann", "b,2,5,1,bob,,,")
+    events = [{**ANN, "node": "n1"}, {**ANN, "node": "n[34]"}]
+    assert fates(bf.simulate(jobs, CLUSTER, "easy", events=events))["a"] == (50, "COMPLETED", "n1*2;n3*2;n4*2")
+    machine = bf.Platform.pool(cpus=8, memory=80)
+    asked = read_table(b"job,submit,runtime,cpus,memory,user,reservation\na,2,30,2,60B,ann,ann\nb,2,60,6,20B,bob,\n")
+    events = [{**ANN, "resource": "cpus", "amount": 2}, {**ANN, "resource": "memory", "amount": 60}]
+    result = bf.simulate(asked, machine, "easy", events=events)
+    assert result.verify() == []
+    assert fates(result) == {"a": (50, "COMPLETED", "pool"), "b": (2, "COMPLETED", "pool")}
+
+
 @pytest.mark.parametrize(
     ("owner", "value", "job"),
     [("group", "lab", "a"), ("project", "p", "b"), ("user", "cid", "c")],
@@ -138,7 +150,9 @@ def test_a_conservative_promise_moves_for_a_reservation_and_the_record_says_so()
             [{**ANN, "node": "n*"}, {**ANN, "node": "n2", "reservation": "q"}],
             "row 2: reservation q: node n2 is part of",
         ),
-        ([{**ANN, "node": "n1"}, {**ANN, "node": "n2"}], "row 2: reservation ann is there already"),
+        ([{**ANN, "node": "n1"}, {**ANN, "node": "n2", "value": 60}], "row 2: there is another reservation ann"),
+        ([{**ANN, "node": "n1"}, {**ANN, "node": "n[12]"}], "row 1: reservation ann: node n1 is in it twice"),
+        ([{**ANN, "resource": "cpus", "amount": 0}], "it has nothing; expected an amount of 1 or more"),
         ([{"time": 0, "event": "unreserve", "reservation": "x"}], "there is no reservation x to end"),
         ([{**ANN, "node": "n1", "time": 95}], "reservation ann is over when it is made"),
     ],

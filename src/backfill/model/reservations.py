@@ -37,6 +37,7 @@ class Reservation:
     nodes: tuple[int, ...]
     amounts: Ints  # shape (nodes of it, resources)
     whole: tuple[bool, ...]  # which of its nodes it has as a whole
+    row: int  # the first event that makes it
     revoked: int = NEVER  # when it is cancelled
 
     @property
@@ -176,18 +177,26 @@ def reservations_of(events: BoundEvents, platform: Platform) -> list[Reservation
     made: list[Reservation] = []
     for row, asked in events.reserved.items():
         time, name = int(events.time[row]), asked.reservation
-        there = next((i for i, each in enumerate(made) if each.name == name and each.over > time), None)
+        before = next((i for i, each in enumerate(made) if each.name == name), None)
         if events.kind[row] == UNRESERVE:
-            if there is None:
+            if before is None or made[before].over <= time:
                 raise EventsError(f"{asked.where}: there is no reservation {name} to end")
-            made[there] = replace(made[there], revoked=time)
-            continue
-        if there is not None:
-            raise EventsError(f"{asked.where}: reservation {name} is there already; expected another name")
-        if any(each.name == name for each in made):
-            raise EventsError(f"{asked.where}: there was a reservation {name} before; expected another name")
-        made.append(_made(events, row, platform, made))
+            made[before] = replace(made[before], revoked=time)
+        elif before is None:
+            made.append(_made(events, row, platform, made))
+        elif row not in _together(events, made[before].row):
+            raise EventsError(f"{asked.where}: there is another reservation {name}; expected another name")
     return made
+
+
+def _together(events: BoundEvents, row: int) -> list[int]:
+    """The events that make one reservation with this one: of its name, at its time, for the same span and owners."""
+
+    def says(row: int) -> tuple[Any, ...]:
+        asked = events.reserved[row]
+        return (asked.reservation, asked.owners, *(each[row] for each in (events.time, events.value, events.until)))
+
+    return [each for each in events.reserved if events.kind[each] == RESERVE and says(each) == says(row)]
 
 
 def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Reservation]) -> Reservation:
@@ -195,23 +204,31 @@ def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Re
     begin, until = max(int(events.value[row]), known), int(events.until[row])
     if until <= known:
         raise EventsError(f"{asked.where}: reservation {asked.reservation} is over when it is made")
-    resource, nodes = int(events.resource[row]), events.nodes[row].tolist()
-    if resource >= len(platform.resources):
-        raise EventsError(f"{asked.where}: licences float between nodes; expected to reserve nodes, or a resource")
     room = room_beside(platform, others, _windows(events), begin, until)
-    try:
+    whole, amounts = list[int](), dict[tuple[int, ...], dict[int, int]]()
+    for each in _together(events, row):
+        resource, nodes = int(events.resource[each]), events.nodes[each].tolist()
+        if resource >= len(platform.resources):
+            where = events.reserved[each].where
+            raise EventsError(f"{where}: licences float between nodes; expected to reserve nodes, or a resource")
         if resource < 0:
-            chosen, amounts, whole = whole_nodes(platform, nodes, others, begin, until)
-        else:
-            wanted = {resource: int(events.amount[row])}
-            anywhere: list[list[int] | None] = [None]
-            some = [amounts_on(platform, room, wanted, only) for only in [[node] for node in nodes] or anywhere]
-            chosen = [node for places, _ in some for node in places]
-            amounts, whole = np.vstack([found for _, found in some]), [False] * len(chosen)
+            whole += nodes
+        for only in [(node,) for node in nodes] or [()] if resource >= 0 else ():
+            amounts.setdefault(only, {})[resource] = int(events.amount[each])
+    try:
+        granted = whole_nodes(platform, whole, others, begin, until)
+        for only, wanted in amounts.items():
+            granted += [(node, much, False) for node, much in amounts_on(platform, room, wanted, only or None)]
+        if not granted:
+            raise ValueError("it has nothing; expected an amount of 1 or more")
+        names = [platform.nodes[node] for node, _, _ in granted]
+        if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise ValueError(f"node {twice[0]} is in it twice")
     except ValueError as error:
         raise EventsError(f"{asked.where}: reservation {asked.reservation}: {error}") from None
     owners = tuple(frozenset([name] if name else []) for name in asked.owners)
-    return Reservation(asked.reservation, owners, known, begin, until, tuple(chosen), amounts, tuple(whole))
+    nodes, much, all_of_it = zip(*granted, strict=True)
+    return Reservation(asked.reservation, owners, known, begin, until, nodes, np.array(much), all_of_it, row)
 
 
 def _windows(events: BoundEvents) -> Iterator[tuple[int, int, list[int], int, int]]:
@@ -247,17 +264,17 @@ def room_beside(
 
 def whole_nodes(
     platform: Platform, nodes: Sequence[int], others: Iterable[Reservation], begin: int, until: int
-) -> tuple[list[int], Ints, list[bool]]:
-    """Whole nodes as a reservation has them: nodes, amounts, and that they are whole. Raises ValueError."""
+) -> list[tuple[int, Ints, bool]]:
+    """Whole nodes as a reservation has them: the node, its amounts, and that it is whole. Raises ValueError."""
     for each in others:
         if each.meets(begin, until) and (both := sorted({*nodes} & {*each.nodes})):
             raise ValueError(f"node {platform.nodes[both[0]]} is part of reservation {each.name} at that time")
-    return list(nodes), platform.capacity[list(nodes)], [True] * len(nodes)
+    return [(node, platform.capacity[node], True) for node in nodes]
 
 
 def amounts_on(
     platform: Platform, room: Ints, wanted: dict[int, int], only: Sequence[int] | None
-) -> tuple[list[int], Ints]:
+) -> list[tuple[int, Ints]]:
     """The nodes that have these amounts between them in this room, the last ones first, and what each gives.
 
     Of a resource that is not named a node gives the share that it gives of those that are. Raises ValueError.
@@ -280,8 +297,7 @@ def amounts_on(
             there = f"only {amount(name, wanted[k] - much)} of {amount(name, wanted[k])} {name} are free"
             where = "" if only is None else f" on node {platform.nodes[only[0]]}"
             raise ValueError(f"{there}{where} beside windows and other reservations at that time")
-    nodes = sorted(found)
-    return nodes, np.array([found[node] for node in nodes], np.int64).reshape(len(nodes), -1)
+    return sorted(found.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,12 +351,12 @@ def _translated(events: BoundEvents, division: Division, jobs: Jobs, allowed: ND
     begin = min(int(jobs.submit.min(initial=NEVER)), int(events.time[0]))
     behind = list(range(len(division.whole.nodes), len(division.node)))
     rows.add(begin, FIRST, DOWN, behind, of=PART)
-    made = iter(range(len(division.reservations)))
+    made = {each.row: number for number, each in enumerate(division.reservations)}
     for row in range(len(events)):
         time, kind, nodes = int(events.time[row]), int(events.kind[row]), events.nodes[row].tolist()
-        if kind == RESERVE:
-            _announce(rows, row, division, next(made), parts)
-        elif kind != UNRESERVE:
+        if row in made:
+            _announce(rows, row, division, made[row], parts)
+        elif kind not in (RESERVE, UNRESERVE):
             numbers: dict[str, Any] = {name: int(getattr(events, name)[row])
                                        for name in ("job", "resource", "value", "until", "amount")}  # fmt: skip
             also = parts.at(nodes) if kind == WINDOW and numbers["resource"] < 0 else []
