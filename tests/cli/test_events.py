@@ -303,3 +303,32 @@ def test_a_job_that_asks_for_nothing_is_lost_with_a_node_that_several_events_clo
     (tmp_path / "n.toml").write_text('[[node]]\nname = "n"\ncpus = 4\n')
     happens = events(f"time,event,node,value,until\n{shut}")
     lawful(backfill("simulate", "nothing.csv", "--platform", "n.toml", *happens, "--policy", policy, "--verify"))
+
+
+def test_a_reservation_is_kept_explained_and_checked_with_the_files_alone(backfill, events, tmp_path):
+    head = "job,submit,runtime,walltime,procs,user,group,reservation\n"
+    jobs = ["a,0,10,20,1,bob,,", "b,1,300,400,2,ann,lab,course", "c,2,300,900,2,bob,,", "d,4,10,10,1,bob,,course"]
+    (tmp_path / "jobs.csv").write_text(head + "\n".join(jobs) + "\n")
+    made = events("time,event,reservation,group,node,value,until\n0,reserve,course,lab,n[12],360,1080\n")
+    asked = ("jobs.csv", "--cpus", "4", "--nodes", "4", *made)
+    done = lawful(backfill("simulate", *asked, "--verify", "--schedule", "out.csv", "--runs", "runs.csv"))
+    assert done.out.endswith("\n1 reservation; no run lost\n")
+    text = (tmp_path / "out.csv").read_text()
+    assert "b,1,360,660,COMPLETED,head,n1*1;n2*1\n" in text
+    assert "c,2,2,302,COMPLETED,backfill,n3*1;n4*1\n" in text
+    assert "d,4,,,REJECTED,reservation,\n" in text
+    assert backfill("verify", asked[0], "out.csv", *asked[1:], "--runs", "runs.csv").code == 0
+    for name in ("out.csv", "runs.csv"):
+        (tmp_path / name).write_text((tmp_path / name).read_text().replace("n1*1;n2*1", "n2*1;n4*1"))
+    damaged = backfill("verify", asked[0], "out.csv", *asked[1:], "--runs", "runs.csv")
+    assert damaged.code == 5
+    assert "reservation: job b at 00:06:00: does not sit on nodes of course" in damaged.out.replace("day 0 ", "")
+    assert "@" not in damaged.out
+    told = backfill("simulate", *asked, "-q", "--explain", "b").out
+    assert "may run on n1 and n2 only (reservation course)" in " ".join(told.split())
+    assert "for reservation course to begin" in " ".join(told.split())
+    cause = json.loads(backfill("simulate", *asked, "--explain", "b", "--json").out)["explanation"]
+    assert cause["asks"]["reservation"] == "course"
+    assert cause["asks"]["node_names"] == ["n1", "n2"]
+    compared = backfill("compare", *asked, "--policy", "easy", "--policy", "fcfs")
+    assert "fcfs: 1 reservation; no run lost" in compared.out

@@ -213,7 +213,8 @@ def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Re
             raise EventsError(f"{where}: licences float between nodes; expected to reserve nodes, or a resource")
         if resource < 0:
             whole += nodes
-        for only in [(node,) for node in nodes] or [()] if resource >= 0 else ():
+        groups: list[tuple[int, ...]] = [(node,) for node in nodes]
+        for only in groups or [()] if resource >= 0 else ():
             amounts.setdefault(only, {})[resource] = int(events.amount[each])
     try:
         granted = whole_nodes(platform, whole, others, begin, until)

@@ -149,7 +149,7 @@ def verify(
     check_rules(case, until, members, full)
     if case.placed:
         check_nodes(stated)
-        check_hosts(case)
+        check_hosts(case if divided is None else undivided)
     if divided is not None:
         at_first = replace(undivided, report=case.report, outages=case.outages)
         check_reservations(at_first, until, list(divided.division.reservations))
