@@ -328,6 +328,9 @@ class Result:
 
         row = self.workload.row_of(str(job), "explain")
         policy = self.policy
+        if self.schedule.shares:
+            told = "jobs share processors in turns, and nothing tells what a job lacked"
+            raise UsageError(f"policy {policy.name}: {told}; expected mpl=1, or a policy without rows")
         idle = policy.reserve == policy.fill == "nobody"
         rules = Rules(policy.name, in_order=idle and policy.orders == (FCFS,) and not policy.sorts)
         return explain(self._record, row, rules, self._promised, self.unit)
@@ -605,7 +608,7 @@ class Result:
         events = self.events
         binds = self.policy.binds and alone and events is None and self._walltimes_hold()
         more: dict[str, Any] = {"overhead": self.policy.overhead(self.params), "dangles": self.policy.dangles}
-        more |= {"place": self.policy.place}
+        more |= {"place": self.policy.place, "sharing": self.policy.sharing(self.params)}
         if events is not None:
             more |= {"events": events, "lost": lost, "seen": self._seen}
         more["predicted"] = self.options.predict is not None

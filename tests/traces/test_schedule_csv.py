@@ -161,6 +161,22 @@ def test_what_was_kept_stands_there_where_a_job_was_preempted():
     assert read_runs(out.getvalue().encode()).kept.tolist() == runs.progress.tolist()
 
 
+def test_the_turns_of_runs_that_share_processors_stand_there_and_read_back():
+    turns = Ragged.of([[0, 1, 1, 540_500_000, 0b101, 3], [20, 2, 2], [-5, 1 << 9, 10]])
+    out = io.StringIO()
+    write_runs(replace(schedule(), runs=replace(with_runs().all_runs, turns=turns)), out)
+    assert [line.rpartition(",")[2] for line in out.getvalue().splitlines()] == [
+        "turns",
+        "0:1/1 540.5:1+3/3",
+        "0.00002:2/2",
+        "-0.000005:10/10",
+    ]
+    found = read_runs(out.getvalue().encode()).turns
+    assert found is not None
+    assert found.first.tolist() == turns.first.tolist()
+    assert found.items.tolist() == turns.items.tolist()
+
+
 def test_where_each_job_ran_once_its_run_is_what_the_schedule_says():
     out = io.StringIO()
     write_runs(schedule(), out)
@@ -176,6 +192,13 @@ def test_where_each_job_ran_once_its_run_is_what_the_schedule_says():
     [
         ("job,run,start,end\na,1,0,1\n", "<bytes>:1: no column state; the columns are 'job,run,start,end'"),
         ("job,run,start,end,state\na,0,0,1,X\n", "<bytes>:2: run is '0'; expected a whole number from 1 to"),
+        *(
+            (
+                f"job,run,start,end,state,turns\na,1,0,1,X,{cell}\n",
+                f"<bytes>:2: turns is '{cell}'; expected SINCE:ROWS/OF for each stretch, as in 0:1/1 60:1+2/3",
+            )
+            for cell in ("0", "0:0/1", "0:1", "0:1/0", "0:1+/2", "0:1/1 x", "0:61/61", "9999999999999:1/1", "١:1/1")
+        ),
         ("job,run,start,end,state\na,1,,1,X\n", "<bytes>:2: start is ''; expected a number of seconds from"),
     ],
 )

@@ -3,9 +3,11 @@
 Source: Baraglia et al., CoreGRID 2007, section 7. Its Slow Down is `mean_slowdown`.
 """
 
+from typing import Any
+
 import numpy as np
 
-from backfill.analysis.series import Steps
+from backfill.analysis.series import Numbers, Steps
 from backfill.model.platform import Platform
 from backfill.model.schedule import Runs, Schedule
 from backfill.model.units import NEVER
@@ -42,8 +44,10 @@ def farm_metrics(
 
 
 def _usages(platform: Platform, procs: Ints, submit: Ints, end: Ints, runs: Runs) -> dict[str, float | None]:
-    times = np.unique(np.concatenate([submit, runs.start, runs.end]))
-    held = _on(times, runs.start, runs.end, procs[runs.job])
+    spans = runs.spans
+    times = np.unique(np.concatenate([submit, spans.start, spans.end]))
+    cpus = procs[runs.job[spans.run]] if runs.turns is None else procs[runs.job[spans.run]] * spans.share
+    held = _on(times, spans.start, spans.end, cpus)
     wanted = _on(times, submit, end, procs)
     inside = _on(times, submit, end, np.ones_like(procs))
     if not len(times):
@@ -56,7 +60,7 @@ def _usages(platform: Platform, procs: Ints, submit: Ints, end: Ints, runs: Runs
     }
 
 
-def _mean_share(times: Ints, part: Ints, whole: Ints) -> float | None:
+def _mean_share(times: Ints, part: Numbers, whole: Ints) -> float | None:
     """The mean over time of part / whole, where there is any whole. The arrays may be longer than `times`."""
     spans = np.diff(times).astype(np.float64)
     part, whole = part[: len(spans)], whole[: len(spans)]
@@ -66,12 +70,13 @@ def _mean_share(times: Ints, part: Ints, whole: Ints) -> float | None:
     )
 
 
-def _on(times: Ints, begin: Ints, end: Ints, weight: Ints) -> Ints:
+def _on(times: Ints, begin: Ints, end: Ints, weight: Numbers) -> Numbers:
     """The sum of `weight` over [begin, end), from each of the times on."""
-    change = np.zeros(len(times), np.int64)
+    change: Any = np.zeros(len(times), weight.dtype)
     np.add.at(change, np.searchsorted(times, begin), weight)
     np.subtract.at(change, np.searchsorted(times, end), weight)
-    return np.cumsum(change)
+    held: Numbers = np.cumsum(change)
+    return held
 
 
 def _licence_usage(workload: Workload, platform: Platform, rows: Ints, submit: Ints, runs: Runs) -> float | None:

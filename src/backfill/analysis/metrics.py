@@ -124,6 +124,13 @@ class Counted:
         return self.end - self.start if self.runs is None else self.runs.total(self.runs.length, len(self))
 
     @property
+    def occupied(self) -> Ints | Floats:
+        """The time for which the job had its processors: held, or its turns where it shares them."""
+        if self.runs is None or self.runs.turns is None:
+            return self.held
+        return np.bincount(self.runs.job, self.runs.occupied, len(self))
+
+    @property
     def run(self) -> Ints:
         """The time that the job really ran: held, without what was lost and without the dead time."""
         ran = self.held if self.runs is None else self.runs.total(self.runs.progress, len(self))
@@ -173,7 +180,8 @@ def metrics(
     Jobs that were cancelled, or failed with their node, while they ran held the machine all the same: they count in
     utilization, makespan, mean_running_jobs and max_queue. Rejected jobs and those cancelled before they started count
     only in `rejected_jobs` and `cancelled_jobs`, and those that wait for ever only in `pending_jobs`.
-    makespan = last end - first submit, of the jobs that ran; utilization = cpu time held over all runs / (cpus x
+    makespan = last end - first submit, of the jobs that ran; utilization = cpu time held over all runs, of runs that
+    share processors their turns, / (cpus x
     makespan), cpus being those of the platform as it is described.
 
     Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
@@ -194,7 +202,7 @@ def metrics(
     makespan = int(ran.end.max() - ran.submit.min()) if len(rows) else 0
     # Floats, because cpus x time may pass 2^63; fsum rounds once, so their order does not matter.
     procs = workload.jobs.tasks[rows].astype(np.float64) * workload.jobs.demand[rows, 0]
-    cpu_time = math.fsum(held * procs)
+    cpu_time = math.fsum((held if held is run else ran.occupied) * procs)
     median, p95 = np.percentile(wait, [50, 95]).tolist() if count else (None, None)
     return {
         "jobs": count,
@@ -229,7 +237,9 @@ def _of_projects(
     if not numbers:
         return {}
     runs = schedule.runs_of(ran.rows)
-    idle = idle_while_waiting(ran.waits, (runs.start, runs.end), procs[runs.job].astype(np.int64), platform.cpus)
+    spans = runs.spans
+    held = procs[runs.job].astype(np.int64) if runs.turns is None else procs[runs.job[spans.run]] * spans.share
+    idle = idle_while_waiting(ran.waits, (spans.start, spans.end), held, platform.cpus)
     return {**numbers, "idle_while_waiting_cpu_hours": idle / (3600 * SECOND)}
 
 

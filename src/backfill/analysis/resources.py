@@ -39,19 +39,27 @@ class Held:
             return cls(names, capacity, none, none, none, np.zeros((0, len(names)), np.int64))
         begin, end = int(schedule.submit[rows].min()), int(schedule.end[rows].max())
         runs = schedule.runs_of(rows)
-        owner = np.repeat(np.arange(len(runs)), np.diff(runs.held.first) // 2)
-        place, tasks = runs.held.items[::2], runs.held.items[1::2]
-        taken = tasks[:, None] * demand[rows[runs.job[owner]]]
+        spans, held = runs.spans, runs.held
+        if runs.turns is not None:
+            held = held.take(spans.run)
+        owner = np.repeat(np.arange(len(spans.run)), np.diff(held.first) // 2)
+        place, tasks = held.items[::2], held.items[1::2]
+        taken = tasks[:, None] * demand[rows[runs.job[spans.run[owner]]]]
+        if runs.turns is not None:
+            taken = taken * np.column_stack([spans.share[owner], *np.ones((len(names) - 1, len(owner)))])
         nodes = np.arange(len(platform.nodes))
         node = np.concatenate([nodes, place, place])
-        times = np.concatenate([np.full(len(nodes), begin), runs.start[owner], runs.end[owner]])
+        times = np.concatenate([np.full(len(nodes), begin), spans.start[owner], spans.end[owner]])
         change = np.concatenate([np.zeros((len(nodes), len(names)), np.int64), taken, -taken])
         order = np.lexsort((times, node))
         node, times = node[order], times[order]
         until = np.append(times[1:], end)
         until[np.append(node[1:] != node[:-1], True)] = end
-        spans = until > times
-        return cls(names, capacity, node[spans], times[spans], until[spans], change[order].cumsum(axis=0)[spans])
+        lasting = until > times
+        amount = change[order].cumsum(axis=0)[lasting]
+        if runs.turns is not None:
+            amount = amount.round(9)
+        return cls(names, capacity, node[lasting], times[lasting], until[lasting], amount)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

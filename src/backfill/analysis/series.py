@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,18 +33,19 @@ class Steps:
     values: Numbers  # shape (k,), the last one is 0
 
     @classmethod
-    def of(cls, begin: Ints, end: Ints, weight: Ints) -> "Steps":
+    def of(cls, begin: Ints, end: Ints, weight: Numbers) -> "Steps":
         """The sum of `weight` over the half-open intervals [begin, end)."""
         return cls.each(begin, end, [weight])[0]
 
     @classmethod
-    def each(cls, begin: Ints, end: Ints, weights: Sequence[Ints]) -> list["Steps"]:
+    def each(cls, begin: Ints, end: Ints, weights: Sequence[Numbers]) -> list["Steps"]:
         """A function for each of several weights of the same intervals; they share their times."""
         times = np.concatenate([begin, end])
         order = np.argsort(times, kind="stable")
         times = times[order]
         last = np.diff(times, append=times[-1:] + 1) > 0  # of those that are equal
-        return [cls(times[last], np.concatenate([w, -w])[order].cumsum()[last]) for w in weights]
+        sums = (np.concatenate([w, -w])[order].cumsum()[last] for w in weights)
+        return [cls(times[last], each if each.dtype.kind == "i" else each.round(9)) for each in sums]
 
     @property
     def area(self) -> float:
@@ -78,9 +80,15 @@ class Steps:
 
 
 def held_cpus(workload: Workload, schedule: Schedule) -> Steps:
-    """Processors held over time; utilization is this over the processors that the platform has."""
+    """Processors held over time, by the turns of runs that share them.
+
+    Utilization is this over the processors that the platform has.
+    """
     runs = schedule.all_runs
-    return Steps.of(runs.start, runs.end, workload.jobs.procs[runs.job])
+    if runs.turns is None:
+        return Steps.of(runs.start, runs.end, workload.jobs.procs[runs.job])
+    spans = runs.spans
+    return Steps.of(spans.start, spans.end, workload.jobs.procs[runs.job[spans.run]] * spans.share)
 
 
 def waiting_jobs(schedule: Schedule) -> Steps:
@@ -95,14 +103,15 @@ def jobs_inside(schedule: Schedule) -> Steps:
     return Steps.of(schedule.eligible[ran], schedule.end[ran], np.ones(int(ran.sum()), np.int64))
 
 
-def idle_while_waiting(waits: tuple[Ints, Ints], runs: tuple[Ints, Ints], procs: Ints, cpus: int) -> float:
+def idle_while_waiting(waits: tuple[Ints, Ints], runs: tuple[Ints, Ints], procs: Numbers, cpus: int) -> float:
     """Processors x microseconds that no run holds at instants at which some job waits.
 
     waits: when each stretch of waiting began and ended; runs: the same of runs, which hold `procs`.
     """
     begin, end = (np.concatenate(both) for both in zip(waits, runs, strict=True))
     one, none = np.ones(len(waits[0]), np.int64), np.zeros(len(procs), np.int64)
-    waiting, held = Steps.each(begin, end, [np.append(one, none), np.append(0 * one, procs)])
+    cpus_held: Any = np.append(0 * one, procs)
+    waiting, held = Steps.each(begin, end, [np.append(one, none), cpus_held])
     return Steps(held.times, np.where(waiting.values > 0, np.maximum(cpus - held.values, 0), 0)).area
 
 

@@ -133,10 +133,13 @@ def simulate(
         raise NotLawful(f"the schedule of {result.policy.name}")
     if check:
         say.note(f"lawful: {len(workload):,} jobs checked")
+    sharing = result.policy.sharing(result.params)
     same: dict[str, object] = {
         **{f"--{name.replace('_', '-')}": value for name, value in (vars(machine) | vars(part)).items()},
         **{f"--{name}": getattr(options, name) for name in ("overrun", "ties", "events", "lost", "estimates", "seed")},
         "--runs": files["runs"],
+        "--mpl": sharing[0] if sharing[0] > 1 else None,
+        "--switching": sharing[1] / 1e6 if sharing[0] > 1 else None,
         "--dangles": result.policy.dangles and len(workload.jobs.after.items) > 0,
     }
     usual = (vars(Part()) | vars(RunOptions())).items()

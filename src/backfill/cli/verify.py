@@ -55,6 +55,12 @@ def verify(
     overhead: Annotated[
         float, typer.Option("--overhead", metavar="S", help="Seconds that each preemption adds to its job's run.")
     ] = 0.0,
+    mpl: Annotated[
+        int, typer.Option("--mpl", metavar="N", help="Rows of runs that may take turns on the processors.")
+    ] = 1,
+    switching: Annotated[
+        float, typer.Option("--switching", metavar="SHARE", help="Share of each turn that the switch to it takes.")
+    ] = 0.0,
     estimates: Seen = "requested",
     seed: Seed = 0,
     as_json: Json = False,
@@ -66,7 +72,7 @@ def verify(
         raise UsageError("only one of LOG, SCHEDULE and --runs can come from standard input")
 
     from backfill.model.partitions import PLACES
-    from backfill.model.units import SECOND
+    from backfill.model.units import ROWS_MOST, SECOND
     from backfill.traces.events import read_events
     from backfill.worlds.options import Options
 
@@ -74,6 +80,10 @@ def verify(
         raise UsageError(f"--place is {place!r}; expected {' or '.join(PLACES)}")
     if not 0.0 <= overhead <= 1e9:
         raise UsageError(f"--overhead is {overhead:g}; expected seconds from 0 to 1e9")
+    if not 1 <= mpl <= ROWS_MOST:
+        raise UsageError(f"--mpl is {mpl}; expected 1 to {ROWS_MOST}")
+    if not 0.0 <= switching < 1.0:
+        raise UsageError(f"--switching is {switching:g}; expected a share from 0 to below 1")
     read = None if events is None else read_events(events)
     options = Options.of(
         {"overrun": overrun, "ties": ties, "events": read, "lost": lost, "estimates": estimates, "seed": seed}
@@ -89,6 +99,7 @@ def verify(
         table = replace(table, runs=read_runs(runs))
     rules: Any = {"overrun": options.overrun, "ties": options.ties, "lost": options.lost, "dangles": dangles}
     rules |= {"place": place or "power", "overhead": round(overhead * SECOND)}
+    rules["sharing"] = (mpl, round(switching * 1e6))
     seen = options.estimates.of(workload.jobs, seed)
     violations = [
         str(each) for each in check(workload, pool, table, events=events_of(workload, read), seen=seen, **rules)

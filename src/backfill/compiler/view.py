@@ -46,7 +46,7 @@ READABLE = {
     "machine": "nodes resources pool capacity in_play site sites site_first site_node allowed hosts copies licences "
     "windows",
     "free": "nodes total licences",
-    "runs": "count job start limit end reason how first many held last by_limit limits active paused",
+    "runs": "count job start limit end reason how first many held last by_limit limits active paused rows",
     "queue": "waiting slots waits",
     "placed": "pairs count job",
     "shadow": "extra licences job",

@@ -25,6 +25,8 @@ BATCH = [
     ("starts", int64),
     ("preempted", int64[:, ::1]),  # (preemptions, 3): run, how (runs.py), overhead in microseconds
     ("preemptions", int64),
+    ("paced", int64[::1]),  # runs that got another pace
+    ("paces", int64),
     ("timers", int64[::1]),  # heap of instants at which the policy wants a pass
     ("timed", int64),
 ]
@@ -50,6 +52,8 @@ def new_batch() -> Any:
         starts=0,
         preempted=zeros(SMALL, 3),
         preemptions=0,
+        paced=zeros(SMALL),
+        paces=0,
         timers=zeros(SMALL),
         timed=0,
     )
@@ -59,7 +63,7 @@ def new_batch() -> Any:
 def clear_batch(batch):
     """A new instant begins."""
     batch.arrivals = batch.ends = batch.leaves = batch.changes = batch.starts = batch.preemptions = 0
-    batch.mixed = batch.drops = batch.begins = 0
+    batch.mixed = batch.drops = batch.begins = batch.paces = 0
 
 
 @kernel(inline=True)
@@ -146,3 +150,12 @@ def note_preemption(batch, run, how, overhead):
     row = batch.preempted[batch.preemptions]
     row[0], row[1], row[2] = run, how, overhead
     batch.preemptions += 1
+
+
+@kernel(inline=True)
+def note_pace(batch, run):
+    """The policy gave a run another pace at this instant."""
+    if batch.paces == len(batch.paced):
+        batch.paced = doubled(batch.paced)
+    batch.paced[batch.paces] = run
+    batch.paces += 1

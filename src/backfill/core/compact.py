@@ -32,7 +32,7 @@ PER_JOB = _fields(
     Promises="reserved first",
     Bookings="begin length latest next before due soonest since",
 )
-PER_RUN = _fields(Runs="job start limit end reason how many since")
+PER_RUN = _fields(Runs="job start limit end reason how many since turns of paced done part")
 PER_PROJECT = _fields(Projects="submit first last")
 # Fields whose values are jobs, or stand between two jobs of an order; then runs.
 JOBS = _fields(
@@ -49,7 +49,7 @@ JOBS = _fields(
 BETWEEN = _fields(Queue="passed_job least_job")
 RUNS = _fields(Runs="last by_limit")
 EMPTY = _fields(
-    Batch="arrivals ends leaves drops begins starts preemptions",
+    Batch="arrivals ends leaves drops begins starts preemptions paces",
     Bookings="moves tries",
     Promises="rows",
     Journal="rows",

@@ -17,7 +17,7 @@ OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, N
 )
 OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS, NEVER, NO_CHOICE = (np.int64(i) for i in range(10, 16))
 NO_PREEMPTION, NOT_RUNNING, JUST_STARTED, JUST_PREEMPTED, NO_HOW, NO_OVERHEAD = (np.int64(i) for i in range(16, 22))
-NO_SUCH_NODES = np.int64(22)
+NO_SUCH_NODES, NO_SUCH_ROWS, NO_SHARING, NOT_TURNING = (np.int64(i) for i in range(22, 26))
 NONE = np.int64(-1)
 UNIX = Clock(0)  # of the live queue
 # verbs that are told by their names when they were given a job that does not wait
@@ -107,6 +107,13 @@ def raise_misuse(
     elif code == NO_SUCH_NODES:
         tasks = int(state.jobs.tasks[job])
         what = f"places {who} on {asked} nodes; expected {tasks}, one for each task, from 0 to {available}, ascending"
+    elif code == NO_SHARING:
+        what = f"lets {who} run in rows; expected @policy(..., shares=True) and mpl above 1"
+    elif code == NOT_TURNING:
+        what = f"lets {who} run in rows, which does not run"
+    elif code == NO_SUCH_ROWS:
+        known = int(state.runs.rows)
+        what = f"lets {who} run in rows {asked:b} (as bits) of {available}; expected some of 1 to {known} rows"
     elif code == TOO_LATE:
         cause = "a run time, a walltime or a speed must be wrong"
         raise WorkloadError(f"{who} would end more than 30,000 years from now; {cause}")

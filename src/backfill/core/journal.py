@@ -36,7 +36,8 @@ from backfill.compiler.record import doubled_rows, record, zeros
     BEGIN,  # job, since, reason
     PROMISED,  # job, start
     REVOKE,  # lane, resource, amount, begin, until
-) = (np.int64(i) for i in range(26))
+    RUN_IN,  # job, rows (bits), of how many
+) = (np.int64(i) for i in range(27))
 NUMBERS = 6  # in a row
 
 JOURNAL = [

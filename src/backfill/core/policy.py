@@ -27,6 +27,8 @@ ANSWERS = ("order", "tried", "place")  # those that can be given, as texts
 Synonyms = Mapping[str, Mapping[str, tuple[str, str]]]
 
 OURS_S = 3_600.0
+SHARING = ("mpl", "quantum", "switch")  # the parameters of a policy that shares processors
+MILLION = 1_000_000
 FORGETS = ("no", "alone", "all")
 SIZES = ("jobs", "licences", "nodes", "sites")  # what memory can have one number for each of
 
@@ -127,6 +129,7 @@ class Policy:
     sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
     preempts: bool = False  # it may preempt running jobs
     dangles: bool = False  # jobs wait, and may start, before what they come after is over: then they make no progress
+    shares: bool = False  # its runs may share processors in turns: it has the parameters SHARING
     index: bool = True  # may search a deep queue by its tree
     booked: bool = False  # the bookings of waiting jobs are found by time, and all promises are recorded
     # of which jobs that are over it never asks again, so that a queue uses their rows for others: of "all"; of those
@@ -153,6 +156,9 @@ class Policy:
             raise PolicyError(f"policy {self.name}: forgets is {self.forgets!r}; expected {' or '.join(FORGETS)}")
         if self.dangles and self.preempts:
             raise PolicyError(f"policy {self.name}: a policy either dangles or preempts; expected one of them at most")
+        if self.shares and not {*SHARING} <= {*self.params}:
+            told = f"expected the parameters {', '.join(SHARING)}"
+            raise PolicyError(f"policy {self.name} shares processors; {told}")
         if not (isinstance(self.patience, int | float) and self.patience > 0):
             raise PolicyError(f"policy {self.name}: patience is {self.patience!r}; expected seconds above 0")
         for name, size in (*self.memory.items(), *self.memory_f.items()):
@@ -266,6 +272,18 @@ class Policy:
         """The microseconds by which a preempted job takes longer, of all parameters: where `how` is `checkpoint`."""
         asked = self.preempts and values.get("how", "checkpoint") == "checkpoint"
         return round(float(values.get("overhead", 0)) * SECOND) if asked else 0
+
+    def sharing(self, values: Mapping[str, float | str]) -> tuple[int, int]:
+        """How many rows may share the processors in turns, and the millionths of a turn that a switch takes.
+
+        values: all parameters. Raises UsageError where a switch takes the whole turn.
+        """
+        if not self.shares:
+            return 1, 0
+        quantum, switch = float(values["quantum"]), float(values["switch"])
+        if switch >= quantum:
+            raise UsageError(f"policy {self.name}: switch is {switch:g}; expected less than quantum, {quantum:g} s")
+        return int(values["mpl"]), round(MILLION * switch / quantum)
 
     def told(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
         """What sets it apart from the policy of its name: answers, and parameters that differ from their defaults."""

@@ -21,6 +21,7 @@ from backfill.compiler.record import (
     shift_rows_forward,
     zeros,
 )
+from backfill.core.pace import slowest_pace, time_for
 from backfill.core.place.shapes import note_node
 from backfill.core.plan.later import give_later
 from backfill.core.plan.profile import FUTURE
@@ -59,17 +60,30 @@ RUNS = [
     ("dangles", int64),  # 1: it may
     ("ready", int8[::1]),  # (n,): 1: all that a job comes after is over, so that it makes progress where it runs
     ("since", int64[::1]),  # (r,): since when a run makes progress; NO_TIME while it dangles, without a limit
+    # of runs that share processors in turns (pace.py); length 1 where the policy lets none
+    ("rows", int64),  # how many rows may take turns; 1: each run has its processors for itself
+    ("switching", int64),  # millionths of a turn that the switch between two rows takes
+    ("turns", int64[::1]),  # (r,): the rows in which a run has turns, as bits
+    ("of", int64[::1]),  # (r,): how many rows there are
+    ("paced", int64[::1]),  # (r,): since when this is so
+    ("done", int64[::1]),  # (r,): the progress before that, in whole microseconds
+    ("part", int64[::1]),  # (r,): and parts of one
 ]
 Runs, RunsT = record("Runs", RUNS, globals())
 
 
-def new_runs(jobs: int, resources: int, pool: bool, preempts: bool, dangles: bool) -> Any:
+def new_runs(
+    jobs: int, resources: int, pool: bool, preempts: bool, dangles: bool, sharing: tuple[int, int] = (1, 0)
+) -> Any:
     """Nothing has run. Room for one run of each of so many jobs.
 
     preempts: whether the policy may preempt. dangles: whether its runs may dangle.
+    sharing: how many rows may share the processors in turns, and the millionths of a turn that a switch takes.
     """
     runs = max(jobs, 1)
     many = runs if preempts else 1
+    rows, switching = sharing
+    turning = runs if rows > 1 else 1
     return Runs(
         count=0,
         job=np.empty(runs, np.int32),
@@ -94,6 +108,13 @@ def new_runs(jobs: int, resources: int, pool: bool, preempts: bool, dangles: boo
         dangles=int(dangles),
         ready=np.zeros(runs if dangles else 1, np.int8),
         since=zeros(runs if dangles else 1),
+        rows=rows,
+        switching=switching,
+        turns=zeros(turning),
+        of=zeros(turning),
+        paced=zeros(turning),
+        done=zeros(turning),
+        part=zeros(turning),
     )
 
 
@@ -111,6 +132,9 @@ def _grow(state):
         runs.first, runs.many = doubled(runs.first), doubled(runs.many)
     if runs.dangles:
         runs.since = doubled(runs.since)
+    if runs.rows > 1:
+        runs.turns, runs.of, runs.paced = doubled(runs.turns), doubled(runs.of), doubled(runs.paced)
+        runs.done, runs.part = doubled(runs.done), doubled(runs.part)
 
 
 @kernel()
@@ -134,6 +158,9 @@ def open_run(state, job, since, reason):
     take(state, run, np.int64(1))
     if runs.dangles:
         runs.since[run] = since if runs.ready[job] else NO_TIME
+    if runs.rows > 1:
+        runs.turns[run] = runs.of[run] = 1
+        runs.paced[run], runs.done[run], runs.part[run] = since, 0, 0
     add_by_limit(state, run, limit_of(state, run))
     return run
 
@@ -147,6 +174,10 @@ def progress_since(state, run):
 @kernel(inline=True)
 def limit_of(state, run):
     """The latest end that a policy may count on; FUTURE of a run that dangles."""
+    runs = state.runs
+    if runs.rows > 1:
+        left = state.jobs.walltime[runs.job[run]] - runs.done[run]
+        return min(runs.paced[run] + time_for(left, runs.part[run], slowest_pace(runs)), FUTURE)
     since = progress_since(state, run)
     return FUTURE if since == NO_TIME else since + state.jobs.walltime[state.runs.job[run]]
 

@@ -44,6 +44,7 @@ from backfill.core.journal import (
     note,
     note_change,
 )
+from backfill.core.pace import keep_pace
 from backfill.core.place.shapes import note_node
 from backfill.core.plan.bookings import book_in, drop_booking, take_back
 from backfill.core.plan.grown import note_unknown
@@ -179,6 +180,8 @@ def end(state, run, how):
 def end_vacated(state, run, how):
     """A run that has given back all that it held is over."""
     note(state, END, run, how)
+    if state.runs.rows > 1:
+        keep_pace(state, run)
     state.runs.end[run] = state.now
     state.runs.how[run] = how
     if how > TIMEOUT:

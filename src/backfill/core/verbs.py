@@ -7,7 +7,7 @@ from backfill.compiler.far import call
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import doubled
 from backfill.compiler.wall import verb
-from backfill.core.batch import note_preemption, note_start
+from backfill.core.batch import note_pace, note_preemption, note_start
 from backfill.core.errors import (
     BY_HELD_BACK,
     BY_IS_READY,
@@ -27,15 +27,19 @@ from backfill.core.errors import (
     NO_OVERHEAD,
     NO_PREEMPTION,
     NO_REASON,
+    NO_SHARING,
     NO_SUCH_NODES,
+    NO_SUCH_ROWS,
     NONE,
     NOT_PLACED,
     NOT_RUNNING,
+    NOT_TURNING,
     OK,
     fail,
 )
-from backfill.core.journal import PREEMPT, RESERVE, WAKE, WITHDRAW, note, note_run
+from backfill.core.journal import PREEMPT, RESERVE, RUN_IN, WAKE, WITHDRAW, note, note_run
 from backfill.core.machine import least_there
+from backfill.core.pace import keep_pace
 from backfill.core.place.gangs import may_run_on
 from backfill.core.place.placement import NODE, SITE, holds, licences_free, place_gang
 from backfill.core.place.seating import POWER, seat_by_rule
@@ -51,10 +55,12 @@ from backfill.core.runs import (
     REQUEUE,
     RUNNING,
     SUSPEND,
+    add_by_limit,
     drop_by_limit,
     goes_on,
     is_suspended,
     keep_progress,
+    limit_of,
     open_run,
     place_as_before,
     take,
@@ -467,3 +473,29 @@ def _end_preempted(state, job, run, how, overhead):
     enqueue(state, job)
     take_in(state)
     note_preemption(state.batch, run, how, overhead)
+
+
+@verb()
+def run_in(state, job, rows, of):
+    """From now on a job that runs has turns in these rows of all `of` that take turns on the processors.
+
+    rows: a bit for each row, the first one 1. A job starts in row 1 of one. It makes progress in its turns alone, less
+    what a switch between rows takes; its walltime counts progress.
+    """
+    if state.trace.error[0] != OK:
+        return
+    runs = state.runs
+    run = np.int64(runs.last[job]) if 0 <= job < state.jobs.count else NONE
+    if runs.rows == 1:
+        fail(state, NO_SHARING, job, NONE, NONE, NONE)
+    elif run == NONE or runs.how[run] != RUNNING or not goes_on(state, run):
+        fail(state, NOT_TURNING, job, NONE, NONE, NONE)
+    elif of < 1 or of > runs.rows or rows < 1 or rows >= (1 << of):
+        fail(state, NO_SUCH_ROWS, job, NONE, rows, of)
+    elif runs.turns[run] != rows or runs.of[run] != of:
+        note(state, RUN_IN, job, rows, of)
+        keep_pace(state, run)
+        drop_by_limit(state, run)
+        runs.turns[run], runs.of[run] = rows, of
+        add_by_limit(state, run, limit_of(state, run))
+        note_pace(state.batch, run)

@@ -9,13 +9,14 @@ from numba import float64, int8, int64
 
 from backfill.compiler.far import call
 from backfill.compiler.kernel import apart, kernel
-from backfill.compiler.record import SMALL, doubled, record
+from backfill.compiler.record import SMALL, doubled, doubled_rows, record
 from backfill.core.errors import NONE, NOT_PLACED, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
+from backfill.core.pace import reaches
 from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.predict.predictor import PredictorT
 from backfill.core.queue.heaps import pop_end, push_end
-from backfill.core.runs import REQUEUE, RUNNING, progress_since
+from backfill.core.runs import REQUEUE, RUNNING, limit_of, progress_since
 from backfill.core.transitions import ask, ask_policy, drop, end, end_vacated, proceed, release, submit, tick, vacate
 from backfill.model import schedule, units
 
@@ -72,6 +73,8 @@ WORLD = [
     ("owed", int64[::1]),  # (jobs,): what it costs to go on: time of its next run in which it makes no progress
     ("anew", int64[::1]),  # (jobs,): the last run before which all progress was lost; -1 none
     ("kept", int64[::1]),  # (runs,): how much of a run that is over was progress
+    ("pace", int64[:, ::1]),  # (paces, 4): run, since when, in which rows, of how many, where runs share processors
+    ("paces", int64),
     # heap of ends: time, run; an entry whose time is not that run's due is void
     ("end_time", int64[::1]),
     ("end_run", int64[::1]),
@@ -426,17 +429,18 @@ def set_end(state, world, run):
         if hold > kill:
             hold = kill
             world.cut[run] = 1
-    elif hold > state.jobs.walltime[job] and begin + state.jobs.walltime[job] >= state.now:
+    elif hold > state.jobs.walltime[job] and limit_of(state, run) >= state.now + (state.runs.rows > 1):
         if world.overs == len(world.over_time):
             world.over_time, world.over_run = doubled(world.over_time), doubled(world.over_run)
-        limit = begin + state.jobs.walltime[job]
+        limit = limit_of(state, run)
         world.overs = push_end(world.over_time, world.over_run, world.overs, limit, run)
-    if begin + hold >= LATEST:
+    over = begin + hold if state.runs.rows == 1 else max(reaches(state, run, hold), state.now)
+    if over >= LATEST:
         fail(state, TOO_LATE, job, NONE, NONE, NONE)
-    world.due[run] = begin + hold
+    world.due[run] = over
     if world.ends == len(world.end_time):
         world.end_time, world.end_run = doubled(world.end_time), doubled(world.end_run)
-    world.ends = push_end(world.end_time, world.end_run, world.ends, begin + hold, run)
+    world.ends = push_end(world.end_time, world.end_run, world.ends, over, run)
 
 
 @kernel(inline=True)
@@ -456,6 +460,19 @@ def close_instant(state, world):
             world.gone[run] = 0
         write_down(state, world, run)
         set_end(state, world, run)
+    for i in range(state.batch.paces):
+        _note_pace(state, world, state.batch.paced[i])
+
+
+@apart()
+def _note_pace(state, world, run):
+    """Note the rows in which a run has turns from now on, and find out when it will end."""
+    if world.paces == len(world.pace):
+        world.pace = doubled_rows(world.pace)
+    row = world.pace[world.paces]
+    row[0], row[1], row[2], row[3] = run, state.now, state.runs.turns[run], state.runs.of[run]
+    world.paces += 1
+    set_end(state, world, run)
 
 
 @apart()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from backfill.model import frames, notebook
 from backfill.model.units import LATEST, counted, seconds_text
-from backfill.model.workload import Ints, Jobs, Ragged
+from backfill.model.workload import Floats, Ints, Jobs, Ragged
 
 STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED", "PENDING")
 COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED, PENDING = range(7)  # PREEMPTED is a state of runs only
@@ -30,6 +30,26 @@ def at_speed(runtime: Any, speed: Any, rounded: Callable[[Any], Any] = np.ceil) 
 
 
 @dataclass(frozen=True, eq=False)
+class Spans:
+    """Stretches of runs in which these have the same turns on their processors; one of each run that shares none."""
+
+    run: Ints  # row of the runs
+    start: Ints
+    end: Ints
+    rows: Ints  # those in which it has turns, as bits
+    of: Ints  # all that take turns
+
+    @property
+    def share(self) -> Floats:
+        """The share of the turns that each has."""
+        count = np.zeros(len(self.rows), np.int64)
+        for row in range(int(self.of.max(initial=1))):
+            count += (self.rows >> row) & 1
+        share: Floats = count / self.of
+        return share
+
+
+@dataclass(frozen=True, eq=False)
 class Runs:
     """One row per run, in order of (job, start); times in int64 microseconds."""
 
@@ -40,6 +60,8 @@ class Runs:
     reason: NDArray[np.int8]  # index into REASONS
     held: Ragged  # pairs (node, tasks), end to end
     progress: Ints  # how much of end - start was kept: all of it, but 0 where the run was lost
+    # of runs that share processors: since when, in which rows (bits) and of how many they have turns, end to end
+    turns: Ragged | None = None
 
     def __repr__(self) -> str:
         return f"<Runs: {counted(len(self), 'run')}>"
@@ -54,8 +76,31 @@ class Runs:
 
     @property
     def lost(self) -> Ints:
-        """The time without progress that was kept: length - progress."""
-        return self.length - self.progress
+        """The time without progress that was kept: length - progress, but for the turns of other runs."""
+        if self.turns is None:
+            return self.length - self.progress
+        lost: Ints = np.where(self.state == NODE_FAIL, self.occupied, 0).astype(np.int64)
+        return lost
+
+    @property
+    def spans(self) -> Spans:
+        """The stretches in which each run has the same turns, in order of run and time."""
+        if self.turns is None:
+            one = np.ones(len(self), np.int64)
+            return Spans(np.arange(len(self)), self.start, self.end, one, one)
+        since, rows, of = self.turns.items.reshape(-1, 3).T
+        first = self.turns.first // 3
+        end = np.append(since[1:], 0)
+        end[first[1:] - 1] = self.end
+        return Spans(np.repeat(np.arange(len(self)), np.diff(first)), since, end, rows, of)
+
+    @property
+    def occupied(self) -> Ints | Floats:
+        """The time for which each run had its processors: its length, or its turns where it shares them."""
+        if self.turns is None:
+            return self.length
+        spans = self.spans
+        return np.bincount(spans.run, (spans.end - spans.start) * spans.share, len(self))
 
     def dangled(self, ready: Ints) -> Ints:
         """The time that runs held their nodes before they made progress, since what their jobs come after went on.
@@ -88,7 +133,7 @@ class Runs:
     def take(self, rows: Ints) -> "Runs":
         """The rows of these numbers, in this order."""
         columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
-        return Runs(**{name: each.take(rows) for name, each in columns.items()})
+        return Runs(**{name: columns[name] if columns[name] is None else columns[name].take(rows) for name in columns})
 
     def of_jobs(self, rows: Ints) -> "Runs":
         """The runs of these jobs, which are numbered anew in this order."""
@@ -134,6 +179,11 @@ class Schedule:
 
     def __len__(self) -> int:
         return len(self.job)
+
+    @property
+    def shares(self) -> bool:
+        """Whether runs share processors in turns."""
+        return self.runs is not None and self.runs.turns is not None
 
     @property
     def all_runs(self) -> Runs:

@@ -4,6 +4,7 @@ import re
 from decimal import Decimal, InvalidOperation
 
 SECOND = 1_000_000  # microseconds
+ROWS_MOST = 10  # rows of runs that may take turns on the processors
 TIME_MAX = 10**11 * SECOND  # no legal time lies beyond +-10^11 s
 NEVER = 2**62  # later than every legal time
 LATEST = NEVER >> 2  # no run lasts so long, or ends as late as that

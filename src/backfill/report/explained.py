@@ -53,6 +53,8 @@ def explained(
 
     result: as in the JSON, with the explanation of a job or without. unit: of the waits on the page.
     """
+    if schedule.shares:  # what a job lacked in which row nobody has written down
+        return {}
     place = result["params"].get("place", "power")
     record = record_of(workload, platform, schedule, workload.jobs.walltime, events, place=place)
     job, begin, until = record.waits

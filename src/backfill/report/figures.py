@@ -12,7 +12,7 @@ from backfill.model.platform import Platform
 from backfill.model.schedule import REASONS, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
-from backfill.report.rows import boxes, lanes, lay_out
+from backfill.report.rows import boxes, lanes, lay_out, with_rows
 from backfill.report.values import WHY, cut
 
 KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
@@ -86,6 +86,7 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any, 
     from matplotlib.patches import Patch
 
     begin, end = window(schedule)
+    platform = with_rows(platform, [schedule])
     on_axis = _time_axis(ax, workload, begin, end)
     box, low, high = lay_out(workload, platform, schedule).T
     run = boxes(schedule).take(box)

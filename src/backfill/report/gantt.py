@@ -25,7 +25,7 @@ from backfill.model.platform import Platform
 from backfill.model.schedule import CANCELLED, PENDING, REASONS, REJECTED, STATES, TIMEOUT, Schedule
 from backfill.model.units import NEVER, SECOND, amount
 from backfill.model.workload import Ints, Ragged, Workload
-from backfill.report.rows import boxes, lanes, licence_lanes, licences_of
+from backfill.report.rows import boxes, lanes, licence_lanes, licences_of, with_rows
 from backfill.report.values import cut
 
 BYTES_MAX = 9_000_000  # of the text; the page has to stay below 10 MB
@@ -56,7 +56,7 @@ def pack(
     explained: of each schedule, row of the workload -> why that job waited; asked: the job that is chosen at first.
     """
     order = np.argsort(workload.jobs.submit, kind="stable")
-    rows = order
+    rows, platform = order, with_rows(platform, [schedule for _, schedule in schedules])
     while True:
         text = _packed(workload, platform, schedules, rows, events, _told(rows, explained, asked))
         if len(text) <= most or len(rows) < 2:

@@ -6,8 +6,10 @@ free rows, in pieces; and likewise of each licence that it holds.
 """
 
 from bisect import bisect_left
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -94,9 +96,16 @@ def boxes(schedule: Schedule) -> Runs:
     if schedule.runs is None:
         return last
     runs = schedule.runs.take(np.flatnonzero(schedule.runs.job[1:] == schedule.runs.job[:-1]))
-    both = {column.name: (getattr(last, column.name), getattr(runs, column.name)) for column in fields(Runs)}
-    held = both.pop("held")
-    return Runs(held=held[0] + held[1], **{name: np.concatenate(pair) for name, pair in both.items()})
+    names = {column.name for column in fields(Runs)} - {"held", "turns"}  # a box is as long as its run
+    joined: dict[str, Any] = {name: np.concatenate([getattr(last, name), getattr(runs, name)]) for name in names}
+    return Runs(held=last.held + runs.held, **joined)
+
+
+def with_rows(platform: Platform, schedules: Sequence[Schedule]) -> Platform:
+    """The platform with the cpus of all rows that take turns on them, so that the chart has a place for each run."""
+    most = max((int(each.all_runs.spans.of.max(initial=1)) for each in schedules), default=1)
+    times = np.where(np.arange(platform.capacity.shape[1]) == 0, most, 1)
+    return replace(platform, capacity=platform.capacity * times)
 
 
 def lay_out(workload: Workload, platform: Platform, schedule: Schedule) -> Ints:

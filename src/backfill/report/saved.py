@@ -175,7 +175,7 @@ def _runs_of(workload: Workload, platform: Platform, file: Path) -> Runs:
     state = np.array([STATES.index(text) for text in table.state.tolist()], np.int8)
     reason = np.array([REASONS.index(text) for text in table.reason.tolist()], np.int8)
     held = _held(platform, workload.jobs.tasks[job].tolist(), table.node)
-    return Runs(job, table.start, table.end, state, reason, held, table.kept)
+    return Runs(job, table.start, table.end, state, reason, held, table.kept, table.turns)
 
 
 def _eligible(workload: Workload, end: Ints) -> Ints:

@@ -1,8 +1,11 @@
 """The schedule CSV with a row for the start, place and reason of each job, and the runs CSV with a row for each run."""
 
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 
 from backfill.model.errors import ScheduleError
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PREEMPTED, REASONS, STATES, Schedule, place_text
-from backfill.model.units import LATEST
+from backfill.model.units import LATEST, SECOND
 from backfill.model.workload import Ints, Ragged
 from backfill.traces.columns import Columns, write_rows
 from backfill.traces.files import Source, written_text
@@ -19,6 +22,9 @@ from backfill.traces.seconds import seconds_texts
 
 HEADER = ("job", "submit", "start", "end", "state", "reason", "node")
 RUNS_HEADER = ("job", "run", "start", "end", "state", "reason", "node")
+TURNS = "turns"  # one more column, where runs share processors
+_ROW = "(?:[1-9]|[1-5][0-9]|60)"
+_TURN = re.compile(rf"(-?[0-9]{{1,12}}(?:\.[0-9]{{1,6}})?):({_ROW}(?:\+{_ROW})*)/({_ROW})", re.ASCII)
 PROGRESS = "progress"  # one more column, where jobs were preempted or waited for others
 
 
@@ -33,6 +39,7 @@ class RunTable:
     state: NDArray[Any]
     reason: NDArray[Any] | None = None
     node: NDArray[Any] | None = None
+    turns: Ragged | None = None  # (since, rows as bits, of how many) of runs that share processors, end to end
     progress: Ints | None = None  # None: what is usual, all of a run, but nothing of one that was lost
 
     def __len__(self) -> int:
@@ -132,6 +139,7 @@ def read_runs(source: Source | bytes | str | Path) -> RunTable:
         state=texts("state"),
         reason=texts("reason") if "reason" in table else None,
         node=texts("node") if "node" in table else None,
+        turns=_turns(table) if TURNS in table else None,
         progress=table.times(PROGRESS, low=0, high=LATEST) if PROGRESS in table else None,
     )
 
@@ -140,7 +148,9 @@ def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
     """Write as runs CSV to a stream or a file: a row per run, in order of job and start; a job that never ran has none.
 
     Where a job was preempted, or held its nodes until another one had ended, there is one more column, `progress`: the
-    seconds of the run that were kept.
+    seconds of the run that were kept. Where runs share processors there is also `turns`: `SINCE:ROWS/OF` for each
+    stretch of time, `0:1/1 60:1+2/3` where a run had all turns from second 0 on, and from second 60 on those of the
+    rows 1 and 2 of three.
     """
     runs, why = schedule.all_runs, (*REASONS, "")
     columns: list[list[Any]] = [
@@ -156,8 +166,33 @@ def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
     partial = (runs.state == PREEMPTED).any() or (runs.progress != usual).any()
     header = (*RUNS_HEADER, PROGRESS) if partial else RUNS_HEADER
     columns += [seconds_texts(runs.progress)] if partial else []
+    if runs.turns is not None:
+        header, columns = (*header, TURNS), [*columns, _turns_texts(runs.turns)]
     with written_text(to) if isinstance(to, str | Path) else nullcontext(to) as out:
         write_rows(out, header, zip(*columns, strict=True))
+
+
+def _turns_texts(turns: Ragged) -> list[str]:
+    since, rows, of = turns.items.reshape(-1, 3).T
+    of_bits = {bits: "+".join(str(row + 1) for row in range(62) if bits >> row & 1) for bits in set(rows.tolist())}
+    each = zip(seconds_texts(since), rows.tolist(), of.tolist(), strict=True)
+    texts = [f"{t}:{of_bits[bits]}/{many}" for t, bits, many in each]
+    return [" ".join(texts[a // 3 : b // 3]) for a, b in pairwise(turns.first.tolist())]
+
+
+def _turns(table: Columns) -> Ragged:
+    """The turns of each run, as `write_runs` writes them. Raises ScheduleError for anything else."""
+    found: list[list[int]] = []
+    for row, text in enumerate(table.texts(TURNS)):
+        items: list[int] = []
+        for each in text.split():
+            match = _TURN.fullmatch(each)
+            if match is None:
+                raise table.fail(TURNS, row, "SINCE:ROWS/OF for each stretch, as in 0:1/1 60:1+2/3")
+            bits = {int(one) for one in match[2].split("+")}
+            items += [round(Decimal(match[1]) * SECOND), sum(1 << (one - 1) for one in bits), int(match[3])]
+        found.append(items)
+    return Ragged.of(found)
 
 
 def _places(names: tuple[str, ...], held: Ragged) -> list[str]:

@@ -587,6 +587,9 @@ def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[
         policy, params = load(text)
     if policy.preempts:
         _check_preempts(policy, params, preempts)
+    if policy.sharing(policy.in_full(params))[0] > 1:
+        told = "lets jobs take turns on the processors, which no pool does"
+        raise UsageError(f"policy {policy.name} {told}; expected mpl=1, or a policy without rows")
     platform = platform or machine({"cpus": 2})
     check_kind(policy, platform, platform.is_pool and not platform.limits)
     check_processors(policy, platform, platform.capacity)

@@ -43,6 +43,7 @@ from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.predictors import Foresight, foresight
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
+from backfill.worlds.sharing import check_shared, in_rows, of_one_row
 from backfill.worlds.virtual import new_world, pass_time
 
 FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
@@ -152,6 +153,7 @@ def begin(
     divided = divide(workload, platform, bound)
     if divided is not None:
         workload, platform, bound = divided.workload, divided.platform, divided.events
+    sharing = policy.sharing(policy.in_full(params))
     jobs, machine, whole, causes = as_run(workload, platform, policy.place)
     refuse_unreserved(divided, causes)
     check_kind(policy, platform, machine.is_pool, "; 2tsb and conservative take it")
@@ -162,6 +164,7 @@ def begin(
     watched_row, of_all = _watched(workload, rows, watched)
     most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
     check_whole(platform, whole, most[0])
+    check_shared(policy, sharing[0], bool(whole.per_node.any()), bound, len(platform.resources))
     if policy.processors:
         check_processors(policy, platform, most[0], MAKES)
         if len(idle := np.flatnonzero(jobs.demand[:, 0] == 0)):
@@ -175,7 +178,7 @@ def begin(
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
     state = state_of(
         jobs,
-        machine,
+        in_rows(machine, sharing[0]),
         policy,
         values,
         estimate=estimate,
@@ -191,6 +194,7 @@ def begin(
         use_plan(state)
     seer = None if options.predict is None else foresight(options.predict, jobs, state)
     division = None if divided is None else divided.division
+    machine = in_rows(machine, sharing[0])
     return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound, seer, division)
 
 
@@ -397,7 +401,7 @@ def _schedule(begun: Begun, world: Any) -> Schedule:
     core, last = state.runs, state.runs.last
     ran = last >= 0
     dangled = core.dangles and (core.since[: core.count] != core.start[: core.count]).any()
-    several = begun.bound is not None or core.count > ran.sum() or dangled
+    several = begun.bound is not None or core.count > ran.sum() or dangled or bool(core.rows > 1)
     held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
@@ -433,9 +437,23 @@ def _runs(begun: Begun, world: Any) -> Runs:
         progress = np.where((how == NODE_FAIL) | (since == NO_TIME), 0, end - since)
     if core.preempts:
         progress = np.where((how == NODE_FAIL) | (np.arange(count) <= world.anew[job]), 0, world.kept[:count])
+    if core.rows > 1:
+        progress = np.where(how == NODE_FAIL, 0, core.done[:count])
     held = _alone(np.ones(count, np.bool_), jobs.tasks[job]) if state.machine.pool else _pairs(core)
-    runs = Runs(job, start, end, how, core.reason[:count], begun.whole.own_tasks(held, job), progress)
+    turns = _turns(start, world.pace[: world.paces]) if core.rows > 1 else None
+    runs = Runs(job, start, end, how, core.reason[:count], begun.whole.own_tasks(held, job), progress, turns)
     return runs.take(np.argsort(job, kind="stable"))
+
+
+def _turns(start: Ints, paces: Ints) -> Ragged:
+    """The turns of each run: since when, in which rows, of how many. paces: (run, these three), in order of time."""
+    begins = np.column_stack([np.arange(len(start)), start, np.ones_like(start), np.ones_like(start)])
+    every = np.vstack([begins, paces])
+    every = every[np.lexsort((np.arange(len(every)), every[:, 1], every[:, 0]))]
+    counts = np.append((np.diff(every[:, :2], axis=0) != 0).any(axis=1), True)[: len(every)]  # the last of an instant
+    every = every[counts]
+    first = np.searchsorted(every[:, 0], np.arange(len(start) + 1))
+    return Ragged(3 * first, np.ascontiguousarray(every[:, 1:]).reshape(-1))
 
 
 def _alone(ran: Any, tasks: Ints) -> Ragged:
@@ -465,7 +483,8 @@ def _check_all_started(name: str, schedule: Schedule, begun: Begun, clock: Clock
     if not len(stuck):
         return
     state, jobs, fits = begun.state, begun.jobs, np.empty(len(schedule), np.int8)
-    fit_empty(state, state.machine.capacity, state.machine.copies, fits)  # a suspended job only where it was
+    capacity = of_one_row(state.machine.capacity, int(state.runs.rows))
+    fit_empty(state, capacity, state.machine.copies, fits)  # a suspended job only where it was
     if fits[stuck].all():
         stuck_jobs = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
         raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), jobs.job, clock)})")

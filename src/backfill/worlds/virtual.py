@@ -51,6 +51,8 @@ def new_world(n: int, platform: Platform, policy: Policy, **fields: Any) -> Any:
         "owed": zeros(many),
         "anew": np.full(many, -1),
         "kept": zeros(many),
+        "pace": zeros(SMALL, 4),
+        "paces": 0,
         "end_time": zeros(SMALL),
         "end_run": zeros(SMALL),
         "ends": 0,

@@ -25,7 +25,9 @@
 | `limit` | what the jobs that a limit counts hold together is never more than it allows |
 | `queued` | no job runs that came when as many were queued as a limit allows |
 | `host` | a node holds no job with a licence that it may not host |
+| `turns` | a run that shares processors has turns from its start on, in rows of which there are as many for all jobs |
 | `capacity` | no resource of a node is held beyond its capacity at any instant, less outages and windows |
+| `capacity` | the same of the cpus in each row, where rows take turns |
 | `capacity` | a job that asks for nothing starts on no node that is closed |
 | `licence` | no floating licence is held beyond its copies at any instant, less windows |
 | `promise` | no job starts later than the first start promised to it (only with `promises_bind`) |
@@ -40,6 +42,7 @@ Where each rule is checked:
 * `reading.py`: `jobs`, while it lays the schedule out as a `Case` (`case.py`)
 * `times.py`: `submit`, `start`, `promise`, `end`, `state`, `reason`, `runs`, `progress`, `lost`, `cancel`
 * `dangling.py`: how long runs wait for others, where jobs may start before what they come after is over
+* `turns.py`: `turns`, and how long runs last that share processors
 * `alone.py`: `rejected`, `pending`, `cancel` of a job that could never run, and `capacity` of a run of 0 s
 * `rules.py`: `partition`, `whole`, `limit`, `queued`
 * `reserved.py`: `reservation`
@@ -68,6 +71,7 @@ from backfill.analysis.verify.times import (
     lost_suspended,
     outcomes,
 )
+from backfill.analysis.verify.turns import Turns, check_turns, in_turns
 from backfill.model.events import BoundEvents, Events
 from backfill.model.platform import Platform
 from backfill.model.reservations import divide
@@ -91,6 +95,7 @@ def verify(
     place: str = "power",
     overhead: int = 0,
     dangles: bool = False,
+    sharing: tuple[int, int] = (1, 0),
     seen: Ints | None = None,
 ) -> list[Violation]:
     """Every rule that the schedule breaks, empty when it is lawful; at most 20 of a rule in full, then their count.
@@ -105,8 +110,10 @@ def verify(
     jobs are limited. events: what happened besides. lost: what becomes of a job whose run is lost. place: with
     `exclusive` a job is alone on its nodes, as in a partition that says so. overhead: microseconds that a run takes
     longer because its job was preempted before it. dangles: whether a job may start before what it comes after is over;
-    its run makes progress from then on. seen: the walltimes that the policy was told, where they are not those of the
-    workload; by them a job must fit beside windows. predicted: whether these are predictions.
+    its run makes progress from then on. sharing: how many rows of runs may take turns on the processors, and the
+    millionths of a turn that the switch to it takes; the walltime of a job then counts its progress. seen: the
+    walltimes that the policy was told, where they are not those of the workload; by them a job must fit beside windows.
+    predicted: whether these are predictions.
     """
     if isinstance(events, Events):
         events = events.bind(workload, platform)
@@ -128,6 +135,10 @@ def verify(
             lose_with(case, case.replay)
     else:
         progress = lengths = lengths_of(case, overrun, overhead)
+    turns = None
+    if sharing[0] > 1:
+        turns = check_turns(case, Turns.of_schedule(case, schedule, *sharing))
+        lengths = in_turns(case, lengths, turns)
     outcome = outcomes(case, lengths, schedule.runs is not None)
     check_starts(case, schedule, promises_bind, predicted)
     until = check_ends(case, schedule, lengths, outcome)
@@ -140,7 +151,7 @@ def verify(
         check_pending(case, members)
         check_lost(case)
         check_cancelled(case, until)
-        since = case.runs.start + lengths.longest - progress.longest
+        since = case.runs.start + (lengths.longest - progress.longest if dangles else 0)
         check_windows(case, until, case.workload.jobs.walltime if seen is None else seen, progress, since)
     if not dangles:
         check_after(case, until)
@@ -153,7 +164,7 @@ def verify(
     if divided is not None:
         at_first = replace(undivided, report=case.report, outages=case.outages)
         check_reservations(at_first, until, list(divided.division.reservations))
-    check_capacity(case, until)
+    check_capacity(case, until, turns)
     check_moments(case, until, members)
     check_licences(case, until)
     return case.report.violations()

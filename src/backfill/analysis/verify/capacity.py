@@ -13,6 +13,7 @@ import numpy as np
 from backfill.analysis.outages import Outages, Replay, Window
 from backfill.analysis.verify.case import Case, Report, copies_held, items_of, licence_index, limited, meets
 from backfill.analysis.verify.times import Lengths
+from backfill.analysis.verify.turns import Turns
 from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints
 
@@ -138,8 +139,8 @@ def _room_then(case: Case, lane: int, resource: int, now: int, then: int, licenc
     return max(room, 0)
 
 
-def check_capacity(case: Case, until: Ints) -> None:
-    """No resource of a node is held beyond what there is."""
+def check_capacity(case: Case, until: Ints, turns: Turns | None = None) -> None:
+    """No resource of a node is held beyond what there is, the cpus of rows that take turns in each of them."""
     workload, platform = case.workload, case.platform
     if case.outages is not None:
         platform = replace(platform, capacity=case.outages.most)
@@ -157,6 +158,9 @@ def check_capacity(case: Case, until: Ints) -> None:
     job = case.runs.job[run]
     sweep = Sweep(node, case.runs.start[run], until[run], blocked)
     for k, resource in enumerate(resources):
+        if turns is not None and resource == platform.resources[0]:
+            _check_rows(case, turns, holders, (run, node, tasks * demand[job, k]), blocked, capacity[:, k], k)
+            continue
         amount, most = tasks * demand[job, k], capacity[:, k]
         for seat, time, at, held, there in sweep.above(k, amount, most, case.report, "capacity"):
             text = f"{holders[at]} holds {held} {resource} of {there}"
@@ -169,6 +173,32 @@ def check_capacity(case: Case, until: Ints) -> None:
         for seat in case.report.each("capacity", on_closed):
             text = f"starts on {holders[node[seat]]}, which is closed"
             case.report.add("capacity", workload.jobs.job[job[seat]], start[seat], text)
+
+
+def _check_rows(
+    case: Case,
+    turns: Turns,
+    holders: list[str],
+    seats: tuple[Ints, Ints, Ints],
+    blocked: "Blocked",
+    most: Ints,
+    k: int,
+) -> None:
+    """No row holds more cpus of a node than there are. seats: run, node, cpus; k: the cpus among the resources."""
+    run, node, amount = seats
+    by_run = np.argsort(run, kind="stable")
+    first = np.searchsorted(run[by_run], np.arange(len(case.runs) + 1))
+    for row in range(turns.most):
+        stretches = turns.in_row(row)
+        count = np.diff(first)[turns.run[stretches]]
+        owner = np.repeat(np.arange(len(stretches)), count)
+        skipped = first[turns.run[stretches]] - (np.cumsum(count) - count)
+        seat = by_run[np.arange(len(owner)) + skipped[owner]]
+        stretch = stretches[owner]
+        sweep = Sweep(node[seat], turns.since[stretch], turns.until[stretch], blocked)
+        for i, time, at, held, there in sweep.above(k, amount[seat], most, case.report, "capacity"):
+            text = f"row {row + 1} of {holders[at]} holds {held} {case.platform.resources[0]} of {there}"
+            case.report.add("capacity", case.workload.jobs.job[case.runs.job[run[seat[i]]]], time, text)
 
 
 def check_licences(case: Case, until: Ints) -> None:

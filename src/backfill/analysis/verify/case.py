@@ -41,12 +41,17 @@ class _Lines(Protocol):
 
 
 class RunColumns(_Lines, Protocol):
-    """The runs of any program's schedule, a row each: columns as in `ScheduleColumns`; `kept` is their progress."""
+    """The runs of any program's schedule, a row each: columns as in `ScheduleColumns`; `kept` is their progress.
+
+    turns: (since, rows as bits, of how many), end to end, of runs that share processors.
+    """
 
     @property
     def end(self) -> Ints: ...  # noqa: D102
     @property
     def kept(self) -> Ints: ...  # noqa: D102
+    @property
+    def turns(self) -> Ragged | None: ...  # noqa: D102
 
 
 class ScheduleColumns(_Lines, Protocol):

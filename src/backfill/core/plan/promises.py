@@ -11,6 +11,7 @@ from numba import int64
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import SMALL, doubled_rows, record, zeros
 from backfill.core.errors import NONE
+from backfill.core.pace import longest
 from backfill.core.plan.profile import PAST
 
 NO_TIME = PAST  # no such instant
@@ -66,7 +67,7 @@ def note_walltime(state, job):
 @kernel(inline=True)
 def end_of(state, job, t):
     """When a job ends that starts at t, by its walltime; NO_TIME if t is that."""
-    return t + max(state.jobs.walltime[job], 1) if t != NO_TIME else NO_TIME
+    return t + max(longest(state, state.jobs.walltime[job]), 1) if t != NO_TIME else NO_TIME
 
 
 @apart()

@@ -5,6 +5,7 @@ from numba import int8, int64
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import SMALL, doubled, record, zeros
+from backfill.core.pace import longest
 from backfill.core.place.gangs import first_enough, group_of, may_run_on, seat
 from backfill.core.place.placement import tasks_that_fit
 from backfill.core.plan.grown import RECENT, note_vain, vain_until
@@ -54,7 +55,7 @@ def span(state, job):
     """
     if state.runs.dangles and not state.runs.ready[job]:
         return FUTURE - state.now
-    return max(state.jobs.walltime[job], 1)
+    return max(longest(state, state.jobs.walltime[job]), 1)
 
 
 @kernel()

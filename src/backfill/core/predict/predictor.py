@@ -93,6 +93,8 @@ def _raised(state, predictor, run):
     job = np.int64(state.runs.job[run])
     before = _current(state, job)
     passed, value = predictor.until - limit_of(state, run), before
+    if state.runs.rows > 1:  # a little more walltime is a much later limit: one step, and then it is looked at again
+        passed = np.int64(1)
     while value - before < passed and (value < predictor.asked[job] or predictor.correct == DOUBLING):
         value = _corrected(predictor, job, value)
         predictor.corrections[job] += 1
@@ -138,6 +140,8 @@ def teaches(state, run):
 def run_time(state, run):
     """How long the job of a run that has ended ran in all."""
     runs = state.runs
+    if runs.rows > 1:
+        return runs.done[run]
     before = runs.used[runs.job[run]] if runs.preempts else 0
     return runs.end[run] - runs.start[run] + before
 

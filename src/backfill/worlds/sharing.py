@@ -1,0 +1,54 @@
+"""Runs that share processors in turns: what a State counts of them, and what such a policy refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from backfill.core.policy import Policy
+from backfill.model import events
+from backfill.model.errors import UsageError
+from backfill.model.events import BoundEvents
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints
+
+
+def in_rows(platform: Platform, rows: int) -> Platform:
+    """The platform as a State counts it: with the cpus of all rows. Everything else runs hold all the time."""
+    return platform if rows == 1 else replace(platform, capacity=of_rows(platform.capacity, rows))
+
+
+def of_rows(capacity: Ints, rows: int) -> Ints:
+    """The capacity of nodes with the cpus of so many rows."""
+    times = np.ones(capacity.shape[1], np.int64)
+    times[0] = rows
+    return capacity * times
+
+
+def of_one_row(capacity: Ints, rows: int) -> Ints:
+    """The capacity of nodes with the cpus of one of so many rows."""
+    if rows == 1:
+        return capacity
+    one = capacity.copy()
+    one[:, 0] //= rows
+    return one
+
+
+def check_shared(policy: Policy, rows: int, whole: bool, bound: BoundEvents | None, resources: int) -> None:
+    """Refuse what nobody has decided where runs share processors: nodes for one job alone, and parts of a node that go.
+
+    whole: whether some job has its nodes for itself. resources: how many the platform states, behind which events
+    number licences.
+    """
+    if rows == 1:
+        return
+    who = f"policy {policy.name} with mpl={rows}"
+    if whole:
+        raise UsageError(f"{who} lets jobs share nodes in turns, and a job asks for nodes of its own; expected mpl=1")
+    if bound is None:
+        return
+    partly = (bound.kind == events.CAPACITY) & (bound.resource == 0)
+    partly |= (bound.kind == events.WINDOW) & ((bound.resource == 0) | (bound.resource >= resources))
+    if partly.any():
+        kind = events.EVENTS[int(bound.kind[np.argmax(partly)])]
+        told = "takes away some cpus of a node, or copies of a licence for a time"
+        raise UsageError(f"{who}: a {kind} event {told}; expected events of whole nodes, or mpl=1")
