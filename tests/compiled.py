@@ -30,12 +30,22 @@ def runs_on(name: str, case: Case, events: Sequence[Event] = ()) -> bool:
 
     events: what happens meanwhile; a node may grow.
     """
-    chosen, platform = policy(name)[0], case.platform
+    (chosen, params), platform = policy(name), case.platform
     plain = not (platform.copies or platform.limits)
     if chosen.processors:
         other = any(event.kind == "capacity" for event in events) or any(job.demand[0] == 0 for job in case.jobs)
         return plain and not other and all(node.capacity[0] == 1 for node in platform.nodes)
+    if chosen.shares and chosen.sharing(chosen.in_full(params))[0] > 1:
+        whole = all(not refused(event) for event in events)
+        return whole and not any(job.exclusive for job in case.jobs)
     return not chosen.one_node or (plain and len(platform.nodes) == 1)
+
+
+def refused(event: Event) -> bool:
+    """Takes away some cpus of a node, or a licence for a time: no policy decides that whose runs share processors."""
+    if event.kind == "capacity":
+        return event.resource == 0
+    return event.kind == "window" and (event.resource == 0 or event.licence is not None)
 
 
 class Given(Estimates):

@@ -15,7 +15,7 @@ from tests.reference.predict import Average2
 from tests.reference.workloads import Case, general_cases, pool_cases
 
 SCALE = 50  # so that corrections of a minute and more take several steps
-PLANNING = ("easy", "easy-sjbf", "conservative", "k-reservations:k=3,order=lxf,tried=saf")
+PLANNING = ("easy", "easy-sjbf", "conservative", "k-reservations:k=3,order=lxf,tried=saf", "gang-matrix-backfill")
 
 
 def in_seconds(case: Case) -> Case:

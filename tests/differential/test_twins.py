@@ -75,6 +75,9 @@ PASSES = (
     "2tpb:sf=2,high=fixed,slack=job",
     "gang-site",
     "gang-span",
+    "gang-matrix:mpl=2,quantum=60,switch=7,alternative=false",
+    "gang-matrix-backfill",
+    "gang-matrix-backfill:mpl=3,repack=false,switch=0",
 )
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 

@@ -61,7 +61,7 @@ def check(name, happening):
     if not runs_on(name, case, events):
         return
     chosen, params = policy(name)
-    if chosen.preempts:  # what ends a run early is a decision, which no State is told of
+    if chosen.preempts or chosen.shares:  # what ends a run early, or slows it, is a decision; no State is told of it
         return
     workload, platform, asks = asked(case.jobs, case.platform, events=events)
     done = simulate(workload, platform, chosen, params, asks, journal=True)

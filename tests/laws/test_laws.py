@@ -37,6 +37,8 @@ GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,o
 ON_POOLS = [name for name in policies.TABLE if not policies.get(name).processors]
 every_policy = pytest.mark.parametrize("name", with_shared_passes_long([*ON_POOLS, *GOING_ON]))
 ANYWHERE = [name for name in [*ON_POOLS, *GOING_ON] if not policy(name)[0].one_node]
+# those that run a job which has its nodes for itself
+ALONE = [name for name in ANYWHERE if not policy(name)[0].shares]
 everywhere = pytest.mark.parametrize("name", with_shared_passes_long(ANYWHERE))
 BINDING = [name for name in policies.TABLE if policies.get(name).binds]
 TIES = [Options(), Options(ties="step")]
@@ -49,7 +51,9 @@ def overhead(name):
 
 def allowed(name):
     """What the checker has to know of a policy."""
-    return {"overhead": overhead(name), "dangles": policy(name)[0].dangles}
+    chosen, params = policy(name)
+    sharing = chosen.sharing(chosen.in_full(params))
+    return {"overhead": overhead(name), "dangles": chosen.dangles, "sharing": sharing}
 
 
 def scheduled(case, name, options=None):
@@ -71,7 +75,7 @@ def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     assert verify(workload, platform, schedule, **allowed(name)) == []
 
 
-@everywhere
+@pytest.mark.parametrize("name", ALONE)
 @given(case=whole_cases())
 def test_every_schedule_is_lawful_where_jobs_have_their_nodes_for_themselves(name, case):
     workload, platform, schedule = scheduled(case, name)
@@ -91,13 +95,15 @@ def test_where_every_job_asks_for_whole_nodes_each_runs_as_where_jobs_are_placed
     assert starts[0] == starts[1]
 
 
-@pytest.mark.parametrize("name", ["easy", "conservative", *GOING_ON])
+@pytest.mark.parametrize("name", ["easy", "conservative", "gang-matrix", "gang-matrix-backfill", *GOING_ON])
 @given(
     happening=cases_with_events(st.one_of(general_cases(), limited_cases(), pool_cases()), most=8),
     lost=st.sampled_from(["fail", "requeue"]),
 )
 def test_every_schedule_with_outages_is_lawful(name, happening, lost):
     case, events = happening
+    if not compiled.runs_on(name, case, events):
+        return
     workload, platform, options = compiled.asked(case.jobs, case.platform, events=events, lost=lost)
     schedule = simulate(workload, platform, *policy(name), options=options).schedule
     seen = options.estimates.of(workload.jobs, 0)
@@ -116,7 +122,7 @@ def test_every_schedule_is_lawful_when_jobs_outlive_their_walltime(name, case):
 @given(case=project_cases())
 def test_every_schedule_of_projects_is_lawful(name, case):
     workload, platform, schedule = scheduled(case, name)
-    assert verify(workload, platform, schedule) == []
+    assert verify(workload, platform, schedule, **allowed(name)) == []
 
 
 @every_policy
@@ -184,14 +190,14 @@ def test_under_fcfs_later_submits_change_nothing_for_earlier_jobs(case, cut):
 @given(case=general_cases(honest=True, chains=False))
 def test_a_promise_that_binds_is_kept(name, options, case):
     workload, platform, schedule = scheduled(case, name, options)
-    assert verify(workload, platform, schedule, promises_bind=True) == []
+    assert verify(workload, platform, schedule, promises_bind=True, **allowed(name)) == []
 
 
 @pytest.mark.parametrize("name", [*BINDING, "relaxed:omega=2,base=walltime", "dynamic:delta=2,gain=0"])
 def test_a_promise_that_binds_is_kept_where_limits_hold_jobs_back(name):
     for seed in range(60):
         workload, platform, schedule = scheduled(contended(seed), name)
-        assert verify(workload, platform, schedule, promises_bind=True) == [], seed
+        assert verify(workload, platform, schedule, promises_bind=True, **allowed(name)) == [], seed
 
 
 @given(seed=st.integers(0, 10**6))
@@ -232,6 +238,7 @@ def test_a_job_that_can_never_run_changes_no_balance(name, case):
 def test_who_binds_itself():
     fair = {"easy", "easy-sjbf", "conservative", "bf-fcfs", "bf-unmod", "bb", "backfill-lowest", "ibb"}
     fair |= {"relaxed", "dynamic", "lookahead", "combinational", "selective", "2tsb"}
+    fair |= {"gang-matrix-backfill"}
     assert set(BINDING) == fair
     assert not policy("easy:order=sjf")[0].binds
 

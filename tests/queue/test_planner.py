@@ -33,7 +33,8 @@ SECOND = 1_000_000
 RESOURCES = {"cpus": 8, "memory": 1 << 34, "gpus": 0, "matlab": 3}
 URGENT = str(Path(__file__).with_name("urgent.py"))  # which preempts a lot
 PROCESSORS = ("gang-site", "gang-span")
-POLICIES = [*(name for name in TABLE if name not in ("round-robin", *PROCESSORS)), URGENT]
+ROWS = ("gang-matrix", "gang-matrix-backfill")
+POLICIES = [*(name for name in TABLE if name not in ("round-robin", *PROCESSORS, *ROWS)), URGENT]
 EPOCH = {"resources": RESOURCES, "base": [], "now": 0}
 
 
@@ -620,6 +621,13 @@ def test_a_drop_of_capacity_below_what_is_held_kills_nothing_and_starts_nothing(
 def test_a_policy_of_processors_is_refused(name):
     with pytest.raises(UsageError, match=f"policy {name} schedules nodes of one cpu each, .*; machine is different"):
         load_policy(name)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_policy_whose_rows_take_turns_is_refused_unless_there_is_one_row(name):
+    with pytest.raises(UsageError, match=f"policy {name} lets jobs take turns on the processors, .*; expected mpl=1"):
+        load_policy(name)
+    assert load_policy(f"{name}:mpl=1")[0].name == name
 
 
 def test_what_is_there_is_not_forgotten_when_room_is_made():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from backfill.model.units import NEVER
@@ -101,10 +102,14 @@ class Running:
     held: Room
     preemptible: bool = False
     since: Time | None = None  # when it began to make progress, where that is not its start
+    made: Fraction = Fraction(0)  # its progress so far, where runs share processors
+    latest: Time | None = None  # its end at the slowest pace since that changed last, likewise
 
     @property
     def limit(self) -> Time:
         """The latest end that a policy may count on."""
+        if self.latest is not None:
+            return self.latest
         return (self.start if self.since is None else self.since) + self.job.estimate
 
 
@@ -169,6 +174,8 @@ class Decision:
     promises: dict[int, Reservation] = field(default_factory=dict)  # row -> reservation, also of jobs that start
     timers: set[Time] = field(default_factory=set)  # later instants at which the policy wants a pass
     preempted: list[Preempted] = field(default_factory=list)  # before the starts
+    # row of a run -> the rows in which it has turns from now on, and how many there are
+    turns: dict[int, tuple[frozenset[int], int]] = field(default_factory=dict)
     given: dict[int, Reservation] = field(default_factory=dict)  # row -> a promise of this pass that became another one
 
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import ceil, floor, inf
 from typing import Any
 
@@ -14,6 +15,7 @@ from .farm import Weights, bf_mod, bf_unmod
 from .fcfs import fcfs
 from .flexible import Weights as Priorities
 from .flexible import flexible
+from .gangmatrix import gang_matrix
 from .gangs import gang_site, gang_span
 from .lanes import FUTURE
 from .limits import is_full, with_accounts
@@ -172,6 +174,19 @@ POLICIES: dict[str, Policy] = {
     "gang-span": gang_span(),
     "gang-span:tolerance=3": gang_span(3),
     "gang-span:tolerance=inf,cross=idle": gang_span(inf, cross="idle"),
+    "gang-matrix": gang_matrix(),
+    "gang-matrix:mpl=1": gang_matrix(1),
+    "gang-matrix:mpl=2,quantum=60,switch=7,alternative=false": gang_matrix(2, "60", "7", alternative=False),
+    "gang-matrix:mpl=2": gang_matrix(2),
+    "gang-matrix:mpl=2,switch=0": gang_matrix(2, switch="0"),
+    "gang-matrix:mpl=2,switch=0,alternative=false": gang_matrix(2, switch="0", alternative=False),
+    "gang-matrix:mpl=2,switch=0,repack=false,alternative=false": gang_matrix(
+        2, switch="0", repack=False, alternative=False
+    ),
+    "gang-matrix-backfill:mpl=2,switch=0": gang_matrix(2, switch="0", backfill=True),
+    "gang-matrix-backfill": gang_matrix(backfill=True),
+    "gang-matrix-backfill:mpl=3,repack=false,switch=0": gang_matrix(3, switch="0", repack=False, backfill=True),
+    "gang-matrix-backfill:mpl=1": easy(),
     "2tpb:sf=3,pl=2,high_at=0.25": two_tier(moves=True, sf=3, pl=2, high_at=0.25),
 }
 
@@ -218,6 +233,9 @@ class Run:
     since: Time | None  # when it began to make progress; None while it dangles: it holds what it holds, and waits
     end: Time = 0  # FUTURE while it dangles
     how: str = ""  # COMPLETED or TIMEOUT
+    paced: Time = 0  # since when it has its pace
+    pace: Fraction = Fraction(1)
+    made: Fraction = Fraction(0)  # its progress before that
     limit_event: Time | None = None  # with overrun=extend: when it reaches its limit
 
 
@@ -262,6 +280,8 @@ class World:
         self.dangles = getattr(
             policy, "dangles", False
         )  # jobs wait, and may start, before what they come after is over
+        self.mpl, self.switching = getattr(policy, "sharing", (1, Fraction(0)))  # rows that may take turns
+        self.now = 0
         self.known: set[int] = set()  # rows that have joined the queue, or are over
         self.machine = Machine(platform)
         self.events = deque(sorted(events, key=lambda event: event.time))  # of equal times in file order
@@ -348,7 +368,7 @@ class World:
 
         A job of zero run time that starts in this pass ends in a batch of its own at the same instant.
         """
-        self.changed = False
+        self.changed, self.now = False, now
         ended = False
         while ending := [r for r in self.runs if r.end == now]:
             ended = True
@@ -369,6 +389,7 @@ class World:
 
     def step(self, now: Time) -> None:
         """Each submit in file order with a pass, then each end in start order with a pass; or a timer with a pass."""
+        self.now = now
         self.timers.discard(now)
         self.correct(now - 1, self.runs)
         self.correct(now, self.not_counted_out(now))
@@ -421,9 +442,13 @@ class World:
         """The run ended by itself, or was killed at its walltime."""
         self.ended_since.append(self.running(r))
         if self.predictor is not None:
-            self.predictor.learn(self.jobs[r.row], r.end - r.start + self.used[r.row])
+            self.predictor.learn(self.jobs[r.row], self.length_of(r) + self.used[r.row])
         self.leave(r, r.end, r.how)
         self.finish(r.row, r.how, r.end)
+
+    def length_of(self, r: Run) -> Time:
+        """How long a run that is over ran, or would have alone on its processors."""
+        return r.end - r.start if self.mpl == 1 else floor(r.made + (r.end - r.paced) * r.pace)
 
     def leave(self, r: Run, now: Time, how: str) -> None:
         self.runs.remove(r)
@@ -625,8 +650,16 @@ class World:
 
     def running(self, r: Run) -> Running:
         """What a policy sees of a run."""
-        since = FUTURE if r.since is None else r.since
-        return Running(self.job(r.row), r.start, r.placement, r.held, r.preemptible, since)
+        since, job = FUTURE if r.since is None else r.since, self.job(r.row)
+        if self.mpl == 1:
+            return Running(job, r.start, r.placement, r.held, r.preemptible, since)
+        made = r.made + (self.now - r.paced) * r.pace
+        return Running(job, r.start, r.placement, r.held, made=made, latest=self.latest(r))
+
+    def latest(self, r: Run) -> Time:
+        """The end of a run at the slowest pace from where it stood when its pace changed last."""
+        left = (self.jobs[r.row].estimate - r.made) / ((1 - self.switching) / self.mpl)
+        return min(r.paced + max(ceil(left), 0), FUTURE)
 
     def project_submits(self) -> dict[str, Time]:
         """The first submit of each project so far."""
@@ -642,10 +675,19 @@ class World:
             free = plus(free, self.preempt(preempted, view.now))
         for start in decision.starts:
             free = minus(free, held(self.platform, start.job, start.placement))
-            assert min(free) >= 0, f"job {start.job.name} does not fit at {view.now}"
+            assert self.mpl > 1 or min(free) >= 0, f"job {start.job.name} does not fit at {view.now}"
             self.start(start, view.now)
+        for row, turns in decision.turns.items() if self.mpl > 1 else ():
+            self.take_turns(next(r for r in self.runs if r.row == row), *turns, view.now)
         self.promises = {row: promise for row, promise in decision.promises.items() if row in self.queue}
         self.timers |= {timer for timer in decision.timers if timer > view.now}
+
+    def take_turns(self, r: Run, rows: frozenset[int], of: int, now: Time) -> None:
+        """From now on the run has turns in these rows of so many."""
+        pace = Fraction(len(rows), of) * (1 - self.switching if of > 1 else 1)
+        if pace != r.pace:
+            r.made, r.paced, r.pace = r.made + (now - r.paced) * r.pace, now, pace
+            self.set_end(r)
 
     def start(self, start: Start, now: Time) -> None:
         row = start.job.row
@@ -660,6 +702,7 @@ class World:
             start.preemptible,
             speed=min(self.platform.nodes[node].speed for node, _ in start.placement),
             since=now if self.gone.issuperset(start.job.after) else None,
+            paced=now,
         )
         self.runs.append(r)
         self.set_end(r)
@@ -674,6 +717,11 @@ class World:
         length, r.how = ceil(job.runtime / r.speed) + self.owed[r.row], "COMPLETED"
         if self.overrun == "kill" and length > job.walltime:
             length, r.how = job.walltime, "TIMEOUT"
+        if self.mpl > 1:
+            r.end = max(r.paced + max(ceil((length - r.made) / r.pace), 0), self.now)
+            late = self.overrun == "extend" and length > job.estimate and self.latest(r) > self.now
+            r.limit_event = self.latest(r) if late else None
+            return
         r.end = r.since + length
         limit = r.since + job.estimate  # an event where jobs run on
         r.limit_event = limit if self.overrun == "extend" and limit < r.end else None

@@ -13,6 +13,7 @@ from backfill.model.schedule import REASONS
 from backfill.model.units import NEVER
 from backfill.model.workload import Jobs, Workload
 from backfill.report.gantt import pack
+from backfill.report.rows import lay_out, with_rows
 
 
 def unpacked(text):
@@ -125,3 +126,15 @@ def test_why_jobs_waited_is_told_of_those_in_the_chart(result):
     header, _ = unpacked(few.text)
     assert few.jobs < len(order)
     assert not {"explained", "asked"} & {*header}
+
+
+def test_a_chart_has_the_processors_once_for_each_row_that_takes_turns():
+    log = Workload.from_arrays(
+        {"job": [1, 2, 3], "submit": [0, 0, 0], "runtime": [9, 9, 9], "cpus": [4, 4, 4], "walltime": [9, 9, 9]}
+    )
+    result = bf.simulate(log, bf.Platform.pool(4), "gang-matrix:mpl=2,switch=0")
+    header, columns = unpacked(pack(log, result.platform, [(result.name, result.schedule)]).text)
+    assert header["cpus"] == [8]
+    assert dict(columns)["held"].tolist() == [18, 18, 9]  # ticks of a second
+    tall = with_rows(result.platform, [result.schedule])
+    assert lay_out(log, tall, result.schedule).tolist() == [[0, 0, 4], [1, 4, 8], [2, 0, 4]]

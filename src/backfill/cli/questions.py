@@ -14,6 +14,7 @@ QUESTIONS = {
     "Do deadlines and scarce licences matter?": "bf-fcfs bf-mod bf-unmod",
     "Can cpus, memory and GPUs be used more evenly?": "bb backfill-lowest ibb",
     "What does preemption gain?": "preemptive round-robin",
+    "Should jobs share processors in turns?": "gang-matrix gang-matrix-backfill",
     "When will a whole project have ended?": "2tsb 2tfb 2tfb-sf 2tpb",
     "How should threads that wait for each other share a machine?": "thread-matrix partition-fixed partition-variable "
     "partition-adaptive partition-dynamic",

@@ -31,6 +31,7 @@ _LOOKAHEAD = "lookahead combinational"
 _PARTITIONS = "partition-fixed partition-variable partition-adaptive partition-dynamic"
 _TWO_TIER = "2tsb 2tfb 2tfb-sf 2tpb"
 _GRID = "gang-site gang-span"
+_MATRIX = "gang-matrix gang-matrix-backfill"
 TABLE = {
     "fcfs": "fcfs",
     **dict.fromkeys(_EASY.split(), "easy"),
@@ -50,6 +51,7 @@ TABLE = {
     **dict.fromkeys(_PARTITIONS.split(), "partitions"),
     "round-robin": "roundrobin",
     **dict.fromkeys(_GRID.split(), "gang"),
+    **dict.fromkeys(_MATRIX.split(), "gangmatrix"),
 }
 
 
