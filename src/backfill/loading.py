@@ -21,9 +21,9 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numba
+from numba.core import event
 
 from backfill.compiler import jit
-from backfill.compiler.kept import Kept
 from backfill.core.policy import ANSWERS, Policy
 from backfill.model.errors import BackfillError, BadArgument, PolicyError, UsageError, at
 from backfill.packaged import resolved
@@ -51,6 +51,21 @@ def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, flo
     return _with_params(get(match["name"]), pairs)
 
 
+class _NotKept(Exception):
+    """Something would have to be compiled."""
+
+
+class _Unwanted(event.Listener):  # type: ignore[misc]
+    """Has nothing compiled."""
+
+    def on_start(self, event: Any) -> None:
+        """The compiler would begin."""
+        raise _NotKept
+
+    def on_end(self, event: Any) -> None:
+        """It never began."""
+
+
 def is_kept(text: str) -> bool:
     """Whether the compiled pass of a policy is on the disk, so that it need not be compiled first.
 
@@ -60,8 +75,12 @@ def is_kept(text: str) -> bool:
     if jit.FOLDER is None or match is None:
         return False
     if not match["file"]:
-        kept: Any = Kept(get(match["name"]).decide)
-        return any(Path(kept.cache_path).glob(f"{kept._impl.filename_base}.*.nbc"))
+        try:
+            with event.install_listener("numba:compile", _Unwanted()):
+                _ = get(match["name"]).entry
+        except _NotKept:
+            return False
+        return True
     try:
         sources = _sources(Path(match["file"]).resolve(), Path(match["file"]).read_bytes())
     except OSError as error:

@@ -39,7 +39,8 @@ from backfill.compiler.kernel import kernel
 def ask():
     return helper.scaled(by=1, number=0)
 
-print(ask(), "warm" if jit.WARM else "cold", sum(ask.stats.cache_hits.values()))
+hits = sum(sum(each.stats.cache_hits.values()) for each in (ask, helper.scaled))
+print(ask(), "warm" if jit.WARM else "cold", hits)
 """,
 }
 
@@ -51,7 +52,7 @@ def package(tmp_path):
     (root / "core").mkdir(parents=True)
     (root / "compiler").mkdir()
     (root / "policies").mkdir()
-    for name in ("compiler/jit.py", "compiler/kernel.py", "compiler/users.py", "compiler/kept.py"):
+    for name in ("compiler/jit.py", "compiler/kernel.py", "compiler/users.py", "compiler/kept.py", "compiler/stamps.py"):
         shutil.copy(jit.PACKAGE / name, root / name)
     for name, text in STAND_IN.items():
         (root / name).write_text(text)
@@ -80,32 +81,59 @@ def edit(path, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
-def test_the_key_of_the_cache_changes_with_one_byte_of_any_source(tmp_path):
+def test_the_key_of_the_cache_changes_with_one_byte_of_the_compilers_part_alone(tmp_path):
     root = tmp_path / "copy"
-    for path in jit.sources():
-        copy = root / path.relative_to(jit.PACKAGE)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, copy)
+    shutil.copytree(jit.PACKAGE, root, ignore=shutil.ignore_patterns("__pycache__"))
     assert jit.key(root) == jit.key()
     edit(root / "core" / "verbs.py", "state", "State")
+    assert jit.key(root) == jit.key()
+    edit(root / "compiler" / "view.py", "state", "State")
     assert jit.key(root) != jit.key()
 
 
 def test_a_new_process_takes_what_another_compiled(package, tmp_path):
     assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
-    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "1"]
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "2"]
 
 
 def test_a_package_that_is_installed_elsewhere_takes_what_the_same_sources_compiled(package, tmp_path):
     run(package, tmp_path / "cache")
     moved = shutil.copytree(package, tmp_path / "elsewhere" / "backfill", copy_function=shutil.copyfile)
-    assert run(moved, tmp_path / "cache")[0] == ["41", "warm", "1"]
+    assert run(moved, tmp_path / "cache")[0] == ["41", "warm", "2"]
 
 
 def test_an_edited_helper_is_seen_though_the_file_of_its_caller_is_as_before(package, tmp_path):
     run(package, tmp_path / "cache")
     edit(package / "core" / "helper.py", "41", "42")
-    assert run(package, tmp_path / "cache")[0] == ["42", "cold", "0"]
+    assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
+    edit(package / "core" / "helper.py", "42", "41")  # what was compiled before is still there
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "2"]
+
+
+@pytest.mark.parametrize(
+    "after", ["    return 41  # a comment", '    "A docstring."\n    return 41', "    return 41\n\nOTHER = 1"]
+)
+def test_an_edit_that_changes_no_code_compiles_nothing(package, tmp_path, after):
+    run(package, tmp_path / "cache")
+    edit(package / "core" / "helper.py", "    return 41", after)
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "2"]
+
+
+def test_a_constant_of_another_module_counts(package, tmp_path):
+    edit(package / "core" / "helper.py", "    return 41", "    return limits.MOST[0]")
+    edit(package / "core" / "helper.py", "\n@kernel", "\nfrom backfill.core import limits\n\n@kernel")
+    (package / "core" / "limits.py").write_text("import numpy as np\nMOST, LEAST = np.array([41, 1]), 0\n")
+    assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
+    edit(package / "core" / "limits.py", "0", "1")
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "2"]
+    edit(package / "core" / "limits.py", "[41, 1]", "[42, 1]")
+    assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
+
+
+def test_a_caller_is_kept_when_a_kernel_apart_that_it_calls_is_compiled_anew(package, tmp_path):
+    run(package, tmp_path / "cache")
+    edit(package / "core" / "helper.py", "* by + number", "* by + number + 1")
+    assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
 
 
 @posix
@@ -119,11 +147,10 @@ def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is
     assert "set BACKFILL_CACHE_DIR" in said
 
 
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
 @pytest.mark.parametrize("harm", ["truncated", "flipped", "emptied"])
-def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, kind, harm):
+def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, harm):
     run(package, tmp_path / "cache")
-    for file in (tmp_path / "cache").rglob(f"*.{kind}"):
+    for file in (tmp_path / "cache").rglob("*.nbc"):
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes({"truncated": content[: len(content) // 2], "flipped": content, "emptied": b""}[harm])
@@ -131,7 +158,7 @@ def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, kind, har
     assert out == ["41", "warm", "0"]
     assert str(tmp_path / "cache") in said
     assert "it is damaged; the compiled code kept there is discarded and compiled again" in said
-    assert run(package, tmp_path / "cache") == (["41", "warm", "1"], "")
+    assert run(package, tmp_path / "cache") == (["41", "warm", "2"], "")
 
 
 @posix
@@ -144,23 +171,30 @@ def test_where_the_disk_is_full_all_is_compiled_in_memory_and_that_is_said(packa
 
 
 def test_what_nobody_used_for_long_is_removed_when_something_new_is_kept(package, tmp_path):
-    kept = tmp_path / "cache" / "jit"
+    run(package, tmp_path / "cache")
+    old, other = tmp_path / "cache" / "jit" / "old" / "core", tmp_path / "cache" / "jit" / "other"
+    for folder in (old, other):
+        folder.mkdir(parents=True)
+        (folder / "one.nbc").write_bytes(b"")
     long_ago = time.time() - jit.FORGET_S - 60
-    for name in ("recent", "old"):
-        (kept / name).mkdir(parents=True)
-    os.utime(kept / "old", (long_ago, long_ago))
+    kept = [*(tmp_path / "cache").rglob("*.nbc")]
+    for path in kept:
+        if path.parent != other:
+            os.utime(path, (long_ago, long_ago))
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "2"]  # it is used again
+    assert old.exists()
+    edit(package / "core" / "helper.py", "41", "42")
     run(package, tmp_path / "cache")
-    assert sorted(path.name for path in kept.iterdir())[-1] == "recent"
-    assert not (kept / "old").exists()
-    os.utime(kept / "recent", (long_ago, long_ago))
-    run(package, tmp_path / "cache")
-    assert (kept / "recent").exists()
+    assert not old.parent.exists()
+    used = {path for path in kept if "scaled" in path.name or "ask" in path.name or path.parent == other}
+    assert len(used) == 3
+    assert used <= {*(tmp_path / "cache").rglob("*.nbc")}
 
 
 @posix
 def test_that_another_process_removes_it_first_is_no_error(tmp_path):
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")  # is listed, and cannot be looked at
-    jit.forget_old(tmp_path)
+    jit.remove_old(tmp_path)
 
 
 def number() -> int:

@@ -20,14 +20,33 @@ if TYPE_CHECKING:
     from backfill.spec import RunSpec
 
 STEPS = 1000  # of a bar, for each run
+_compiled: set[str] = set()  # what was said to be compiled
 
 
-def compiling(name: str) -> str:
-    """The note about a compilation."""
+ONCE = "this happens once: the compiled code is kept for the next runs"
+
+
+@contextmanager
+def compiling(name: str) -> Iterator[None]:
+    """Say so if something is compiled meanwhile; the first time, also that this happens once."""
+    from numba.core import event
+
     from backfill.compiler import jit
 
-    kept = "this happens once: the compiled code is kept for the next runs"
-    return f"compiling {name}" + (f"; {kept}" if jit.FOLDER else "")
+    class Told(event.Listener):  # type: ignore[misc]
+        """Hears of the compiler."""
+
+        def on_start(self, event: object) -> None:
+            """It begins, maybe on behalf of itself."""
+            if name not in _compiled:
+                say.note(f"compiling {name}" + (f"; {ONCE}" if jit.FOLDER and not _compiled else ""))
+                _compiled.add(name)
+
+        def on_end(self, event: object) -> None:
+            """It has finished."""
+
+    with event.install_listener("numba:compile", Told()):
+        yield
 
 
 def described(
@@ -59,14 +78,14 @@ def _described(
 ) -> "RunSpec":
     from backfill.spec import RunSpec
 
-    with say.busy(compiling(policy)) if ".py" in policy else nullcontext():
+    with compiling(policy) if ".py" in policy else nullcontext():
         return RunSpec.of(policy, settings, promise=promise, explain=explain, **given)
 
 
 def compile_one(policy: "Policy") -> None:
     """Compile a policy, or load what was compiled."""
     if policy.compiled:
-        with say.busy(compiling(policy.name)):
+        with compiling(policy.name):
             _ = policy.entry
 
 
@@ -113,7 +132,7 @@ def compare_all(
     with compiling_ahead(last) as compiled:
         for policy in first:
             compile_one(policy)
-        with say.busy(compiling(last.name)):
+        with say.busy(f"compiling {last.name}"):
             compiled()
     compile_one(last)
     runs = len(specs) * replications
@@ -130,7 +149,5 @@ def engine() -> None:
     """Load the compiled loop, or compile it."""
     if "backfill.worlds.simulated" in sys.modules:
         return
-    from backfill.compiler import jit
-
-    with say.busy(compiling("the simulator"), at_once=not jit.WARM and not jit.PLAIN):
+    with compiling("the simulator"):
         import backfill.worlds.simulated  # noqa: F401

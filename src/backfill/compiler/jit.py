@@ -1,8 +1,8 @@
 """Where compiled code is kept. Import this before numba compiles anything.
 
-numba's own disk cache looks only at the file that defines a function, not at the helpers it calls, so an edited
-helper would go unseen. Compiled code therefore lives under a folder named by the hash of all sources that take part,
-and of the versions and the processor that it was made with.
+What is kept of a function is named by its stamp (stamps.py): by the code that it uses, and nothing else. It lies in a
+folder that is named by the sources of the compiler's own part, and by the versions and the processor that it was made
+with.
 
 numba also numbers what a process compiles, from 1, and tells functions of one name apart by that number alone. Code
 that two processes kept may therefore bear one name and be linked for each other. Here each process begins elsewhere.
@@ -12,10 +12,11 @@ import hashlib
 import itertools
 import os
 import secrets
-import shutil
+import sys
 import time
 import warnings
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import llvmlite
@@ -27,22 +28,16 @@ from numba.core.bytecode import FunctionIdentity
 
 PACKAGE = Path(__file__).parents[1]
 FORGET_S = 60 * 86_400  # compiled code that nobody used for so long is removed
-COMPILED = ("compiler", "core", "policies")  # the packages whose sources become machine code
 CHECKED = bool(os.environ.get("BACKFILL_CHECKED"))  # BACKFILL_CHECKED=1: the core checks its indices, for tests
 
 
-def sources(root: Path = PACKAGE) -> list[Path]:
-    """Every source file that takes part in compiled code, in a fixed order."""
-    ours = (path for package in COMPILED for path in (root / package).rglob("*.py"))
-    return sorted(ours)
-
-
 def key(root: Path = PACKAGE) -> str:
-    """A name for this exact set of sources, versions and processor."""
+    """A name for these versions, this processor, and the sources that say how anything is compiled."""
     digest = hashlib.sha256()
-    for path in sources(root):
+    for path in sorted((root / "compiler").rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    versions = (numba.__version__, llvmlite.__version__, np.__version__)
+    python = ".".join(map(str, sys.version_info[:2]))
+    versions = (python, numba.__version__, llvmlite.__version__, np.__version__)
     for part in (*versions, binding.get_host_cpu_name(), "checked" * CHECKED):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:24]
@@ -51,13 +46,11 @@ def key(root: Path = PACKAGE) -> str:
 def _folder() -> Path | None:
     base = os.environ.get("BACKFILL_CACHE_DIR") or platformdirs.user_cache_dir("backfill", appauthor=False)
     folder = Path(base) / "jit" / key()
-    fresh = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".writable-{os.getpid()}"
         probe.touch()
         probe.unlink()
-        os.utime(folder)
     except OSError as error:
         warnings.warn(
             f"{folder} cannot be written ({error.strerror}), so every process compiles everything again; "
@@ -66,17 +59,25 @@ def _folder() -> Path | None:
             stacklevel=2,
         )
         return None
-    if fresh:
-        forget_old(folder.parent)
     return folder
 
 
-def forget_old(kept: Path) -> None:
-    """Remove what other versions compiled, if nobody used it for a long time; other processes may do so too."""
-    for folder in kept.iterdir():
-        with suppress(FileNotFoundError):
-            if folder.stat().st_mtime < time.time() - FORGET_S:
-                shutil.rmtree(folder, ignore_errors=True)
+@cache
+def forget_old() -> None:
+    """Remove what was compiled and not used for a long time, once in a process; others may do so too."""
+    if FOLDER is not None:
+        remove_old(FOLDER.parent)
+
+
+def remove_old(kept: Path) -> None:
+    """Remove the files below a folder that nobody used for a long time, and folders in which nothing is left."""
+    for folder, _, files in os.walk(kept, topdown=False):
+        for path in (Path(folder, name) for name in files):
+            with suppress(OSError):
+                if path.stat().st_mtime < time.time() - FORGET_S:
+                    path.unlink()
+        with suppress(OSError):  # it is not empty
+            Path(folder).rmdir()
 
 
 def number_from_anywhere() -> None:

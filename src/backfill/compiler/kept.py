@@ -1,8 +1,13 @@
-"""Compiled code on the disk: what is damaged there is compiled anew, and what cannot be written is not kept."""
+"""Compiled code on the disk: what is damaged there is compiled anew, and what cannot be written is not kept.
+
+There is a file for each function, signature and stamp (stamps.py), named by all three, so trees of other sources share
+one folder.
+"""
 
 import hashlib
-import io
+import os
 import pickle
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,10 +17,12 @@ from typing import Any, ClassVar
 from numba import njit
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
+from numba.core.sigutils import normalize_signature
 
-from backfill.compiler import jit
+from backfill.compiler import jit, stamps
 
 DIGEST = hashlib.sha256().digest_size
+DAY_S = 86_400
 _told: set[str] = set()  # what was said once
 
 
@@ -26,33 +33,33 @@ class _Damaged(Exception):
 class _Files(IndexDataCacheFile):
     """The files of one function, each with a digest of its content: machine code with a wrong byte would run."""
 
-    def _dump(self, obj: Any) -> bytes:
-        content: bytes = super()._dump(obj)
-        return hashlib.sha256(content).digest() + content
+    def path(self, key: Any) -> Path:
+        """The file of an overload."""
+        return Path(self._data_path(f"{self._index_name[:-4]}.{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"))
 
-    def _load_index(self) -> Any:
-        path = Path(self._index_path)
-        if not path.exists():
-            return {}
-        written = io.BytesIO(path.read_bytes())
-        if pickle.load(written) != self._version:
-            return {}
-        stamp, overloads = _content(path, written.read())
-        return overloads if stamp == self._source_stamp else {}
+    def save(self, key: Any, data: Any) -> None:
+        """Write it down."""
+        content: bytes = self._dump(data)
+        path = self.path(key)
+        with self._open_for_write(str(path)) as out:
+            out.write(hashlib.sha256(content).digest() + content)
 
-    def _load_data(self, name: str) -> Any:
-        path = Path(self._data_path(name))
-        return _content(path, path.read_bytes())
-
-
-def _content(path: Path, written: bytes) -> Any:
-    if hashlib.sha256(written[DIGEST:]).digest() != written[:DIGEST]:
-        raise _Damaged(path)
-    return pickle.loads(written[DIGEST:])
+    def load(self, key: Any) -> Any:
+        """What was written; None if nothing was."""
+        path = self.path(key)
+        try:
+            written = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if hashlib.sha256(written[DIGEST:]).digest() != written[:DIGEST]:
+            raise _Damaged(path)
+        if time.time() - path.stat().st_mtime > DAY_S:
+            os.utime(path)
+        return pickle.loads(written[DIGEST:])
 
 
 class _Place(UserProvidedCacheLocator):
-    """Where one function is kept: in a folder named by all sources, so neither the place nor the date of one counts."""
+    """Where one function is kept: neither the place nor the date of its source counts."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)
@@ -71,6 +78,10 @@ class _Place(UserProvidedCacheLocator):
 class _Results(CompileResultCacheImpl):
     _locator_classes: ClassVar[list[Any]] = [_Place]
 
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        """How the names of its files begin. In which line it stands does not count."""
+        return fullname.replace("<", "").replace(">", "")
+
 
 class Kept(FunctionCache):
     """What is kept of one function."""
@@ -80,25 +91,37 @@ class Kept(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         stamp = self._impl.locator.get_source_stamp()
+        self._stamps: dict[Any, str] = {}
         self._cache_file: Any = _Files(self.cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The compiled function; None where there is none that can be used."""
+        context.refresh()
+        key = self._index_key(signature, context.codegen())
         try:
             return super().load_overload(signature, context)
         except Exception as error:
             why = error.strerror if isinstance(error, OSError) else "it is damaged"
             _tell(f"{jit.FOLDER}: {why}; the compiled code kept there is discarded and compiled again")
             with suppress(OSError):
-                Path(self._cache_file._index_path).unlink(missing_ok=True)
+                self._cache_file.path(key).unlink(missing_ok=True)
             return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep it, if that can be."""
         try:
             super().save_overload(signature, compiled)
+            jit.forget_old()
         except OSError as error:
             _tell(f"{jit.FOLDER}: {error.strerror}; compiled code cannot be kept for the next run")
+
+    def _index_key(self, signature: Any, codegen: Any) -> Any:
+        """What tells compiled forms of the function apart."""
+        kinds, _ = normalize_signature(signature)
+        if kinds not in self._stamps:
+            ours = Path(self._py_func.__code__.co_filename).is_relative_to(jit.PACKAGE)
+            self._stamps[kinds] = stamps.stamp(self._py_func, kinds, ours)
+        return kinds, codegen.magic_tuple(), self._stamps[kinds]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:

@@ -6,10 +6,9 @@ is its own, and the core is not part of it.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from llvmlite import binding
@@ -17,6 +16,7 @@ from numba import types
 from numba.core.registry import CPUDispatcher
 
 from backfill.compiler import jit, kept
+from backfill.compiler.stamps import meant
 from backfill.compiler.users import Compiler
 
 RECORDS = {
@@ -143,18 +143,9 @@ def called(function: Any) -> list[Apart]:
         if function in seen:
             continue
         seen.add(function)
-        for value in _meant(function):
+        for _, value in meant(function):
             if isinstance(value, Apart):
                 found[value] = None
             elif isinstance(value, CPUDispatcher):
                 todo.append(value.py_func)
     return list(found)
-
-
-def _meant(function: Any) -> Iterator[Any]:
-    """What the names in a function stand for, and what the modules among that have."""
-    names = inspect.getclosurevars(function)
-    for value in (*names.nonlocals.values(), *names.globals.values()):
-        yield value
-        if isinstance(value, ModuleType):
-            yield from (vars(value).get(attribute) for attribute in function.__code__.co_names)
