@@ -52,8 +52,8 @@ def package(tmp_path):
     (root / "core").mkdir(parents=True)
     (root / "compiler").mkdir()
     (root / "policies").mkdir()
-    for name in ("compiler/jit.py", "compiler/kernel.py", "compiler/users.py", "compiler/kept.py", "compiler/stamps.py"):
-        shutil.copy(jit.PACKAGE / name, root / name)
+    for name in ("jit", "kernel", "users", "kept", "stamps"):
+        shutil.copy(jit.PACKAGE / "compiler" / f"{name}.py", root / "compiler")
     for name, text in STAND_IN.items():
         (root / name).write_text(text)
     return root

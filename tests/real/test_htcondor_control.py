@@ -255,6 +255,8 @@ def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
         time.sleep(chance.uniform(0, 1))
     told = Judged(site.log, some, site.over(), CPUS)
     print(f"{time.monotonic() - begin:.0f} s: {told}")
+    for job in {*told.twice, *told.elsewhere, *told.lost}:
+        print(job, [line for line in site.log.read_text().splitlines() if f" {job} " in line], site.live.job(job))
     assert told.lost == told.twice == told.elsewhere == told.overbooked == []
 
 

@@ -106,6 +106,7 @@ def strike(who, cluster, live, chance):
     elif who == "planner" and (daemon := live.daemon()):
         live.kill(*processes.children(daemon))
     elif who == "slurmctld":
+        time.sleep(chance.choice([0, 6]))  # it writes its state down every 5 s
         os.kill(int((cluster.folder / "slurmctld.pid").read_text()), signal.SIGKILL)
         time.sleep(0.3)
         cluster.start_controller()

@@ -35,7 +35,8 @@ class _Files(IndexDataCacheFile):
 
     def path(self, key: Any) -> Path:
         """The file of an overload."""
-        return Path(self._data_path(f"{self._index_name[:-4]}.{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"))
+        named = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+        return Path(self._data_path(f"{self._index_name.removesuffix('.nbi')}.{named}.nbc"))
 
     def save(self, key: Any, data: Any) -> None:
         """Write it down."""
