@@ -102,9 +102,9 @@ def _line(text: str) -> None:
 
 
 @contextmanager
-def busy(text: str, at_once: bool = False) -> Iterator[None]:
-    """Say what is being done where it takes long, or at once."""
-    timer = threading.Timer(0 if at_once else PATIENCE_S, note, (text,))
+def busy(text: str) -> Iterator[None]:
+    """Say what is being done where it takes long."""
+    timer = threading.Timer(PATIENCE_S, note, (text,))
     timer.daemon = True
     timer.start()
     try:
