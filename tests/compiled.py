@@ -30,15 +30,21 @@ def runs_on(name: str, case: Case, events: Sequence[Event] = ()) -> bool:
 
     events: what happens meanwhile; a node may grow.
     """
-    (chosen, params), platform = policy(name), case.platform
+    chosen, platform = policy(name)[0], case.platform
     plain = not (platform.copies or platform.limits)
     if chosen.processors:
         other = any(event.kind == "capacity" for event in events) or any(job.demand[0] == 0 for job in case.jobs)
         return plain and not other and all(node.capacity[0] == 1 for node in platform.nodes)
-    if chosen.shares and chosen.sharing(chosen.in_full(params))[0] > 1:
+    if shares(name):
         whole = all(not refused(event) for event in events)
         return whole and not any(job.exclusive for job in case.jobs)
     return not chosen.one_node or (plain and len(platform.nodes) == 1)
+
+
+def shares(name: str) -> bool:
+    """Whether runs share processors in turns under the policy of this text."""
+    chosen, params = policy(name)
+    return chosen.shares and chosen.sharing(chosen.in_full(params))[0] > 1
 
 
 def refused(event: Event) -> bool:

@@ -18,7 +18,7 @@ from tests.living import feed_back
 from tests.reference import world
 from tests.reference.workloads import as_model, grid_cases
 
-NAMES = [name for name in world.POLICIES if name.startswith("gang")]
+NAMES = [name for name in world.POLICIES if name.startswith("gang") and not name.startswith("gang-matrix")]
 every_name = pytest.mark.parametrize("name", NAMES)
 EXACT = [name for name in NAMES if "tolerance" not in name]
 

@@ -45,6 +45,8 @@ def run(told, name, lost="requeue"):
 
 
 def check(told, name, lost="requeue"):
+    if compiled.shares(name):  # it refuses that some cpus of a node go
+        return
     if (made := run(told, name, lost)) is not None:
         workload, platform, options, schedule = made
         more = {"events": options.events, "lost": lost, "seen": options.estimates.of(workload.jobs, 0)}

@@ -59,7 +59,7 @@ def table(runs: Runs) -> dict[str, list]:
     """Runs as lists, so that two can be compared."""
     found = {column.name: getattr(runs, column.name) for column in fields(runs)}
     lists = [runs.held[row].tolist() for row in range(len(runs))]
-    return {name: lists if name == "held" else values.tolist() for name, values in found.items()}
+    return {name: lists if name == "held" else values.tolist() for name, values in found.items() if values is not None}
 
 
 def test_the_states_have_their_codes():

@@ -223,7 +223,7 @@ def test_every_claim_has_a_verdict_and_every_figure_its_files(quick, tmp_path):
     assert claims == [claim.to_dict() for claim in quick.claims]
     page = (tmp_path / "out" / "index.html").read_text()
     assert all(claim.id in page for claim in quick.claims)
-    assert "Quick look: 2 replications instead of 30" in page
+    assert "2 replications instead of 30: intervals are wider" in page
 
 
 def test_the_same_seed_gives_the_same_files(quick, tmp_path):
