@@ -113,6 +113,7 @@ def test_a_queue_that_watches_slurm_says_what_slurm_says(cluster, tmp_path):
         assert "only watches slurm" in told
         assert "JobHeldUser" in live.run("explain", held).stdout
         live.kill(live.daemon())  # and another one goes on
+        live.until(lambda: live.daemon() == 0)
         live.run("serve", "--detach")
         until(lambda: _rows(live).get(long, {}).get("state") == "RUNNING")
         where = _rows(live)[long]["nodes"][0][0]

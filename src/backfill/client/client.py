@@ -401,6 +401,8 @@ def main(words: Sequence[str]) -> int:
         return FAILED
     except OSError as error:
         what = f"{error.filename or 'the current folder'}: {error.strerror}" if error.strerror else str(error)
+        if isinstance(error, ConnectionError):
+            what = "the daemon ended before it answered; run the command again, which starts another one"
         return _complain(what, FAILED)
 
 
