@@ -16,7 +16,7 @@ from numba import types
 from numba.core.registry import CPUDispatcher
 
 from backfill.compiler import jit, kept
-from backfill.compiler.stamps import meant
+from backfill.compiler.stamps import parts
 from backfill.compiler.users import Compiler
 
 RECORDS = {
@@ -136,16 +136,5 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
 
 def called(function: Any) -> list[Apart]:
     """The kernels apart that a function calls, itself or in the kernels that become part of it."""
-    found: dict[Apart, None] = {}
-    seen, todo = set(), [function]
-    while todo:
-        function = todo.pop()
-        if function in seen:
-            continue
-        seen.add(function)
-        for _, value in meant(function):
-            if isinstance(value, Apart):
-                found[value] = None
-            elif isinstance(value, CPUDispatcher):
-                todo.append(value.py_func)
-    return list(found)
+    found = (value for _, named in parts(function) for _, value in named if isinstance(value, Apart))
+    return [*dict.fromkeys(found)]

@@ -7,7 +7,7 @@ that of the code which is used: an edit of a comment or of another function leav
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import cache
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,25 +26,29 @@ def stamp(function: Callable[..., Any], kinds: tuple[Any, ...], ours: bool) -> s
     Raises TypeError for a value that no stamp can stand for.
     """
     digest = hashlib.sha256()
+    for each, named in parts(function):
+        digest.update(_written(each))
+        for name, value in named:
+            digest.update(f"{name}={_told(value, each, ours)}\0".encode())
+    for kind in kinds:
+        digest.update(_described(kind).encode())
+    return digest.hexdigest()
+
+
+def parts(function: Any) -> Iterator[tuple[Any, list[tuple[str, Any]]]]:
+    """A function and all kernels that become part of its code, each with the names in it and what these stand for."""
     seen, todo = set(), [function]
     while todo:
         each = todo.pop()
         if each in seen:
             continue
         seen.add(each)
-        digest.update(_written(each))
-        for name, value in meant(each):
-            digest.update(f"{name}={_told(value, each, ours)}\0".encode())
-            if isinstance(value, CPUDispatcher) and not is_apart(value):
-                todo.append(value.py_func)
-            elif isinstance(value, FunctionType) and _is_ours(value):
-                todo.append(value)
-    for kind in kinds:
-        digest.update(described(kind).encode())
-    return digest.hexdigest()
+        named = [*_meant(each)]
+        yield each, named
+        todo += [value.py_func for _, value in named if isinstance(value, CPUDispatcher) and not _is_apart(value)]
 
 
-def meant(function: Any) -> Iterator[tuple[str, Any]]:
+def _meant(function: Any) -> Iterator[tuple[str, Any]]:
     """What the names in a function stand for, and what the modules among that have."""
     for name, value in _named(function):
         yield name, value
@@ -54,20 +58,20 @@ def meant(function: Any) -> Iterator[tuple[str, Any]]:
                     yield f"{name}.{attribute}", vars(value)[attribute]
 
 
-def is_apart(value: Any) -> bool:
+def _is_apart(value: Any) -> bool:
     """Whether others call this by its symbol."""
     return hasattr(value, "symbol")
 
 
 @cache
-def described(kind: Any) -> str:
+def _described(kind: Any) -> str:
     """A numba type with the fields of the records in it."""
     if hasattr(kind, "opened"):
-        return f"{kind}{described(kind.opened)}"
+        return f"{kind}{_described(kind.opened)}"
     fields = getattr(kind, "fields", None)
     if not isinstance(fields, dict):
         return str(kind)
-    return f"{kind}({','.join(f'{name}:{described(field)}' for name, field in fields.items())})"
+    return f"{kind}({','.join(f'{name}:{_described(field)}' for name, field in fields.items())})"
 
 
 def _named(function: Any) -> Iterator[tuple[str, Any]]:
@@ -106,7 +110,7 @@ def _add(digest: Any, code: CodeType, doc: str | None) -> None:
 def _told(value: Any, user: Any, ours: bool) -> str:
     """What counts of a value that code refers to, but for the code of functions."""
     if isinstance(value, CPUDispatcher):
-        if is_apart(value):
+        if _is_apart(value):
             return f"{value.symbol}{[str(made.signature) for made in value.overloads.values()]}"
         return f"{value.targetoptions}"
     if isinstance(value, np.ndarray):
@@ -114,15 +118,10 @@ def _told(value: Any, user: Any, ours: bool) -> str:
     if isinstance(value, CONSTANTS):
         return f"{type(value).__name__}{value!r}"
     if isinstance(value, types.Type):
-        return described(value)
+        return _described(value)
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}"
     known = isinstance(value, ModuleType) or callable(value)  # of a library, or of this package: see jit.key
     if ours and not known:
         raise TypeError(f"{user.__module__}.{user.__qualname__} refers to {value!r}, for which no stamp can stand")
     return getattr(value, "__qualname__", type(value).__qualname__)
-
-
-def _is_ours(function: Any) -> bool:
-    """Whether its code is not part of the folder's name already; see jit.key."""
-    return str(function.__module__).startswith("backfill.") and not function.__module__.startswith("backfill.compiler.")
