@@ -123,9 +123,7 @@ class PlannerLink:
         self._knows = None
         self._todo = {"do": "begin", "epoch": epoch, "history": told}
         self._todo |= {"since": since, "file": str(self.file), "epoch_seq": self.engine.book.epoch_seq}
-        if self._busy is not None:
-            self._busy.cancel()
-            self._drop(self.kind)
+        self._break_off()
         first = "plain" if ONLY_PLAIN else "compiled"
         self._bring(first)
         if self._slow:
@@ -326,11 +324,16 @@ class PlannerLink:
         jobs, a pass of it may take longer than people would wait."""
         if busy is None or self._busy is not busy or self.kind != "plain":
             return
-        busy.cancel()
-        self._busy = None
-        self._drop(self.kind)
+        self._break_off()
         self.engine.failed("it took too long in plain Python; the compiled one goes on", blame=False)
         self.told()
+
+    def _break_off(self) -> None:
+        """End the planner that is asked, if it has not answered yet."""
+        if self._busy is not None:
+            self._busy.cancel()
+            self._busy = None
+            self._drop(self.kind)
 
     def _none_comes(self, why: str, blame: bool = True) -> None:
         """Tell the engine that a planner could not be loaded, if no other one is on its way."""
