@@ -82,8 +82,12 @@ def asked(
 def run(jobs: list[Job], platform: Platform, name: str, *options: Any, **more: Any) -> list[Row]:
     """What became of each job. options: as `asked` has them."""
     workload, machine, asks = asked(jobs, platform, *options, **more)
-    got = simulate(workload, machine, *policy(name), asks).schedule
-    found = [row_of(got, row, job.name) for row, job in enumerate(jobs)]
+    return rows_of(simulate(workload, machine, *policy(name), asks).schedule, [job.name for job in jobs])
+
+
+def rows_of(got: Schedule, names: Sequence[str]) -> list[Row]:
+    """What became of each job of a schedule, and its runs."""
+    found = [row_of(got, row, name) for row, name in enumerate(names)]
     runs = got.all_runs
     columns = (runs.job.tolist(), runs.start.tolist(), runs.end.tolist(), runs.state.tolist())
     for number, (row, begin, end, how) in enumerate(zip(*columns, strict=True)):

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from backfill.model.errors import EventsError
 from backfill.model.events import Events
 from backfill.model.reservations import reservations_of
-from backfill.model.schedule import STATES
 from backfill.worlds.simulated import Options, simulate
 from tests import compiled
 from tests.differential.test_twins import every_pass
@@ -20,7 +19,7 @@ def compare(told, name, lost="requeue"):
     chosen, case = compiled.policy(name)[0], told.case
     if chosen.one_node or chosen.processors or compiled.shares(name):  # shares refuse that some cpus go
         return
-    if "fairshare" in name:  # its twin takes users from elsewhere than from whom reservations belong to
+    if "fairshare" in name:  # its twin does not know the users that are drawn with the reservations
         return
     granted = reserved.grants(told)
     workload, platform, estimates = as_model(case.jobs, case.platform)
@@ -32,14 +31,7 @@ def compare(told, name, lost="requeue"):
     options = Options(events=events, lost=lost, estimates=compiled.Given(workload.jobs, estimates))
     schedule = simulate(workload, platform, *compiled.policy(name), options).schedule
     expected = reserved.run(told, world.POLICIES[name], lost, granted)
-    runs = schedule.all_runs
-    for row, want in enumerate(expected):
-        have = compiled.row_of(schedule, row, want.name)
-        mine = [i for i in range(len(runs)) if runs.job[i] == row]
-        have.runs = [
-            world.Stay(int(runs.start[i]), int(runs.end[i]), compiled.pairs(runs.held[i]), STATES[runs.state[i]])
-            for i in mine
-        ]
+    for have, want in zip(compiled.rows_of(schedule, [row.name for row in expected]), expected, strict=True):
         if want.state in ("CANCELLED", None) and want.eligible is None:
             have.eligible = None  # it never was; a schedule has the submit there
         assert have == want, f"{name}, job {want.name}: {have}, the twin says {want}; {told}"
