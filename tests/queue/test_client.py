@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from backfill.client import client
 from backfill.client.printing import changed_text, unchanged_text
 from backfill.daemon.link import PlannerLink
 from backfill.daemon.shown import parts, queue_rows
@@ -307,6 +308,16 @@ def test_following_a_pending_job_says_what_it_waits_for_once(live):
     assert (out, made.returncode) == ("done\n", 0)
     assert not [line for line in rest.splitlines() if "held" in line or "other jobs" in line]
     assert live.run("log", "-f", number).stderr == ""
+
+
+@pytest.mark.parametrize("gone", [ConnectionResetError(104, "Connection reset by peer"), ConnectionError("it ended")])
+def test_a_daemon_that_ends_before_it_answers_is_said_in_a_line(gone, monkeypatch, capsys):
+    def asked(*_, **__):
+        raise gone
+
+    monkeypatch.setattr(client, "Queue", asked)
+    assert client.main(["serve", "--detach"]) == 1
+    assert "the daemon ended before it answered; run the command again" in capsys.readouterr().err
 
 
 def test_an_answer_that_does_not_come_says_why(tmp_path, monkeypatch):

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from backfill.spec import RunSpec
 
 STEPS = 1000  # of a bar, for each run
-_compiled: set[str] = set()  # what was said to be compiled
-
-
 ONCE = "this happens once: the compiled code is kept for the next runs"
+_compiled: set[str] = set()  # what was said to be compiled
 
 
 @contextmanager

@@ -399,10 +399,10 @@ def main(words: Sequence[str]) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILED
+    except ConnectionError:
+        return _complain("the daemon ended before it answered; run the command again, which starts another one", FAILED)
     except OSError as error:
         what = f"{error.filename or 'the current folder'}: {error.strerror}" if error.strerror else str(error)
-        if isinstance(error, ConnectionError):
-            what = "the daemon ended before it answered; run the command again, which starts another one"
         return _complain(what, FAILED)
 
 
