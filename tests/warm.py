@@ -1,6 +1,11 @@
-"""Compile every policy once, on all cores, before tests that run side by side would all do it: python -m tests.warm"""
+"""Do once, on all cores, what tests that run side by side would each do: python -m tests.warm
+
+All policies are compiled, and pytest keeps the tests as it rewrites them.
+"""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 
@@ -43,6 +48,11 @@ def compile_module(module: str) -> None:
         _ = get(name).entry
 
 
+def collect_tests() -> None:
+    """Have pytest keep what it rewrites of each file."""
+    subprocess.run([sys.executable, "-m", "pytest", "--collect-only"], stdout=subprocess.DEVNULL, check=True)
+
+
 def all_at_once(pool: Executor, tasks: dict[Callable[..., None], list[tuple[str, ...]]]) -> None:
     """Do the tasks side by side: each function with each of its lists of arguments."""
     for done in [pool.submit(task, *arguments) for task, given in tasks.items() for arguments in given]:
@@ -52,6 +62,5 @@ def all_at_once(pool: Executor, tasks: dict[Callable[..., None], list[tuple[str,
 if __name__ == "__main__":
     with ProcessPoolExecutor(os.cpu_count()) as workers:
         all_at_once(workers, {compile_loop: [()], compile_plans: [()]})
-        all_at_once(
-            workers, {compile_far_calls: [()], compile_module: [(module,) for module in sorted(set(TABLE.values()))]}
-        )
+        modules = [(module,) for module in sorted(set(TABLE.values()))]
+        all_at_once(workers, {compile_far_calls: [()], collect_tests: [()], compile_module: modules})

@@ -10,6 +10,7 @@ from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Workload
 from backfill.worlds.simulated import simulate
+from tests.shares import a_share
 
 STATIC = [name for name in policies.TABLE if policies.get(name).index and not policies.get(name).dynamic]
 
@@ -34,7 +35,7 @@ def flood(jobs=3_000, seed=1, unit=1):
     return Workload(table, resources=("cpus", "memory"))
 
 
-@pytest.mark.parametrize("name", STATIC)
+@a_share([*STATIC])
 @pytest.mark.parametrize("memory", [None, 200])
 def test_the_tree_changes_no_start(name, memory):
     workload, platform, policy = flood(), Platform.pool(64, memory=memory), policies.get(name)

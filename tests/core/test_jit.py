@@ -147,7 +147,7 @@ def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is
     assert "set BACKFILL_CACHE_DIR" in said
 
 
-@pytest.mark.parametrize("harm", ["truncated", "flipped", "emptied"])
+@pytest.mark.parametrize("harm", ["truncated", "flipped", pytest.param("emptied", marks=pytest.mark.long)])
 def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, harm):
     run(package, tmp_path / "cache")
     for file in (tmp_path / "cache").rglob("*.nbc"):

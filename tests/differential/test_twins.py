@@ -1,8 +1,6 @@
 """The compiled policies against their slow twins: equal starts, ends, reasons, nodes and promises."""
 
-import os
 from dataclasses import replace
-from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -29,8 +27,9 @@ from tests.reference.workloads import (
     unlimited,
     wide_cases,
 )
+from tests.shares import LONG, a_share
 
-every_twin = pytest.mark.parametrize("name", world.POLICIES)
+every_twin = a_share(world.POLICIES, of=2)
 # Each pass once, in a static order and in one that changes; the others differ from these in their orders alone.
 PASSES = (
     "fcfs",
@@ -79,21 +78,7 @@ PASSES = (
     "gang-matrix-backfill",
     "gang-matrix-backfill:mpl=3,repack=false,switch=0",
 )
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-
-
-def every_pass(test):
-    """For every policy where there is time; else for half of the passes, another half for each test."""
-    some = [name for name in PASSES if crc32(f"{test.__qualname__} {name}".encode()) % 2]
-    return pytest.mark.parametrize("name", world.POLICIES if LONG else some)(test)
-
-
-def with_shared_passes_long(names):
-    """Parameters: a policy that differs from one of PASSES in its order alone is left to the long run."""
-    alone = {name.partition(":")[0] for name in PASSES}
-    shared = {*policies.TABLE} - alone
-    return [pytest.param(name, marks=[pytest.mark.long] * (name in shared)) for name in names]
-
+every_pass = a_share(world.POLICIES if LONG else PASSES, of=2)
 
 # Without the order in which a float cannot tell scores of such walltimes apart, and without those that start as late as
 # they promised.
@@ -231,16 +216,14 @@ def test_equal_scores_go_by_file_order_however_they_are_computed():
 
 # Round robin gives a job of hours a turn of seconds thousands of times.
 @pytest.mark.parametrize("overrun", ["kill", "extend"])
-@pytest.mark.parametrize(
-    "name", [name for name in (world.POLICIES if LONG else PASSES) if not name.startswith("round")]
-)
+@a_share(name for name in (world.POLICIES if LONG else PASSES) if not name.startswith("round"))
 def test_in_a_crowd_of_jobs_from_microseconds_to_hours_every_start_equals_the_twin(name, overrun):
     for seed in range(2):
         compare(crowd(seed), name, overrun=overrun)
 
 
 @pytest.mark.parametrize("overrun", ["kill", "extend"])
-@pytest.mark.parametrize("name", NEAR)
+@a_share(NEAR)
 def test_where_plans_reach_the_end_of_time_every_start_equals_the_twin(name, overrun):
     """46 walltimes of 10^11 s behind each other reach 2^62 microseconds: who would start later has no promise."""
     for nodes in (1, 2):

@@ -36,6 +36,7 @@ from tests.reference.workloads import (
     times,
     wide_cases,
 )
+from tests.shares import a_share
 
 
 def those_for(case):
@@ -100,7 +101,7 @@ def test_with_nodes_licences_limits_and_gangs_other_jobs_in_the_future_change_no
     compare(futures)
 
 
-@pytest.mark.parametrize("name", those_for(Case([], TwinPlatform.pool(64))))
+@a_share(those_for(Case([], TwinPlatform.pool(64))))
 def test_under_a_deep_queue_other_jobs_in_the_future_change_no_decision(name):
     """The tree and the table of rooms are laid out by all jobs of the log; that may cost time, never change a start."""
     workload, platform = flood(), Platform.pool(64)
@@ -150,7 +151,7 @@ def decided_by_name(workload, platform, name, until, names):
     return {str(workload.jobs.job[job]): what for job, what in found.items() if str(workload.jobs.job[job]) in names}
 
 
-@pytest.mark.parametrize("name", those_for(Case([], TwinPlatform.pool(64))))
+@a_share(those_for(Case([], TwinPlatform.pool(64))))
 def test_under_a_deep_queue_every_start_is_the_same_without_the_jobs_to_come(name):
     workload, platform = flood(), Platform.pool(64)
     now = int(np.median(workload.jobs.submit))

@@ -19,7 +19,6 @@ from backfill.traces.schedules import write_schedule
 from backfill.worlds.simulated import Options, simulate
 from tests import compiled
 from tests.compiled import policy
-from tests.differential.test_twins import with_shared_passes_long
 from tests.reference.workloads import (
     Case,
     as_model,
@@ -32,14 +31,15 @@ from tests.reference.workloads import (
     whole_cases,
     wide_cases,
 )
+from tests.shares import a_share
 
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
 ON_POOLS = [name for name in policies.TABLE if not policies.get(name).processors]
-every_policy = pytest.mark.parametrize("name", with_shared_passes_long([*ON_POOLS, *GOING_ON]))
+every_policy = a_share([*ON_POOLS, *GOING_ON])
 ANYWHERE = [name for name in [*ON_POOLS, *GOING_ON] if not policy(name)[0].one_node]
 # those that run a job which has its nodes for itself
 ALONE = [name for name in ANYWHERE if not policy(name)[0].shares]
-everywhere = pytest.mark.parametrize("name", with_shared_passes_long(ANYWHERE))
+everywhere = a_share(ANYWHERE)
 BINDING = [name for name in policies.TABLE if policies.get(name).binds]
 TIES = [Options(), Options(ties="step")]
 
@@ -75,7 +75,7 @@ def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     assert verify(workload, platform, schedule, **allowed(name)) == []
 
 
-@pytest.mark.parametrize("name", ALONE)
+@a_share(ALONE)
 @given(case=whole_cases())
 def test_every_schedule_is_lawful_where_jobs_have_their_nodes_for_themselves(name, case):
     workload, platform, schedule = scheduled(case, name)
@@ -118,7 +118,7 @@ def test_every_schedule_is_lawful_when_jobs_outlive_their_walltime(name, case):
     assert verify(workload, platform, schedule, overrun="extend", **allowed(name)) == []
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(ON_POOLS))
+@a_share(ON_POOLS)
 @given(case=project_cases())
 def test_every_schedule_of_projects_is_lawful(name, case):
     workload, platform, schedule = scheduled(case, name)
@@ -185,7 +185,7 @@ def test_under_fcfs_later_submits_change_nothing_for_earlier_jobs(case, cut):
     assert alone.start.tolist() == schedule.start[kept].tolist()
 
 
-@pytest.mark.parametrize("name", BINDING)
+@a_share(BINDING)
 @pytest.mark.parametrize("options", TIES, ids=["batch", "step"])
 @given(case=general_cases(honest=True, chains=False))
 def test_a_promise_that_binds_is_kept(name, options, case):

@@ -26,6 +26,7 @@ from backfill.system.processes import children
 from backfill.workloads.farm import farm
 from tests.cli.test_other_verbs import COMMAND
 from tests.patience import until
+from tests.shares import LONG
 
 ROOT = Path(__file__).parents[2]
 CALIBRATION = {  # interarrival -> Out Deadline %, System Usage %, Slow Down of the policies, from 3 replications
@@ -42,7 +43,7 @@ def test_an_interval_by_students_t():
     assert str(Estimate.of([1.0])) == "1"
 
 
-@pytest.mark.parametrize("interarrival", CALIBRATION)
+@pytest.mark.parametrize("interarrival", CALIBRATION if LONG else [*CALIBRATION][:1])
 def test_numbers_lie_near_those_of_another_program(interarrival):
     """4 points of Out Deadline and of usage, 15 % of Slow Down; 8 points and 40 % for FCFS.
 
@@ -145,6 +146,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(cluster):
     assert workers[1].poll() is None
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_a_comparison_on_a_cluster_is_that_of_one_process(cluster):
     words = ["compare", "model:farm?jobs=60&machines=8", *("--policy", "bf-fcfs", "--policy", "bf-mod"), "-q"]

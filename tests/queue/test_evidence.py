@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.queue.logs import entry
 from tests.queue.test_deep import submit
 from tests.queue.test_store import filled
 from tests.queue.virtual import Virtual
+from tests.shares import LONG
 
 OVER = ("COMPLETED", "FAILED", "NODE_FAIL", "TIMEOUT", "CANCELLED")
 
@@ -71,8 +73,11 @@ def test_a_script_that_removes_what_is_known_of_it_runs_once(live, what):
     assert check_deep(live.folder) == []
 
 
-@pytest.mark.parametrize("what", ["its run folder", "all run folders", "the witness too", "small files of it"])
-@pytest.mark.parametrize("who", ["daemon", "supervisor", "watchers", "all"])
+WHAT = ("its run folder", "all run folders", "the witness too", "small files of it")
+WHO = ("daemon", "supervisor", "watchers", "all")
+
+
+@pytest.mark.parametrize(("what", "who"), product(WHAT, WHO) if LONG else zip(WHAT, WHO, strict=True))
 def test_it_runs_once_whoever_is_killed_meanwhile(live, what, who):
     text = f"{REMOVALS[what]}\ncd {live.folder}\necho > removed\n{UNTIL_GO}"
     number = live.submit("-t", "60", "-c", "4", script(live, text))

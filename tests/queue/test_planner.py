@@ -2,7 +2,7 @@
 
 import json
 import random
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +26,8 @@ from backfill.worlds.aside import save
 from backfill.worlds.live import HOW, Planner, answer, load_policy, machine
 from backfill.worlds.simulated import simulate
 from backfill.worlds.workload import table
-from tests.differential.test_twins import with_shared_passes_long
 from tests.invariants import check
+from tests.shares import LONG, a_share, share
 
 SECOND = 1_000_000
 RESOURCES = {"cpus": 8, "memory": 1 << 34, "gpus": 0, "matlab": 3}
@@ -35,6 +35,7 @@ URGENT = str(Path(__file__).with_name("urgent.py"))  # which preempts a lot
 PROCESSORS = ("gang-site", "gang-span")
 ROWS = ("gang-matrix", "gang-matrix-backfill")
 POLICIES = [*(name for name in TABLE if name not in ("round-robin", *PROCESSORS, *ROWS)), URGENT]
+some_policies = a_share(POLICIES, of=4)
 EPOCH = {"resources": RESOURCES, "base": [], "now": 0}
 
 
@@ -116,7 +117,7 @@ def workload_of(jobs):
     )
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@some_policies
 def test_a_queue_on_a_virtual_clock_starts_every_job_when_the_simulation_does(name):
     jobs = some_jobs(name, 280)  # more than the first State has room for
     policy, params = load(name)
@@ -243,13 +244,13 @@ def gangs(seed, count):
 
 
 PAUSES = ("preemptive:how=suspend", "preemptive:how=checkpoint,overhead=2", "round-robin:quantum=30")
-NODES = with_shared_passes_long(name for name in POLICIES if name != URGENT and not load(name)[0].one_node)
+NODES = [name for name in POLICIES if name != URGENT and not load(name)[0].one_node]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "some"),
     [
-        *(pytest.param(*name.values, CLUSTER, jobs_for_nodes, marks=name.marks) for name in NODES),
+        *((name, CLUSTER, jobs_for_nodes) for name in share("simulated on nodes", NODES, of=4)),
         *((name, GRID, gangs) for name in PROCESSORS),
         *((name, CLUSTER, jobs_for_nodes) for name in PAUSES),
     ],
@@ -333,7 +334,7 @@ def some_cpus(chance):
     return {"cpus": chance.choice([8, 8, 2, 0]), "memory": 16, "abaqus": 2}
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@some_policies
 @seeds(2)
 def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
     epoch = EPOCH | {"policy": name}
@@ -348,7 +349,7 @@ def test_a_planner_that_is_made_anew_decides_as_the_one_that_lived(name, seed):
         assert json.dumps(told) == json.dumps(done)
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@some_policies
 def test_a_planner_from_the_disk_decides_as_the_one_that_lived(name, tmp_path):
     epoch, file = EPOCH | {"policy": name}, tmp_path / "kept"
     passes, _ = random_history(7, Planner(name, epoch))
@@ -367,7 +368,7 @@ def test_a_planner_from_the_disk_decides_as_the_one_that_lived(name, tmp_path):
     assert json.dumps(planner.decide(now, said)) == json.dumps(done)
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@some_policies
 def test_a_planner_that_learns_something_early_decides_as_if_it_had_not(name):
     """A question is asked between two passes, of a copy that knows all that has happened since."""
     passes, _ = random_history(3, Planner(name, EPOCH))
@@ -379,7 +380,7 @@ def test_a_planner_that_learns_something_early_decides_as_if_it_had_not(name):
         assert json.dumps(planner.decide(now, said[some[-1] :])) == json.dumps(done)
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@some_policies
 @seeds(3)
 def test_jobs_that_somebody_else_starts_are_runs_like_others(name, seed):
     planner = Planner(name, EPOCH)
@@ -446,7 +447,7 @@ def test_a_job_that_needs_all_of_a_machine_that_shrinks_is_promised_nothing():
     assert dict(done["plan"])[2] == 201 * SECOND
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@some_policies
 def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(name, monkeypatch):
     expected, _ = random_history(5, Planner(name, EPOCH), foreign=0.05)
     monkeypatch.setattr(planner_module, "ROOM", 1)
@@ -458,18 +459,14 @@ def test_a_state_that_gets_more_rows_in_the_middle_of_its_life_decides_the_same(
 
 
 FORGETFUL = [name for name in POLICIES if load(name)[0].forgets != "no"]
-FEW = ("easy", "conservative", "selective", "lookahead", "first-fit")  # on nodes each takes seconds
+FEW = ("easy", "conservative", "lookahead")  # on nodes each takes seconds
 
 
 @pytest.mark.parametrize(
     ("name", "nodes"),
     [
-        pytest.param(
-            *name.values,
-            nodes,
-            marks=[*name.marks, *([pytest.mark.long] if nodes and name.values[0] not in FEW else [])],
-        )
-        for name, nodes in product(with_shared_passes_long(FORGETFUL), [False, True])
+        *((name, False) for name in share("rows used again", FORGETFUL, of=4)),
+        *((name, True) for name in (FORGETFUL if LONG else FEW)),
     ],
 )
 def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name, nodes, monkeypatch, tmp_path):
@@ -513,8 +510,7 @@ def rows_of(planner):
     ("limits", "exact"),
     [
         (True, kinds.EXACT),
-        (False, 3),
-        *(pytest.param(*one, marks=pytest.mark.long) for one in ((True, 3), (False, kinds.EXACT))),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in ((False, 3), (True, 3), (False, kinds.EXACT))),
     ],
 )
 def test_a_job_that_asks_for_what_is_known_gets_the_row_that_columns_give(limits, name, exact, monkeypatch, tmp_path):
@@ -535,7 +531,7 @@ def test_a_job_that_asks_for_what_is_known_gets_the_row_that_columns_give(limits
     assert len(alone) > 100
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(FORGETFUL))
+@a_share(FORGETFUL, of=4)
 def test_jobs_that_all_went_unstarted_leave_rows_and_nothing_else(name, monkeypatch):
     monkeypatch.setattr(planner_module, "ROOM", 4)
     planner, facts = Planner(name, EPOCH), some_jobs(1, 1)[0][3] | {"project": ""}
@@ -563,7 +559,7 @@ def test_jobs_that_all_went_unstarted_leave_rows_and_nothing_else(name, monkeypa
     assert none.decide(3 * SECOND, [["submit", 50, facts], ["wait", 50]])["starts"][0][0] == 50
 
 
-@pytest.mark.parametrize("name", with_shared_passes_long(POLICIES))
+@some_policies
 def test_a_pass_that_comes_late_finds_its_way_back(name):
     """The daemon was away, or the machine slept: nothing happens when the policy asked to be asked, but later."""
     chance = random.Random(name)

@@ -10,6 +10,7 @@ from backfill.client.asking import offered
 from backfill.queue.words import names_text
 from tests.queue.nodes import Nodes, submit
 from tests.queue.test_planner import SECOND
+from tests.shares import LONG
 
 POLICIES = ("easy", "conservative", "first-fit")
 
@@ -24,7 +25,7 @@ def facts(one, need, more=0):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_is_offered_starts_at_once_and_one_task_more_does_not(policy):
     some = spans = 0
-    lives = [Nodes(policy, seed) for seed in range(2)]
+    lives = [Nodes(policy, seed) for seed in range(2 if LONG else 1)]
     for need, queue in product(({}, {"cpus": 2, "memory": 1}, {"gpus": 1}, {"matlab": 1}), lives):
         told = slots(queue.queue(), need, 0)
         assert told["untried"] == []
@@ -39,7 +40,7 @@ def test_what_is_offered_starts_at_once_and_one_task_more_does_not(policy):
             assert 10_000 not in queue.starts(submit(10_000, facts(one, need, 1))), one
             some, spans = some + 1, spans + (one["for_s"] is not None)
         assert [*offered(told)]
-    assert some > 20
+    assert some > 10
     assert spans or policy == "first-fit"
 
 
