@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill.system import processes
+
 NEEDED = ("munged", "slurmctld", "slurmd", "squeue", "scontrol")
 ACCOUNTING = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacct", "sacctmgr")
 NODES, CPUS, MEMORY = 4, 16, 64000
@@ -182,6 +184,8 @@ def running(folder: Path, accounting: bool = True, more: str = "") -> Iterator[S
                 process.wait(10)
             except subprocess.TimeoutExpired:
                 process.kill()
+        for pid in processes.belonging({"SLURM_CONF": str(folder / "slurm.conf")}):  # its jobs live on without it
+            processes.send(pid, signal.SIGKILL)
 
 
 def _free_ports(count: int) -> list[int]:
