@@ -195,6 +195,11 @@ class Result:
             )
         if self.policy.projects and not self.workload.jobs.project.names:
             remarks.append(f"no job has a project: {self.policy.name} treats each job as a project of its own")
+        if self.schedule.shares:
+            remarks.append(
+                f"{self.name}: runs share processors in turns, so they take longer than alone; compare responses and "
+                "slowdowns, not waits"
+            )
         if self.schedule.ran.any() and not self.metrics["jobs"]:
             remarks.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         if self.happened is not None:

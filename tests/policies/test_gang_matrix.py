@@ -178,3 +178,17 @@ def test_who_shares_says_so():
         simulate(log, Platform.pool(64), mine)
     with pytest.raises(PolicyError, match="policy mine shares processors; expected the parameters mpl, quantum"):
         Policy("mine", lambda state: None, shares=True)
+
+
+def test_a_result_says_that_waits_alone_do_not_compare_runs_that_share_processors():
+    jobs = Jobs(
+        job=np.arange(2), submit=np.zeros(2, np.int64), runtime=np.full(2, 100 * SECOND),
+        walltime=np.full(2, 100 * SECOND), tasks=np.full(2, 4), demand=np.ones((2, 1), np.int64),
+    )  # fmt: skip
+    log, platform = Workload(jobs), Platform.pool(4)
+    told = (
+        "gang-matrix: runs share processors in turns, so they take longer than alone; compare responses and "
+        "slowdowns, not waits"
+    )
+    assert bf.simulate(log, platform, "gang-matrix").notes == [told]
+    assert bf.simulate(log, platform, "easy").notes == []
