@@ -61,7 +61,7 @@ ARROWS: dict[str, set[str]] = {
     "pools": {"queue", "system", "traces", "model"},
     "queue": {"pools", "system", "model"},
     "system": set(),
-    "package": {"estimate_sweep", "comparison", "optima", "api", *BELOW},
+    "package": {"client", "estimate_sweep", "comparison", "optima", "api", *BELOW},
     "estimate_sweep": {"comparison", "executors", "spec", "report", *BELOW},
     "pool_report": {"comparison", "executors", "api", "spec", "report", *BELOW},
     "gang_run": {"worlds", "pools", "queue", "model"},

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from backfill.api import Result as Result
     from backfill.api import simulate as simulate
     from backfill.api import verify as verify
+    from backfill.client.executor import QueueExecutor as QueueExecutor
+    from backfill.client.handles import Job as Job
+    from backfill.client.handles import Queue as Queue
     from backfill.comparison import Comparison as Comparison
     from backfill.comparison import compare as compare
     from backfill.core.policy import Param as Param
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from backfill.model.errors import NotLawful as NotLawful
     from backfill.model.errors import PlatformError as PlatformError
     from backfill.model.errors import PolicyError as PolicyError
+    from backfill.model.errors import QueueError as QueueError
     from backfill.model.errors import ScheduleError as ScheduleError
     from backfill.model.errors import UsageError as UsageError
     from backfill.model.errors import WorkloadError as WorkloadError
@@ -48,16 +52,19 @@ _HOMES = {
     **dict.fromkeys(
         (
             *("BackfillError", "BadArgument", "EventsError", "InputError", "MissingExtra", "NotLawful"),
-            *("PlatformError", "PolicyError", "ScheduleError", "UsageError", "WorkloadError"),
+            *("PlatformError", "PolicyError", "QueueError", "ScheduleError", "UsageError", "WorkloadError"),
         ),
         "backfill.model.errors",
     ),
     "Comparison": "backfill.comparison",
     "EstimateSweep": "backfill.estimate_sweep",
     "Events": "backfill.model.events",
+    "Job": "backfill.client.handles",
     "Optimum": "backfill.optima",
     "Param": "backfill.core.policy",
     "Platform": "backfill.model.platform",
+    "Queue": "backfill.client.handles",
+    "QueueExecutor": "backfill.client.executor",
     "Result": "backfill.api",
     "Workload": "backfill.model.workload",
     "compare": "backfill.comparison",
@@ -84,6 +91,7 @@ __all__ = [
     "Events",
     "EventsError",
     "InputError",
+    "Job",
     "MissingExtra",
     "NotLawful",
     "Optimum",
@@ -91,6 +99,9 @@ __all__ = [
     "Platform",
     "PlatformError",
     "PolicyError",
+    "Queue",
+    "QueueError",
+    "QueueExecutor",
     "Result",
     "ScheduleError",
     "UsageError",

@@ -69,12 +69,12 @@ WHY_NOT = {
 FAR_BUT_SURE = "its likely start is too far ahead to be told"
 
 
-def question(what: str, patience_s: float = PATIENCE_S, **more: Any) -> Facts:
+def question(what: str, patience_s: float = PATIENCE_S, folder: str = "", **more: Any) -> Facts:
     """Return the answer to a question; a planner that is being started is waited for."""
     end = time.monotonic() + patience_s
     while True:
         try:
-            return persistent(what, home(), timeout=PATIENCE_S, **more)
+            return persistent(what, folder or home(), timeout=PATIENCE_S, **more)
         except Problem as problem:
             if problem.code != STARTING or time.monotonic() > end:
                 raise
@@ -552,7 +552,7 @@ def switch(given: Facts) -> int:
     """Let another policy take over, or tell what that would change."""
     policy, dry, begun = _from_here(given["policy"]), bool(given.get("dry")), os.path.exists(f"{home()}/store.db")
     try:
-        found = question("switch", policy=policy, **({} if dry else {"patience_s": SWITCH_S}))
+        found = question("switch", policy=policy, patience_s=PATIENCE_S if dry else SWITCH_S)
     except Problem as problem:
         if problem.kind not in ("starting", "question") or dry:
             raise

@@ -29,6 +29,9 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     Facts = dict[str, Any]
 
 
+_started: list[subprocess.Popen[bytes]] = []  # daemons that are children of this process, to be reaped when they end
+
+
 class Problem(Exception):
     """What went wrong, in one line, and the exit code."""
 
@@ -152,6 +155,7 @@ class Queue:
             stdin=wanted, stdout=log, stderr=log, start_new_session=True, cwd="/",
             env={**unmarked(), "BACKFILL_HOME": self.folder, "PYTHONPATH": python_path(), WANTED: "1"},
         )  # fmt: skip
+        _started[:] = [*(each for each in _started if each.poll() is None), made]
         os.close(log)
         os.close(wanted)
         try:

@@ -76,6 +76,19 @@ class MissingExtra(UsageError):
         super().__init__(f"{needed_for} needs an optional package; install it with: pip install 'backfill[{extra}]'")
 
 
+class QueueError(BackfillError):
+    """A queue refuses a request, or does not answer.
+
+    >>> import backfill as bf
+    >>> issubclass(bf.QueueError, bf.BackfillError)
+    True
+    """
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class InputError(BackfillError):
     """The input is at fault. The message names file, line, field, value and what was expected, as far as known.
 

@@ -1,0 +1,262 @@
+"""A concurrent.futures.Executor whose tasks are jobs of a queue."""
+
+import os
+import pickle
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from backfill.client.calling import token
+from backfill.client.handles import Job, Queue
+from backfill.client.task import RESULT, TASK, RemoteTraceback, keep
+from backfill.model.errors import MissingExtra, QueueError, UsageError
+from backfill.queue.states import PENDING
+from backfill.system.home import python_path
+
+T = TypeVar("T")
+LOOK_S = 0.1  # between two looks at the results that have come
+ASK_S = 2.0  # between two questions to the queue about jobs without a result
+JOBS = "jobs"  # a line for each array: its number, its first index, its tasks
+
+
+class _Future(Future[Any]):
+    """The result of a job. To cancel it cancels the job, unless that runs."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job = job
+
+    def cancel(self) -> bool:
+        if self.done() or self.running() or self.job.state != PENDING:
+            return self.cancelled()
+        self.job.cancel()
+        return super().cancel()
+
+
+class QueueExecutor(Executor):
+    """Run calls as jobs of a queue: `submit` makes a job of a call, `map` an array of all its calls.
+
+    A function, its arguments and its result travel by cloudpickle through files in the queue's folder, so functions of
+    a script or notebook may be used; what they import has to be importable for the job. Results and exceptions come
+    back as futures. They outlive this process: `QueueExecutor.resume(name)` has the futures of an executor again.
+
+    queue:   a Queue, or the folder of one; by default the user's own.
+    options: those of each job, as `Queue.submit` takes them: cpus=4, mem="8G", licenses={"matlab": 1}, time="1h".
+
+    >>> import backfill as bf
+    >>> with bf.QueueExecutor(cpus=1, time="10m") as jobs:
+    ...     list(jobs.map(pow, [2, 3, 4], [5, 5, 5]))
+    [32, 243, 1024]
+    """
+
+    def __init__(self, queue: Queue | str | os.PathLike[str] | None = None, **options: Any) -> None:
+        _pickled(None)  # says what is missing before anything is queued
+        self._begin(queue, token(), options)
+
+    def _begin(self, queue: Queue | str | os.PathLike[str] | None, name: str, options: dict[str, Any]) -> None:
+        self.queue = queue if isinstance(queue, Queue) else Queue(queue)
+        self.name = name  # by which `resume` finds the tasks again
+        self.futures: list[_Future] = []  # in the order in which they were submitted
+        self._options, self._folder = options, Path(self.queue.folder) / "tasks" / name
+        self._open: dict[int, tuple[_Future, str]] = {}  # index -> future, label of its job
+        self._count = 0
+        self._lock, self._wakes = threading.Lock(), threading.Event()
+        self._collector: threading.Thread | None = None
+        self._closed = False
+
+    @classmethod
+    def resume(cls, name: str, queue: Queue | str | os.PathLike[str] | None = None) -> "QueueExecutor":
+        """Return an executor with the futures of an earlier one, whose process may have died.
+
+        name: `QueueExecutor.name` of that one. Raises UsageError if nothing is kept of it.
+
+        >>> import backfill as bf
+        >>> jobs = bf.QueueExecutor()
+        >>> _ = jobs.submit(pow, 2, 10)
+        >>> jobs.shutdown(wait=False)
+        >>> bf.QueueExecutor.resume(jobs.name).futures[0].result()
+        1024
+        """
+        found = cls.__new__(cls)
+        found._begin(queue, name, {})
+        try:
+            lines = (found._folder / JOBS).read_text().split("\n")[:-1]
+        except OSError:
+            raise UsageError(f"no tasks of an executor {name!r} are kept in {found._folder.parent}") from None
+        for line in lines:
+            number, first, count = line.split()
+            for index in range(int(first), int(first) + int(count)):
+                found._expect(index, f"{number}_{index}")
+        found._count = len(found.futures)
+        found._collect()
+        return found
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        """Queue a call as a job and return its future. Raises UsageError, QueueError.
+
+        >>> import backfill as bf
+        >>> with bf.QueueExecutor(cpus=2) as jobs:
+        ...     jobs.submit(sum, [1, 2, 3]).result()
+        6
+        """
+        return self._queue([(fn, args, kwargs)])[0]
+
+    def map(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+    ) -> Iterator[T]:
+        """Queue one array with a task for each call, and yield what they return in order, as `Executor.map` does.
+
+        chunksize: calls of one task; several share its start-up.
+
+        >>> import backfill as bf
+        >>> with bf.QueueExecutor() as jobs:
+        ...     list(jobs.map(abs, range(-3, 1), chunksize=2))
+        [3, 2, 1, 0]
+        """
+        calls = [*zip(*iterables, strict=False)]
+        chunks = [calls[place : place + chunksize] for place in range(0, len(calls), chunksize)]
+        futures = self._queue([(_call_each, (fn, chunk), {}) for chunk in chunks])
+
+        def results() -> Iterator[T]:
+            try:
+                for future in futures:
+                    yield from future.result(timeout)
+            finally:
+                for future in futures:
+                    future.cancel()
+
+        return results()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more calls. wait: until all have ended; the files of what is done are removed then.
+
+        cancel_futures: cancel the jobs that have not started. Without `wait`, jobs go on, and `resume` finds them.
+
+        >>> import backfill as bf
+        >>> jobs = bf.QueueExecutor()
+        >>> jobs.submit(abs, -1).result()
+        1
+        >>> jobs.shutdown()
+        """
+        self._closed = True
+        if cancel_futures:
+            for future in self.futures:
+                future.cancel()
+        if wait:
+            if self._collector is not None:
+                self._collector.join()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _queue(self, calls: Sequence[tuple[Callable[..., Any], Any, dict[str, Any]]]) -> list[_Future]:
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        if not calls:
+            return []
+        first = self._count
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for place, call in enumerate(calls):
+            keep(self._folder / TASK.format(first + place), _pickled(call))
+        # An array for one task too: its index says which.
+        options = {"job_name": _name_of(calls[0][0], calls[0][1]), "output": os.devnull, **self._options}
+        options |= {"array": f"{first}-{first + len(calls) - 1}", "chdir": os.getcwd()}
+        command = ["/usr/bin/env", f"PYTHONPATH={os.pathsep.join([python_path(), *filter(None, sys.path)])}"]
+        command += [sys.executable, "-m", "backfill.client.task", str(self._folder)]
+        job = self.queue.submit(command, **options)
+        with open(self._folder / JOBS, "a", encoding="utf-8") as file:
+            file.write(f"{job.label} {first} {len(calls)}\n")
+        with self._lock:
+            self._count += len(calls)
+            futures = [self._expect(index, f"{job.label}_{index}") for index in range(first, self._count)]
+        self._collect()
+        return futures
+
+    def _expect(self, index: int, label: str) -> _Future:
+        future = _Future(Job(self.queue, label))
+        self.futures.append(future)
+        self._open[index] = future, label
+        return future
+
+    def _collect(self) -> None:
+        """Have a thread hand out results until all have come."""
+        if self._collector is None or not self._collector.is_alive():
+            self._collector = threading.Thread(target=self._hand_out, name="backfill-results", daemon=True)
+            self._collector.start()
+
+    def _hand_out(self) -> None:
+        since = ASK_S
+        while self._open:
+            there = {*os.listdir(self._folder)}
+            with self._lock:
+                come = [index for index in self._open if RESULT.format(index) in there]
+            for index in come:
+                self._settle(index)
+            if not come:
+                since += LOOK_S
+                if since >= ASK_S:
+                    self._look_for_lost()
+                    since = 0.0
+                self._wakes.wait(LOOK_S)
+
+    def _settle(self, index: int) -> None:
+        """Give a future its result."""
+        with self._lock:
+            future, _ = self._open.pop(index)
+        if not future.running() and not future.set_running_or_notify_cancel():
+            return
+        try:
+            well, value = pickle.loads((self._folder / RESULT.format(index)).read_bytes())
+        except Exception as error:
+            future.set_exception(QueueError(f"the result of job {future.job.label} cannot be read: {error}"))
+            return
+        if well:
+            future.set_result(value)
+        else:
+            raised, text = value
+            raised.__cause__ = RemoteTraceback(f"\n{text}")
+            future.set_exception(raised)
+
+    def _look_for_lost(self) -> None:
+        """Mark what runs; give those an exception whose job ended without a result, killed for instance."""
+        with self._lock:
+            expected = [(index, *one) for index, one in self._open.items()]
+        try:
+            states = self.queue.states()
+            for index, future, label in expected:
+                state = states.get(label, "")
+                if state and state != PENDING and not future.running():
+                    future.set_running_or_notify_cancel()
+                if not state and not (self._folder / RESULT.format(index)).exists():
+                    self._lost(index, future, label)
+        except QueueError:
+            return  # the daemon does not answer now
+
+    def _lost(self, index: int, future: _Future, label: str) -> None:
+        facts = self.queue.job(label).facts()
+        with self._lock:
+            del self._open[index]
+        if future.running() or future.set_running_or_notify_cancel():
+            how = f"signal {facts['signal']}" if facts["signal"] else f"exit code {facts['exit_code']}"
+            future.set_exception(QueueError(f"job {label} ended without a result: {facts['state']}, {how}"))
+
+
+def _call_each(function: Callable[..., T], calls: Sequence[Sequence[Any]]) -> list[T]:
+    return [function(*arguments) for arguments in calls]
+
+
+def _name_of(function: Callable[..., Any], arguments: Any) -> str:
+    if function is _call_each:
+        function = arguments[0]
+    return getattr(function, "__name__", type(function).__name__)[:64].strip("<>")
+
+
+def _pickled(call: Any) -> bytes:
+    try:
+        import cloudpickle
+    except ImportError:
+        raise MissingExtra("QueueExecutor", "queue") from None
+    found: bytes = cloudpickle.dumps(call)
+    return found

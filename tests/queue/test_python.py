@@ -1,0 +1,145 @@
+"""The queue from Python: jobs as objects, and an executor whose tasks are jobs."""
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import as_completed
+from datetime import datetime, timedelta
+
+import pytest
+
+import backfill as bf
+from tests.patience import PATIENCE_S, until
+
+GONE = """
+import os, sys
+import backfill as bf
+jobs = bf.QueueExecutor(cpus=1)
+jobs.map(lambda x: (open(f"{x}.went", "w").close(), 10 * x)[1], [1, 2, 3])
+jobs.submit(divmod, 1, 0)
+print(jobs.name, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def queue(live, monkeypatch):
+    for name, value in live.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(live.folder)
+    return bf.Queue()
+
+
+def test_options_are_those_of_the_command_line_in_python_s_types(queue):
+    soon = datetime.now().astimezone() + timedelta(hours=1)
+    job = queue.submit(
+        ["true"], cpus=2, mem="1G", time=timedelta(minutes=90), begin=soon, job_name="j", requeue=True, hold=False
+    )
+    facts = job.facts()
+    assert facts["need"] == {"cpus": 2, "memory": 1 << 30}
+    assert (facts["limit_s"], facts["name"], facts["requeue"]) == (5400, "j", True)
+    assert facts["begin_s"] == pytest.approx(soon.timestamp(), abs=1)
+    assert job.state == "PENDING"
+    assert queue.submit("true", walltime="5").facts()["limit_s"] == 300  # the key of an option is a name of it, too
+    with pytest.raises(bf.UsageError, match="unknown option 'tme'; did you mean 'time'"):
+        queue.submit("true", tme=3)
+    with pytest.raises(bf.UsageError, match="hold is int; expected True or False"):
+        queue.submit("true", hold=1)
+    with pytest.raises(bf.UsageError, match="'nine' is not a"):
+        queue.submit("true", cpus="nine")
+    with pytest.raises(bf.UsageError, match="command is empty"):
+        queue.submit([])
+    job.cancel()
+
+
+def test_what_the_queue_refuses_is_an_error_of_the_package(queue):
+    with pytest.raises(bf.QueueError, match="4 cpus") as refused:
+        queue.submit("true", cpus=99)
+    assert refused.value.exit_code == 3
+    with pytest.raises(bf.QueueError, match="12345"):
+        queue.job(12345)
+    job = queue.submit("sleep 1000")
+    with pytest.raises(TimeoutError):
+        job.wait(0.2)
+    until(lambda: job.state == "RUNNING")
+    with pytest.raises(bf.QueueError, match="is RUNNING; expected a pending one"):
+        job.eta()
+    job.cancel()
+    assert job.wait() != 0
+    assert job.state == "CANCELLED"
+
+
+def test_a_job_tells_why_it_waits_and_when_it_starts(queue):
+    first = queue.submit("sleep 1000", cpus=4, time="1h")
+    until(lambda: first.state == "RUNNING")
+    job = queue.submit("true", cpus=3, time="1h")
+    assert str(first.label) in job.explain()
+    found = job.eta()
+    assert found.guaranteed is None  # which `easy` does not give to a job behind the first
+    assert timedelta() < found.likely - datetime.now().astimezone() < timedelta(minutes=61)
+    assert found.likely <= found.p90
+    queue.cancel([first, job])
+
+
+def test_results_and_exceptions_come_back(queue, tmp_path):
+    class Odd(Exception):
+        def __init__(self, one, two):
+            super().__init__(f"{one} and {two}")
+
+    def fails(odd):
+        if odd:
+            raise Odd(1, 2)
+        return {}["x"]
+
+    factor = 7
+    with bf.QueueExecutor(cpus=1, time="5m") as jobs:
+        one = jobs.submit(lambda x: factor * x, 6)
+        missing, odd = jobs.submit(fails, False), jobs.submit(fails, odd=True)
+        assert one.result(PATIENCE_S) == 42
+        with pytest.raises(KeyError, match="x") as raised:
+            missing.result(PATIENCE_S)
+        assert "in fails\nKeyError" in str(raised.value.__cause__)
+        with pytest.raises(RuntimeError, match="Odd: 1 and 2"):  # it cannot be made anew from its arguments
+            odd.result(PATIENCE_S)
+        assert [*jobs.map(divmod, range(5), [2] * 5, chunksize=2)] == [divmod(x, 2) for x in range(5)]
+        assert {done.result() for done in as_completed([jobs.submit(abs, -x) for x in range(3)])} == {0, 1, 2}
+        assert [*jobs.map(abs, [])] == []
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        jobs.submit(abs, 1)
+    assert not os.listdir(tmp_path / "tasks")
+
+
+def test_a_job_that_ends_without_a_result_is_an_exception(queue):
+    with bf.QueueExecutor() as jobs:
+        lost = jobs.submit(lambda: os.kill(os.getpid(), 9))
+        with pytest.raises(bf.QueueError, match="ended without a result: FAILED, signal 9"):
+            lost.result(PATIENCE_S)
+
+
+def test_to_cancel_a_future_cancels_its_job_unless_that_runs(queue):
+    with bf.QueueExecutor(cpus=4) as jobs:
+        runs = jobs.submit(time.sleep, 1000)
+        until(lambda: runs.job.state == "RUNNING")
+        waits = jobs.submit(abs, 1)
+        assert waits.cancel()
+        assert waits.job.state == "CANCELLED"
+        assert not runs.cancel()
+        runs.job.cancel()
+        with pytest.raises(bf.QueueError, match="CANCELLED"):
+            runs.result(PATIENCE_S)
+
+
+def test_results_outlive_the_process_that_asked_for_them(queue, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", GONE], capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE_S, check=True
+    )
+    jobs = bf.QueueExecutor.resume(done.stdout.strip())
+    *well, bad = jobs.futures
+    assert [future.result(PATIENCE_S) for future in well] == [[10], [20], [30]]
+    assert (tmp_path / "2.went").exists()
+    with pytest.raises(ZeroDivisionError):
+        bad.result(PATIENCE_S)
+    jobs.shutdown()
+    with pytest.raises(bf.UsageError, match="no tasks of an executor 'nothing' are kept"):
+        bf.QueueExecutor.resume("nothing")
