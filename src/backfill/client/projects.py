@@ -57,6 +57,7 @@ CAUSES = {  # why a project is promised another departure, or departs later than
     "launch-failed": "a job could not be launched",
     "overrun": "a job runs over its limit",
     "overrun-kill-late": "a job ran over its limit",
+    "end-seen-late": "the end of a job was known only after its limit",
     "foreign-start": "somebody else started a job",
     "capacity-lowered": "there is less on a node, or of a licence",
     "platform-changed": "the platform file was changed",

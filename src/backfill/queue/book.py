@@ -19,6 +19,7 @@ from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 from backfill.queue.words import WHOLE
 
 ONE_FAILED = f"afternotok{WHOLE}"  # all its tasks over, one of them not COMPLETED
+SEEN_LATE = "end-seen-late"  # of what may break promises what is named if there is nothing else
 FEW = 100  # jobs that wait for the same, of which all is written down at once when that is decided
 
 
@@ -52,6 +53,7 @@ class Book:
     epoch: Basis = field(default_factory=lambda: Basis())  # policy and platform since the last `epoch`
     epoch_seq: int = 0
     passes: int = 0  # since then
+    passed: int = 0  # the instant of the last of them
     last_job: int = 0
     last_t: int = 0
     paused: bool = False  # nothing is started
@@ -151,6 +153,7 @@ class Book:
                     self._job_event(event, t)
                 case events.PassBegun():
                     self.passes += 1
+                    self.passed = event.now
                 case events.Array():
                     self.begin_array(event, 0)
                 case events.Capacity():
@@ -191,7 +194,8 @@ class Book:
 
     def trouble(self, since: int, until: int) -> str:
         """What happened last from then until then of that which may break promises; empty for nothing."""
-        return next((what for t, what in reversed(self.troubles) if since <= t <= until), "")
+        known = [what for t, what in reversed(self.troubles) if since <= t <= until]
+        return next((what for what in known if what != SEEN_LATE), *known[:1] or ("",))
 
     def _trouble(self, t: int, what: str) -> None:
         self.troubles.append((t, what))
@@ -251,7 +255,8 @@ class Book:
             case events.End():
                 self._end(job, event, t)
             case events.Promise():
-                job.promise, job.promised = event.start, t
+                # Trouble between a pass and its answer was unknown to the plan that makes the promise.
+                job.promise, job.promised = event.start, min(t, self.passed or t)
             case events.Expected():
                 job.expected = event.start
             case events.Advised():
@@ -467,8 +472,9 @@ class Book:
         job.end, job.waits, job.due, job.reason = ended, False, None, event.reason
         attempt = job.attempt
         if attempt is not None:
-            if ended > attempt.start + job.left + job.grace:
-                self._trouble(t, "overrun-kill-late")
+            limit = attempt.start + job.left + job.grace
+            if t > limit:  # until then the policy took it for a run beyond its limit
+                self._trouble(t, "overrun-kill-late" if ended > limit else SEEN_LATE)
             self._give_back(job)
             attempt.cpu_ids, attempt.gpu_ids, attempt.suspended, attempt.yields = [], [], False, False
             attempt.exit, attempt.signal = event.exit, event.signal

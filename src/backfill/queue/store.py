@@ -346,6 +346,8 @@ class Store:
         book.paused = paused == [("pause",)]
         passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"
         ((book.passes,),) = run(passes, (book.epoch_seq,))
+        for (data,) in run("SELECT data FROM event WHERE kind = 'pass' ORDER BY seq DESC LIMIT 1"):
+            book.passed = json.loads(data)["now"]
         some = self.jobs("end_us IS NULL")
         for name in {job.project for job in some if job.project}:
             book.apply(Entry(event, t) for event, t in self._project_events(name))
