@@ -43,6 +43,27 @@ hits = sum(sum(each.stats.cache_hits.values()) for each in (ask, helper.scaled))
 print(ask(), "warm" if jit.WARM else "cold", hits)
 """,
 }
+RECORDS = {
+    "core/state.py": """
+from numba import int64
+from backfill.compiler.record import record
+
+Pair, PairT = record("Pair", [("first", int64), ("second", int64)], globals())
+State, StateT = record("State", [("pair", PairT)], globals())
+""",
+    "core/caller.py": """
+from backfill.compiler import jit
+from backfill.compiler.kernel import apart
+from backfill.core.state import Pair, State
+
+@apart()
+def ask(state):
+    return state.pair.second
+
+answer = ask(State(pair=Pair(first=40, second=41)))
+print(answer, "warm" if jit.WARM else "cold", sum(ask.stats.cache_hits.values()))
+""",
+}
 
 
 @pytest.fixture
@@ -128,6 +149,17 @@ def test_a_constant_of_another_module_counts(package, tmp_path):
     assert run(package, tmp_path / "cache")[0] == ["41", "warm", "2"]
     edit(package / "core" / "limits.py", "[41, 1]", "[42, 1]")
     assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
+
+
+def test_where_the_fields_of_a_record_lie_counts_also_of_one_in_another(package, tmp_path):
+    for name in ("record", "pointer"):
+        shutil.copy(jit.PACKAGE / "compiler" / f"{name}.py", package / "compiler")
+    for name, text in RECORDS.items():
+        (package / name).write_text(text)
+    assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "1"]
+    edit(package / "core" / "state.py", '("first", int64), ("second", int64)', '("second", int64), ("first", int64)')
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "0"]
 
 
 def test_a_caller_is_kept_when_a_kernel_apart_that_it_calls_is_compiled_anew(package, tmp_path):

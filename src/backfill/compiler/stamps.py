@@ -5,7 +5,7 @@ that of the code which is used: an edit of a comment or of another function leav
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import CodeType, ModuleType
 from typing import Any
@@ -69,7 +69,7 @@ def _described(kind: Any) -> str:
     if hasattr(kind, "opened"):
         return f"{kind}{_described(kind.opened)}"
     fields = getattr(kind, "fields", None)
-    if not isinstance(fields, dict):
+    if not isinstance(fields, Mapping):
         return str(kind)
     return f"{kind}({','.join(f'{name}:{_described(field)}' for name, field in fields.items())})"
 
