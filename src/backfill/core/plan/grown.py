@@ -20,10 +20,13 @@ SHORTEST = 26  # lengths below 2**(SHORTEST + 1) microseconds, which is two minu
 RING = 8  # a power of two: so many times that a node grew are known one by one
 MOST = 512  # rows of searches in vain
 SINCE, UNTIL, LENGTH, TIMES = range(4)
+LOG = 8192  # a power of two: so many times that any node grew are known in their order
+NODE, BEGIN, END, ROOM = range(4)
+GAIN, GAINED, READ = range(3)
 
 GROWN = [
     ("count", int64[::1]),  # (2,): nodes that grew
-    ("node", int64[:, ::1]),  # (2, m): which
+    ("node", int64[:, ::1]),  # (2, m): which, ascending
     ("since", int64[:, ::1]),  # (2, m): on node j, somewhere from here
     ("until", int64[:, ::1]),  # (2, m): to here; PAST where it did not
     ("first", int64[::1]),  # (2,): the least `since`, licences included
@@ -31,6 +34,8 @@ GROWN = [
     ("times", int64[::1]),  # (m,): how often a node grew
     ("begin", int64[:, ::1]),  # (m, RING): where it grew, the last times: from here
     ("end", int64[:, ::1]),  # (m, RING): to here
+    ("logged", int64),  # how often any node grew
+    ("log", int64[:, ::1]),  # (LOG, 3 + K): NODE, BEGIN and END, a ring; from ROOM on the most that was free there then
     # what there was before the plan was made anew (renewed.py); empty but for that pass
     ("was_first", int64[::1]),  # (m + 1,): node j has entries from here, in `was_time` and
     ("was_time", int64[::1]),  # from when on
@@ -41,12 +46,15 @@ GROWN = [
     # (rows * m, 4): for each row and node SINCE and UNTIL, exclusive: then no unit of the shape starts there, if it
     # runs no less than LENGTH; and the TIMES that the node had grown when that was found
     ("vain", int64[:, ::1]),
+    # (MOST, 3): where no unit of a row starts before GAIN on time that was freed, if it runs for GAINED, as of so many
+    # entries of the log that are READ
+    ("gain", int64[:, ::1]),
 ]
 Grown, GrownT = record("Grown", GROWN, globals())
 
 
-def new_grown(nodes: int, shapes: int) -> object:
-    """Nothing grew."""
+def new_grown(nodes: int, shapes: int, resources: int = 1, log: int = LOG) -> object:
+    """Nothing grew. log: how many growths are known in their order; LOG, but for a pool, which has none."""
     until = zeros(2, nodes)
     until[:] = PAST
     first = zeros(2)
@@ -61,12 +69,15 @@ def new_grown(nodes: int, shapes: int) -> object:
         times=zeros(nodes),
         begin=zeros(nodes, RING),
         end=zeros(nodes, RING),
+        logged=0,
+        log=zeros(log, ROOM + resources),
         was_first=zeros(1),
         was_time=zeros(1),
         was_room=zeros(1, 1),
         row=zeros(shapes, CLASSES).astype("int32"),
         rows=1,
         vain=zeros(8 * nodes, 4),
+        gain=zeros(MOST, 3),
     )
 
 
@@ -76,14 +87,28 @@ def note_grown(grown, node, begin, end):
     slot = grown.times[node] & (RING - 1)
     grown.begin[node, slot], grown.end[node, slot] = begin, end
     grown.times[node] += 1
+    entry = grown.log[grown.logged & (LOG - 1)]
+    entry[NODE], entry[BEGIN], entry[END] = node, begin, end
+    entry[ROOM:] = FUTURE  # nobody has looked yet
+    grown.logged += 1
     for which in range(2):
         if grown.until[which, node] == PAST:
-            grown.node[which, grown.count[which]] = node
-            grown.count[which] += 1
+            _list(grown, which, node)
             grown.since[which, node] = begin
         grown.since[which, node] = min(grown.since[which, node], begin)
         grown.until[which, node] = max(grown.until[which, node], end)
         grown.first[which] = min(grown.first[which], begin)
+
+
+@kernel()
+def _list(grown, which, node):
+    """Add a node to those that grew, in order: what is kept of nodes side by side is then read as it lies."""
+    i = grown.count[which]
+    while i > 0 and grown.node[which, i - 1] > node:
+        grown.node[which, i] = grown.node[which, i - 1]
+        i -= 1
+    grown.node[which, i] = node
+    grown.count[which] += 1
 
 
 @kernel()
@@ -136,6 +161,7 @@ def row_of(grown, shape, length):
     row = grown.rows
     grown.row[shape, c] = row
     grown.rows += 1
+    grown.gain[row, GAINED] = 0
     for node in range(len(grown.times)):
         grown.vain[row * len(grown.times) + node, SINCE] = grown.vain[row * len(grown.times) + node, UNTIL] = 0
     return row
@@ -170,3 +196,9 @@ def note_vain(grown, row, node, length, since, until):
             return
         since = vain[SINCE]
     vain[SINCE], vain[UNTIL], vain[LENGTH], vain[TIMES] = since, until, length, grown.times[node]
+
+
+@kernel()
+def note_gain(grown, row, length, gain):
+    """No unit of a row that runs so long starts sooner on time that was freed so far."""
+    grown.gain[row, GAIN], grown.gain[row, GAINED], grown.gain[row, READ] = gain, length, grown.logged

@@ -6,9 +6,24 @@ from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.wall import verb
 from backfill.core.place.gangs import may_run_on, seat
 from backfill.core.place.placement import SITE
-from backfill.core.plan.grown import FRESH, RECENT, note_vain, row_of, vain_until
+from backfill.core.plan.grown import (
+    BEGIN,
+    END,
+    FRESH,
+    GAIN,
+    GAINED,
+    LOG,
+    NODE,
+    READ,
+    RECENT,
+    ROOM,
+    note_gain,
+    note_vain,
+    row_of,
+    vain_until,
+)
 from backfill.core.plan.plan import book_job, earliest_by_power, keep_place
-from backfill.core.plan.profile import FUTURE, GIVE, TAKE, book, earliest, free_since, tasks_over
+from backfill.core.plan.profile import FUTURE, GIVE, PAST, TAKE, book, earliest, free_since, tasks_over
 from backfill.core.plan.rooms import border, bucket, open_place, open_pool
 from backfill.core.plan.search import NOT_KEPT, ONLY, earliest_of_gang, first_among_all, first_gain, span
 from backfill.core.trace import LOOKS
@@ -59,35 +74,85 @@ def _improve_on_one_node(state, job, held):
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
     row = _row(state, job, length)
     own = plan.pairs[plan.first[job], 0]
-    best, best_node = held, own
-    for i in range(grown.count[RECENT]):
-        node = grown.node[RECENT, i]
-        begin = max(state.now, grown.since[RECENT, node] - length + 1)
-        before = best + (node < best_node)
-        last = min(before, grown.until[RECENT, node])
-        if begin >= last:
-            continue
-        keeps = row != NOT_KEPT and node != own
-        since = begin
-        if keeps:
-            begin = vain_until(grown, row, node, length, begin)
-        if begin >= last or not may_run_on(state, job, node):
-            continue
-        state.trace.counters[LOOKS] += 1
-        if keeps:
-            t = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], begin, FUTURE, FUTURE, length)
-            note_vain(grown, row, node, length, since, t)
-        else:
-            until = held if node == own else FUTURE
-            t = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], begin, before, until, length)
-        if t < before:
-            best, best_node = t, node
+    best, best_node = _slide_on_own(state, job, held, own), own
+    if row == NOT_KEPT or _gain_of_row(state, job, row, held + 1) <= held:
+        gain = FUTURE
+        for i in range(grown.count[RECENT]):
+            node = grown.node[RECENT, i]
+            since = begin = max(state.now, grown.since[RECENT, node] - length + 1)
+            before, until = best + (node < best_node), grown.until[RECENT, node]
+            last = min(before, until)
+            if row != NOT_KEPT and begin < last:
+                begin = vain_until(grown, row, node, length, begin)
+            if begin < last and node != own:
+                if may_run_on(state, job, node):
+                    state.trace.counters[LOOKS] += 1
+                    known = before if row == NOT_KEPT else FUTURE
+                    begin = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], begin, known, FUTURE, length)
+                    if row != NOT_KEPT:
+                        note_vain(grown, row, node, length, since, begin)
+                else:
+                    begin = FUTURE
+                if begin < before:
+                    best, best_node = begin, node
+            if begin < until:
+                gain = min(gain, begin)
+        if row != NOT_KEPT:
+            note_gain(grown, row, length, gain)
     if best < held or best_node != own:
         book_job(state, job, held, held + length, GIVE)
         open_place(state, plan.pairs, plan.first, plan.many, job, held, held + length)
         plan.pairs[plan.first[job], 0] = best_node
         book_job(state, job, best, best + length, TAKE)
     return best
+
+
+@kernel()
+def _slide_on_own(state, job, held, own):
+    """The first start of a job on its own node, if that grew, from which it can run into what it holds there."""
+    grown, length = state.plan.grown, span(state, job)
+    begin, before = max(state.now, grown.since[RECENT, own] - length + 1), min(held, grown.until[RECENT, own])
+    if begin >= before or not may_run_on(state, job, own):
+        return held
+    state.trace.counters[LOOKS] += 1
+    jobs = state.jobs
+    return min(earliest(state.plan.nodes, own, jobs.demand, job, jobs.tasks[job], begin, before, held, length), held)
+
+
+@apart()
+def _gain_of_row(state, job, row, limit):
+    """No job like this one, with a place elsewhere, starts sooner than this on time that was freed.
+
+    It follows from the last walk over the nodes that grew, and from what grew since. It is exact up to `limit`.
+    """
+    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
+    known = grown.gain[row]
+    if known[GAINED] != length or grown.logged - known[READ] > LOG:
+        return state.now
+    gain, tasks = known[GAIN], jobs.tasks[job]
+    for i in range(known[READ], grown.logged):
+        entry = grown.log[i & (LOG - 1)]
+        node, since = entry[NODE], max(state.now, entry[BEGIN] - length + 1)
+        if since >= min(gain, entry[END]) or not _held_by(entry, jobs.demand, job, tasks):
+            continue
+        t = vain_until(grown, row, node, length, since)
+        if t < min(gain, limit) and may_run_on(state, job, node):
+            state.trace.counters[LOOKS] += 1
+            t = earliest(plan.nodes, node, jobs.demand, job, tasks, t, FUTURE, FUTURE, length)
+            note_vain(grown, row, node, length, since, t)
+        if t < entry[END]:
+            gain = min(gain, t)
+    known[GAIN], known[READ] = gain, grown.logged
+    return gain
+
+
+@kernel(inline=True)
+def _held_by(entry, demand, job, tasks):
+    """Whether so many tasks of a job fit where most was free, as a node grew."""
+    for k in range(demand.shape[1]):
+        if 0 < tasks * demand[job, k] > entry[ROOM + k]:
+            return False
+    return True
 
 
 @apart()
@@ -97,6 +162,7 @@ def _improve_gang(state, job, held):
     own, first, last = state.search.own, plan.first[job], plan.first[job] + plan.many[job]
     end, weakest = held + length, plan.pairs[last - 1, 0]
     begin, better, row = held, False, _row(state, job, length)
+    state.search.gain[: grown.count[RECENT]] = PAST
     for pair in range(first, last):
         own[plan.pairs[pair, 0]] = 1
     for i in range(grown.count[RECENT]):

@@ -539,6 +539,19 @@ def least_over(profile, lane, begin, end, out, row):
             e = profile.lane[lane, d] * BLOCK
 
 
+@apart(out=int64[:, ::1])
+def most_over(profile, lane, begin, end, out, row, column):
+    """Write the greatest availability of a lane over [begin, end), begin < end, to out[row], from a column on."""
+    d, e = find(profile, lane, begin)
+    for c in range(profile.columns):
+        out[row, column + c] = available(profile, lane, d, e, c)
+    d, e = entry_after(profile, lane, d, e)
+    while e != NONE and profile.time[e] < end:
+        for c in range(profile.columns):
+            out[row, column + c] = max(out[row, column + c], available(profile, lane, d, e, c))
+        d, e = entry_after(profile, lane, d, e)
+
+
 @apart(demand=int64[:, ::1])
 def tasks_over(profile, lane, begin, end, demand, job, most):
     """How many tasks of a job a lane takes over all of [begin, end), at most `most`; and when the last entry ends on

@@ -8,9 +8,10 @@ import numpy as np
 
 from backfill.compiler.kernel import apart
 from backfill.compiler.wall import verb
-from backfill.core.plan.grown import FRESH, RECENT, note_grown
+from backfill.core.plan.grown import FRESH, RECENT
 from backfill.core.plan.plan import book_again, book_running
 from backfill.core.plan.profile import FUTURE, NONE, available, entry_after, find
+from backfill.core.plan.rooms import note_growth
 
 
 @verb()
@@ -75,7 +76,7 @@ def _compare(state):
                 i += 1
             t = until
         if begin < end:
-            note_grown(grown, node, begin, end)
+            note_growth(state.plan, node, begin, end)
     grown.first[RECENT] = grown.first[FRESH] = state.now  # licences may have come
     grown.was_first, grown.was_time = np.zeros(1, np.int64), np.zeros(1, np.int64)
     grown.was_room = np.zeros((plan.columns, 1), np.int64)

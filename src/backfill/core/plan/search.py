@@ -28,6 +28,7 @@ SEARCH = [
     ("out", int64[::1]),  # (m,): nodes that were released since they were asked
     ("released", int64),  # so many
     ("own", int8[::1]),  # (m,): 1: the job was lifted from here, so what is known of the node does not hold
+    ("gain", int64[::1]),  # (m,): the i-th node that grew takes no task sooner on time that was freed
 ]
 Search, SearchT = record("Search", SEARCH, globals())
 
@@ -44,6 +45,7 @@ def new_search(nodes: int, sites: int) -> object:
         out=zeros(nodes),
         released=0,
         own=np.zeros(nodes, np.int8),
+        gain=zeros(nodes),
     )
 
 
@@ -177,28 +179,32 @@ def first_gain(state, job, begin, held, row):
     """The first start of [begin, held) at which a node that grew takes a task, on time that was freed; `held` if none.
 
     At its last turn a gang lacked tasks at every earlier start, and only such nodes can take more of them since. Its
-    own nodes are marked in `search.own`.
+    own nodes are marked in `search.own`. What was found of a node is in `search.gain` for the next call of this turn,
+    which asks from a later instant on.
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    own, first = state.search.own, held
+    own, gain, first = state.search.own, state.search.gain, held
     for i in range(grown.count[RECENT]):
+        if gain[i] >= first:
+            continue
         node = grown.node[RECENT, i]
         since = t = max(begin, grown.since[RECENT, node] - length + 1)
-        before = min(first, grown.until[RECENT, node])
-        if t >= before:
-            continue
+        until = grown.until[RECENT, node]
+        before = min(first, until)
         keeps = row != NOT_KEPT and not own[node]
-        if keeps:
+        if keeps and t < before:
             t = vain_until(grown, row, node, length, t)
-        if t >= before or not may_run_on(state, job, node):
-            continue
-        state.trace.counters[LOOKS] += 1
-        if keeps:
-            t = earliest(plan.nodes, node, jobs.demand, job, TAKE, t, FUTURE, FUTURE, length)
-            note_vain(grown, row, node, length, since, t)
-        else:
-            under_own = held if own[node] else FUTURE
-            t = earliest(plan.nodes, node, jobs.demand, job, TAKE, t, before, under_own, length)
+        if t < before and may_run_on(state, job, node):
+            state.trace.counters[LOOKS] += 1
+            if keeps:
+                t = earliest(plan.nodes, node, jobs.demand, job, TAKE, t, FUTURE, FUTURE, length)
+                note_vain(grown, row, node, length, since, t)
+            else:
+                under_own = held if own[node] else FUTURE
+                t = min(earliest(plan.nodes, node, jobs.demand, job, TAKE, t, before, under_own, length), before)
+        elif t < before:
+            t = FUTURE
+        gain[i] = t if t < until else FUTURE
         if t < before:
             first = t
             if t == begin:
