@@ -38,7 +38,7 @@ def runs_on(name: str, case: Case, events: Sequence[Event] = ()) -> bool:
     if shares(name):
         whole = all(not refused(event) for event in events)
         return whole and not any(job.exclusive for job in case.jobs)
-    return not chosen.one_node or (plain and len(platform.nodes) == 1)
+    return True
 
 
 def shares(name: str) -> bool:

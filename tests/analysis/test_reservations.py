@@ -7,7 +7,7 @@ import pytest
 
 import backfill as bf
 from backfill.analysis.verify import verify
-from backfill.model.errors import EventsError, UsageError
+from backfill.model.errors import EventsError
 from backfill.model.events import Events
 from backfill.model.schedule import STATES
 from backfill.model.units import SECOND
@@ -170,9 +170,9 @@ def test_reservations_one_after_the_other_may_have_the_same_node():
     assert result.verify() == []
 
 
-def test_a_policy_of_one_node_says_that_reservations_are_none():
-    with pytest.raises(UsageError, match="schedules a single node"):
-        bf.simulate(JOBS, bf.Platform.pool(4), "slack", events=[{**ANN, "resource": "cpus", "amount": 2}])
+def test_a_policy_that_moves_promises_heeds_reservations():
+    result = bf.simulate(JOBS, bf.Platform.pool(4), "slack", events=[{**ANN, "resource": "cpus", "amount": 2}])
+    assert result.verify() == []
 
 
 def damaged(column: str, value: float, row: int):

@@ -16,6 +16,7 @@ from tests.reference.workloads import (
     Case,
     cases_with_events,
     chained_cases,
+    cluster_cases,
     general_cases,
     limited_cases,
     pool_cases,
@@ -58,7 +59,7 @@ def test_with_nodes_licences_and_gangs_every_start_equals_the_twin(name, happeni
 
 
 @every_pass
-@given(happening=cases_with_events(project_cases()))
+@given(happening=cases_with_events(st.one_of(project_cases(), cluster_cases())))
 def test_with_projects_every_start_equals_the_twin(name, happening):
     compare(happening, name)
 

@@ -17,7 +17,7 @@ from tests.reference.workloads import as_model, chained_cases, general_cases, li
 
 def compare(told, name, lost="requeue"):
     chosen, case = compiled.policy(name)[0], told.case
-    if chosen.one_node or chosen.processors or compiled.shares(name):  # shares refuse that some cpus go
+    if chosen.processors or compiled.shares(name):  # shares refuse that some cpus go
         return
     if "fairshare" in name:  # its twin does not know the users that are drawn with the reservations
         return

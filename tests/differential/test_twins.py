@@ -15,6 +15,8 @@ from tests.reference.workloads import (
     Case,
     chained_cases,
     cloud,
+    cluster,
+    cluster_cases,
     contended,
     crowd,
     farm,
@@ -159,6 +161,13 @@ def test_with_projects_every_start_equals_the_twin(name, options, case):
 
 
 @pytest.mark.parametrize("options", [{}, {"ties": "step"}, {"overrun": "extend"}], ids=["batch", "step", "extend"])
+@pytest.mark.parametrize("name", TWO_TIER)
+@given(case=cluster_cases())
+def test_with_projects_on_several_nodes_every_start_equals_the_twin(name, options, case):
+    compare(case, name, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"ties": "step"}, {"overrun": "extend"}], ids=["batch", "step", "extend"])
 @pytest.mark.parametrize("name", THREADS)
 @given(case=thread_cases())
 def test_with_threads_after_threads_every_start_equals_the_twin(name, options, case):
@@ -169,6 +178,13 @@ def test_with_threads_after_threads_every_start_equals_the_twin(name, options, c
 def test_under_contention_every_start_equals_the_twin(name):
     for seed in range(2):
         compare(cloud(seed), name)
+
+
+@pytest.mark.parametrize("rule", ["power", "spread"])
+@pytest.mark.parametrize("name", TWO_TIER)
+def test_under_contention_on_several_nodes_every_start_equals_the_twin(name, rule):
+    for seed in range(6):
+        compare(cluster(seed), name, rule=rule)
 
 
 @every_pass

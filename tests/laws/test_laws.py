@@ -36,7 +36,7 @@ from tests.shares import a_share
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
 ON_POOLS = [name for name in policies.TABLE if not policies.get(name).processors]
 every_policy = a_share([*ON_POOLS, *GOING_ON])
-ANYWHERE = [name for name in [*ON_POOLS, *GOING_ON] if not policy(name)[0].one_node]
+ANYWHERE = [*ON_POOLS, *GOING_ON]
 # those that run a job which has its nodes for itself
 ALONE = [name for name in ANYWHERE if not policy(name)[0].shares]
 everywhere = a_share(ANYWHERE)

@@ -13,10 +13,13 @@ from backfill.core.plan import promises as core
 from backfill.model.promises import CAUSES
 from backfill.worlds.simulated import simulate
 from tests.compiled import policy
-from tests.reference.workloads import as_model, cloud, project_cases
+from tests.reference.workloads import as_model, cloud, cluster, cluster_cases, project_cases
 
 GIVEN, MOVED = CAUSES.index("given"), CAUSES.index("moved")
-exact_cases = st.one_of(project_cases(exact=True), st.integers(0, 10**6).map(lambda seed: cloud(seed, 12)))
+SEEDS = st.integers(0, 10**6)
+on_one_node = st.one_of(project_cases(exact=True), SEEDS.map(lambda seed: cloud(seed, 12)))
+on_nodes = st.one_of(cluster_cases(exact=True), SEEDS.map(lambda seed: cluster(seed, honest=True)))
+exact_cases = st.one_of(on_one_node, on_nodes)
 
 
 def run(case, name):
@@ -43,7 +46,12 @@ def latest_ends(workload, promises):
     return found
 
 
-@given(case=exact_cases)
+@given(case=on_nodes)
+def test_on_several_nodes_2tsb_never_changes_a_promise(case):
+    assert (run(case, "2tsb")[1].promises.cause == GIVEN).all()
+
+
+@given(case=on_one_node)
 def test_2tsb_never_changes_a_promise_and_is_conservative_backfilling(case):
     workload, found = run(case, "2tsb")
     assert (found.promises.cause == GIVEN).all()
@@ -108,5 +116,6 @@ def test_causes_are_those_of_the_core():
 
 
 def test_the_cases_do_move_reservations():
-    moves = sum((run(cloud(seed), "2tfb-sf")[1].promises.cause == MOVED).sum() for seed in range(4))
-    assert moves > 50
+    for make, enough in ((cloud, 50), (cluster, 15)):
+        moves = sum((run(make(seed), "2tfb-sf")[1].promises.cause == MOVED).sum() for seed in range(4))
+        assert moves > enough

@@ -9,7 +9,15 @@ from backfill.model.units import SECOND
 from backfill.worlds.simulated import simulate
 from tests.compiled import policy
 from tests.reference.words import Job, Platform
-from tests.reference.workloads import Case, as_model, general_cases, pool_cases, project_cases, rich_pool_cases
+from tests.reference.workloads import (
+    Case,
+    as_model,
+    cluster_cases,
+    general_cases,
+    pool_cases,
+    project_cases,
+    rich_pool_cases,
+)
 
 SAME = {
     "relaxed:omega=0": "easy",
@@ -34,7 +42,8 @@ def scheduled(case, name):
 @pytest.mark.parametrize("name", SAME)
 @given(data=st.data())
 def test_at_the_ends_of_their_parameters_they_are_older_policies(name, data):
-    case = data.draw(st.one_of(pool_cases(honest=True), rich_pool_cases()) if "compress" in name else anywhere)
+    alone = st.one_of(pool_cases(honest=True), rich_pool_cases(), general_cases(honest=True))  # of no project
+    case = data.draw(alone if "compress" in name else anywhere)
     if name == "slack:sf=0":  # else a job that moved up may be moved back
         case = data.draw(project_cases(exact=True))
     if "gain=1" in name:  # a job that fills all processors does so only when nothing runs
@@ -42,7 +51,7 @@ def test_at_the_ends_of_their_parameters_they_are_older_policies(name, data):
     assert scheduled(case, name)[1].start.tolist() == scheduled(case, SAME[name])[1].start.tolist()
 
 
-@given(case=st.one_of(pool_cases(honest=True), rich_pool_cases()))
+@given(case=st.one_of(pool_cases(honest=True), rich_pool_cases(), general_cases(honest=True, chains=False)))
 def test_without_slack_no_job_starts_later_than_first_promised(case):
     _, schedule = scheduled(case, "slack:sf=0")
     assert (schedule.start <= schedule.promise)[schedule.ran].all()
@@ -64,7 +73,7 @@ def test_without_slack_a_job_that_moved_up_may_be_moved_back_to_its_first_promis
 
 
 @pytest.mark.parametrize("base", ["walltime", "turnaround"])
-@given(case=st.one_of(pool_cases(honest=True), project_cases(exact=True)))
+@given(case=st.one_of(pool_cases(honest=True), project_cases(exact=True), cluster_cases(exact=True)))
 def test_slack_starts_no_job_later_than_promised_and_its_slack(base, case):
     workload, schedule = scheduled(case, f"slack:sf=2,slack_base={base}")
     jobs, ran = workload.jobs, np.flatnonzero(schedule.ran)

@@ -244,7 +244,7 @@ def gangs(seed, count):
 
 
 PAUSES = ("preemptive:how=suspend", "preemptive:how=checkpoint,overhead=2", "round-robin:quantum=30")
-NODES = [name for name in POLICIES if name != URGENT and not load(name)[0].one_node]
+NODES = [name for name in POLICIES if name != URGENT]
 
 
 @pytest.mark.parametrize(
@@ -470,8 +470,6 @@ FEW = ("easy", "conservative", "lookahead")  # on nodes each takes seconds
     ],
 )
 def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name, nodes, monkeypatch, tmp_path):
-    if nodes and load(name)[0].one_node:
-        return
     platform = cluster(tmp_path, CLUSTER) if nodes else None
     how = {"foreign": 0.05, "count": 200}
     if nodes:  # on which a pass takes longer

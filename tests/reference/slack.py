@@ -6,7 +6,7 @@ Source: Talby and Feitelson, IPPS 1999.
 
 from math import inf
 
-from .twotier import Pass, Rules, copy_of, on_the_node
+from .twotier import Pass, Rules, copy_of
 from .words import Job, Policy, Reservation, Time, View
 
 
@@ -37,22 +37,21 @@ class SlackPass(Pass):
     def cheapest(self, job: Job) -> Reservation | None:
         """Of the first gaps in which the job has its place when others have moved; it and they are booked."""
         found = []
-        for begin in self.gaps(job):
+        for at in self.gaps(job):
             before = copy_of(self.profile), dict(self.promises)
-            at = self.profile.book(job, Reservation(begin, on_the_node(job)))
-            moved = self.check(job, at, {})
+            moved = self.check(job, self.profile.book(job, at), {})
             if moved is not None:
-                cost = price(job, begin - self.view.now)
+                cost = price(job, at.start - self.view.now)
                 for other in moved:
                     cost += price(other, self.promises[other.row].start - before[1][other.row].start)
-                found.append((cost, begin, self.profile, self.promises))
+                found.append((cost, at, self.profile, self.promises))
             self.profile, self.promises = before
             if moved == [] or len(found) == self.best:
                 break
         if not found:
             return None
-        _, begin, self.profile, self.promises = min(found, key=lambda each: each[:2])
-        return Reservation(begin, on_the_node(job))
+        _, at, self.profile, self.promises = min(found, key=lambda each: (each[0], each[1].start))
+        return at
 
     def slack_of(self, job: Job, promise: Reservation) -> Time:
         if self.base == "average_wait":

@@ -14,9 +14,11 @@ from math import inf
 from .conservative import Promises, compress, kept, rebuilt, timers
 from .lanes import FUTURE
 from .limits import held_back
-from .placement import held, minus
+from .placement import held, least, licence_slot, minus, node_slots, place
 from .profile import Profile, span
-from .words import Decision, Job, Placement, Policy, Reservation, Room, Start, Time, View
+from .words import Decision, Job, Policy, Reservation, Start, Time, View
+
+Spot = tuple[Time, range]  # an instant, and where a room keeps a node or a licence
 
 
 def project_of(job: Job) -> str:
@@ -174,43 +176,63 @@ class Pass:
 
     def first_gap(self, job: Job, departures: dict[str, Time]) -> Reservation | None:
         """The first gap in which the job has its place when others have moved; both are booked."""
-        for begin in self.gaps(job):
+        for at in self.gaps(job):
             before = copy_of(self.profile), dict(self.promises)
-            at = self.profile.book(job, Reservation(begin, on_the_node(job)))
+            self.profile.book(job, at)
             if self.check(job, at, departures) is not None:
                 return at
             self.profile, self.promises = before
         return None
 
-    def gaps(self, job: Job) -> list[Time]:
-        """`find_feasible`: now, and each later instant at which what is free changes, if the job fits at it."""
-        profile = self.profile
+    def gaps(self, job: Job) -> list[Reservation]:
+        """`find_feasible`: now, and each later instant at which what is free changes, if the job has a place then.
+
+        It sits where it fits at this instant, and would fit for as long as it may run if all were gone that may make
+        way. The last gap is the first in which it fits as things stand.
+        """
+        profile, others = self.profile, copy_of(self.profile)
+        for other in self.waiting:
+            if self.may_make_way(job, other):
+                others.lift(other, self.promises[other.row])
         first = profile._cut(self.view.now)
-        return [
-            profile.times[i]
-            for i in range(first, len(profile.times))
-            if (i == first or profile.rooms[i] != profile.rooms[i - 1])
-            and is_room(profile.rooms[i], job)
-            and profile.times[i] < FUTURE
-        ]
+        steps = range(first, len(profile.times))
+        changes = [i for i in steps if i == first or profile.rooms[i] != profile.rooms[i - 1]]
+        gaps = []
+        for t, room in [(profile.times[i], profile.rooms[i]) for i in changes if profile.times[i] < FUTURE]:
+            if found := profile._window(job, profile._cut(t), by_rule=False)[0]:
+                return [*gaps, Reservation(t, found)]
+            begin, end = others._cut(t), others._cut(t + span(job))
+            for there in others.rooms[begin:end]:
+                room = least(room, there)
+            if found := place(profile.platform, job, room):
+                gaps.append(Reservation(t, found))
+        return gaps
+
+    def may_make_way(self, job: Job, other: Job) -> bool:
+        """Whether a waiting job may start later for another one."""
+        return (
+            other.row in self.promises
+            and self.whose(other) != self.whose(job)
+            and self.latest[other.row] > self.promises[other.row].start
+        )
 
     def check(self, job: Job, at: Reservation, departures: dict[str, Time]) -> list[Job] | None:
         """Move others until nothing is overbooked while the job runs. Says whom; None where that does not work out."""
         moved: list[Job] = []
-        times: set[Time] = set()
-        while (t := self.overbooked(job, at)) is not None:
-            if (t in times and self.rules.victims != "any") or (moved and self.rules.victims == "one"):
+        spots: list[Spot] = []
+        while (spot := self.overbooked(job, at)) is not None:
+            if (spot in spots and self.rules.victims != "any") or (moved and self.rules.victims == "one"):
                 return None
-            times.add(t)
-            victim = self.victim(job, t, moved)
+            spots.append(spot)
+            victim = self.victim(job, at, spot, moved)
             if victim is None:
                 return None
             moved.append(victim)
             held = self.promises[victim.row]
             self.profile.lift(victim, held)
             begin = self.view.now if self.rules.rebook == "from_now" else held.start
-            found = self.earliest(victim, begin)
-            if found.start > self.latest[victim.row]:
+            found = self.profile.earliest(victim, begin, by_rule=False)
+            if found is None or found.start > self.latest[victim.row]:
                 return None
             self.promises[victim.row] = self.profile.book(victim, found)
             now = self.departures()
@@ -219,55 +241,39 @@ class Pass:
                 return None
         return moved
 
-    def overbooked(self, job: Job, at: Reservation) -> Time | None:
-        """The first instant while the job runs at which more is booked than there is of what it asks for."""
+    def overbooked(self, job: Job, at: Reservation) -> Spot | None:
+        """The first instant while the job runs at which more is booked than there is of what it holds, and where.
+
+        Its nodes go first, in order of power, then its licences.
+        """
+        platform = self.profile.platform
+        lanes = [node_slots(platform, node) for node, _ in at.placement]
+        lanes += [range(slot, slot + 1) for slot in sorted({licence_slot(platform, x) for x in job.licences})]
+        asked = held(platform, job, at.placement)
         for t, room in zip(self.profile.times, self.profile.rooms, strict=True):
-            if at.start <= t < at.start + span(job) and any(
-                there < 0 < asked for there, asked in zip(room, need(job), strict=True)
-            ):
-                return t
+            for lane in lanes if at.start <= t < at.start + span(job) else []:
+                if any(room[slot] < 0 < asked[slot] for slot in lane):
+                    return t, lane
         return None
 
-    def victim(self, job: Job, t: Time, moved: list[Job]) -> Job | None:
-        """Of the others that have t booked, use what is overbooked and may start later: the greatest latest start."""
-        room = self.profile.rooms[self.profile._cut(t)]
+    def victim(self, job: Job, at: Reservation, spot: Spot, moved: list[Job]) -> Job | None:
+        """Of the others that have the spot booked and hold there what is overbooked: the greatest latest start."""
+        t, lane = spot
+        platform, room = self.profile.platform, self.profile.rooms[self.profile._cut(t)]
+        lacking = [slot for slot in lane if room[slot] < 0 < held(platform, job, at.placement)[slot]]
         found = [
             other
             for other in self.waiting
-            if other.row in self.promises
-            and self.whose(other) != self.whose(job)
+            if self.may_make_way(job, other)
             and other not in moved
             and self.promises[other.row].start <= t < self.promises[other.row].start + span(other)
-            and any(there < 0 < min(a, b) for there, a, b in zip(room, need(job), need(other), strict=True))
-            and self.latest[other.row] > self.promises[other.row].start
+            and any(held(platform, other, self.promises[other.row].placement)[slot] for slot in lacking)
         ]
         return max(found, key=lambda other: (self.latest[other.row], other.submit, other.row), default=None)
-
-    def earliest(self, job: Job, begin: Time) -> Reservation:
-        """The first instant from which at least what the job asks for is free, of everything, while it runs."""
-        profile, length = self.profile, span(job)
-        for t in profile.times[profile._cut(begin) :]:
-            rooms = [room for at, room in zip(profile.times, profile.rooms, strict=True) if t <= at < t + length]
-            if all(is_room(room, job) for room in rooms):
-                return Reservation(t, on_the_node(job))
-        return Reservation(FUTURE, on_the_node(job))
-
-
-def on_the_node(job: Job) -> Placement:
-    return ((0, job.tasks),)
-
-
-def need(job: Job) -> tuple[int, ...]:
-    return tuple(job.tasks * amount for amount in job.demand)
-
-
-def is_room(room: Room, job: Job) -> bool:
-    """Of what a job does not ask for there may be less than nothing: a window takes what runs hold, too."""
-    return all(there >= asked for there, asked in zip(room, need(job), strict=True) if asked)
 
 
 def copy_of(profile: Profile) -> Profile:
     """A copy of which changes do not touch this one."""
-    copy = Profile(profile.platform, 0)
+    copy = Profile(profile.platform, profile.now)
     copy.times, copy.rooms = list(profile.times), [list(room) for room in profile.rooms]
     return copy

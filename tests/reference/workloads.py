@@ -167,6 +167,19 @@ def project_case(dice: Dice, projects_max: int = 10, exact: bool = False) -> Cas
     return Case(jobs, Platform.pool(*capacity))
 
 
+def cluster_case(dice: Dice, exact: bool = False) -> Case:
+    """Projects of gangs and of jobs of one task on several nodes, with licences, constraints, partitions and limits."""
+    case = limited_case(dice, chains=False) if dice.below(2) else general_case(dice, honest=exact, chains=False)
+    jobs: list[Job] = []
+    for job in case.jobs:
+        told = {"project": f"p{job.row}", "priority": dice.of([0.0, 0.0, 0.25, 0.5, 1.0])}
+        if jobs and dice.below(2):
+            told = {name: getattr(jobs[-1], name) for name in ("project", "priority", "submit")}
+        known = {"runtime": job.walltime, "estimate": job.walltime} if exact else {}
+        jobs.append(replace(job, deadline=NEVER, **told, **known))
+    return Case(jobs, case.platform)
+
+
 def grid_case(dice: Dice, jobs_max: int = 24, honest: bool = False, chains: bool = True) -> Case:
     """Up to 9 processors on up to 3 sites; local jobs, gangs, and gangs that are projects of single tasks."""
     sites, memory = dice.between(1, 3), dice.of([0, 0, 1])
@@ -322,6 +335,7 @@ def thread_case(dice: Dice, linked: bool = True, jobs_max: int = 6) -> Case:
 thread_cases = partial(drawn, thread_case)
 pool_cases = partial(drawn, pool_case)
 project_cases = partial(drawn, project_case)
+cluster_cases = partial(drawn, cluster_case)
 grid_cases = partial(drawn, grid_case)
 plain_grid_cases = partial(drawn, plain_grid_case)
 general_cases = partial(drawn, general_case)
@@ -361,6 +375,45 @@ def cloud(seed: int, projects: int = 16) -> Case:
     """Projects that come faster than the node can serve them, so that many reservations stand in each other's way."""
     drawn = two_tier(projects, types=2, seed=seed, interarrival=60, least=4, largest=6, high=0.3)
     return Case(*from_model(drawn, drawn.platform))
+
+
+def cluster(seed: int, projects: int = 20, honest: bool = False) -> Case:
+    """Projects that come faster than a few unequal nodes can serve them: gangs, two racks, a licence, a limit.
+
+    honest: every job runs as long as it was expected to.
+    """
+    r = Random(seed)
+    features = [frozenset(r.sample(["a", "b"], r.randint(0, 2))) for _ in range(r.randint(2, 5))]
+    nodes = tuple(
+        Node((r.randint(2, 6), r.randint(2, 6)), features=some, site=number // 2)
+        for number, some in enumerate(features)
+    )
+    limits = (Limit(per_user=True, cpus=r.randint(6, 12)),) * r.randint(0, 1)
+    platform = Platform(nodes, (2,) * r.randint(0, 1), partitions=(frozenset({0, 1}),), limits=limits)
+    jobs: list[Job] = []
+    for number in range(projects):
+        submit, priority = r.randint(0, 30) * SECOND, r.choice([0.0, 0.0, 0.25, 0.5, 1.0])
+        for _ in range(r.choice([1, 2, 3, 4])):
+            walltime = r.choice([1, 2, 5, 12, 30]) * SECOND
+            jobs.append(
+                Job(
+                    row=len(jobs),
+                    name=f"j{len(jobs)}",
+                    project=f"p{number}",
+                    submit=submit,
+                    priority=priority,
+                    walltime=walltime,
+                    runtime=walltime if honest or r.random() < 0.6 else r.randint(0, walltime),
+                    tasks=r.choice([1, 1, 2, 3]),
+                    demand=(r.randint(1, 2), r.randint(0, 2)),
+                    spread=r.choice(["any", "any", "site", "node"]),
+                    constraint=r.choice(["", "", "", "a", "!b"]),
+                    partition=r.choice([None, None, None, 0]),
+                    user=r.randint(0, 1),
+                    licences=(0,) * (r.random() < 0.3 and len(platform.copies)),
+                )
+            )
+    return Case(jobs, platform)
 
 
 def unlimited(nodes: int, jobs: int = 110) -> Case:

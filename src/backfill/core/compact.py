@@ -50,7 +50,7 @@ BETWEEN = _fields(Queue="passed_job least_job")
 RUNS = _fields(Runs="last by_limit")
 EMPTY = _fields(
     Batch="arrivals ends leaves drops begins starts preemptions paces",
-    Bookings="moves tries",
+    Bookings="moves tries seated",
     Promises="rows",
     Journal="rows",
 )

@@ -136,7 +136,6 @@ class Policy:
     # that are "alone", without a project; of "no" job
     forgets: str = "no"
     projects: bool = False  # it promises the departure of whole projects
-    one_node: bool = False  # it knows but one node without floating licences
     processors: bool = False  # it knows nodes of one cpu each, without floating licences
     patience: float = 10.0  # seconds after which a pass of a user's policy that has not returned is stopped
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop

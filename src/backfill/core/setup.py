@@ -52,7 +52,8 @@ def new_state(
     shapes = 0 if pool else room.shapes
     machine = new_machine(platform, pool, room.accounts)
     lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
-    plan, *other = (new_plan(platform, pool, n, machine.base_copies, shapes, sizes) for _ in range(1 + policy.preempts))
+    second = policy.preempts or (policy.booked and not pool)
+    plan, *other = (new_plan(platform, pool, n, machine.base_copies, shapes, sizes) for _ in range(1 + second))
     return State(
         now=NO_TIME,
         jobs=new_jobs(n, k, pool),

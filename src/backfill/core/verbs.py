@@ -85,21 +85,29 @@ def place_in(state, job, room, licence_room):
         return False
     if state.jobs.place[job] != POWER:
         return seat_by_rule(state, job, room)
-    state.placed.count = place_gang(
+    return place_by_power(state, job, room)
+
+
+@kernel()
+def place_by_power(state, job, room):
+    """Whether a job fits in this much of nodes; where, on the most powerful ones, is left in state.placed."""
+    jobs, placed = state.jobs, state.placed
+    placed.job = job
+    placed.count = place_gang(
         room,
-        state.jobs.demand,
+        jobs.demand,
         job,
-        state.jobs.tasks[job],
-        state.jobs.most[job],
-        state.jobs.spread[job],
+        jobs.tasks[job],
+        jobs.most[job],
+        jobs.spread[job],
         state.machine,
-        state.jobs.bound[job],
-        state.jobs.licence,
-        begin,
-        state.jobs.limit_first[job],
-        state.placed.pairs,
+        jobs.bound[job],
+        jobs.licence,
+        jobs.licence_first[job],
+        jobs.limit_first[job],
+        placed.pairs,
     )
-    return state.placed.count > 0
+    return placed.count > 0
 
 
 @kernel()

@@ -25,7 +25,6 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
     keeps=True,
     index=False,
     booked=True,
-    one_node=True,
     params={
         "sf": Param(
             3, 0, 1e9, "times", "slack: how far a start may be moved, in multiples of `slack_base`, for a priority of 0"

@@ -11,11 +11,12 @@ import numpy as np
 
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.plan.bookings import allow_until, next_booked, next_due, renew_booking
-from backfill.core.plan.moves import begin_moves, forget_soonest, has_begun, project_end, settle_with_moves
+from backfill.core.plan.bookings import allow_until, forget_soonest, next_booked, next_due, renew_booking
+from backfill.core.plan.moves import begin_moves, settle_with_moves
 from backfill.core.plan.plan import book_overdue, settle
 from backfill.core.plan.profile import FUTURE, GIVE, PAST
 from backfill.core.plan.promises import GIVEN, NO_TIME
+from backfill.core.plan.way import has_begun, project_end
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import BACKFILL, MOVED_UP, reserve_because, wake
@@ -93,7 +94,6 @@ def two_tier_sb(state):
     index=False,
     booked=True,
     projects=True,
-    one_node=True,
     params=MOVES,
     memory=MEMORY,
     forgets="alone",
@@ -122,7 +122,6 @@ def two_tier_fb(state):
     index=False,
     booked=True,
     projects=True,
-    one_node=True,
     params={**SLACK, **MOVES},
     memory=MEMORY,
     forgets="alone",
@@ -151,7 +150,6 @@ def two_tier_fb_sf(state):
     index=False,
     booked=True,
     projects=True,
-    one_node=True,
     params={
         **SLACK,
         "high_at": Param(0.5, 0, 1, "priority", "the priority, from 0 to 1, from which a project may move others"),

@@ -8,22 +8,7 @@ from backfill.core.policy import Policy
 from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.reservations import Divided
-from backfill.model.units import counted
 from backfill.model.workload import Ints
-
-
-def check_kind(policy: Policy, platform: Platform, pool: bool, hint: str = "") -> None:
-    """Complain about a platform of several nodes, if the policy schedules one alone.
-
-    pool: whether no licence floats, and no limit counts what runs.
-    """
-    if policy.one_node and not pool:
-        there = {name: len(getattr(platform, f"{name}s")) for name in ("node", "licence", "limit")}
-        much = " and ".join(counted(many, name) for name, many in there.items() if many > (name == "node"))
-        raise UsageError(
-            f"policy {policy.name} schedules a single node without floating licences and running limits; "
-            f"{platform.name} has {much}{hint}"
-        )
 
 
 def check_processors(policy: Policy, platform: Platform, most: Ints, hint: str = "") -> None:

@@ -71,7 +71,7 @@ from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.shapes import Basis, Begun, Decisions
 from backfill.queue.states import CANCELLED
 from backfill.worlds.adapt import as_run
-from backfill.worlds.admission import check_kind, check_processors
+from backfill.worlds.admission import check_processors
 from backfill.worlds.moves import Moves
 from backfill.worlds.rules import WholeNodes
 from backfill.worlds.watchdog import WATCHDOG
@@ -591,7 +591,6 @@ def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[
         told = "lets jobs take turns on the processors, which no pool does"
         raise UsageError(f"policy {policy.name} {told}; expected mpl=1, or a policy without rows")
     platform = platform or machine({"cpus": 2})
-    check_kind(policy, platform, platform.is_pool and not platform.limits)
     check_processors(policy, platform, platform.capacity)
     return policy, params
 

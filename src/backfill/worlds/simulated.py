@@ -38,7 +38,7 @@ from backfill.model.units import NEVER, counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
-from backfill.worlds.admission import check_kind, check_processors, refuse_unreserved
+from backfill.worlds.admission import check_processors, refuse_unreserved
 from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.predictors import Foresight, foresight
@@ -156,7 +156,6 @@ def begin(
     sharing = policy.sharing(policy.in_full(params))
     jobs, machine, whole, causes = as_run(workload, platform, policy.place)
     refuse_unreserved(divided, causes)
-    check_kind(policy, platform, machine.is_pool, "; 2tsb and conservative take it")
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):
         place = np.argsort(rows, kind="stable")

@@ -40,11 +40,14 @@ BOOKINGS = [
     ("due_time", int64[::1]),  # heap of begins; one that is not that of its job any more is void
     ("due_job", int64[::1]),
     ("dues", int64),
-    # of the moves for one project (moves.py)
+    # of the moves for one project (moves.py, way.py)
     ("moved", int64[:, ::1]),  # (moves, 2): job, and the start that it held before
     ("moves", int64),
-    ("tried", int64[:, ::1]),  # (tries, 2): job, and the start that it would get
+    # (tries, 4): job, the start that it would get, and where: so many `seats` from here on
+    ("tried", int64[:, ::1]),
     ("tries", int64),
+    ("seats", int64[:, ::1]),  # (seated, 2): node, tasks; unused on a pool
+    ("seated", int64),
     ("singly", int64),  # 1: jobs of one project make way for each other
     ("lack", int64[::1]),  # (k,): what an instant has too little of
     ("soonest", int64[::1]),  # (n,): no start before it, were the job taken out of the plan;
@@ -74,8 +77,10 @@ def new_bookings(jobs: int, resources: int, kept: bool) -> Any:
         dues=0,
         moved=zeros(SMALL, 2),
         moves=0,
-        tried=zeros(SMALL, 2),
+        tried=zeros(SMALL, 4),
         tries=0,
+        seats=zeros(SMALL, 2),
+        seated=0,
         singly=0,
         lack=zeros(resources),
         soonest=zeros(n),
@@ -199,6 +204,12 @@ def next_booked(state):
     while bookings.dues > 0 and not _is_due(bookings, bookings.due_job[0], bookings.due_time[0]):
         bookings.dues = pop_end(bookings.due_time, bookings.due_job, bookings.dues)
     return bookings.due_time[0] if bookings.dues > 0 else FUTURE
+
+
+@verb()
+def forget_soonest(state):
+    """Room may have appeared anywhere in the plan."""
+    state.bookings.openings += OPENINGS + 1
 
 
 @verb()

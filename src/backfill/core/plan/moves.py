@@ -1,21 +1,23 @@
-"""Room for a job by moving reservations that may start later: one job of a project after the other, on one node.
+"""A start for a job by moving reservations that may start later: one job of a project after the other.
 
-A reservation may be moved up to its latest start (`allow_until`). For a start at b, with the job booked there: where an
-instant of [b, b + walltime) has too little of a resource, of the waiting jobs that have this instant booked, ask for
-what is short, belong to another project and may start later, the one with the greatest latest start (of equals the one
-that was submitted last) is taken out and put back at its earliest start. If that is too late for it, b is no start.
+A reservation may be moved up to its latest start (`allow_until`). The job is tried at each instant at which what is
+free changes and there is room for it. If too little is left at some later instant of its run, others make way (way.py).
+If that is too late for one of them, it is no start.
 
-Source: Lin, Thai, Wang and Lai, JNCA 52, 2015: `check` of Table 5.
+Among nodes the job takes the most powerful ones that have room for it at the instant, and would have it for as long as
+it may run if all who may start later were out of the plan. The other plan is this one without them.
+
+Source: Lin, Thai, Wang and Lai, JNCA 52, 2015: Table 5.
 Slow twin: tests/reference/twotier.py.
 """
 
 import numpy as np
 
 from backfill.compiler.kernel import apart, kernel
-from backfill.compiler.record import doubled_rows
 from backfill.compiler.wall import verb
 from backfill.core.errors import NONE
-from backfill.core.plan.bookings import OPENINGS, booked_at
+from backfill.core.place.placement import licences_free
+from backfill.core.plan.plan import book_job, book_pairs, earliest_by_power, keep_place, swap_plans
 from backfill.core.plan.profile import (
     BLOCK,
     FUTURE,
@@ -24,22 +26,28 @@ from backfill.core.plan.profile import (
     TAKE,
     available,
     book,
-    commit,
-    earliest_of_many,
+    change_after,
+    copy_profile,
     entry_after,
     find,
     least_for,
-    rollback,
-    savepoint,
+    least_over,
 )
-from backfill.core.plan.promises import MOVED
-from backfill.core.plan.rooms import forget_rooms, join_level
+from backfill.core.plan.rooms import join_level
 from backfill.core.plan.search import ONLY, span
-from backfill.core.runs import RUNNING
-from backfill.core.verbs import promise_start
-
-PER_TIME, ANY, ONE = (np.int64(i) for i in range(3))  # who may be moved: one for each instant, as many as needed, one
-FROM_NOW, LATER_ONLY = (np.int64(i) for i in range(2))  # where it goes: to its earliest start, or not before it was
+from backfill.core.plan.way import (
+    ANY,
+    FROM_NOW,
+    keep_moves,
+    make_way,
+    may_make_way,
+    next_overbooked,
+    restore_plan,
+    save_plan,
+    victim_at,
+)
+from backfill.core.queue.walk import following, resume, rewind, standing
+from backfill.core.verbs import place_by_power
 
 
 @verb()
@@ -53,7 +61,8 @@ def settle_with_moves(state, job, most, victims, rebook):
     """Book a job at the first instant at which it fits once others were moved; returns that start, FUTURE for none.
 
     most: of how many projects the last end may become later since `begin_moves`, -1 as many as there are. victims,
-    rebook: see above. Cost: a search of the plan for each instant that is tried in earnest.
+    rebook: see way.py. Cost: a search of the plan for each instant that is tried in earnest; among nodes a copy of the
+    plan as well, and a look at each waiting job.
     """
     state.bookings.singly = 0
     return _settle(state, job, most, victims, rebook, np.int64(1))
@@ -73,6 +82,13 @@ def settle_at_least_cost(state, job, among):
 
 @kernel()
 def _settle(state, job, most, victims, rebook, among):
+    if not state.machine.pool:
+        return _settle_among_nodes(state, job, most, victims, rebook, among)
+    return _settle_on_pool(state, job, most, victims, rebook, among)
+
+
+@kernel()
+def _settle_on_pool(state, job, most, victims, rebook, among):
     profile, length = state.plan.nodes, span(state, job)
     if state.plan.rooms_kept:
         join_level(state, job)
@@ -90,30 +106,38 @@ def _settle(state, job, most, victims, rebook, among):
                 book(profile, ONLY, t, t + length, state.jobs.need, job, TAKE)
                 return t
             if victim >= 0:
-                mark = savepoint(profile)
-                if _make_way(state, job, t, short, victim, most, victims, rebook):
+                marks = save_plan(state)
+                book(profile, ONLY, t, t + length, state.jobs.need, job, TAKE)
+                if make_way(state, job, t, ONLY, short, victim, most, victims, rebook):
                     if among == 1:
-                        _keep(state, job, mark)
+                        keep_moves(state, job, marks)
                         return t
                     cost = _cost_of_all(state, job, t)
                     if cost < least:
                         best, least = t, cost
                     found += 1
-                rollback(profile, mark)
-                state.bookings.tries = 0
+                restore_plan(state, marks)
                 if found == among:
                     break
                 d, e = find(profile, ONLY, t)  # entries may be elsewhere
         d, e = entry_after(profile, ONLY, d, e)
         t = FUTURE if e == NONE else profile.time[e]
     if best < FUTURE:
-        d, e = find(profile, ONLY, best)
-        short = _next_short(state, job, d, e)
-        victim = _victim_before(state, job, short, victims)
-        mark = savepoint(profile)
-        _make_way(state, job, best, short, victim, most, victims, rebook)
-        _keep(state, job, mark)
+        marks = save_plan(state)
+        book(profile, ONLY, best, best + length, state.jobs.need, job, TAKE)
+        _make_way_from(state, job, best, most, victims, rebook)
+        keep_moves(state, job, marks)
     return best
+
+
+@kernel()
+def _make_way_from(state, job, begin, most, victims, rebook):
+    """Move who is in the way of a job that is booked at `begin`. Whether that has worked out."""
+    lane, t = next_overbooked(state, job, begin, begin + span(state, job))
+    victim = NONE
+    if t < begin + span(state, job):
+        victim = victim_at(state, job, lane, t, victims)
+    return make_way(state, job, begin, lane, t, victim, most, victims, rebook)
 
 
 @kernel(inline=True)
@@ -129,17 +153,6 @@ def _cost_of_all(state, job, t):
         other = bookings.tried[i, 0]
         cost += _cost(state, other, bookings.tried[i, 1] - bookings.begin[other])
     return cost
-
-
-@kernel()
-def _keep(state, job, mark):
-    """What was tried for a job is done."""
-    bookings = state.bookings
-    commit(state.plan.nodes, mark)
-    for i in range(bookings.tries):
-        _keep_move(state, bookings.tried[i, 0], bookings.tried[i, 1], job)
-    bookings.tries = 0
-    forget_rooms(state)
 
 
 @kernel(inline=True)
@@ -177,232 +190,141 @@ def _victim_before(state, job, t, victims):
     for k in range(state.machine.resources):
         there = available(state.plan.nodes, ONLY, d, e, k)
         state.bookings.lack[k] = least_for(state.jobs.need, job, k, TAKE) - there
-    return _victim(state, job, t, victims)
-
-
-@kernel()
-def _victim(state, job, t, victims):
-    """Who is moved, since `lack` is short at t; -1 for nobody, and where one must be enough and is not."""
-    bookings, need, best = state.bookings, state.jobs.need, NONE
-    for i in range(booked_at(state, t)):
-        other = bookings.found[i]
-        latest = bookings.latest[other]
-        if (
-            latest > bookings.begin[other]
-            and (bookings.singly or state.projects.of[other] != state.projects.of[job])
-            and (best < 0 or latest > bookings.latest[best] or (latest == bookings.latest[best] and other > best))
-            and _asks_for_what_lacks(state, other)
-            and not _was_tried(state, other)
-        ):
-            best = other
-    if best >= 0 and victims != ANY:
-        for k in range(state.machine.resources):
-            if bookings.lack[k] > 0 and need[best, k] < bookings.lack[k]:
-                return NONE
-    return best
-
-
-@kernel(inline=True)
-def _asks_for_what_lacks(state, job):
-    for k in range(state.machine.resources):
-        if state.bookings.lack[k] > 0 and state.jobs.need[job, k] > 0:
-            return True
-    return False
-
-
-@kernel(inline=True)
-def _was_tried(state, job):
-    for i in range(state.bookings.tries):
-        if state.bookings.tried[i, 0] == job:
-            return True
-    return False
+    return victim_at(state, job, ONLY, t, victims)
 
 
 @apart()
-def _make_way(state, job, begin, t, victim, most, victims, rebook):
-    """Book a job at `begin`, and move who is in its way, `victim` at t first. Whether that has worked out."""
-    profile, bookings, end = state.plan.nodes, state.bookings, begin + span(state, job)
-    bookings.tries = 0
-    book(profile, ONLY, begin, end, state.jobs.need, job, TAKE)
-    while t < end:
-        if (
-            victim < 0
-            or not _move(state, victim, rebook == LATER_ONLY, begin)
-            or (most >= 0 and _delayed(state) > most)
-        ):
-            return False
-        t = _next_overbooked(state, job, t, end)
-        if t < end:
-            victim = NONE if victims == ONE else _victim(state, job, t, victims)
-    return True
+def _settle_among_nodes(state, job, most, victims, rebook, among):
+    """Book a job at an instant at which others can make way, or at its earliest start if that is first."""
+    last = earliest_by_power(state, job, state.now)
+    best, least, found = FUTURE, np.inf, 0
+    t = state.now if last > state.now and _leave_out(state, job) else last
+    while found < among:
+        t = _next_gap(state, job, t, last)
+        if t >= last:
+            break
+        marks = save_plan(state)
+        if _take_gap(state, job, t, most, victims, rebook):
+            if among == 1:
+                keep_moves(state, job, marks)
+                return t
+            cost = _cost_of_all(state, job, t)
+            if cost < least:
+                best, least = t, cost
+            found += 1
+        restore_plan(state, marks)
+        t = _next_change(state, t)
+    if found < among and last < FUTURE and _cost(state, job, last - state.now) < least:
+        if last > state.now:  # it was placed elsewhere since
+            earliest_by_power(state, job, last)
+        _book_placed(state, job, last)
+        return last
+    if best < FUTURE:
+        marks = save_plan(state)
+        _place_in_gap(state, job, best)
+        _take_gap(state, job, best, most, victims, rebook)
+        keep_moves(state, job, marks)
+    return best
 
 
 @kernel()
-def _move(state, job, later, booked):
-    """Take a job out of the plan and put it back at its earliest start. Whether that is not too late for it.
+def _leave_out(state, job):
+    """Let the other plan be this one without the jobs that may make way for a job. Returns whether there are any."""
+    plan, many = state.plan, 0
+    stand = standing(state)
+    rewind(state, 0)
+    other = following(state, 0)
+    while other >= 0:
+        if may_make_way(state, job, other):
+            if many == 0:
+                _copy_plan(state)
+            many += 1
+            begin = state.bookings.begin[other]
+            swap_plans(state)
+            end = begin + span(state, other)
+            book_pairs(state, other, plan.pairs, plan.first[other], np.int64(plan.many[other]), begin, end, GIVE)
+            swap_plans(state)
+        other = following(state, 0)
+    resume(state, stand)
+    return many > 0
 
-    later: not before the start that it has. booked: where the job is booked for which it moves.
+
+@kernel()
+def _copy_plan(state):
+    """Let the other plan hold what this one holds."""
+    plan, other = state.plan, state.other
+    copy_profile(plan.nodes, other.nodes)
+    copy_profile(plan.licences, other.licences)
+    copy_profile(plan.total, other.total)
+    for node in range(state.machine.nodes):
+        other.overheld[node] = plan.overheld[node]
+
+
+@kernel()
+def _next_gap(state, job, t, last):
+    """The first instant of [t, last), at which what is free changes, that has a place for a job; where, is in `placed`.
+
+    t: now, or such an instant. Returns `last` where there is none.
     """
-    profile, bookings, need, length = state.plan.nodes, state.bookings, state.jobs.need, span(state, job)
-    held = bookings.begin[job]
-    book(profile, ONLY, held, held + length, need, job, GIVE)
-    begin, before = _soonest(state, job), bookings.latest[job] + 1
-    t = earliest_of_many(profile, ONLY, need, job, TAKE, max(begin, held) if later else begin, before, length)
-    if not later:
-        _note_soonest(state, job, booked, min(t, before))
-    if t == FUTURE:
-        return False
-    book(profile, ONLY, t, t + length, need, job, TAKE)
-    if bookings.tries == len(bookings.tried):
-        bookings.tried = doubled_rows(bookings.tried)
-    bookings.tried[bookings.tries, 0], bookings.tried[bookings.tries, 1] = job, t
-    bookings.tries += 1
-    return True
-
-
-@kernel()
-def _soonest(state, job):
-    """No start of a job that is taken out of the plan lies before this instant."""
-    bookings = state.bookings
-    if bookings.openings - bookings.since[job] > OPENINGS:
-        return state.now
-    t = bookings.soonest[job]
-    for i in range(bookings.since[job], bookings.openings):
-        t = min(t, bookings.opened[i % OPENINGS] - span(state, job) + 1)
-    for i in range(bookings.tries):
-        t = min(t, bookings.begin[bookings.tried[i, 0]] - span(state, job) + 1)
-    return max(t, state.now)
-
-
-@kernel()
-def _note_soonest(state, job, booked, t):
-    """A job had no start before t, beside another one that is `booked` and those that were moved for that."""
-    bookings = state.bookings
-    first = booked
-    for i in range(bookings.tries):
-        first = min(first, bookings.tried[i, 1])
-    bookings.soonest[job] = min(t, first - span(state, job) + 1)
-    bookings.since[job] = bookings.openings
-
-
-@kernel()
-def _note_opening(state, t):
-    """Room appeared in the plan from t on."""
-    bookings = state.bookings
-    bookings.opened[bookings.openings % OPENINGS] = t
-    bookings.openings += 1
-
-
-@verb()
-def forget_soonest(state):
-    """Room may have appeared anywhere in the plan."""
-    state.bookings.openings += OPENINGS + 1
-
-
-@kernel()
-def _next_overbooked(state, job, t, end):
-    """The first instant of [t, end) at which there is less than nothing of what a job asks for; `end` for none.
-
-    So much lacks then stands in `lack`.
-    """
-    profile, lack = state.plan.nodes, state.bookings.lack
-    d, e = find(profile, ONLY, t)
-    while e != NONE and t < end:
-        over = False
-        for k in range(state.machine.resources):
-            lack[k] = -available(profile, ONLY, d, e, k) if state.jobs.need[job, k] > 0 else np.int64(0)
-            over = over or lack[k] > 0
-        if over:
+    while t < last:
+        swap_plans(state)
+        sure = earliest_by_power(state, job, t)
+        swap_plans(state)
+        if sure > t:
+            t = _next_change(state, sure - 1) if sure < last else last
+        elif _place_in_gap(state, job, t):
             return t
-        d, e = entry_after(profile, ONLY, d, e)
-        t = FUTURE if e == NONE else profile.time[e]
-    return end
+        else:
+            t = _next_change(state, t)
+    return last
 
 
 @kernel()
-def _keep_move(state, job, t, by):
-    """A move is made."""
-    bookings = state.bookings
-    _note_opening(state, bookings.begin[job])
-    known = False
-    for i in range(bookings.moves):
-        known = known or bookings.moved[i, 0] == job
-    if not known:
-        if bookings.moves == len(bookings.moved):
-            bookings.moved = doubled_rows(bookings.moved)
-        bookings.moved[bookings.moves, 0], bookings.moved[bookings.moves, 1] = job, bookings.begin[job]
-        bookings.moves += 1
-    promise_start(state, job, t, MOVED, by)
+def _next_change(state, t):
+    """The first instant after t at which what is free changes on some node, or of some licence; FUTURE for none."""
+    plan, first = state.plan, FUTURE
+    for node in range(state.machine.nodes):
+        first = min(first, change_after(plan.nodes, node, t))
+    for licence in range(len(state.machine.copies)):
+        first = min(first, change_after(plan.licences, licence, t))
+    return first
 
 
 @kernel()
-def _delayed(state):
-    """How many projects would end later than before `begin_moves`, with what was moved and what is tried."""
-    bookings, count = state.bookings, 0
-    for i in range(bookings.moves + bookings.tries):
-        if _is_first_of_its_project(state, i):
-            project = state.projects.of[_touched(bookings, i)]
-            count += _last_end(state, project, True) > _last_end(state, project, False)
-    return count
-
-
-@kernel(inline=True)
-def _touched(bookings, i):
-    """One of the jobs that were moved, and those that are tried behind them."""
-    return bookings.moved[i, 0] if i < bookings.moves else bookings.tried[i - bookings.moves, 0]
-
-
-@kernel()
-def _is_first_of_its_project(state, i):
-    for j in range(i):
-        if state.projects.of[_touched(state.bookings, j)] == state.projects.of[_touched(state.bookings, i)]:
-            return False
-    return True
+def _place_in_gap(state, job, t):
+    """Place a job on nodes that have room at t, and would have it all along if nobody was there who may make way."""
+    plan, other, scratch, end = state.plan, state.other, state.scratch, t + span(state, job)
+    now = np.empty((1, state.machine.resources), np.int64)
+    for node in range(state.machine.nodes):
+        least_over(other.nodes, node, t, end, scratch.room, node)
+        least_over(plan.nodes, node, t, t + 1, now, np.int64(0))
+        for k in range(state.machine.resources):
+            scratch.room[node, k] = min(scratch.room[node, k], now[0, k])
+    for licence in range(len(state.machine.copies)):
+        least_over(other.licences, licence, t, end, scratch.least, np.int64(0))
+        least = scratch.least[0, 0]
+        least_over(plan.licences, licence, t, t + 1, scratch.least, np.int64(0))
+        scratch.licences[licence] = min(least, scratch.least[0, 0])
+    begin, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
+    if not licences_free(scratch.licences, state.jobs.licence, state.jobs.licence_count, begin, last):
+        return False
+    return place_by_power(state, job, scratch.room)
 
 
 @kernel()
-def _last_end(state, project, now):
-    """When the last job of a project ends that has a start: with all moves, or before `begin_moves`."""
-    end, job = PAST, state.projects.first[project]
-    while job >= 0:
-        end = max(end, _end_of(state, job, now))
-        job = state.projects.next[job]
-    return end
+def _take_gap(state, job, t, most, victims, rebook):
+    """Book a job at t, where it was placed, and move who is in its way. Whether that has worked out."""
+    total, need, end = state.plan.total, state.jobs.need, t + span(state, job)
+    _book_placed(state, job, t)
+    # While a node is overbooked, what all have together is no bound for a search; without this job it is one.
+    book(total, ONLY, t, end, need, job, GIVE)
+    done = _make_way_from(state, job, t, most, victims, rebook)
+    book(total, ONLY, t, end, need, job, TAKE)
+    return done
 
 
 @kernel()
-def _end_of(state, job, now):
-    bookings, runs = state.bookings, state.runs
-    if bookings.begin[job] > PAST:
-        begin = bookings.begin[job]
-        for i in range(bookings.moves):
-            if not now and bookings.moved[i, 0] == job:
-                begin = bookings.moved[i, 1]
-        for i in range(bookings.tries):
-            if now and bookings.tried[i, 0] == job:
-                begin = bookings.tried[i, 1]
-        return begin + span(state, job)
-    run = np.int64(runs.last[job])
-    if run < 0 or state.queue.waits[job]:
-        return PAST
-    return runs.limit[run] if runs.how[run] == RUNNING else runs.end[run]
-
-
-@verb()
-def project_end(state, project):
-    """When the last job of a project ends by its reserved start or its limit; of jobs that have ended, when they did.
-
-    Jobs without a start do not count; NO_TIME where none has one.
-    """
-    return _last_end(state, project, True)
-
-
-@verb()
-def has_begun(state, project):
-    """Whether a job of a project runs, or has run and does not wait again."""
-    job = state.projects.first[project]
-    while job >= 0:
-        if np.int64(state.runs.last[job]) >= 0 and not state.queue.waits[job]:
-            return True
-        job = state.projects.next[job]
-    return False
+def _book_placed(state, job, t):
+    """Book a job at t, where it was placed."""
+    keep_place(state, job)
+    book_job(state, job, t, t + span(state, job), TAKE)

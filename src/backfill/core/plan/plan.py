@@ -13,6 +13,7 @@ from backfill.compiler.record import SMALL, column, doubled_rows, record, zeros
 from backfill.compiler.wall import verb
 from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, NONE, fail
 from backfill.core.place.seating import POWER, seat_by_rule
+from backfill.core.plan.bookings import forget_soonest
 from backfill.core.plan.grown import LOG, GrownT, new_grown
 from backfill.core.plan.profile import (
     FUTURE,
@@ -120,7 +121,7 @@ def book_job(state, job, begin, end, sign):
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
-    _book_pairs(state, job, state.plan.pairs, state.plan.first[job], np.int64(state.plan.many[job]), begin, end, sign)
+    book_pairs(state, job, state.plan.pairs, state.plan.first[job], np.int64(state.plan.many[job]), begin, end, sign)
 
 
 @kernel()
@@ -130,11 +131,12 @@ def book_run(state, run, begin, end, sign):
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
-    _book_pairs(state, job, state.runs.held, state.runs.first[run], np.int64(state.runs.many[run]), begin, end, sign)
+    book_pairs(state, job, state.runs.held, state.runs.first[run], np.int64(state.runs.many[run]), begin, end, sign)
 
 
 @kernel()
-def _book_pairs(state, job, pairs, first, many, begin, end, sign):
+def book_pairs(state, job, pairs, first, many, begin, end, sign):
+    """Book (sign 1) or give back (-1) what a job holds on the nodes in `many` pairs (node, tasks) from `first` on."""
     counted = int64(0)
     for pair in range(first, first + many):
         if not state.plan.overheld[pairs[pair, 0]]:
@@ -149,16 +151,22 @@ def _book_pairs(state, job, pairs, first, many, begin, end, sign):
 @kernel()
 def keep_place(state, job):
     """Write what was placed to the job's own list of (node, tasks) in the plan."""
-    plan, placed = state.plan, state.placed
-    if plan.many[job] < placed.count:
-        while plan.pairs_used + placed.count > len(plan.pairs):
+    keep_pairs(state, job, state.placed.pairs, np.int64(0), state.placed.count)
+
+
+@kernel()
+def keep_pairs(state, job, pairs, first, many):
+    """Write `many` pairs from `first` on to the job's own list of (node, tasks) in the plan."""
+    plan = state.plan
+    if plan.many[job] < many:
+        while plan.pairs_used + many > len(plan.pairs):
             plan.pairs = doubled_rows(plan.pairs)
         plan.first[job] = plan.pairs_used
-        plan.pairs_used += placed.count
-    plan.many[job] = placed.count
-    for pair in range(placed.count):
-        plan.pairs[plan.first[job] + pair, 0] = placed.pairs[pair, 0]
-        plan.pairs[plan.first[job] + pair, 1] = placed.pairs[pair, 1]
+        plan.pairs_used += many
+    plan.many[job] = many
+    for pair in range(many):
+        plan.pairs[plan.first[job] + pair, 0] = pairs[first + pair, 0]
+        plan.pairs[plan.first[job] + pair, 1] = pairs[first + pair, 1]
 
 
 @verb()
@@ -316,6 +324,7 @@ def place_where_held(state, job):
         _place_from_now(state, job)
         keep_place(state, job)
         book_reserved(state, job)
+        forget_soonest(state)
         return
     state.placed.count, state.placed.job = state.plan.many[job], job
     for pair in range(state.placed.count):

@@ -117,6 +117,16 @@ def clear(profile, capacity):
         profile.blocks[lane] = 1
 
 
+@apart(to=ProfileT)
+def copy_profile(profile, to):
+    """Let a profile of as many lanes hold what another one holds; there nothing is noted."""
+    to.time, to.room, to.count = profile.time.copy(), profile.room.copy(), profile.count.copy()
+    to.lift, to.least, to.most = profile.lift.copy(), profile.least.copy(), profile.most.copy()
+    to.lane, to.blocks, to.idle = profile.lane.copy(), profile.blocks.copy(), profile.idle.copy()
+    to.horizon, to.idles, to.layout = profile.horizon, profile.idles, to.layout + 1
+    to.saved = to.noted = 0
+
+
 @kernel()
 def _take_block(profile):
     if profile.idles == 0:
@@ -233,6 +243,14 @@ def entry_before(profile, lane, d, e):
         return d, e - 1
     b = profile.lane[lane, d - 1]
     return d - 1, b * BLOCK + profile.count[b] - 1
+
+
+@kernel()
+def change_after(profile, lane, t):
+    """The first instant after t at which a lane changes; FUTURE for none."""
+    d, e = find(profile, lane, t)
+    d, e = entry_after(profile, lane, d, e)
+    return FUTURE if e == NONE else profile.time[e]
 
 
 @kernel(inline=True)

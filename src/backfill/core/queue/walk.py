@@ -133,6 +133,20 @@ def rewind(state, slot):
 
 
 @kernel(inline=True)
+def standing(state):
+    """Where the walk over the first order stands; `resume` takes it, while the queue is the same."""
+    q = state.queue
+    return q.cursor[0], q.passed_key[0], q.passed_job[0]
+
+
+@kernel(inline=True)
+def resume(state, stand):
+    """Let the walk over the first order stand where it stood."""
+    q = state.queue
+    q.cursor[0], q.passed_key[0], q.passed_job[0] = stand
+
+
+@kernel(inline=True)
 def _give(state, slot, place):
     """The walk gives the job at a place, -1 for none, and stands behind it."""
     q = state.queue
