@@ -72,7 +72,7 @@ ARROWS: dict[str, set[str]] = {
     "executors": {"model"},
     "api": {"spec", "report", *BELOW},
     "report": BELOW,
-    "verbs": {"core", "compiler"},
+    "verbs": {"policies", "core", "compiler"},
     "spec": {"loading", "walls", "worlds", "analysis", "traces", "core", "model"},
     "loading": {"walls", "packaged", "policies", "core", "compiler", "model"},
     "packaged": {"policies", "model"},

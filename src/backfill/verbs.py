@@ -20,10 +20,13 @@ goes under `@kernel()`. The fields, the verbs and longer examples are in docs/re
 """
 
 from backfill.compiler.kernel import kernel
+from backfill.core.plan.bookings import allow_until
+from backfill.core.plan.moves import begin_moves, settle_at_least_cost, settle_with_moves
 from backfill.core.plan.plan import earliest_start, fits_now, rebuild, settle
 from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.plan.shadow import place_beside, shadow_from, shadow_time, use_extra
+from backfill.core.plan.way import ANY, FROM_NOW, LATER_ONLY, ONE, PER_TIME, has_begun, project_end
 from backfill.core.queue.order import rounded
 from backfill.core.queue.walk import arrange_by, candidate, following, head, is_first, rewind
 from backfill.core.random import pick
@@ -49,30 +52,52 @@ from backfill.core.verbs import (
     start_heads,
     wake,
 )
+from backfill.policies.promising import (
+    PROMISES,
+    await_promises,
+    by_project,
+    end_of_project,
+    keep_promises,
+    promise_at,
+    start_promised,
+)
 
 __all__ = [
+    "ANY",
     "BACKFILL",
     "CHECKPOINT",
     "FIT",
+    "FROM_NOW",
     "FUTURE",
     "GANG",
     "HEAD",
+    "LATER_ONLY",
     "MOVED_UP",
     "NO_TIME",
+    "ONE",
+    "PER_TIME",
+    "PROMISES",
     "REQUEUE",
     "RESERVED",
     "RESUMED",
     "SUSPEND",
     "THREAD",
+    "allow_until",
     "arrange_by",
+    "await_promises",
+    "begin_moves",
+    "by_project",
     "candidate",
     "earliest_start",
+    "end_of_project",
     "fits_now",
     "following",
+    "has_begun",
     "head",
     "held_back",
     "is_first",
     "is_ready",
+    "keep_promises",
     "kernel",
     "pick",
     "place",
@@ -80,16 +105,21 @@ __all__ = [
     "place_on",
     "predecessor",
     "preempt",
+    "project_end",
+    "promise_at",
     "rebuild",
     "reserve",
     "rewind",
     "rounded",
     "run_in",
     "settle",
+    "settle_at_least_cost",
+    "settle_with_moves",
     "shadow_from",
     "shadow_time",
     "start",
     "start_heads",
+    "start_promised",
     "use_extra",
     "wake",
 ]

@@ -30,6 +30,12 @@ RECORDS = {
 class Kernel(CPUDispatcher):
     """A compiled function. Before it is compiled, or read from the disk, it loads the kernels apart that it calls."""
 
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Call it from Python. A policy in plain Python gives its view; then it runs in plain Python as well."""
+        if given and hasattr(given[0], "_state"):
+            return self.py_func(*given, **named)
+        return super().__call__(*given, **named)
+
     def compile(self, signature: Any) -> Any:
         """The entry point for a signature."""
         for callee in called(self.py_func):

@@ -15,7 +15,8 @@ from backfill.compiler.kernel import Apart, Kernel, apart, kernel
 from backfill.compiler.users import Misused
 from backfill.core.errors import OK
 
-NUMBERS = ("job", "slot", "reason", "t", "begin", "n")  # arguments of verbs that are whole numbers
+# arguments of verbs that are whole numbers
+NUMBERS = ("job", "slot", "reason", "t", "begin", "n", "most", "victims", "rebook", "among", "project")
 
 
 class Verb(Kernel):

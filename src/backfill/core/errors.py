@@ -18,14 +18,16 @@ OK, NOT_WAITING, DOES_NOT_FIT, NO_LICENCE, NOT_PLACED, IN_THE_PAST, NO_REASON, N
 OVERBOOKED, OVERBOOKED_LICENCE, NOT_STARTED, NO_KEYS, NEVER, NO_CHOICE = (np.int64(i) for i in range(10, 16))
 NO_PREEMPTION, NOT_RUNNING, JUST_STARTED, JUST_PREEMPTED, NO_HOW, NO_OVERHEAD = (np.int64(i) for i in range(16, 22))
 NO_SUCH_NODES, NO_SUCH_ROWS, NO_SHARING, NOT_TURNING = (np.int64(i) for i in range(22, 26))
+NOT_BOOKED, NO_PROJECT = (np.int64(i) for i in range(26, 28))
 NONE = np.int64(-1)
 UNIX = Clock(0)  # of the live queue
 # verbs that are told by their names when they were given a job that does not wait
 BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_start", "settle", "fits_now", "is_first",
       "withdraw", "held_back", "predecessor",
-      "place_on", "is_ready")  # fmt: skip
+      "place_on", "is_ready", "settle_with_moves", "settle_at_least_cost", "allow_until")  # fmt: skip
 (BY_PLACE, BY_START, BY_RESERVE, BY_SHADOW_TIME, BY_PLACE_BESIDE, BY_EARLIEST_START, BY_SETTLE, BY_FITS_NOW,
- BY_IS_FIRST, BY_WITHDRAW, BY_HELD_BACK, BY_PREDECESSOR, BY_PLACE_ON, BY_IS_READY) = (
+ BY_IS_FIRST, BY_WITHDRAW, BY_HELD_BACK, BY_PREDECESSOR, BY_PLACE_ON, BY_IS_READY, BY_SETTLE_WITH_MOVES,
+ BY_SETTLE_AT_LEAST_COST, BY_ALLOW_UNTIL) = (
     np.int64(i) for i in range(len(BY))
 )  # fmt: skip
 ENDED = {COMPLETED: "completed", TIMEOUT: "killed at its limit", CANCELLED: "cancelled", NODE_FAIL: "lost its nodes"}
@@ -114,6 +116,10 @@ def raise_misuse(
     elif code == NO_SUCH_ROWS:
         known = int(state.runs.rows)
         what = f"lets {who} run in rows {asked:b} (as bits) of {available}; expected some of 1 to {known} rows"
+    elif code == NOT_BOOKED:
+        what = "moves promised starts; expected @policy(..., booked=True)"
+    elif code == NO_PROJECT:
+        what = f"asks for project number {asked}; expected 0 to {available}"
     elif code == TOO_LATE:
         cause = "a run time, a walltime or a speed must be wrong"
         raise WorkloadError(f"{who} would end more than 30,000 years from now; {cause}")

@@ -12,7 +12,8 @@ from backfill.core.plan.bookings import allow_until
 from backfill.core.plan.moves import begin_moves, settle_at_least_cost
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Param, Policy, policy
-from backfill.policies.twotier import COMPRESS, MEMORY, MOST, begin_pass, end_pass, promise_booked, start_new
+from backfill.policies.promising import PROMISES, await_promises, keep_promises, promise_at, start_promised
+from backfill.policies.twotier import COMPRESS, MOST
 
 AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
 
@@ -40,7 +41,7 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
         ),
         "compress": Param.choice("true", "false", meaning=COMPRESS.meaning),
     },
-    memory={**MEMORY, "noted": 1, "waited": 1},
+    memory={**PROMISES, "noted": 1, "waited": 1},
 )
 def slack(state):
     """Promise each job, at its submit, a start for which others may have to make way, each within its own slack.
@@ -52,15 +53,15 @@ def slack(state):
     With sf = 0, compress=false every start is that of 2tsb. With sf = 0 alone a job that moved up may be moved back to
     the start that it was first promised, which conservative never does.
     """
-    new = begin_pass(state, 1.0 - state.own.compress, 0.0)
+    new = keep_promises(state, state.own.compress == 0.0)
     for i in range(len(new)):
         note_waits(state)
         begin_moves(state)
-        promise_booked(state, new[i], settle_at_least_cost(state, new[i], most_looks(state.own.best)))
+        promise_at(state, new[i], settle_at_least_cost(state, new[i], most_looks(state.own.best)))
         if state.promises.reserved[new[i]] != NO_TIME:
             allow_until(state, new[i], state.promises.reserved[new[i]] + slack_of(state, new[i]))
-        start_new(state, 0.0)
-    end_pass(state)
+        start_promised(state)
+    await_promises(state)
 
 
 @kernel(inline=True)

@@ -11,26 +11,27 @@ import numpy as np
 
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.plan.bookings import allow_until, forget_soonest, next_booked, next_due, renew_booking
+from backfill.core.plan.bookings import allow_until
 from backfill.core.plan.moves import begin_moves, settle_with_moves
-from backfill.core.plan.plan import book_overdue, settle
-from backfill.core.plan.profile import FUTURE, GIVE, PAST
-from backfill.core.plan.promises import GIVEN, NO_TIME
+from backfill.core.plan.plan import settle
+from backfill.core.plan.profile import PAST
+from backfill.core.plan.promises import NO_TIME
 from backfill.core.plan.way import has_begun, project_end
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.queue.walk import following, rewind
-from backfill.core.verbs import BACKFILL, MOVED_UP, reserve_because, wake
-from backfill.policies.conservative import conservative, keep_up, start_where_held
+from backfill.policies.promising import (
+    PROMISES,
+    await_promises,
+    by_project,
+    end_of_project,
+    keep_promises,
+    promise_at,
+    start_promised,
+)
 
 SOURCE = "Lin, Thai, Wang and Lai, JNCA 52, 2015"
 MOST = 2.0**61  # microseconds of slack
-WANTS_ONE, HAS_ONE = np.int64(1), np.int64(2)
 RESERVE = "every job at its submit"
 FILL = "jobs whose reserved start has come"
-MEMORY = {
-    **conservative.memory,
-    "new": "jobs",  # WANTS_ONE: is to get a promise in this pass; HAS_ONE: got it
-}
 COMPRESS = Param.choice("false", "true", meaning="whether every end lets each waiting job, in queue order, move up")
 MOVES = {
     "victims": Param.choice(
@@ -68,7 +69,7 @@ MAKE_WAY = f"{RESERVE}, at the first start for which others can make way within 
     booked=True,
     projects=True,
     params={"compress": COMPRESS},
-    memory=MEMORY,
+    memory=PROMISES,
     forgets="alone",
 )
 def two_tier_sb(state):
@@ -77,12 +78,14 @@ def two_tier_sb(state):
     Promise: no start is later than the one promised at submit, and so no departure, if walltimes hold.
     Cost: a search of the profile for each job.
     """
-    new = begin_pass(state, state.own.compress, 0.0)
-    for i in range(len(new)):
-        if state.own.new[new[i]] == WANTS_ONE:
-            promise_project(state, new[i])
-            start_new(state, 0.0)
-    end_pass(state)
+    new = by_project(state, keep_promises(state, state.own.compress != 0.0))
+    first = 0
+    while first < len(new):
+        last = end_of_project(state, new, first)
+        promise_project(state, new, first, last)
+        start_promised(state)
+        first = last
+    await_promises(state)
 
 
 @policy(
@@ -95,7 +98,7 @@ def two_tier_sb(state):
     booked=True,
     projects=True,
     params=MOVES,
-    memory=MEMORY,
+    memory=PROMISES,
     forgets="alone",
 )
 def two_tier_fb(state):
@@ -104,13 +107,17 @@ def two_tier_fb(state):
     Promise: no project departs later than promised at its submit, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     """
-    new = begin_pass(state, state.own.compress, state.own.movable)
-    for i in range(len(new)):
-        if state.own.new[new[i]] == WANTS_ONE:
-            promise_with_moves(state, new[i], np.int64(0), state.own.victims, state.own.rebook)
-            give_slack(state, new[i], 0.0, 0.0, state.own.movable)
-            start_new(state, state.own.movable)
-    end_pass(state)
+    new = by_project(state, keep_promises(state, state.own.compress != 0.0))
+    keep_begun(state, state.own.movable)
+    first = 0
+    while first < len(new):
+        last = end_of_project(state, new, first)
+        promise_with_moves(state, new, first, last, np.int64(0), state.own.victims, state.own.rebook)
+        give_slack(state, new, first, last, 0.0, 0.0, state.own.movable)
+        start_promised(state)
+        keep_begun(state, state.own.movable)
+        first = last
+    await_promises(state)
 
 
 @policy(
@@ -123,7 +130,7 @@ def two_tier_fb(state):
     booked=True,
     projects=True,
     params={**SLACK, **MOVES},
-    memory=MEMORY,
+    memory=PROMISES,
     forgets="alone",
 )
 def two_tier_fb_sf(state):
@@ -132,13 +139,17 @@ def two_tier_fb_sf(state):
     Promise: no project departs later than promised at its submit and sf times its turn-around time, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     """
-    new = begin_pass(state, state.own.compress, state.own.movable)
-    for i in range(len(new)):
-        if state.own.new[new[i]] == WANTS_ONE:
-            promise_with_moves(state, new[i], most_of(state.own.pl), state.own.victims, state.own.rebook)
-            give_slack(state, new[i], state.own.sf, state.own.slack, state.own.movable)
-            start_new(state, state.own.movable)
-    end_pass(state)
+    new = by_project(state, keep_promises(state, state.own.compress != 0.0))
+    keep_begun(state, state.own.movable)
+    first = 0
+    while first < len(new):
+        last = end_of_project(state, new, first)
+        promise_with_moves(state, new, first, last, most_of(state.own.pl), state.own.victims, state.own.rebook)
+        give_slack(state, new, first, last, state.own.sf, state.own.slack, state.own.movable)
+        start_promised(state)
+        keep_begun(state, state.own.movable)
+        first = last
+    await_promises(state)
 
 
 @policy(
@@ -158,7 +169,7 @@ def two_tier_fb_sf(state):
         ),
         **MOVES,
     },
-    memory=MEMORY,
+    memory=PROMISES,
     forgets="alone",
 )
 def two_tier_pb(state):
@@ -168,20 +179,25 @@ def two_tier_pb(state):
     Promise: no project departs later than promised and (1 - priority) sf turn-around times, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     """
-    new = begin_pass(state, state.own.compress, state.own.movable)
-    for i in range(len(new)):
-        if state.own.new[new[i]] == WANTS_ONE:
-            priority = priority_of(state, new[i])
-            if priority >= state.own.high_at:
-                promise_with_moves(state, new[i], most_of(state.own.pl), state.own.victims, state.own.rebook)
-            else:
-                promise_project(state, new[i])
-            if priority >= state.own.high_at and state.own.high != 0.0:
-                keep_in_place(state, new[i])
-            else:
-                give_slack(state, new[i], (1.0 - priority) * state.own.sf, state.own.slack, state.own.movable)
-            start_new(state, state.own.movable)
-    end_pass(state)
+    new = by_project(state, keep_promises(state, state.own.compress != 0.0))
+    keep_begun(state, state.own.movable)
+    first = 0
+    while first < len(new):
+        last = end_of_project(state, new, first)
+        priority = priority_of(state, new, first, last)
+        if priority >= state.own.high_at:
+            promise_with_moves(state, new, first, last, most_of(state.own.pl), state.own.victims, state.own.rebook)
+        else:
+            promise_project(state, new, first, last)
+        if priority >= state.own.high_at and state.own.high != 0.0:
+            keep_in_place(state, new, first, last)
+        else:
+            factor = (1.0 - priority) * state.own.sf
+            give_slack(state, new, first, last, factor, state.own.slack, state.own.movable)
+        start_promised(state)
+        keep_begun(state, state.own.movable)
+        first = last
+    await_promises(state)
 
 
 @kernel(inline=True)
@@ -191,187 +207,69 @@ def most_of(pl):
 
 
 @kernel()
-def begin_pass(state, compress, unstarted):
-    """Keep the promises that there are, start what is due. Returns the jobs without a promise, in queue order.
-
-    unstarted: other than 0 where a project of which a job has started makes way no longer.
-    """
-    batch, own = state.batch, state.own
-    if batch.changes + batch.leaves > 0:
-        rewind(state, 0)
-        job = following(state, 0)
+def keep_begun(state, unstarted):
+    """Where only `unstarted` projects make way, the others of those that start now stay in place from now on."""
+    for i in range(state.batch.starts if unstarted != 0.0 else 0):
+        project = state.projects.of[state.runs.job[state.batch.started[i]]]
+        job = state.projects.first[project]
         while job >= 0:
-            renew_booking(state, job)
-            job = following(state, 0)
-    overdue = keep_up(state, compress != 0.0)
-    if overdue == 0 and own.any_late[0] > 0:
-        rely_on_late(state)
-    if overdue > 0 or compress != 0.0 or batch.changes + batch.leaves > 0 or ended_early(state):
-        forget_soonest(state)
-    start_booked(state, unstarted)
-    many = state.queue.waiting if own.unpromised[0] > 0 else batch.arrivals
-    new, n = np.empty(many, np.int64), 0
-    if own.unpromised[0] > 0:
-        own.unpromised[0] = 0
-        rewind(state, 0)
-        job = following(state, 0)
-        while job >= 0:
-            if state.promises.reserved[job] == NO_TIME:
-                new[n] = job
-                n += 1
-            job = following(state, 0)
-    else:
-        for i in range(batch.arrivals):
-            new[i] = batch.arrived[i]
-        n = batch.arrivals
-    for i in range(n):
-        own.new[new[i]] = WANTS_ONE
-    return new[:n]
+            if state.queue.waits[job]:
+                allow_until(state, job, PAST)
+            job = state.projects.next[job]
 
 
 @kernel()
-def ended_early(state):
-    """Whether a run ended at this instant that had booked more."""
-    early = False
-    for i in range(state.batch.ends):
-        early = early or state.runs.limit[state.batch.ended[i]] > state.now
-    return early
+def promise_project(state, new, first, last):
+    """Give the new jobs of a project their earliest starts, one after the other. They stand from first to last."""
+    for i in range(first, last):
+        promise_at(state, new[i], settle(state, new[i], state.now))
 
 
 @kernel()
-def rely_on_late(state):
-    """Nobody is overdue any more: the starts of those whose promises were broken come as they are reserved."""
-    own = state.own
-    own.any_late[0] = 0
-    rewind(state, 0)
-    job = following(state, 0)
-    while job >= 0:
-        if own.late[job] == 1:
-            own.late[job] = 0
-            renew_booking(state, job)
-        job = following(state, 0)
-
-
-@kernel()
-def start_booked(state, unstarted):
-    """Start the jobs whose reserved start is now, in queue order."""
-    job = next_due(state)
-    while job >= 0:
-        start_one(state, job, unstarted)
-        job = next_due(state)
-
-
-@kernel()
-def start_new(state, unstarted):
-    """Start who was promised this instant just now, and those that were moved to it."""
-    job = next_due(state)
-    while job >= 0:
-        if state.own.why[job] != BACKFILL:
-            state.own.why[job] = MOVED_UP
-        start_one(state, job, unstarted)
-        job = next_due(state)
-
-
-@kernel()
-def start_one(state, job, unstarted):
-    """Start a job; where only `unstarted` projects make way, the others of its project stay in place from now on."""
-    start_where_held(state, job)
-    if unstarted != 0.0:
-        other = state.projects.first[state.projects.of[job]]
-        while other >= 0:
-            allow_until(state, other, PAST)
-            other = state.projects.next[other]
-
-
-@kernel()
-def promise_project(state, first):
-    """Give the new jobs of a project, of which this is the first, their earliest starts, one after the other."""
-    job = first
-    while job >= 0:
-        if state.own.new[job] == WANTS_ONE:
-            promise_booked(state, job, settle(state, job, state.now))
-        job = state.projects.next[job]
-
-
-@kernel()
-def promise_with_moves(state, first, most, victims, rebook):
+def promise_with_moves(state, new, first, last, most, victims, rebook):
     """Like `promise_project`, at the first starts for which others make way. most: see `settle_with_moves`."""
     begin_moves(state)
-    job = first
-    while job >= 0:
-        if state.own.new[job] == WANTS_ONE:
-            promise_booked(state, job, settle_with_moves(state, job, most, np.int64(victims), np.int64(rebook)))
-        job = state.projects.next[job]
+    for i in range(first, last):
+        t = settle_with_moves(state, new[i], most, np.int64(victims), np.int64(rebook))
+        promise_at(state, new[i], t)
 
 
 @kernel()
-def promise_booked(state, job, t):
-    """Promise a job the start at which it was booked. One that has none waits without, and is asked again."""
-    if t == FUTURE:
-        state.own.new[job] = 0
-        state.own.unpromised[0] += 1
-        return
-    state.own.new[job] = HAS_ONE
-    reserve_because(state, job, t, GIVEN, NONE)
-    allow_until(state, job, t)
-    if t == state.now:
-        state.own.why[job] = BACKFILL
-
-
-@kernel()
-def give_slack(state, first, factor, own, unstarted):
+def give_slack(state, new, first, last, factor, own, unstarted):
     """Let the jobs of a project that were promised their starts now be moved up to their latest starts.
 
     The project may depart later by `factor` times its turn-around time, or for each job by its `own`; these are not
     computed anew when it does.
     """
-    project = state.projects.of[first]
+    project = state.projects.of[new[first]]
     departure, submit = project_end(state, project), state.projects.submit[project]
-    if departure == NO_TIME:
-        return
     if unstarted != 0.0 and has_begun(state, project):
-        keep_in_place(state, first)
+        keep_in_place(state, new, first, last)
         return
-    job = first
-    while job >= 0:
-        if state.own.new[job] == HAS_ONE:
-            state.own.new[job] = 0
-            booked = max(state.jobs.walltime[job], 1)  # for so long a job is in the plan, of 0 s too
-            end = state.promises.reserved[job] + booked if own != 0.0 else departure
+    for i in range(first, last):
+        start = state.promises.reserved[new[i]]
+        if start != NO_TIME:
+            booked = max(state.jobs.walltime[new[i]], 1)  # for so long a job is in the plan, of 0 s too
+            end = start + booked if own != 0.0 else departure
             slack = np.rint(min(float(end - submit) * factor, MOST))
-            allow_until(state, job, max(departure + np.int64(slack) - booked, state.promises.reserved[job]))
-        job = state.projects.next[job]
+            allow_until(state, new[i], max(departure + np.int64(slack) - booked, start))
 
 
 @kernel()
-def keep_in_place(state, first):
+def keep_in_place(state, new, first, last):
     """The jobs of a project that were promised their starts now make way for nobody."""
-    job = first
-    while job >= 0:
-        if state.own.new[job] == HAS_ONE:
-            state.own.new[job] = 0
-            allow_until(state, job, PAST)
-        job = state.projects.next[job]
+    for i in range(first, last):
+        if state.promises.reserved[new[i]] != NO_TIME:
+            allow_until(state, new[i], PAST)
 
 
 @kernel()
-def priority_of(state, first):
+def priority_of(state, new, first, last):
     """The highest priority of the jobs of a project that are new, within 0 and 1."""
-    highest, job = 0.0, first
-    while job >= 0:
-        if state.own.new[job] == WANTS_ONE:
-            highest = max(highest, state.jobs.priority[job])
-        job = state.projects.next[job]
+    highest = 0.0
+    for i in range(first, last):
+        highest = max(highest, state.jobs.priority[new[i]])
     return min(highest, 1.0)
-
-
-@kernel()
-def end_pass(state):
-    """Ask for a pass at the next reserved start."""
-    state.own.next_due[0] = next_booked(state)
-    if state.own.next_due[0] < FUTURE:
-        wake(state, state.own.next_due[0])
-    book_overdue(state, GIVE)
 
 
 def family() -> dict[str, Policy]:

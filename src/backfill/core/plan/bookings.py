@@ -16,11 +16,12 @@ from numba import int64
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import SMALL, doubled, record, zeros
 from backfill.compiler.wall import verb
-from backfill.core.errors import NONE
+from backfill.core.errors import BY_ALLOW_UNTIL, NONE, NOT_BOOKED, fail
 from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import CHANGED, NO_TIME, note_promise
 from backfill.core.plan.search import span
 from backfill.core.queue.heaps import pop_end, push_end
+from backfill.core.queue.walk import is_waiting
 
 CLASSES = 63
 OPENINGS = 64
@@ -155,7 +156,7 @@ def take_back(state, job):
 @verb()
 def renew_booking(state, job):
     """Its walltime may be another one, or its start, which an overdue job has delayed, is certain now."""
-    if state.promises.reserved[job] != NO_TIME:
+    if state.bookings.kept and state.promises.reserved[job] != NO_TIME:
         book_in(state, job, state.promises.reserved[job], np.int64(1))
 
 
@@ -212,7 +213,16 @@ def forget_soonest(state):
     state.bookings.openings += OPENINGS + 1
 
 
+@kernel(inline=True)
+def are_booked(state):
+    """Whether it is kept who has which time booked; to ask for moves without that is a misuse."""
+    if not state.bookings.kept:
+        fail(state, NOT_BOOKED, NONE, NONE, NONE, NONE)
+    return state.bookings.kept == 1
+
+
 @verb()
 def allow_until(state, job, t):
     """A booked job may be moved to any start up to t. One that was never allowed to stays where it is."""
-    state.bookings.latest[job] = t
+    if are_booked(state) and is_waiting(state, job, BY_ALLOW_UNTIL):
+        state.bookings.latest[job] = min(t, FUTURE)

@@ -15,8 +15,9 @@ import numpy as np
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.wall import verb
-from backfill.core.errors import NONE
+from backfill.core.errors import BY_SETTLE_AT_LEAST_COST, BY_SETTLE_WITH_MOVES, NONE
 from backfill.core.place.placement import licences_free
+from backfill.core.plan.bookings import are_booked
 from backfill.core.plan.plan import book_job, book_pairs, earliest_by_power, keep_place, swap_plans
 from backfill.core.plan.profile import (
     BLOCK,
@@ -46,7 +47,7 @@ from backfill.core.plan.way import (
     save_plan,
     victim_at,
 )
-from backfill.core.queue.walk import following, resume, rewind, standing
+from backfill.core.queue.walk import following, is_waiting, resume, rewind, standing
 from backfill.core.verbs import place_by_power
 
 
@@ -64,6 +65,8 @@ def settle_with_moves(state, job, most, victims, rebook):
     rebook: see way.py. Cost: a search of the plan for each instant that is tried in earnest; among nodes a copy of the
     plan as well, and a look at each waiting job.
     """
+    if not are_booked(state) or not is_waiting(state, job, BY_SETTLE_WITH_MOVES):
+        return FUTURE
     state.bookings.singly = 0
     return _settle(state, job, most, victims, rebook, np.int64(1))
 
@@ -76,8 +79,10 @@ def settle_at_least_cost(state, job, among):
     since now, that of the others since the starts which they held. Of equal costs the first instant is taken. Returns
     that start, FUTURE for none.
     """
+    if not are_booked(state) or not is_waiting(state, job, BY_SETTLE_AT_LEAST_COST):
+        return FUTURE
     state.bookings.singly = 1
-    return _settle(state, job, NONE, ANY, FROM_NOW, among)
+    return _settle(state, job, NONE, ANY, FROM_NOW, max(among, 1))
 
 
 @kernel()

@@ -13,8 +13,8 @@ import numpy as np
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import doubled_rows
 from backfill.compiler.wall import verb
-from backfill.core.errors import NONE
-from backfill.core.plan.bookings import OPENINGS, booked_at
+from backfill.core.errors import NO_PROJECT, NONE, fail
+from backfill.core.plan.bookings import OPENINGS, are_booked, booked_at
 from backfill.core.plan.plan import book_job, book_pairs, earliest_by_power, keep_pairs
 from backfill.core.plan.profile import (
     FUTURE,
@@ -367,13 +367,22 @@ def project_end(state, project):
 
     Jobs without a start do not count; NO_TIME where none has one.
     """
-    return _last_end(state, project, True)
+    return _last_end(state, project, True) if are_booked(state) and _is_project(state, project) else PAST
+
+
+@kernel(inline=True)
+def _is_project(state, project):
+    """Whether a number is that of a project; any other is a misuse."""
+    if 0 <= project < state.projects.count:
+        return True
+    fail(state, NO_PROJECT, NONE, NONE, project, state.projects.count - 1)
+    return False
 
 
 @verb()
 def has_begun(state, project):
     """Whether a job of a project runs, or has run and does not wait again."""
-    job = state.projects.first[project]
+    job = state.projects.first[project] if _is_project(state, project) else NONE
     while job >= 0:
         if np.int64(state.runs.last[job]) >= 0 and not state.queue.waits[job]:
             return True
