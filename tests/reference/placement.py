@@ -144,7 +144,7 @@ def may_use(platform: Platform, n: int, job: Job) -> bool:
 
 def meets(platform: Platform, n: int, terms: list[str]) -> bool:
     """The node has each feature, and none with a ! in front; where no node states any, only names are judged."""
-    names = [f"n{i}" for i in range(len(platform.nodes))]
+    names = [f"n{i}" for i, node in enumerate(platform.nodes) if node.of is None]  # parts of nodes have none
     if not any(node.features for node in platform.nodes):
         terms = [term for term in terms if term.lstrip("!") in names]
     has = {names[n], *platform.nodes[n].features}
