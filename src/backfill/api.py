@@ -200,6 +200,9 @@ class Result:
                 f"{self.name}: runs share processors in turns, so they take longer than alone; compare responses and "
                 "slowdowns, not waits"
             )
+        predict = self.options.predict
+        if predict is not None and predict.of_users and not self.workload.jobs.user.names:
+            remarks.append(f"no job has a user: {predict.rule} predicts the walltime of each job")
         if self.schedule.ran.any() and not self.metrics["jobs"]:
             remarks.append(f"warmup {self.warmup} and cooldown {self.cooldown} leave no job in the metrics")
         if self.happened is not None:

@@ -13,7 +13,8 @@ from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.spec import Chosen, Given, Params, RunSpec
-from backfill.worlds.estimates import Estimates
+from backfill.worlds.estimates import EXPECTED, Estimates
+from backfill.worlds.prediction import EXPECTED as PREDICTORS
 from backfill.worlds.prediction import Prediction, is_prediction
 
 if TYPE_CHECKING:
@@ -209,7 +210,10 @@ def _behind(progress: Progress, done: float) -> Progress:
 
 def parse_kind(text: str) -> Estimates | Prediction:
     """What policies plan by in one part of a sweep: estimates, or predictions. Raises UsageError."""
-    return Prediction.parse(text) if is_prediction(text) else Estimates.parse(text)
+    try:
+        return Prediction.parse(text) if is_prediction(text) else Estimates.parse(text)
+    except BadArgument as error:
+        raise BadArgument("sweep", text, f"{EXPECTED}; or {PREDICTORS}") from error
 
 
 def _with(spec: RunSpec, kind: Estimates | Prediction) -> RunSpec:

@@ -135,6 +135,9 @@ def test_a_sweep_from_python_is_checked_as_a_comparison_is():
     [
         (["--sweep", "exact"], "two or more different kinds"),
         (["--sweep", "exact,sometimes"], "expected requested, exact"),
+        (["--sweep", "exact,average3"], "--sweep is 'average3'; expected requested, exact"),
+        (["--sweep", "exact,average3"], "or average2, regression, history or FILE.py:NAME"),
+        (["--sweep", "exact,over:x"], "--sweep is 'over:x'; expected requested, exact"),
         (["--sweep", "exact,over:1", "--estimates", "exact"], "--estimates cannot be combined with --sweep"),
         (["--sweep", "exact,over:1", "--predict", "history"], "--predict cannot be combined with --sweep"),
         (["--sweep", "exact,average2:correct=late"], "correct=reqtime"),
@@ -146,3 +149,11 @@ def test_what_does_not_go_with_a_sweep_is_refused_in_one_line(backfill, more, me
     done = backfill("compare", "model:lublin?jobs=50&cpus=64", "--policy", "fcfs", "--policy", "easy", *more)
     assert done.code == 2
     assert message in " ".join(done.err.split())
+
+
+def test_that_no_job_has_a_user_is_said_of_predictions_by_users(backfill):
+    words = ["model:lublin?jobs=50&cpus=64", "--predict"]
+    told = "no job has a user: average2 predicts the walltime of each job"
+    assert told in backfill("simulate", *words, "average2").err
+    assert backfill("compare", *words, "average2").err.count(told) == 1
+    assert "no job has a user" not in backfill("simulate", *words, "history").err

@@ -40,6 +40,11 @@ class Prediction:
         return self.rule if self.correct == "incremental" else f"{self.rule}:correct={self.correct}"
 
     @property
+    def of_users(self) -> bool:
+        """Whether it knows jobs by their users alone."""
+        return self.rule == "average2"
+
+    @property
     def file(self) -> str:
         """The file of a predictor that a user wrote."""
         return self.rule.partition(OWN)[0] + OWN[:-1]
