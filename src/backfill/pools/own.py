@@ -1,9 +1,9 @@
 """A pool of a user's own file: FILE.py:NAME, a class that is made with a Given."""
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
+from backfill.model.own import imported
 from backfill.pools.base import Given, Pool
 from backfill.queue.words import Unreadable
 
@@ -16,13 +16,10 @@ def load_pool(home: Path, text: str) -> Callable[[Given], Pool]:
     path, _, name = text.rpartition(":")
     file = home / path
     expected = "expected FILE.py:NAME of a class"
-    spec = importlib.util.spec_from_file_location("pool_of_the_queue", file) if path.endswith(".py") else None
-    if spec is None or spec.loader is None:
+    if not path.endswith(".py"):
         raise Unreadable(f"pool is {text!r}; {expected}")
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-        found: Callable[[Given], Pool] = getattr(module, name)
+        found: Callable[[Given], Pool] = getattr(imported(file, "pool"), name)
     except AttributeError:
         raise Unreadable(f"{file}: there is no {name}; {expected}") from None
     except Exception as error:  # whatever a user's file does

@@ -1,7 +1,5 @@
 """Which predictions of run times policies plan by (`--predict`). This imports nothing of the core."""
 
-import importlib.util
-import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill.model.errors import BadArgument, PolicyError, UsageError, at
+from backfill.model.own import imported
 
 RULES = ("average2", "regression", "history")
 CORRECTIONS = ("reqtime", "incremental", "doubling")
@@ -54,11 +53,8 @@ class Prediction:
         file, name = self.file, self.rule.partition(OWN)[2]
         if not Path(file).is_file():
             raise UsageError(at(file, None, "cannot be read: no such file"))
-        spec: Any = importlib.util.spec_from_file_location(f"backfill_predictor_{Path(file).stem}", file)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
         try:
-            spec.loader.exec_module(module)
+            module = imported(Path(file), "predictor")
         except Exception as error:
             raise self.mistake(error) from error
         found: Callable[..., Any] | None = getattr(module, name, None)
