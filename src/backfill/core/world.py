@@ -14,7 +14,7 @@ from backfill.core.errors import NONE, NOT_PLACED, OK, OVERBOOKED, OVERBOOKED_LI
 from backfill.core.pace import reaches
 from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import NO_TIME
-from backfill.core.predict.predictor import PredictorT
+from backfill.core.predict.predictor import NEXT, PredictorT
 from backfill.core.queue.heaps import pop_end, push_end
 from backfill.core.runs import REQUEUE, RUNNING, limit_of, progress_since
 from backfill.core.transitions import ask, ask_policy, drop, end, end_vacated, proceed, release, submit, tick, vacate
@@ -168,8 +168,9 @@ def open_instant(state, world):
 def _correct(state, world, until):
     """Let the predictor learn the ends of this instant, and correct the runs whose limits before `until` passed."""
     if world.foresee != 0:
-        world.predictor.until = until
+        world.predictor.until, world.predictor.learned = until, 0
         call(world.foresee, state, world.predictor)
+        world.predictor.until = NEXT
 
 
 @kernel()

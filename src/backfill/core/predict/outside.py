@@ -4,7 +4,7 @@ import numpy as np
 
 from backfill.compiler.far import ask
 from backfill.compiler.kernel import apart
-from backfill.core.predict.predictor import correct, predict, teaches
+from backfill.core.predict.predictor import NEXT, correct, predict, teaches
 
 
 @apart()
@@ -14,10 +14,10 @@ def outside(state, predictor):
     The function is called with the number of a job, for its prediction, or with -1 - run for a run that ended.
     """
     job = predictor.known
-    if job < state.jobs.count:
+    if predictor.until == NEXT:
         predict(state, predictor, ask(predictor.answer, job))
         return np.int64(0)
-    for i in range(state.batch.ends):
+    for i in range(predictor.learned, state.batch.ends):
         if teaches(state, state.batch.ended[i]):
             ask(predictor.answer, -1 - state.batch.ended[i])
     correct(state, predictor)

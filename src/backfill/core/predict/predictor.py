@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numba import float64, int64
 
-from backfill.compiler.kernel import kernel
+from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import doubled, doubled_rows, record, zeros
 from backfill.core.errors import NONE
 from backfill.core.runs import limit_of
 from backfill.core.transitions import TIMEOUT, WALLTIME, change
 
 SECOND = np.int64(1_000_000)
+NEXT = np.int64(np.iinfo(np.int64).min)
 LAST = 3  # jobs of each user that are remembered
 
 # How a prediction is corrected when the job runs on at its end.
@@ -26,7 +27,8 @@ STEPS = np.array([60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 3
 
 PREDICTOR = [
     ("correct", int64),  # how
-    ("until", int64),  # limits before this instant have passed
+    ("until", int64),  # limits before this instant have passed; NEXT: the next job is to be predicted
+    ("learned", int64),  # ends of this instant that it knows
     ("known", int64),  # jobs with a prediction: the first so many
     ("asked", int64[::1]),  # (n,): the walltime
     ("first", int64[::1]),  # (n,): the prediction at the submit
@@ -49,7 +51,8 @@ def new_predictor(jobs: int, correct: int, features: int = 0, terms: int = 0, an
     """A predictor that has seen nothing. Room for so many jobs."""
     return Predictor(
         correct=correct,
-        until=0,
+        until=NEXT,
+        learned=0,
         known=0,
         asked=zeros(max(jobs, 1)),
         first=zeros(max(jobs, 1)),
@@ -79,7 +82,8 @@ def predict(state, predictor, value):
 
 @kernel()
 def correct(state, predictor):
-    """Raise the predictions of runs that go on beyond them. Where they are at the walltime they stay there."""
+    """All that ended is learned. Raise the predictions of runs that go on beyond them; at the walltime they stay."""
+    predictor.learned = state.batch.ends
     runs, i = state.runs, 0
     while i < runs.active and runs.limits[i] < predictor.until:
         run = runs.by_limit[i]
@@ -149,20 +153,25 @@ def run_time(state, run):
 @kernel()
 def remember(state, predictor, run):
     """Learn from a job that ended; one without a user teaches nothing."""
-    job = state.runs.job[run]
-    user = state.jobs.user[job]
-    if user == NONE:
-        return
+    job = np.int64(state.runs.job[run])
+    jobs, user = state.jobs, np.int64(state.jobs.user[job])
+    if user != NONE:
+        teach(predictor, user, run_time(state, run), jobs.submit[job], jobs.need[job, 0], state.now)
+
+
+@apart()
+def teach(predictor, user, ran, submit, procs, end):
+    """A job of a user has ended."""
     while user >= len(predictor.ended):
         _make_room(predictor)
     last, submits, sums = predictor.last[user], predictor.submits[user], predictor.sums[user]
     for place in range(LAST - 1, 0, -1):
         last[place], submits[place] = last[place - 1], submits[place - 1]
-    last[0], submits[0] = run_time(state, run), state.jobs.submit[job]
+    last[0], submits[0] = ran, submit
     predictor.ended[user] += 1
-    sums[0] += last[0]
-    sums[1] += state.jobs.need[job, 0]
-    sums[2] = state.now
+    sums[0] += ran
+    sums[1] += procs
+    sums[2] = end
 
 
 @kernel()

@@ -12,7 +12,7 @@ import numpy as np
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.core.errors import NONE
-from backfill.core.predict.predictor import SECOND, correct, ended_of, predict, remember, run_time, teaches
+from backfill.core.predict.predictor import NEXT, SECOND, correct, ended_of, predict, remember, run_time, teaches
 
 FEATURES, PAIRED = 19, 17  # features 1 to 16 are paired
 TERMS = FEATURES + (PAIRED - 1) * (PAIRED - 2) // 2 + FEATURES - 1
@@ -25,13 +25,13 @@ DAY, WEEK = 86_400, 7 * 86_400
 def regression(state, predictor):
     """Predict the job that was submitted; if there is none, learn what ended and correct what runs on."""
     job = predictor.known
-    if job < state.jobs.count:
+    if predictor.until == NEXT:
         x = predictor.features[job]
         _look(state, predictor, job, x)
         value = abs(_dot(predictor.model[0], _terms(x)))
         predict(state, predictor, np.int64(min(value, 1e12)) * SECOND)
         return np.int64(0)
-    for i in range(state.batch.ends):
+    for i in range(predictor.learned, state.batch.ends):
         run = state.batch.ended[i]
         if teaches(state, run):
             remember(state, predictor, run)
