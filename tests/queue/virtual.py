@@ -17,13 +17,14 @@ BEGIN = 1_700_000_000 * SECOND
 class Virtual:
     """Drive it by `submit`, `ask` and `until`; look at `engine`, `planner` and the store in its folder.
 
-    dies: how many seconds an attempt takes to end when it is preempted. platform: its nodes, in place of one machine.
+    predict: by which predictions it plans. dies: how many seconds an attempt takes to end when it is preempted.
+    platform: its nodes, in place of one machine.
     """
 
     name, speed = "virtual", 1.0
     does = frozenset({"signal", "suspend"})
 
-    def __init__(self, folder, policy="easy", dies=0, platform=None, **resources):
+    def __init__(self, folder, policy="easy", dies=0, platform=None, predict="", **resources):
         self.t = BEGIN
         self.facts = {}  # of a clock that no later daemon carries on
         self.folder = folder
@@ -37,8 +38,8 @@ class Virtual:
         capacity = Capacity(self.resources, [*range(self.resources["cpus"])], [])
         if platform is not None:
             capacity = Capacity({}, [], [], **platform_facts(platform))
-        self._capacity = capacity
-        self.engine.open(capacity, policy, "test")
+        self._capacity, self.predict = capacity, predict
+        self.engine.open(capacity, policy, "test", predict)
         self.flush()
 
     def restart(self, program="test", policy="", kill=False):
@@ -49,7 +50,7 @@ class Virtual:
         policy = policy or self.engine.book.epoch["configured"]
         self.planner = self._answer = None
         self.engine = self._engine()
-        self.engine.open(self._capacity, policy, program)
+        self.engine.open(self._capacity, policy, program, self.predict)
         self.flush()
 
     def _engine(self):

@@ -11,6 +11,7 @@ from backfill.answers.estimates import KINDS, Shown, kept, widening
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
+from backfill.queue.feed import LEARNED
 from backfill.queue.job import PREEMPT, Attempt, Job
 from backfill.queue.shapes import Question
 from backfill.queue.states import PENDING, STARTING
@@ -18,7 +19,7 @@ from backfill.queue.store import Store
 from backfill.worlds.aside import Present
 from backfill.worlds.future import MOST, Arrivals, Links, drawn, links, live_on
 from backfill.worlds.live import Planner
-from backfill.worlds.runtimes import LEARNED, RunTimes
+from backfill.worlds.runtimes import RunTimes
 
 BUDGET_S, LARGE, LARGE_BUDGET_S = 3.0, 10_000, 1.0  # of cpu time, after which no more futures are looked at; with more
 # open jobs than LARGE, of which reading them takes the greater part
@@ -116,7 +117,7 @@ class Queue:
     @property
     def binds(self) -> bool:
         """Whether the policy keeps what it reserves."""
-        return not self.shadow and self.planner.policy.binds and self.planner.policy.keeps
+        return not self.shadow and self.planner.binds
 
     def reserved(self, number: int) -> int | None:
         """The start that the policy has in mind for a job; none that has passed, as policies that reserve anew in each
@@ -128,8 +129,7 @@ class Queue:
         """Who starts at once if this happened now, and when each row starts then if jobs run until their walltimes."""
         planner = self.planner
         starts = {number for number, *_ in planner.decide(self.next_pass, messages)["starts"]}
-        walltime = planner.state.jobs.walltime[: planner.jobs].copy()
-        later = live_on(planner, walltime, self.links, self.now)
+        later = live_on(planner, planner.walltimes, self.links, self.now)
         self.present.restore()
         return starts, later
 
@@ -169,8 +169,7 @@ class Queue:
     def by_walltimes(self) -> Ints:
         """Starts by row if every job runs until its walltime."""
         planner = self.planner
-        walltime = planner.state.jobs.walltime[: planner.jobs].copy()
-        found = live_on(planner, walltime, self.links, self.now)
+        found = live_on(planner, planner.walltimes, self.links, self.now)
         self.present.restore(told=False)
         return self._from_now(found)
 

@@ -38,10 +38,10 @@ def test_project(queue: Queue, tasks: list[Row]) -> TriedProject:
 def departs(queue: Queue, some: Sequence[Job], starts: Ints) -> ProjectDeparture:
     """When the last of these jobs ends. starts: those of the pending ones in possible futures, see Queue.futures."""
     planner = queue.planner
-    told: ProjectDeparture = {"departs": planner.policy.projects, "promised_s": None, "left": len(some),
+    told: ProjectDeparture = {"departs": planner.departs, "promised_s": None, "left": len(some),
                               "median_s": None, "p90_s": None, "why_not": ""}  # fmt: skip
     promised = None
-    if planner.policy.projects:
+    if planner.departs:
         plan = {job.id: t for job in some if job.waits and (t := queue.reserved(job.id)) is not None}
         ends, told["left"] = departure(some, plan)
         promised = max(ends.values(), default=None)

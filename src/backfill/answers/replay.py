@@ -20,6 +20,7 @@ from backfill.queue.shapes import Basis
 from backfill.queue.store import Store, StoreError
 from backfill.worlds.live import LOCAL, Planner, load_policy, platform_of
 from backfill.worlds.options import Options
+from backfill.worlds.prediction import Prediction
 from backfill.worlds.recorded import Away, Closed, lives
 from backfill.worlds.simulated import simulate
 
@@ -140,6 +141,8 @@ def _cannot_simulate(one: Epoch) -> str:
         return "a pass came late"
     if one.facts["base"]:
         return "jobs were open when it began"
+    if one.facts.get("ended"):
+        return "its predictor knew jobs that had ended before"
     if one.facts.get("nodes"):
         return "nodes were out of service when it began"
     preempted: set[int] = set()
@@ -173,6 +176,11 @@ def _cannot_simulate(one: Epoch) -> str:
     if any(not life.ends for life in found.values()):
         return "some of its jobs are not over"
     for life in found.values():
+        longest = life.facts["walltime"] + life.facts["grace"]
+        if one.facts.get("predict") and any(
+            end - start > longest for start, end in zip(life.starts, life.ends, strict=False)
+        ):
+            return "a job ran beyond its walltime, which predictions do not allow for"
         if life.keeps:
             continue
         *before, last = (end - start for start, end in zip(life.starts, life.ends, strict=False))
@@ -189,7 +197,9 @@ def _check_simulated(one: Epoch, number: int, result: Check) -> None:
         return
     log = recorded([Entry(events.Epoch(one.facts)), *one.events], ran)
     policy, params = load_policy(one.facts["policy"], log.platform, one.facts.get("preempts", LOCAL))
-    schedule = simulate(log.workload, log.platform, policy, params, Options(overrun="extend")).schedule
+    predict = one.facts.get("predict")
+    options = Options(predict=Prediction.parse(predict)) if predict else Options(overrun="extend")
+    schedule = simulate(log.workload, log.platform, policy, params, options).schedule
     runs = schedule.all_runs
     for row, job in enumerate(log.workload.jobs.job.tolist()):
         result.simulated_jobs += 1

@@ -83,7 +83,7 @@ class Situation:
             copies_there=copies_there[None, :],
             copies_free=copies_free[None, :],
         )
-        return cls(room, runs, ids, state.runs.limit[runs], owner, node, tasks)
+        return cls(room, runs, ids, queue.planner.limits(runs), owner, node, tasks)
 
     @cached_property
     def lacking(self) -> Lacking:

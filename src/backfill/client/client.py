@@ -329,11 +329,13 @@ def serve(words: Sequence[str]) -> int:
         raise Unreadable(f"unexpected {left[0]!r}")
     if "policy" not in given and (given.get("dry") or given.get("drop")):
         raise Unreadable("--dry-run and --drop-promises belong to --policy")
-    settings: dict[str, Any] = {name: given[name] for name in ("pool", "platform", "shadow", "adopt") if name in given}
+    settings: dict[str, Any] = {
+        name: given[name] for name in ("pool", "platform", "shadow", "adopt", "predict") if name in given
+    }
     if settings:
         if others := [name for name in ("dry", "stop", "install", "uninstall", "backup", "restore") if given.get(name)]:
             option = "dry-run" if others[0] == "dry" else others[0]
-            raise Unreadable(f"--pool and --platform begin a queue; expected them without --{option}")
+            raise Unreadable(f"--{next(iter(settings))} begins a queue; expected it without --{option}")
         from backfill.daemon.config import begin_with
 
         begin_with(home(), settings, _platform_of)

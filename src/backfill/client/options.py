@@ -239,6 +239,8 @@ VERBS = {
         Option("--adopt", "adopt", None, "Take over jobs that wait in the batch system as they come, and start them by "
                "the policy (experimental)."),
         Option("--platform", "platform", text, "For a new queue, its nodes, partitions, limits and licences.", "FILE"),
+        Option("--predict", "predict", text, "For a new queue, plan by predicted run times, as simulate does.",
+               "RULE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only tell what that would change."),
         Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),

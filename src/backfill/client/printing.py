@@ -71,7 +71,7 @@ def print_queue(found: Facts, hint: str = "") -> None:
             used.append(f"{name} not asked: {safe(told['problem'])}")
         elif told["others"]:
             used.append(f"others use {told['others']} {name}")
-    policy = f"policy {found['policy']}"
+    policy = f"policy {found['policy']}" + (f", by predictions of {found['predict']}" if found.get("predict") else "")
     if found["policy"] != found["asked_policy"]:
         policy += f" in place of {found['asked_policy']}, which failed twice at the same pass"
         policy += f" (backfill serve --policy {found['asked_policy']} tries it again)"

@@ -95,6 +95,20 @@ class Entry(Remembers):
         """The room that a State needs for the jobs so far."""
         return Room(self._rows, len(self._kinds), len(self._copies))
 
+    @property
+    def users(self) -> list[str]:
+        """The users by their numbers."""
+        return [*self._users.known]
+
+    def number_of(self, user: str) -> int:
+        """The number of a user, who may have had no job so far; -1 for nobody."""
+        return self._users.of_one(user)
+
+    @property
+    def projects(self) -> list[str]:
+        """The projects that have a name, by the numbers of their names."""
+        return [*self._named.known]
+
     def forget(self, kept: Kept) -> None:
         """Go on with the jobs that stay."""
         self._rows = len(kept.jobs)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill.daemon.licences import Licence
-from backfill.model.errors import UsageError
+from backfill.model.errors import PolicyError, UsageError
 from backfill.packaged import resolved
 from backfill.policies import check_name
 from backfill.queue.events import Capacity
@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # numpy and pydantic are for those who have a platform file
 
 POLICY, PLATFORM, LOCAL, STORE = "conservative", "platform.toml", "local", "store.db"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
-KEYS = ("policy", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow", "adopt",
-        "publish")  # fmt: skip
+KEYS = ("policy", "predict", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow",
+        "adopt", "publish")  # fmt: skip
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
 WATCHED = ("slurm", "htcondor")  # batch systems that a queue can watch
 STARTED = ("slurm", "htcondor")  # those whose jobs it can start
@@ -52,6 +52,7 @@ class Config:
             self.policy = kept(home, str(told.get("policy", POLICY)))
         except Unreadable as error:
             raise Unreadable(f"{self.file}: {error}") from None
+        self.predict = self._predict(home, told.get("predict", ""))
         self.defaults: Defaults = {
             "walltime": self._read(told, "default_time", parse_time, WALLTIME),
             "grace": self._read(told, "grace", parse_time, GRACE),
@@ -104,6 +105,23 @@ class Config:
             if "sync" in facts:
                 self.synced.append(self._synced(name, facts, margin))
         self.pinned = count <= len(cpus)  # else some of the cpus are only numbers
+
+    def _predict(self, home: Path, told: Any) -> str:
+        """The predictions by which the policy plans; empty for walltimes. A user's file is copied, as a policy's."""
+        if told == "":
+            return ""
+        from backfill.worlds.prediction import EXPECTED, Prediction  # which few queues ever need
+
+        try:
+            if not isinstance(told, str):
+                raise UsageError(f"predict is {told!r}; expected {EXPECTED}")
+            Prediction.parse(told)
+            if not (text := _copied(home, told, "predictor")):
+                return told
+            Prediction.parse(text).load()
+        except (UsageError, PolicyError, Unreadable) as error:
+            raise Unreadable(f"{self.file}: {error}") from None
+        return text
 
     def _adopt(self, told: Any) -> dict[str, list[str]] | None:
         """Whose waiting jobs are adopted: `users` and `partitions`, all if there are none; None: nobody's."""
@@ -251,9 +269,13 @@ def begin_with(home: str, asked: Mapping[str, str | bool], platform_of: Callable
         elif pool in WATCHED:
             copies[folder / PLATFORM] = platform_of(pool)
             settings["platform"] = PLATFORM
+        if ".py" in str(asked.get("predict", "")):
+            settings["predict"] = os.path.abspath(str(asked["predict"]))
         for name, value in settings.items():
             if told.get(name, value) != value:
                 raise Unreadable(f"{file}: {name} is {told[name]!r}, not {value!r}; change it there")
+            if name == "predict" and name not in told and (folder / STORE).exists():
+                raise Unreadable(f"{folder} is a queue that has begun; set predict in {file} and restart the daemon")
             if name not in told and (folder / STORE).exists():
                 begun = f"{folder} is a queue that has begun without --{name} {asked[name]}"
                 raise Unreadable(f"{begun}; expected a new queue for that, by another BACKFILL_HOME")
@@ -302,15 +324,22 @@ def kept(home: Path, policy: str) -> str:
     """A policy of a user's file, or of a package, is copied, so that a later edit does not change a running queue."""
     try:
         policy = resolved(policy)
-        match = re.match(r"(.*\.py)(:.*)?$", policy)
-        if not match:
+        copied = _copied(home, policy, "policy")
+        if not copied:
             check_name(policy.partition(":")[0])
-            return policy
     except UsageError as error:
         raise Unreadable(str(error)) from None
+    return copied or policy
+
+
+def _copied(home: Path, text: str, what: str) -> str:
+    """A text that names a user's file, with the copy of that in its place; empty where it names none."""
+    match = re.match(r"(.*\.py)(:.*)?$", text)
+    if not match:
+        return ""
     source = home / match[1] if not os.path.isabs(match[1]) else Path(match[1])
     if source.parent == home / "policies" and source.exists():  # it is such a copy
-        return policy
+        return text
     try:
         digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
         copy = home / "policies" / f"{source.stem}-{digest}.py"
@@ -318,7 +347,7 @@ def kept(home: Path, policy: str) -> str:
         if not copy.exists():
             shutil.copyfile(source, copy)
     except OSError as error:
-        raise Unreadable(f"policy {source}: {error.strerror}") from None
+        raise Unreadable(f"{what} {source}: {error.strerror}") from None
     return f"{copy}{match[2] or ''}"
 
 

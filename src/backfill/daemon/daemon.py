@@ -171,7 +171,7 @@ class Daemon:
         behind = self.evidence.behind()
         if behind:
             self.engine.book.last_job = max(self.engine.book.last_job, self.evidence.last_number())
-        self.engine.open(self._capacity(), self.config.policy, program())
+        self.engine.open(self._capacity(), self.config.policy, program(), self.config.predict)
         _keep_still()
         self._kept += self.evidence.recover(self.engine, behind)
         self._flush()
@@ -582,7 +582,7 @@ class Daemon:
                 base.append(feed.basis(book.jobs[number]))
             yield
         epoch: Basis = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
-        epoch |= self.engine.pool_facts
+        epoch |= {**self.engine.pool_facts, **self.engine.predictions()}
         asked: Question = {"what": "switch", "policy": policy, "epoch": epoch}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None

@@ -152,6 +152,7 @@ def queue_rows(
         **({"nodes": node_rows(book)} if asked.get("nodes") and book.platform else {}),
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),
+        "predict": book.epoch.get("predict", ""),
         "pool": engine.pool.name,
         "shadow": engine.shadow,
         "problem": getattr(engine.pool, "problem", ""),

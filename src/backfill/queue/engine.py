@@ -113,7 +113,7 @@ class Engine:
         self.changing = False  # and is gone for a moment, as a better one takes over
         self.said: list[feed.Message] = []  # what it will be told next
         self._stirred = False  # something of that may lead to a decision
-        self._opened = (events.Capacity({}, (), ()), "", "")
+        self._opened = (events.Capacity({}, (), ()), "", "", "")
         self.failures: list[str] = []  # of planners, since one answered
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
@@ -138,9 +138,10 @@ class Engine:
 
     # ------------------------------------------------------------------ what comes in
 
-    def open(self, capacity: events.Capacity, policy: str, program: str) -> None:
-        """Begin to work: what the machine has, the policy of the configuration, and what identifies its code."""
-        self._opened = (capacity, policy, program)
+    def open(self, capacity: events.Capacity, policy: str, program: str, predict: str = "") -> None:
+        """Begin to work: what the machine has, the policy of the configuration, what identifies its code, and by which
+        predictions it plans."""
+        self._opened = (capacity, policy, program, predict)
         book = self.book
         last = book.last_job
         self._happen(events.Up(self.pool.name, "daemon-down", **self.clock.facts, skew=self._skew(), last_job=last))
@@ -157,6 +158,7 @@ class Engine:
         epoch = book.epoch
         same = bool(epoch) and epoch["program"] == program and epoch.get("platform", "") == book.platform
         same = same and epoch.get("preempts", [REQUEUE]) == preempts(self.pool)
+        same = same and epoch.get("predict", epoch.get("mistrusts", "")) == predict
         same = same and (bool(book.platform) or epoch["resources"].keys() == capacity.resources.keys())
         if not epoch or epoch.get("configured", epoch["asked"]) != policy:
             self.switch(policy, program, "switched" if epoch else "first")
@@ -194,7 +196,7 @@ class Engine:
         It stays until the configuration names another one than now.
         """
         self._wanted = {"policy": policy, "asked": asked or policy, "program": program, "why": why}
-        self._wanted["configured"] = self._opened[1]
+        self._wanted |= {"configured": self._opened[1], **self.predictions()}
 
     @property
     def pool_facts(self) -> Basis:
@@ -202,10 +204,23 @@ class Engine:
         some = preempts(self.pool)
         return {} if some == [REQUEUE] else {"preempts": some}
 
+    def predictions(self) -> Basis:
+        """What an epoch says of the predictions by which its policy plans, if it does not by walltimes."""
+        predict = self._opened[3]
+        return {"predict": predict, "ended": feed.ended(self.store.ended(feed.LEARNED))} if predict else {}
+
     def _again(self, why: str) -> None:
         """An epoch begins with the policy that is there."""
         epoch = self.book.epoch
         self.switch(epoch["policy"], epoch["program"], why, epoch["asked"])
+        if "mistrusts" in epoch:
+            self._mistrust()
+
+    def _mistrust(self) -> None:
+        """Let the epoch that begins do without predictions: they may be what failed."""
+        if self._wanted and "predict" in self._wanted:
+            self._wanted["mistrusts"] = self._wanted.pop("predict")
+            del self._wanted["ended"]
 
     def _differs(self, capacity: events.Capacity) -> bool:
         """Whether the machine has something else than in the book."""
@@ -608,9 +623,11 @@ class Engine:
         if self._wanted is not None:
             return
         epoch = self.book.epoch
-        if blame and len(self.failures) % 2 == 0 and epoch["policy"] != FALLBACKS[-1]:
+        other = epoch["policy"] != FALLBACKS[-1] or "predict" in epoch
+        if blame and len(self.failures) % 2 == 0 and other:
             fallback = FALLBACKS[epoch["policy"] in FALLBACKS]
             self.switch(fallback, epoch["program"], "switched", epoch["asked"])
+            self._mistrust()
         else:
             self._wanted = {}
 

@@ -10,6 +10,7 @@ began job since why nodes   it runs since then, and another planner or somebody 
 gone job how           it is in the queue no more, or runs no more
 over job               it is never told of again
 change job facts       its walltime or priority is another one; one that needs something else is submitted anew
+taught job user project cpus submit walltime ran end    before the epoch this job had ended
 kept job done how nodes    so much of its walltime is behind it, and it goes on so, or begins anew where that is empty;
                        nodes: where it was suspended, if the planner does not know that
 capacity resources place    what the machine has, or a node, or how many copies there are of floating licences
@@ -48,6 +49,7 @@ KEPT = ("done", "keeps", "stood")  # what a job has that keeps its progress
 SILENT = ("spawned", "promise", "shown", "advised", "expected")
 CALM = ("submit", "kept")  # messages after which there is nothing new to decide
 WAITS = ("wait", "promised")  # messages by which a job joins the queue of the policy
+LEARNED = 2_000  # ended jobs from which run times are known
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
 
 
@@ -158,6 +160,13 @@ def progress(job: Job) -> Row:
     return {name: getattr(job, name) for name in KEPT} if job.keeps else {}
 
 
+def ended(jobs: Iterable[Job]) -> list[list[Any]]:
+    """What a predictor learns from jobs that are over, in the order of their ends; see `taught`."""
+    some = sorted((job for job in jobs if job.says_how_long), key=lambda job: (job.end, job.id))
+    return [[job.id, job.user, job.project, job.tasks * job.need.get("cpus", 0), job.submit, job.walltime + job.grace,
+             job.took, job.end] for job in some]  # fmt: skip
+
+
 def begun(epoch: Basis) -> list[Message]:
     """The messages for a new planner about that with which its epoch begins; runs in the order of their starts."""
     base = epoch["base"]
@@ -165,6 +174,7 @@ def begun(epoch: Basis) -> list[Message]:
         (start, job, facts.get("why", ""), facts.get("nodes", [])) for job, facts, start in base if start is not None
     )
     return [
+        *(["taught", *about] for about in epoch.get("ended", ())),
         *(["capacity", there, place] for place, there in epoch.get("nodes", {}).items()),
         *(["submit", job, facts] for job, facts, _ in base),
         *(["kept", job, *(facts[name] for name in KEPT)] for job, facts, _ in base if "keeps" in facts),

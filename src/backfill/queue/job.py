@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from backfill.queue.shapes import Record, Row
-from backfill.queue.states import COMPLETED, NEW
+from backfill.queue.states import BY_ITSELF, COMPLETED, NEW
 
 Facts = dict[str, Any]
 REQUEUE = "requeue"  # why an attempt is ended: somebody wants the job to run again
@@ -149,6 +149,16 @@ class Job:
     def start(self) -> int | None:
         """When its attempt was started; None if it has none."""
         return None if self.attempt is None else self.attempt.start
+
+    @property
+    def says_how_long(self) -> bool:
+        """Whether it is over, and says how long such jobs run: it ended by itself, or at its walltime."""
+        return self.start is not None and self.end is not None and self.state in BY_ITSELF
+
+    @property
+    def took(self) -> int:
+        """How long a job that is over ran in all; 0 if it never did."""
+        return 0 if self.start is None or self.end is None else self.end - self.start + self.done
 
     @property
     def why(self) -> str:

@@ -80,6 +80,9 @@ class Basis(TypedDict, total=False):
     now: int
     advises: bool  # what the policy starts is only advice, and is taken back at once
     preempts: list[str]
+    predict: str  # by which predictions of run times the policy plans, if it does not by walltimes
+    ended: list[list[Any]]  # what its predictor learns from jobs that are over, see feed.ended
+    mistrusts: str  # by which it would, had they, or the policy before this one, not failed
 
 
 class SlurmSpec(TypedDict):

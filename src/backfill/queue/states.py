@@ -6,6 +6,7 @@ OUT_OF_MEMORY, DEADLINE, NODE_FAIL = "OUT_OF_MEMORY", "DEADLINE", "NODE_FAIL"
 
 HOLDING = (STARTING, RUNNING, ENDING)  # an attempt of the job holds what it asked for
 OVER = (COMPLETED, FAILED, TIMEOUT, CANCELLED, OUT_OF_MEMORY, DEADLINE, NODE_FAIL)
+BY_ITSELF = (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY)  # ends that nobody but the job and its limits brought about
 NEW = ""  # of a job that is not there yet
 
 # (state, event) -> the states that may follow; the event says which where there are several.

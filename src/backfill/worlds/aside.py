@@ -34,6 +34,7 @@ class Present:
         self._entry = copy.copy(planner.entry)
         self._state = Snapshot(planner.state)
         self._values = _copies(vars(planner))
+        self._foresight = None if planner.foresight is None else planner.foresight.aside()
 
     def restore(self, told: bool = True) -> None:
         """Bring the planner back to what it was.
@@ -41,6 +42,8 @@ class Present:
         told: whether it was told something; else only other jobs entered its State, or a larger one.
         """
         self._state.restore()
+        if self._foresight is not None:
+            self._foresight.restore()
         vars(self._planner).update(self._lived, entry=copy.copy(self._entry))
         if told:
             vars(self._planner).update(_copies(self._values))
@@ -51,7 +54,8 @@ def save(planner: Planner, file: Path, header: dict[str, Any]) -> None:
     new = file.with_suffix(".new")
     with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
         out.write(json.dumps(header).encode() + b"\n")
-        pickle.dump((_remembered(vars(planner)), values_of(planner.state)), out, pickle.HIGHEST_PROTOCOL)
+        foresight = [] if planner.foresight is None else planner.foresight.values()
+        pickle.dump((_remembered(vars(planner)), values_of(planner.state), foresight), out, pickle.HIGHEST_PROTOCOL)
     os.replace(new, file)
 
 
@@ -59,9 +63,9 @@ def load(file: Path, epoch: Basis) -> Planner:
     """The planner on the disk."""
     with file.open("rb") as kept_:
         kept_.readline()
-        values, state = pickle.load(kept_)
+        values, state, foresight = pickle.load(kept_)
     planner = Planner(epoch["policy"], epoch)
-    planner.go_on(values, state)
+    planner.go_on(values, state, foresight)
     return planner
 
 

@@ -223,7 +223,7 @@ def live_on(
         policy,
         submit=state.jobs.submit,
         runtime=column(runtime),
-        kill=state.jobs.walltime[:n].copy(),
+        kill=_kills(planner, n),
         need=state.jobs.need if state.machine.pool else zeros(0, 1),
         tasks=state.jobs.tasks,
         demand=state.jobs.demand,
@@ -251,6 +251,7 @@ def live_on(
         # Walltimes and known run times are those of the nodes on which jobs ran, whatever their speed.
         speed=np.ones(len(platform.nodes)),
         coallocation=np.ones(1),
+        **({} if planner.foresight is None else planner.foresight.fields),
     )
     with suppress(Misused):  # it is told below
         passes, begun = PASSES if policy.compiled else 1, time.process_time()
@@ -266,6 +267,13 @@ def live_on(
     starts[runs.job[since]] = runs.start[since]
     starts[runs.job[going]] = NO_TIME
     found: Ints = starts[:own]
+    return found
+
+
+def _kills(planner: Planner, n: int) -> Ints:
+    """How long the jobs of so many rows may run; those behind the planner's own are to come."""
+    found: Ints = planner.state.jobs.walltime[:n].copy()
+    found[: planner.jobs] = planner.walltimes
     return found
 
 
@@ -285,7 +293,7 @@ def drawn(
     another queue, is not answered with other luck. What is known of run times is itself uncertain, for all jobs of
     a group in the same way: each future has a bootstrap of it.
     """
-    walltimes: Ints = planner.state.jobs.walltime[: planner.jobs]
+    walltimes = planner.walltimes
     found: Ints = np.repeat(walltimes[None, :], samples, axis=0)
     groups: dict[tuple[str, str], list[Job]] = {}
     for job in jobs.values():

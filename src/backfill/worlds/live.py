@@ -72,6 +72,7 @@ from backfill.queue.shapes import Basis, Begun, Decisions
 from backfill.queue.states import CANCELLED
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_processors
+from backfill.worlds.foreseeing import Foreseeing
 from backfill.worlds.moves import Moves
 from backfill.worlds.rules import WholeNodes
 from backfill.worlds.watchdog import WATCHDOG
@@ -141,8 +142,10 @@ class Planner:
         self._began = False  # it has decided once
         self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
+        self.foresight = Foreseeing(epoch["predict"], self) if epoch.get("predict") else None
         self._use(self._new_state())
-        for needed in (do_again, write_row):
+        foreseen = () if self.foresight is None else self.foresight.kernels
+        for needed in (do_again, write_row, *foreseen):
             if isinstance(needed, Apart):  # else there is no compiler
                 needed.load()  # so that no pass waits for it
 
@@ -177,16 +180,41 @@ class Planner:
         """Whether it has learned of something since the last pass."""
         return bool(self._known or self._undated)
 
+    @property
+    def binds(self) -> bool:
+        """Whether what the policy reserves is a promise. What is planned by predictions is none."""
+        return self.policy.binds and self.policy.keeps and self.foresight is None
+
+    @property
+    def departs(self) -> bool:
+        """Whether the policy promises departures of projects."""
+        return self.policy.projects and self.foresight is None
+
+    @property
+    def walltimes(self) -> Ints:
+        """How long the job of each row may run, whatever the policy is told."""
+        rows = np.arange(self.jobs)
+        told: Ints = self.state.jobs.walltime[rows]
+        return told if self.foresight is None else told + self.foresight.longer(rows)
+
+    def limits(self, runs: Ints) -> Ints:
+        """When these runs end at the latest, whatever the policy is told."""
+        told: Ints = self.state.runs.limit[runs]
+        return told if self.foresight is None else told + self.foresight.longer(self.state.runs.job[runs])
+
     def make_room(self, more: int) -> None:
         """Have room for so many more jobs."""
         self._grow(replace(self.entry.room, rows=self.jobs + more))
 
-    def go_on(self, values: dict[str, Any], state: list[Any]) -> None:
-        """Be what another planner of this policy and platform was: what it kept in Python, and its State."""
+    def go_on(self, values: dict[str, Any], state: list[Any], foresight: list[Any]) -> None:
+        """Be what another planner of this policy and platform was: what it kept in Python, its State, and what its
+        predictor knew."""
         vars(self).update(values)
         new = self._new_state()
         fill(new, state)
         self._use(new)
+        if self.foresight is not None:
+            self.foresight.go_on(foresight)
 
     def enter(self, jobs: Jobs, machine: Platform) -> Entrants:
         """Let these jobs have the next rows. They are as `translated` returned them."""
@@ -220,6 +248,8 @@ class Planner:
             bigger = self._new_state()
             move_into(self.state, bigger, self.policy)
             self._use(bigger)
+            if self.foresight is not None:
+                self.foresight.grow(self.room.rows)
 
     def _forget(self) -> None:
         """Use the rows of jobs that are over again."""
@@ -230,6 +260,9 @@ class Planner:
         smaller = self._new_state()
         move_into(self.state, smaller, self.policy, kept)
         self._use(smaller)
+        if self.foresight is not None:
+            self.foresight.forget(kept)
+            self.foresight.grow(self.room.rows)
         over = {*self._over}
         place = {row: i for i, row in enumerate(rows)}
         self.ids = [self.ids[row] for row in rows]
@@ -300,13 +333,19 @@ class Planner:
         if late:  # what was reserved since then has passed: a change of the world, which no policy could foresee
             batch.changes = batch.changes + 1
             self.late += 1
+        if self.foresight is not None:
+            self.foresight.begin()
         self._date_submits()
+        if self.foresight is not None and self.foresight.lacks:
+            self._foresee()
         for kind, some in groupby(messages, itemgetter(0)):
             if kind == "submit":
                 self._hear_submits([message[1:] for message in some])
+                self._foresee()
             else:
                 for message in some:
                     self._hear(*message)
+        self._foresee()
         self._do(DECIDE)
         self.arrange(state)
         with WATCHDOG.policy(), suppress(Misused):  # it is told below
@@ -361,6 +400,12 @@ class Planner:
             projects.submit[own[projects.first[own] == rows]] = now
             self._undated = []
 
+    def _foresee(self) -> None:
+        """Let the predictor learn what has ended and predict what came, in the order in which they happened."""
+        if self.foresight is not None:
+            with WATCHDOG.policy():
+                self.foresight.look()
+
     def _hear_wait(self, job: int) -> None:
         row = self.rows[job]
         if not self.state.queue.waits[row] and self._run_of(row) is None:
@@ -369,12 +414,12 @@ class Planner:
             self._do(RELEASE, row)
 
     def _hear_promised(self, job: int, start: int, nodes: Sequence[Sequence[Any]]) -> None:
-        """A job waits that holds a start which another State promised; see nodes.Placement. A policy that keeps none
-        is told that it waits."""
+        """A job waits that holds a start which another State promised; see nodes.Placement. A policy that keeps none,
+        or that plans by predictions, is told that it waits."""
         row, now = self.rows[job], int(self.state.now)
         known = not self.state.queue.waits[row] and self._run_of(row) is None
         placed = self.state.machine.pool or (nodes and all(name in self.nodes for name, *_ in nodes))
-        if not (known and self.policy.keeps and start > now and placed):
+        if not (known and self.policy.keeps and start > now and placed) or self.foresight is not None:
             self._hear_wait(job)
             return
         self._put(row, nodes)
@@ -415,6 +460,10 @@ class Planner:
         if (row := self.rows.get(job)) is not None:
             self._over.append(row)
 
+    def _hear_taught(self, *about: Any) -> None:
+        if self.foresight is not None:
+            self.foresight.teach(*about)
+
     def _hear_kept(self, job: int, done: int, how: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
         """So much of the walltime of a job is behind it, and it goes on so; it begins anew if that is empty, or if the
         nodes are gone on which it was suspended."""
@@ -447,15 +496,20 @@ class Planner:
         """Let a policy that does not preempt plan with the rest of a walltime."""
         before = self._behind.get(job, 0)
         if done != before:
-            self._change(row, WALLTIME, int(self.state.jobs.walltime[row]) + before - done, 0.0)
+            self._rewall(row, int(self.walltimes[row]) + before - done)
             self._behind[job] = done
 
     def _hear_change(self, job: int, to: dict[str, int]) -> None:
         row = self.rows[job]
         if "walltime" in to:
-            self._change(row, WALLTIME, to["walltime"] + self._grace[job] - self._behind.get(job, 0), 0.0)
+            self._rewall(row, to["walltime"] + self._grace[job] - self._behind.get(job, 0))
         if "priority" in to:
             self._change(row, PRIORITY, 0, to["priority"] + self._raised.get(row, 0.0))
+
+    def _rewall(self, row: int, walltime: int) -> None:
+        """A job gets another walltime, and the policy is told of that, or of what is predicted by it."""
+        told = walltime if self.foresight is None else self.foresight.revised(row, walltime)
+        self._change(row, WALLTIME, told, 0.0)
 
     def _change(self, row: int, what: Any, walltime: int, priority: float) -> None:
         numbers = zeros(NUMBERS)
@@ -521,7 +575,7 @@ class Planner:
         state.journal.rows = 0
         told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan),
                            "wake": self.wake, "anew": not self.policy.keeps}  # fmt: skip
-        if self.policy.projects:
+        if self.departs:
             told["moved"] = self._moved(rows[reserved])
         return told
 
@@ -637,9 +691,7 @@ def answer(
         plan = changed if done["anew"] else plan | changed
         passes.append(planner.last)
         wake = done["wake"]
-    policy = planner.policy
-    binds = policy.binds and policy.keeps
-    told = planner.placed() if policy.keeps else [*plan.values()]
-    found: Begun = {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": binds,
-                    "departs": policy.projects}  # fmt: skip
+    told = planner.placed() if planner.policy.keeps else [*plan.values()]
+    found: Begun = {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": planner.binds,
+                    "departs": planner.departs}  # fmt: skip
     return planner, found

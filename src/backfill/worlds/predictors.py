@@ -1,8 +1,8 @@
-"""What a World needs to predict run times: the kernel that does it, and its memory."""
+"""What predicts run times in a World or for a live queue: the kernel that does it, and its memory."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from backfill.compiler.far import address_of, address_outside
 from backfill.core.predict.average2 import average2
@@ -11,85 +11,9 @@ from backfill.core.predict.predictor import new_predictor
 from backfill.core.predict.regression import FEATURES, TERMS, regression
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs
+from backfill.queue.feed import LEARNED
 from backfill.worlds.prediction import CORRECTIONS, Prediction
-from backfill.worlds.runtimes import LEARNED, RunTimes
-
-
-@dataclass(eq=False)
-class Foresight:
-    """The predictor of a run. What Python does in it lives as long as this."""
-
-    kernel: Any
-    memory: Any
-    kept: Any = None
-    failed: list[Exception] = field(default_factory=list)  # by what a user wrote
-
-    @property
-    def predicted(self) -> Ints:
-        """The run time predicted of each job at its submit."""
-        first: Ints = self.memory.first.copy()
-        return first
-
-    def watched(self, progress: Callable[[int], None] | None) -> Callable[[int], None]:
-        """The progress of a run, which ends where a user's predictor failed."""
-
-        def tell(done: int) -> None:
-            if self.failed:
-                raise self.failed[0]
-            if progress is not None:
-                progress(done)
-
-        return tell
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of a World whose run times are predicted."""
-        return {"foresee": address_of(self.kernel), "predictor": self.memory}
-
-
-def foresight(prediction: Prediction, jobs: Jobs, state: Any) -> Foresight:
-    """The predictor for these jobs, in the order of the core. state: it tells what has ended."""
-    n, correct = len(jobs), CORRECTIONS.index(prediction.correct)
-    if prediction.rule == "average2":
-        return Foresight(average2, new_predictor(n, correct))
-    if prediction.rule == "regression":
-        return Foresight(regression, new_predictor(n, correct, FEATURES, TERMS))
-    made = Foresight(outside, None)
-    rule = _History(jobs) if prediction.rule == "history" else _Own(prediction.load(), jobs)
-    address, made.kept = address_outside(_answer(rule, state, prediction, made.failed))
-    made.memory = new_predictor(n, correct, answer=address)
-    return made
-
-
-def _answer(rule: Any, state: Any, prediction: Prediction, failed: list[Exception]) -> Callable[[int], int]:
-    """The function that the kernel `outside` calls. After an error it predicts walltimes, until the run is stopped."""
-
-    def answer(number: int) -> int:
-        try:
-            if number < 0:
-                run = -1 - number
-                job = int(state.runs.job[run])
-                rule.learn(job, int(state.runs.end[run] - state.runs.start[run]), int(state.now))
-                return 0
-            return int(rule.predict(number, int(state.jobs.walltime[number])))
-        except Exception as error:
-            failed.append(prediction.mistake(error))
-            return int(state.jobs.walltime[max(number, 0)])
-
-    return answer
-
-
-class _History:
-    """The middle of the shares of their walltimes that jobs like it used, times the walltime."""
-
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs, self._times = jobs, RunTimes(most=LEARNED)
-
-    def learn(self, job: int, ran: int, now: int) -> None:
-        self._times.learn(self._jobs.user[job], "", ran, max(int(self._jobs.walltime[job]), 1))
-
-    def predict(self, job: int, walltime: int) -> int:
-        return self._times.predict(self._jobs.user[job], "", walltime)
+from backfill.worlds.runtimes import RunTimes
 
 
 @dataclass(frozen=True)
@@ -106,29 +30,160 @@ class Known:
     end_s: float | None = None
 
 
+class Facts(Protocol):
+    """What is known of the job of a row, whoever knows it: a log, or a live queue."""
+
+    def user(self, row: int) -> str:
+        """Its user."""
+
+    def asked(self, row: int) -> int:
+        """Its walltime."""
+
+    def known(self, row: int) -> Known:
+        """What a function of one's own may know, while the job has not ended."""
+
+
+@dataclass(eq=False)
+class Foresight:
+    """A predictor. What Python does in it lives as long as this."""
+
+    kernel: Any
+    memory: Any
+    rule: "_History | _Own | None" = None  # in Python
+    kept: Any = None
+    failed: list[Exception] = field(default_factory=list)  # by what a user wrote
+
+    @property
+    def predicted(self) -> Ints:
+        """The run time predicted of each job at its submit."""
+        first: Ints = self.memory.first.copy()
+        return first
+
+    def check(self) -> None:
+        """Raise what a user's predictor did wrong, if it failed."""
+        if self.failed:
+            raise self.failed[0]
+
+    def watched(self, progress: Callable[[int], None] | None) -> Callable[[int], None]:
+        """The progress of a run, which ends where a user's predictor failed."""
+
+        def tell(done: int) -> None:
+            self.check()
+            if progress is not None:
+                progress(done)
+
+        return tell
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a World whose run times are predicted."""
+        return {"foresee": address_of(self.kernel), "predictor": self.memory}
+
+
+def foresight(prediction: Prediction, jobs: int, facts: Facts, state: Callable[[], Any]) -> Foresight:
+    """The predictor, with room for so many jobs. state: the State as it is now, which tells what has ended."""
+    correct = CORRECTIONS.index(prediction.correct)
+    if prediction.rule == "average2":
+        return Foresight(average2, new_predictor(jobs, correct))
+    if prediction.rule == "regression":
+        return Foresight(regression, new_predictor(jobs, correct, FEATURES, TERMS))
+    made = Foresight(outside, None, _History() if prediction.rule == "history" else _Own(prediction.load()))
+    address, made.kept = address_outside(_answer(made, facts, state, prediction))
+    made.memory = new_predictor(jobs, correct, answer=address)
+    return made
+
+
+def _answer(made: Foresight, facts: Facts, state: Callable[[], Any], prediction: Prediction) -> Callable[[int], int]:
+    """The function that the kernel `outside` calls. After an error it predicts walltimes, until somebody looks."""
+    rule: Any = made.rule
+
+    def answer(number: int) -> int:
+        try:
+            if number >= 0:
+                return int(rule.predict(facts, number, int(state().jobs.walltime[number])))
+            runs, run = state().runs, -1 - number
+            rule.learn(facts, int(runs.job[run]), int(runs.end[run] - runs.start[run]), int(runs.end[run]))
+            return 0
+        except Exception as error:
+            made.failed.append(prediction.mistake(error))
+            return int(state().jobs.walltime[max(number, 0)])
+
+    return answer
+
+
+class OfLog:
+    """What is known of the jobs of a log, in the order of the core."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def user(self, row: int) -> str:
+        """Its user."""
+        return self._jobs.user[row]
+
+    def asked(self, row: int) -> int:
+        """Its walltime."""
+        return int(self._jobs.walltime[row])
+
+    def known(self, row: int) -> Known:
+        """What a function of one's own may know, while the job has not ended."""
+        jobs = self._jobs
+        return Known(
+            job=str(jobs.job[row]),
+            user=jobs.user[row],
+            project=jobs.project[row],
+            cpus=int(jobs.procs[row]),
+            submit_s=int(jobs.submit[row]) / SECOND,
+            walltime_s=int(jobs.walltime[row]) / SECOND,
+        )
+
+
+@dataclass(frozen=True)
+class OfOne:
+    """What is known of one job, which no row is asked for."""
+
+    job: Known
+    walltime: int
+
+    def user(self, row: int) -> str:
+        """Its user."""
+        return self.job.user
+
+    def asked(self, row: int) -> int:
+        """Its walltime."""
+        return self.walltime
+
+    def known(self, row: int) -> Known:
+        """What a function of one's own may know, while the job has not ended."""
+        return self.job
+
+
+class _History:
+    """The middle of the shares of their walltimes that jobs like it used, times the walltime."""
+
+    def __init__(self) -> None:
+        self.memory = RunTimes(most=LEARNED)
+
+    def learn(self, facts: Facts, row: int, ran: int, end: int) -> None:
+        self.memory.learn(facts.user(row), "", ran, max(facts.asked(row), 1))
+
+    def predict(self, facts: Facts, row: int, walltime: int) -> int:
+        return self.memory.predict(facts.user(row), "", walltime)
+
+
 class _Own:
     """A user's function: of the job, and of the jobs of its user that have ended, the latest last."""
 
-    def __init__(self, function: Callable[[Known, list[Known]], float], jobs: Jobs) -> None:
-        self._function, self._jobs = function, jobs
-        self._ended: dict[str, list[Known]] = {}
+    def __init__(self, function: Callable[[Known, list[Known]], float]) -> None:
+        self._function = function
+        self.memory: dict[str, list[Known]] = {}
 
-    def learn(self, job: int, ran: int, now: int) -> None:
-        self._ended.setdefault(self._jobs.user[job], []).append(self._known(job, ran / SECOND, now / SECOND))
+    def learn(self, facts: Facts, row: int, ran: int, end: int) -> None:
+        ended = self.memory.setdefault(facts.user(row), [])
+        ended.append(replace(facts.known(row), run_s=ran / SECOND, end_s=end / SECOND))
+        del ended[:-LEARNED]
 
-    def predict(self, job: int, walltime: int) -> int:
-        seconds = self._function(self._known(job), self._ended.get(self._jobs.user[job], []))
+    def predict(self, facts: Facts, row: int, walltime: int) -> int:
+        job = facts.known(row)
+        seconds = self._function(job, self.memory.get(job.user, []))
         return round(min(max(float(seconds), 0.0), walltime / SECOND) * SECOND)
-
-    def _known(self, job: int, run_s: float | None = None, end_s: float | None = None) -> Known:
-        jobs = self._jobs
-        return Known(
-            job=str(jobs.job[job]),
-            user=jobs.user[job],
-            project=jobs.project[job],
-            cpus=int(jobs.procs[job]),
-            submit_s=int(jobs.submit[job]) / SECOND,
-            walltime_s=int(jobs.walltime[job]) / SECOND,
-            run_s=run_s,
-            end_s=end_s,
-        )

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from backfill.model.workload import Floats
-from backfill.queue.states import COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 if TYPE_CHECKING:
     from backfill.queue.job import Job
 
 ENOUGH = 5  # ended jobs, so that they stand for others
-LEARNED = 2_000  # ended jobs that are looked at
 SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
 SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
 
@@ -63,9 +61,8 @@ class RunTimes:
         self._latest: deque[tuple[str, str, float]] = deque()
         self._most = most
         for job in over:
-            if job.start is None or job.end is None or job.state not in (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY):
-                continue
-            self.learn(job.user, job.name, job.end - job.start + job.done, job.walltime, job.walltime + job.grace)
+            if job.says_how_long:
+                self.learn(job.user, job.name, job.took, job.walltime, job.walltime + job.grace)
 
     def learn(self, user: str, name: str, ran: int, walltime: int, longest: int | None = None) -> None:
         """A job ended after it ran for so long; longest: what it could run for, if not the walltime."""

@@ -41,7 +41,7 @@ from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
 from backfill.worlds.admission import check_processors, refuse_unreserved
 from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.options import Options
-from backfill.worlds.predictors import Foresight, foresight
+from backfill.worlds.predictors import Foresight, OfLog, foresight
 from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
 from backfill.worlds.sharing import check_shared, in_rows, of_one_row
 from backfill.worlds.virtual import new_world, pass_time
@@ -191,7 +191,9 @@ def begin(
     reject_hopeless(jobs, machine, causes, *most, cancelled)
     if bound is not None:
         use_plan(state)
-    seer = None if options.predict is None else foresight(options.predict, jobs, state)
+    seer = None
+    if options.predict is not None:
+        seer = foresight(options.predict, len(jobs), OfLog(jobs), lambda: state)
     division = None if divided is None else divided.division
     machine = in_rows(machine, sharing[0])
     return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound, seer, division)

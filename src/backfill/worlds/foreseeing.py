@@ -1,0 +1,179 @@
+"""The predictor of a live queue: that of a simulation, told by the State of a planner, whose rows it follows."""
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from backfill.compiler.record import replace_array
+from backfill.core.compact import Kept
+from backfill.core.predict.predictor import NEXT, teach
+from backfill.core.snapshot import Snapshot, fill, values_of
+from backfill.model.units import SECOND
+from backfill.model.workload import Ints
+from backfill.worlds.prediction import Prediction
+from backfill.worlds.predictors import Known, OfOne, foresight
+
+if TYPE_CHECKING:
+    from backfill.worlds.live import Planner
+
+PER_JOB = ("asked", "first", "corrections", "features")  # fields of its memory with a row for each job
+
+
+class Foreseeing:
+    """What predicts the run times by which a planner decides.
+
+    Its memory has a row for each job of the State, and what it knows of users and of jobs that ended, which stays when
+    rows are used again.
+    """
+
+    def __init__(self, text: str, planner: "Planner") -> None:
+        """text: as of `--predict`. Raises UsageError or PolicyError."""
+        self._planner = planner
+        self._made = foresight(Prediction.parse(text), planner.room.rows, self, lambda: planner.state)
+        self._memory = self._made.memory
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The kernels that it calls."""
+        return self._made.kernel, teach
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a World that goes on from here."""
+        return self._made.fields
+
+    # ------------------------------------------------------------------ an instant
+
+    def begin(self) -> None:
+        """A new instant begins, at which nothing has ended yet."""
+        self._memory.learned = 0
+
+    @property
+    def lacks(self) -> bool:
+        """Whether jobs were submitted that it has not predicted."""
+        return bool(self._memory.known < self._planner.state.jobs.count)
+
+    def look(self) -> None:
+        """Learn what has ended, correct what goes on, and predict what was submitted; each of it once. Raises
+        PolicyError."""
+        state, memory, run = self._planner.state, self._memory, self._made.kernel
+        memory.until = int(state.now) + 1
+        run(state, memory)
+        memory.until = NEXT
+        while self.lacks:
+            run(state, memory)
+        self._made.check()
+
+    def teach(
+        self, job: int, user: str, project: str, cpus: int, submit: int, walltime: int, ran: int, end: int
+    ) -> None:
+        """A job had ended before this planner was made."""
+        rule = self._made.rule
+        if rule is not None:
+            known = Known(str(job), user, project, cpus, submit / SECOND, walltime / SECOND)
+            rule.learn(OfOne(known, walltime), 0, ran, end)
+        elif (number := self._planner.entry.number_of(user)) >= 0:
+            teach(self._memory, number, ran, submit, cpus, end)
+
+    def revised(self, row: int, walltime: int) -> int:
+        """What the policy is told of a job that gets another walltime: its prediction, if that is not longer."""
+        memory = self._memory
+        if row >= memory.known:
+            return walltime
+        memory.asked[row] = walltime
+        return min(self._now(row), walltime)
+
+    # ------------------------------------------------------------------ what a job has
+
+    def user(self, row: int) -> str:
+        """See predictors.Facts."""
+        number = int(self._planner.state.jobs.user[row])
+        return self._planner.entry.users[number] if number >= 0 else ""
+
+    def asked(self, row: int) -> int:
+        """See predictors.Facts."""
+        known = row < self._memory.known
+        return int(self._memory.asked[row] if known else self._planner.state.jobs.walltime[row])
+
+    def known(self, row: int) -> Known:
+        """See predictors.Facts. A job that is only thought to come has no number."""
+        planner, jobs = self._planner, self._planner.state.jobs
+        project = int(jobs.project[row])
+        return Known(
+            job=str(planner.ids[row]) if row < len(planner.ids) else "",
+            user=self.user(row),
+            project=planner.entry.projects[project] if project >= 0 else "",
+            cpus=int(jobs.need[row, 0]),
+            submit_s=int(jobs.submit[row]) / SECOND,
+            walltime_s=self.asked(row) / SECOND,
+        )
+
+    def longer(self, rows: Ints) -> Ints:
+        """How much longer than the policy is told now these jobs may run."""
+        found = np.zeros(len(rows), np.int64)
+        known = rows < self._memory.known
+        some = rows[known]
+        found[known] = self._memory.asked[some] - self._told[some]
+        return found
+
+    @property
+    def _told(self) -> Ints:
+        """The whole run time of each job as the policy is told it."""
+        state = self._planner.state
+        told: Ints = state.runs.whole if state.runs.preempts else state.jobs.walltime
+        return told
+
+    def _now(self, row: int) -> int:
+        return int(self._told[row])
+
+    # ------------------------------------------------------------------ rows, and what is put aside
+
+    def grow(self, rows: int) -> None:
+        """Have room for so many jobs."""
+        for name in PER_JOB:
+            value = getattr(self._memory, name)
+            if len(value) < rows and value.shape[1:] != (1,):  # features, which only the regression has
+                longer = np.zeros((rows, *value.shape[1:]), value.dtype)
+                longer[: len(value)] = value
+                replace_array(self._memory, name, longer)
+
+    def forget(self, kept: Kept) -> None:
+        """The rows of these jobs alone stay."""
+        for name in PER_JOB:
+            value = getattr(self._memory, name)
+            if value.shape[1:] != (1,):
+                replace_array(self._memory, name, value[kept.jobs])
+        self._memory.known = len(kept.jobs)
+
+    def values(self) -> list[Any]:
+        """All that it knows."""
+        rule = self._made.rule
+        return [values_of(self._memory), pickle.dumps(None if rule is None else rule.memory)]
+
+    def go_on(self, values: list[Any]) -> None:
+        """Know this. Where a function of Python lies is this process's own."""
+        answer = self._memory.answer
+        fill(self._memory, values[0])
+        self._memory.answer = answer
+        self._recall(values[1])
+
+    def _recall(self, told: bytes) -> None:
+        if self._made.rule is not None:
+            self._made.rule.memory = pickle.loads(told)
+
+    def aside(self) -> "Aside":
+        """What it is now, to be brought back."""
+        return Aside(self, Snapshot(self._memory), self.values()[1])
+
+
+class Aside:
+    """A predictor as it was."""
+
+    def __init__(self, of: Foreseeing, memory: Snapshot, told: bytes) -> None:
+        self._of, self._memory, self._told = of, memory, told
+
+    def restore(self) -> None:
+        """Bring it back."""
+        self._memory.restore()
+        self._of._recall(self._told)
