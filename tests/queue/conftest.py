@@ -102,7 +102,7 @@ class Live:
         return pid if pid and processes.begun(pid) else 0
 
     def kill(self, *pids):
-        for pid in pids:
+        for pid in filter(None, pids):  # 0 is the group of this process
             processes.send(pid, signal.SIGKILL)
 
     def keepers(self):
