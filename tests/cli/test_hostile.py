@@ -96,7 +96,7 @@ def test_the_parameters_of_a_file_are_judged_before_it_is_compiled(backfill, tmp
     [
         (".", "it is a folder"),
         ("new/", "it is a folder"),
-        ("", "it is not the name of a file"),
+        ("", "not a file name"),
         ("none/out", "there is no such folder"),
         ("tiny.csv/out", "there is no such folder"),
         ("x" * 300, "File name too long"),

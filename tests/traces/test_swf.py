@@ -360,7 +360,7 @@ def test_jobs_follow_their_preceding_ones_where_that_is_wanted():
     assert (as_recorded.jobs.submit // SECOND).tolist() == [10, 500, 600, 700]
     assert not len(as_recorded.jobs.after.items)
     some = "3 of 4 jobs have one"
-    assert f"preceding jobs (field 17) are ignored: {some}; use --think to honour them" in as_recorded.notes
+    assert f"preceding jobs (field 17) are ignored: {some}; --think uses them" in as_recorded.notes
     follows = read_swf(b"".join(log), think=True)
     assert [follows.jobs.after[row].tolist() for row in range(4)] == [[], [0], [1], []]
     assert (follows.jobs.think / SECOND).tolist() == [0, 5.5, 0, 0]

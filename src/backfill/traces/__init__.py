@@ -1,1 +1,1 @@
-"""Reads and writes workloads as text: SWF, CSV, Parquet."""
+"""Readers and writers of workload files: SWF, CSV and Parquet."""

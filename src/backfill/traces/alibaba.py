@@ -1,7 +1,7 @@
-"""The GPU cluster trace of Alibaba of 2023: a table of pods, and one of nodes.
+"""The Alibaba GPU cluster trace of 2023: a table of pods and one of nodes.
 
 Source: Weng et al., Beware of fragmentation, USENIX ATC 2023, and the folder cluster-trace-gpu-v2023 of
-github.com/alibaba/clusterdata. docs/reference/files.md says what is taken from where.
+github.com/alibaba/clusterdata. docs/reference/files.md lists which column each value comes from.
 """
 
 from pathlib import Path
@@ -24,9 +24,9 @@ _GPUS_MAX = 10**6  # and thousandths of one
 
 
 def read_alibaba(source: Source, machines: Platform | str | Path | None = None, *, repeats: str = "refuse") -> Workload:
-    """The pods that were scheduled, as jobs of one task; with a table of nodes the platform, too.
+    """Read the scheduled pods as jobs of one task; with a table of nodes, read the platform too.
 
-    repeats: `refuse` a table in which a pod stands twice, or `drop` the later ones. Raises WorkloadError and
+    repeats: `refuse` a table with a duplicate pod, or `drop` the later rows. Raises WorkloadError and
     PlatformError with file, line and column.
     """
     check_repeats(repeats)
@@ -97,7 +97,7 @@ def read_alibaba(source: Source, machines: Platform | str | Path | None = None, 
 
 
 def read_nodes(source: Source) -> Platform:
-    """The table of nodes, with the model of its GPUs as a node's feature. Raises PlatformError with file and line."""
+    """Read the table of nodes, with the GPU model as a node feature. Raises PlatformError with file and line."""
     table = Columns(source, PlatformError)
     table.require("sn", "cpu_milli", "memory_mib", "gpu", "model")
     amounts = np.column_stack(
@@ -105,7 +105,7 @@ def read_nodes(source: Source) -> Platform:
     )
     if not amounts[:, 0].any():
         raise PlatformError(
-            at(source.file, None, "no node has a whole cpu; expected a cpu_milli >= 1000 of one of them")
+            at(source.file, None, "no node has a whole cpu; expected cpu_milli >= 1000 for at least one")
         )
     kinds = [
         Kind(name, None, tuple(held), (model,) if model else ())

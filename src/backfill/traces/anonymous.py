@@ -1,6 +1,6 @@
-"""Workloads and platforms without names, so that they can be shared.
+"""Anonymous copies of workloads and platforms, for sharing.
 
-All that a policy sees stays: times, sizes, who shares a name with whom, and the order in which names first appear.
+Everything that a policy sees stays: times, sizes, which jobs share a name, and the order in which names first appear.
 """
 
 import csv
@@ -20,7 +20,7 @@ from backfill.traces.alibaba import RESOURCES as ALIBABA
 from backfill.traces.files import written_text
 from backfill.traces.swf_lines import STATUS
 
-PEOPLE = ("user", "group", "project")  # kinds of names of which every one is replaced
+PEOPLE = ("user", "group", "project")  # kinds of names that are always replaced
 OTHERS = (
     "partition",
     "queue",
@@ -32,7 +32,7 @@ OTHERS = (
     "licence",
     "resource",
     "status",
-)  # that may be kept
+)  # kinds of names that may be kept
 _LABELS = (
     "user",
     "group",
@@ -43,7 +43,7 @@ _LABELS = (
     "reservation",
     "site",
     "status",
-)  # columns of such names
+)  # columns with such names
 _HARMLESS = {
     "status": {*STATUS.values(), *map(slurm.status_of, slurm.STATES), *PHASES},
     "resource": {*RESOURCES, *ALIBABA},
@@ -54,20 +54,20 @@ _HEADER = ("kind", "name", "alias")
 
 @dataclass(slots=True)
 class Aliases:
-    """The alias of each name, by kind; the same name of a kind gets the same alias for ever."""
+    """The alias of each name, by kind; equal names of a kind always get the same alias."""
 
     known: dict[str, dict[str, str]] = field(default_factory=dict)
     keep: Sequence[str] = ()  # kinds of OTHERS that have no aliases
-    met: set[tuple[str, str]] = field(default_factory=set)  # kinds and names that were asked for
+    met: set[tuple[str, str]] = field(default_factory=set)  # kinds and names that were looked up
 
     def __post_init__(self) -> None:
-        """Raise UsageError unless names of these kinds may be kept."""
+        """Raise UsageError if a kind in `keep` may not be kept."""
         if bad := next((kind for kind in self.keep if kind not in OTHERS), None):
             raise BadArgument("keep", bad, ", ".join(OTHERS))
 
     @classmethod
     def read(cls, path: str | Path, keep: Sequence[str] = ()) -> "Aliases":
-        """The aliases in a CSV with the columns kind, name and alias. Raises UsageError."""
+        """Read aliases from a CSV with the columns kind, name and alias. Raises UsageError."""
         aliases = cls(keep=keep)
         try:
             with open(path, encoding="utf-8", newline="") as lines:
@@ -83,32 +83,32 @@ class Aliases:
         return aliases
 
     def write(self, path: str | Path) -> None:
-        """Write the CSV that `read` reads. Whoever has it can undo the replacement."""
+        """Write the CSV that `read` reads. It allows anybody to undo the replacement."""
         with written_text(path) as out:
             sheet = csv.writer(out, lineterminator="\n")
             sheet.writerow(_HEADER)
             sheet.writerows((kind, name, alias) for kind, names in self.known.items() for name, alias in names.items())
 
     def hides(self, kind: str, name: str) -> bool:
-        """Whether a name of a kind is replaced: unless it is kept, a number, or a word that all logs use."""
+        """Return whether a name of a kind is replaced: not kept, not a number, and not a word common to all logs."""
         if kind in PEOPLE:
             return True
         return not (kind in self.keep or _is_number(name) or name in _HARMLESS.get(kind, ()))
 
     def of(self, kind: str, name: str) -> str:
-        """What stands for a name: user1, user2, ... in the order in which they are asked for, or the name itself."""
+        """Return the alias of a name (user1, user2, ... in order of lookup), or the name if it may be shown."""
         self.met.add((kind, name))
         if not self.hides(kind, name):
             return name
         if kind == "status" and name.lower().startswith("cancel"):
-            return "cancelled"  # which is all that a simulation heeds
+            return "cancelled"  # a simulation distinguishes no other status
         names = self.known.setdefault(kind, {})
         if name not in names:
             names[name] = f"{_PREFIX.get(kind, kind)}{len(names) + 1}"
         return names[name]
 
     def of_either(self, kind: str, other: str, name: str) -> str:
-        """What stands for a name that is of the first kind if it was met as one, and else of the other one."""
+        """Return the alias of a name as one of `kind` if it was met as such, else as one of `other`."""
         return self.of(kind if (kind, name) in self.met else other, name)
 
 
@@ -122,9 +122,9 @@ class Replaced:
 
 
 def anonymous(workload: Workload, aliases: Aliases) -> tuple[Workload, list[Replaced]]:
-    """The workload with aliases in place of names, and what was replaced.
+    """Return the workload with aliases in place of names, and the counts of replaced names.
 
-    Its own name and the hash of its file go too, and a time zone that nobody knows. aliases: with those of the
+    The workload's own name, the hash of its file and an unknown time zone are removed too. aliases: shared with the
     platform, if there is one.
     """
     jobs, replaced = workload.jobs, list[Replaced]()
@@ -168,7 +168,7 @@ def _replaced(kind: str, labels: Labels, hidden: Sequence[bool]) -> Replaced:
 
 
 def anonymous_platform(platform: Platform, aliases: Aliases) -> Platform:
-    """The platform with the same aliases, also in its rules."""
+    """Return the platform with the same aliases, including its rules."""
 
     def names(kind: str, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(aliases.of(kind, name) for name in given)
@@ -191,7 +191,7 @@ def anonymous_platform(platform: Platform, aliases: Aliases) -> Platform:
     def limit(number: int, each: Limit) -> Limit:
         return replace(
             each,
-            name=f"limit{number}",  # a text of the site's own
+            name=f"limit{number}",  # the name is free text of the site
             partitions=names("partition", each.partitions),
             qos=names("qos", each.qos),
             users=names("user", each.users),
@@ -218,12 +218,12 @@ def anonymous_platform(platform: Platform, aliases: Aliases) -> Platform:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a name tells nothing: digits, with the marks of array tasks, components and further runs."""
+    """Return whether a name reveals nothing: digits, and the marks of array tasks, components and further runs."""
     return not set(name) - set("0123456789_.[]+#-")
 
 
 def _terms(text: str, aliases: Aliases) -> str:
-    """A constraint with aliases."""
+    """Return a constraint with aliases in place of its terms."""
 
     def alias(term: str) -> str:
         mark, name = ("!", term[1:]) if term.startswith("!") else ("", term)

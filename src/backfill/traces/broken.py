@@ -1,41 +1,41 @@
-"""Lines of a log that cannot be read: they are counted and shown, and none of them stops the reader."""
+"""Lines of a log that cannot be read: they are counted and reported, and do not stop the reader."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from backfill.model.errors import WorkloadError, at, quote
 
-BROKEN = "broken line"  # why a job is dropped
-COUNT_MAX = 2**40  # of the nodes, cpus or GPUs of a job, and the like
-_SHOWN = 3  # broken lines that are named
-_KEPT = 1 << 16  # values of a field that are remembered
+BROKEN = "broken line"  # reason why a job is dropped
+COUNT_MAX = 2**40  # of a job's nodes, cpus, GPUs and the like
+_SHOWN = 3  # broken lines quoted in messages
+_KEPT = 1 << 16  # cached values of a field
 Value = TypeVar("Value")
 
 
 class BrokenLine(ValueError):
-    """A field of a line has a value that it cannot have."""
+    """A field of a line has an invalid value."""
 
     def __init__(self, field: str, value: str, expected: str) -> None:
         super().__init__(f"{field} is {quote(value)}; expected {expected}")
 
 
 def whole(name: str, text: str, most: int = COUNT_MAX) -> int:
-    """A whole number from 0 to `most`, as a field of that name has it. Raises BrokenLine."""
+    """Parse a whole number from 0 to `most` in the field `name`. Raises BrokenLine."""
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= most):
         raise BrokenLine(name, text, f"a whole number from 0 to {most:,}")
     return int(text)
 
 
 class Field(dict[str, Value]):
-    """The values of the texts of a field. Each text is parsed once, as a log repeats most of them."""
+    """The parsed values of a field, by text. Each distinct text is parsed once, because logs repeat most of them."""
 
     def __init__(self, name: str, parse: Callable[[str], Value], expected: str) -> None:
-        """parse: raises ValueError for a text that it cannot be. expected: what is expected instead, in words."""
+        """parse: raises ValueError for an invalid text. expected: the expected form, in words."""
         super().__init__()
         self._name, self._parse, self._expected = name, parse, expected
 
     def __missing__(self, text: str) -> Value:
-        """Raises BrokenLine."""
+        """Parse a new text. Raises BrokenLine."""
         try:
             value = self._parse(text)
         except ValueError:
@@ -66,7 +66,7 @@ class BrokenLines:
 
     @property
     def notes(self) -> list[str]:
-        """The messages for the first few, and the number of the others."""
+        """Return the messages for the first few, and the number of the others."""
         more = self.count - len(self._first)
         return [
             *(f"{BROKEN}: {message}" for message in self._first),
@@ -74,6 +74,6 @@ class BrokenLines:
         ]
 
     def refuse_all(self) -> None:
-        """Raise WorkloadError about the first: for a log in which no line can be read."""
+        """Raise WorkloadError with the first message, for a log without a readable line."""
         if self.count:
             raise WorkloadError(self._first[0])

@@ -12,9 +12,9 @@ _WORDS = {"true": True, "false": False, "undefined": None, "error": None}
 
 
 def ads_of(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each ad with the line on which it begins: numbers, truths and strings by value, expressions as their texts.
+    """Yield each ad with its first line: numbers, booleans and strings by value, expressions as texts.
 
-    JSON may be an array, objects one after the other, or one per line. Raises ValueError where it is none.
+    JSON may be an array, consecutive objects, or one object per line. Raises ValueError otherwise.
     """
     if text.lstrip()[:1] in ("[", "{"):
         yield from _of_json(text)
@@ -25,7 +25,7 @@ def ads_of(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if equals and name.strip().isidentifier():
             begin = begin or line
             ad[name.strip()] = _value(value.strip())
-        elif ad and (not row.strip() or row.startswith("***")):  # history files have a line of *** behind each ad
+        elif ad and (not row.strip() or row.startswith("***")):  # history files end each ad with a line of ***
             yield begin, ad
             begin, ad = 0, {}
 
@@ -33,7 +33,7 @@ def ads_of(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def _of_json(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     place, line = 0, 1
     while place < len(text):
-        if text[place] in " \t\r\n,[]":  # between ads, of an array or not
+        if text[place] in " \t\r\n,[]":  # between ads, in an array or not
             line += text[place] == "\n"
             place += 1
             continue

@@ -1,4 +1,4 @@
-"""A table of text columns out of CSV or Parquet, and the checks that turn them into numbers."""
+"""Read a table of text columns from CSV or Parquet, and check and convert its cells."""
 
 import csv
 import io
@@ -23,12 +23,12 @@ from backfill.traces.files import PARQUET, Source
 from backfill.traces.notes import first_repeat
 from backfill.traces.seconds import to_micros
 
-_CHUNK = 20_000  # rows that live as lists at one time; many more keep the garbage collector busy
+_CHUNK = 20_000  # rows that exist as lists at a time; many more slow down the garbage collector
 
 
 @dataclass(frozen=True)
 class _Nested:
-    """A column of lists or records, which may be there as long as nobody asks for it."""
+    """A column of lists or records, which is an error only if it is used."""
 
     kind: str
 
@@ -36,8 +36,8 @@ class _Nested:
 class Columns:
     """Text columns by name, all of one length; every check names file, line and column of the first bad cell.
 
-    With `broken` no bad cell is an error: its row is counted there, and `good` says which rows are without one. Checks
-    then hand out some legal value for it.
+    With `broken`, a bad cell is not an error: its row is counted there, the mask `good` excludes it, and checks return
+    some legal value for it.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Columns:
         aliases: Mapping[str, str] | None = None,
         broken: BrokenLines | None = None,
     ) -> None:
-        """Read the whole table. aliases: other names of columns, to the names that are asked for here."""
+        """Read the whole table. aliases: other column names, mapped to the names used here."""
         self.file = source.file
         self._source = source
         self._error = error
@@ -70,31 +70,31 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns in the file's order."""
+        """All column names, in the file's order."""
         return tuple(self._place)
 
     def require(self, *names: str, hint: str = "") -> None:
-        """Raise the error unless all these columns are there. hint: its end, with {} for the name."""
+        """Raise the error unless all these columns exist. hint: end of the message, with {} for the name."""
         for name in names:
             if name not in self:
                 there = quote(",".join(self._called.values()))
                 raise self._refused(1, f"no column {name}; the columns are {there}{hint.format(name)}")
 
     def require_headers(self, wanted: Iterable[tuple[str, str]]) -> None:
-        """Raise the error unless these columns are there under these headers."""
+        """Raise the error unless these columns exist under these headers."""
         for name, header in wanted:
             if self._called.get(name) != header:
                 there = quote(",".join(self._called.values()))
                 raise self._refused(1, f"no column {quote(header)} for {name}; the columns are {there}")
 
     def texts(self, name: str) -> list[str]:
-        """The cells without white space around them; all empty where there is no such column."""
+        """Return the cells, stripped of white space; all empty if the column is absent."""
         if name not in self:
             return [""] * self.rows
         return [text.strip() for text in self._cells(name)]
 
     def ids(self, name: str, repeats: str) -> list[str]:
-        """The cells as texts, none empty; none twice where `repeats` is `refuse`."""
+        """Return the cells as texts, none empty, and no duplicates if `repeats` is `refuse`."""
         ids_of_rows = self.texts(name)
         for row, text in enumerate(ids_of_rows):
             if not text or not text.isprintable():
@@ -113,9 +113,9 @@ class Columns:
         parse: Callable[[str], int] | None = None,
         forms: str = "",
     ) -> Ints:
-        """Seconds to microseconds from `low` to `high`, exactly; `blank` stands for an empty cell.
+        """Convert seconds to microseconds from `low` to `high`, exactly; `blank` is the value of an empty cell.
 
-        parse: of what else a time may be, to microseconds or ValueError; forms: what messages say of that.
+        parse: converts other forms of time to microseconds, or raises ValueError; forms: how messages describe them.
         """
         expected = f"a number of seconds from {low // SECOND} to {high // SECOND}{forms}"
         if parse is not None and not self._are_numbers(name):
@@ -125,7 +125,7 @@ class Columns:
         self.refuse_any(name, wild, expected)
         seconds[wild] = 0
         micros = to_micros(seconds)
-        for row in np.flatnonzero(np.abs(seconds) >= 2.0**33).tolist():  # where a float has no room for microseconds
+        for row in np.flatnonzero(np.abs(seconds) >= 2.0**33).tolist():  # floats too large for exact microseconds
             micros[row] = round(Decimal(self._cells(name)[row].strip()) * SECOND)
         beyond = (micros < low) | (micros > high)
         self.refuse_any(name, beyond, expected)
@@ -136,13 +136,13 @@ class Columns:
     def _parsed(
         self, name: str, low: int, blank: int | None, high: int, parse: Callable[[str], int], expected: str
     ) -> Ints:
-        """The times of a column in which not all are numbers."""
+        """Return the times of a column in which some cells are not plain numbers."""
         known: dict[str, int | None] = {}
         texts = self._cells(name)
         for text in texts:
             if text not in known:
                 micros = None if text.strip() else blank
-                if text.strip() and text.isascii():  # else Python may take for digits what nobody else does
+                if text.strip() and text.isascii():  # Python accepts other digits than ASCII
                     with suppress(ValueError):
                         micros = parse(text.strip())
                 known[text] = micros if micros is not None and (low <= micros <= high or micros == blank) else None
@@ -155,7 +155,7 @@ class Columns:
         return not set(together) - set("0123456789.+-eE \t") and re.search(r"\d-", together) is None
 
     def wholes(self, name: str, low: int, high: int, blank: int) -> Ints:
-        """Whole numbers, or sizes with K, M, G or T, from `low` to `high`; `blank` stands for an empty cell."""
+        """Return whole numbers, or sizes with K, M, G or T, from `low` to `high`; empty cells are `blank`."""
         texts = self._cells(name)
         known: dict[str, int] = {}
         for text in set(texts):
@@ -171,7 +171,7 @@ class Columns:
         return values
 
     def numbers(self, name: str, blank: float) -> Floats:
-        """Finite numbers; `blank` stands for an empty cell."""
+        """Return finite numbers; `blank` is the value of an empty cell."""
         values, blanks = self._floats(name, "a finite number", True)
         wild = ~np.isfinite(values)
         self.refuse_any(name, wild, "a finite number")
@@ -180,7 +180,7 @@ class Columns:
         return values
 
     def refuse(self, name: str, row: int, expected: str) -> None:
-        """Complain about a cell: raise the error, or count its row among the broken ones."""
+        """Report a bad cell: raise the error, or count its row as broken."""
         if self._broken is None:
             raise self.fail(name, row, expected)
         if self.good[row]:
@@ -188,7 +188,7 @@ class Columns:
             self._broken.add(self._in_line(row), self._complaint(name, row, expected))
 
     def refuse_any(self, name: str, bad: NDArray[np.bool_], expected: str) -> None:
-        """Complain about each of these cells, at the latest about the first."""
+        """Report each of these cells; without `broken`, raise the error for the first."""
         for row in np.flatnonzero(bad).tolist():
             self.refuse(name, row, expected)
 
@@ -201,11 +201,11 @@ class Columns:
         return f"{where}{self._called[name]} is {quote(self._cells(name)[row])}; expected {expected}"
 
     def fail(self, name: str, row: int, expected: str) -> InputError:
-        """The error that says what stands in a cell and what was expected there."""
+        """Return the error that quotes a cell and what was expected of it."""
         return self._refused(self.line(row), self._complaint(name, row, expected))
 
     def line(self, row: int) -> int | None:
-        """The line on which a row ends; None for Parquet."""
+        """Return the line on which a row ends; None for Parquet."""
         if self._is_parquet:
             return None
         reader = self._reader()
@@ -214,7 +214,7 @@ class Columns:
         return line
 
     def lines(self) -> list[int] | None:
-        """The line on which each row ends; None for Parquet."""
+        """Return the line on which each row ends; None for Parquet."""
         if self._is_parquet:
             return None
         reader = self._reader()
@@ -225,7 +225,7 @@ class Columns:
         texts = self._cells(name)
         blanks = np.zeros(self.rows, np.bool_)
         together = "".join(texts)
-        if together.isascii() and "_" not in together:  # else Python may take for a number what nobody else does
+        if together.isascii() and "_" not in together:  # Python accepts other digits and underscores
             with suppress(ValueError):
                 return np.fromiter(map(float, texts), np.float64, self.rows), blanks
         values = np.zeros(self.rows)
@@ -278,7 +278,7 @@ class Columns:
         return names, columns, len(columns[0]) if columns else 0
 
     def _of_width(self, reader: Any, broken: BrokenLines, width: int) -> Iterator[list[str]]:
-        """The rows that have so many cells; the others are counted as broken."""
+        """Yield the rows that have this many cells; count the others as broken."""
         for cells in filter(None, reader):
             if len(cells) == width:
                 yield cells
@@ -301,14 +301,14 @@ class Columns:
 
 
 def _separator(data: bytes) -> str:
-    """The separator of the columns: the most frequent one in the header, a comma if in doubt."""
+    """Return the column separator: the most frequent candidate in the header, a comma if in doubt."""
     header = data.lstrip().partition(b"\n")[0]
     return max(",;\t|", key=lambda sign: header.count(sign.encode()))
 
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """Drop what a library prints past Python: on a damaged file polars writes pages before it raises its error."""
+    """Suppress what a library prints below Python: on a damaged file polars writes pages before it raises its error."""
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
     try:
@@ -320,7 +320,7 @@ def _hushed() -> Iterator[None]:
 
 
 def _texts(column: Any) -> "list[str] | _Nested":
-    """A polars column as it would stand in a CSV: whole floats without fraction or exponent."""
+    """Return a polars column as texts of a CSV: whole floats without fraction or exponent."""
     import polars as pl
 
     if column.dtype.is_float() and column.is_between(-(2**62), 2**62).all() and (column.round() == column).all():
@@ -335,7 +335,7 @@ def _texts(column: Any) -> "list[str] | _Nested":
 
 
 class _Lines:
-    """Writes rows of CSV with the line ends of the system at hand."""
+    """Writes rows of CSV with the platform's line ends."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -345,8 +345,8 @@ class _Lines:
 
 
 def write_rows(out: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """The CSV that `Columns` reads. `out` must not translate line ends."""
-    # A writer quotes a line end within a cell only if it is in its own.
+    """Write the CSV that `Columns` reads. `out` must not translate line ends."""
+    # A csv writer quotes a line end within a cell only if it equals its own.
     sheet = csv.writer(_Lines(out), lineterminator="\r\n")
     sheet.writerow(header)
     sheet.writerows(rows)

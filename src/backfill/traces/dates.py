@@ -1,4 +1,4 @@
-"""Instants as logs write them: seconds since 1970, or dates in ISO 8601, with or without a zone."""
+"""Instants in logs: seconds since 1970, or ISO 8601 dates, with or without a zone."""
 
 from collections.abc import Container, Sequence
 from contextlib import suppress
@@ -17,12 +17,12 @@ from backfill.traces.fixed import Texts, number
 EXPECTED = "a number of seconds or a date such as 2026-03-01T12:00:00 or 2026-03-01 12:00+01:00"
 ZONELESS = "dates without a zone are read as UTC; import --timezone Europe/Berlin (for example) names the zone"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# `59:59` in microseconds: to look up the end of a date or of a span costs less than to take it apart.
+# Microseconds of `59:59`: a lookup of the end of a date or span is cheaper than parsing it.
 CLOCK = {f"{minute:02}:{second:02}": (minute * 60 + second) * SECOND for minute in range(60) for second in range(60)}
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """A zone by its name in the IANA database; None is UTC. Raises UsageError."""
+    """Return a zone by its IANA name; UTC for None. Raises UsageError."""
     if name is None or name == "UTC":
         return UTC
     try:
@@ -32,25 +32,25 @@ def zone_of(name: str | None) -> tzinfo:
 
 
 class Instants:
-    """Turns texts into microseconds since 1970, and remembers whether a date came without a zone."""
+    """Parser of instants to microseconds since 1970, which remembers whether a date came without a zone."""
 
     def __init__(self, zone: tzinfo = UTC, earliest: int = -TIME_MAX) -> None:
-        """zone: of dates that name none. earliest: what lies before it is no instant."""
+        """zone: of dates without one. earliest: anything before it is not accepted as an instant."""
         self._zone, self._earliest = zone, earliest
-        self._hours: dict[str, int] = {}  # `2026-03-01T12:`, of dates without a zone: they make most of most logs
+        self._hours: dict[str, int] = {}  # by `2026-03-01T12:`, for dates without a zone: most dates in most logs
         self.zoneless = self.dated = False
 
     def __call__(self, text: str) -> int:
-        """The microseconds of an instant, within +-10^11 s. Raises ValueError."""
+        """Return the microseconds of an instant, within +-10^11 s. Raises ValueError."""
         try:
             return self._hours[text[:14]] + CLOCK[text[14:]]
         except KeyError:
             return self._new(text)
 
     def column(self, texts: Sequence[str], blank: Container[str]) -> tuple[Ints, list[int], NDArray[np.bool_]]:
-        """The same of a whole column, NO_TIME for texts in `blank`; bad rows; and which dates came without a zone.
+        """Parse a column to instants, NO_TIME for texts in `blank`; also return the bad rows and the zoneless ones.
 
-        A text of a bad row is no instant. Nothing is remembered.
+        A row is bad if its text is not an instant. The zone flag is not updated.
         """
         found, left, zoneless = np.full(len(texts), NO_TIME), np.ones(len(texts), np.bool_), self.zoneless
         without = np.zeros(len(texts), np.bool_)

@@ -1,4 +1,4 @@
-"""The demands of a workload table: the resources that each task holds, and the nodes on which it may run."""
+"""The demands in a workload table: the resources that each task holds, and the nodes on which it may run."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from backfill.model.units import amount, parse_size
 from backfill.model.workload import Ints, Labels
 from backfill.traces.columns import Columns
 
-MEMORY = ("memory", "memory_per_job", "memory_per_cpu")  # columns that say how much memory, one of them in each row
+MEMORY = ("memory", "memory_per_job", "memory_per_cpu")  # alternative columns for memory, one of them per row
 _MOST = 2**62
 _GPUS = f"a whole number from 0 to {_MOST}, or type:number of one type such as a100:2"
 
@@ -22,12 +22,12 @@ class Demand:
     """The resources that the tasks of each job hold, and the nodes on which they may run."""
 
     held: dict[str, Ints]  # by resource, cpus first; shape (rows,) each
-    constraint: Labels  # with the type of its GPUs
+    constraint: Labels  # including the GPU type
     notes: tuple[str, ...]
 
     @classmethod
     def of(cls, table: Columns, tasks: Ints, resources: Collection[str]) -> "Demand":
-        """The demand of a table whose jobs have so many tasks each; resources in the order of its columns.
+        """Read the demand of a table whose jobs have these numbers of tasks; resources in the order of its columns.
 
         resources: names of further columns that are resources. Raises the table's error.
         """
@@ -50,7 +50,7 @@ def _wholes(table: Columns, name: str) -> Ints:
 
 
 def _memory(table: Columns, tasks: Ints, cpus: Ints) -> Ints:
-    """Bytes that a task holds."""
+    """Return bytes per task."""
     given = {name: _wholes(table, name) for name in MEMORY if name in table}
     for one, other in combinations(given, 2):
         if (both := (given[one] > 0) & (given[other] > 0)).any():
@@ -68,7 +68,7 @@ def _memory(table: Columns, tasks: Ints, cpus: Ints) -> Ints:
 
 
 def _reading(table: Columns, tasks: Ints) -> tuple[str, ...]:
-    """How `memory` beside `procs` is read, which may be meant for the job as a whole; told by the first such job."""
+    """Return a note on how `memory` beside `procs` is read (it may be meant per job), with the first such job."""
     if not ("procs" in table and "memory" in table):
         return ()
     memory = _wholes(table, "memory")
@@ -82,7 +82,7 @@ def _reading(table: Columns, tasks: Ints) -> tuple[str, ...]:
 
 
 def _gpus(table: Columns) -> tuple[Ints, Labels]:
-    """The number of gpus of a task, and their type."""
+    """Return the number of GPUs of a task, and their type."""
     texts = table.texts("gpus")
     known: dict[str, tuple[int, str]] = {}
     bad: set[str] = set()
@@ -100,7 +100,7 @@ def _gpus(table: Columns) -> tuple[Ints, Labels]:
 
 
 def _typed(text: str) -> tuple[int, str]:
-    """`2`, or in Slurm's words `a100:2`, `gpu:2` or `gpu:a100:2`. Raises ValueError."""
+    """Parse `2`, or Slurm's `a100:2`, `gpu:2` or `gpu:a100:2`. Raises ValueError."""
     name, colon, number = text.removeprefix("gpu:").rpartition(":")
     count = parse_size(number) if text else 0
     if count > _MOST or (colon and not is_gpu_type(name)):
@@ -124,7 +124,7 @@ def _constraint(table: Columns) -> Labels:
 
 
 def _on_gpus(table: Columns, constraint: Labels, types: Labels) -> Labels:
-    """The constraints, and besides the type of GPUs, which is a feature of the nodes that have such."""
+    """Return the constraints, extended by the GPU type, which is a node feature."""
     if not types.names:
         return constraint
     known: dict[tuple[str, str], str] = {}

@@ -1,4 +1,4 @@
-"""Events as CSV or as JSON lines: what happens to jobs and machines during a simulation."""
+"""Read and write events, what happens to jobs and machines during a simulation, as CSV or JSON lines."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ _EXPECTED = f"{', '.join(SUFFIXES)}, each also with .gz behind it"
 
 
 def read_events(source: Source | bytes | str | Path) -> Events:
-    r"""The events of a file, plain or gzip: CSV, or one JSON object a line; docs/reference/files.md has the columns.
+    r"""Read events from a file, plain or gzip: CSV, or one JSON object a line; docs/reference/files.md has the columns.
 
     Raises EventsError with file, line and column, and UsageError for standard input, from which jobs are read.
 
@@ -35,13 +35,13 @@ def read_events(source: Source | bytes | str | Path) -> Events:
 
 
 def write_events(events: Events, path: str | Path) -> None:
-    """Write as CSV, packed where the path ends in .gz, as their file states them."""
+    """Write events as CSV, compressed if the path ends in .gz; values as stated in the file they were read from."""
     with written_text(path) as out:
         write_rows(out, COLUMNS, zip(*(events.cells[name] for name in COLUMNS), strict=True))
 
 
 def suffix_of(path: str) -> str:
-    """The format suffix of a file name, one of SUFFIXES; empty where it has none of them."""
+    """Return the format suffix of a file name, one of SUFFIXES; empty if it has none of them."""
     name = path.lower().removesuffix(".gz")
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
 
@@ -63,7 +63,7 @@ def _json(source: Source) -> Events:
 
 
 def _fields(file: str, number: int, line: bytes) -> dict[str, str | None]:
-    """The fields of one line, numbers as they stand there, so that each digit counts."""
+    """Return the fields of one JSON line; numbers stay texts so that every digit counts."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -90,7 +90,7 @@ def _fields(file: str, number: int, line: bytes) -> dict[str, str | None]:
 
 
 def _name(source: Source) -> str:
-    """The file's name without folder and format."""
+    """Return the file's name without folder and format."""
     name = Path(source.file).name
     bare = name[:-3] if name.lower().endswith(".gz") else name
     return bare[: -len(suffix)] if (suffix := suffix_of(bare)) else bare.strip("<>")

@@ -1,4 +1,4 @@
-"""Reads and unpacks whole sources, writes files in one step, and quotes values in messages."""
+"""Read and unpack whole sources, and write files atomically."""
 
 import errno
 import gzip
@@ -23,23 +23,23 @@ PARQUET = b"PAR1"
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 EDGES_MAX = 2 * 10**7  # dependencies between the jobs of a log; more would take gigabytes and a minute
-_PIECE, _MOST, _MANY = 1 << 20, 8 << 20, 1 << 10  # bytes read at once, without a line, and of NUL
-_PACKED, _RATIO = 64 << 20, 100  # a packed log of more bytes is not so many times as large as its file
-_LOOKED_AT = 4 << 20  # bytes that readers look at as text at one time
+_PIECE, _MOST, _MANY = 1 << 20, 8 << 20, 1 << 10  # bytes: per read, without a line end, and of NULs
+_PACKED, _RATIO = 64 << 20, 100  # an unpacked log of more bytes is at most this many times its file's size
+_LOOKED_AT = 4 << 20  # bytes that readers decode at a time
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file or stream, read whole and unpacked."""
+    """A file or stream, read completely and unpacked."""
 
-    file: str  # what messages call it
+    file: str  # its name in messages
     data: bytes  # unpacked where it was gzip
-    sha256: str  # of the bytes as they came
-    progress: Callable[[float], None] | None = None  # hears which share of the text has been read
+    sha256: str  # of the bytes before unpacking
+    progress: Callable[[float], None] | None = None  # receives the share of the text read so far
 
     @classmethod
     def of(cls, source: "Source | bytes | str | Path", error: type[InputError] = WorkloadError) -> "Source":
-        """A path, `-` for standard input, or the bytes themselves. Raises `error` where they cannot be had."""
+        """Read a path, `-` for standard input, or the bytes themselves. Raises `error` if reading fails."""
         if isinstance(source, Source):
             return source
         if isinstance(source, bytes):
@@ -53,7 +53,7 @@ class Source:
                 return cls._read(str(source), stream, error)
         except OSError as problem:
             raise error(at(str(source), None, f"cannot be read: {problem.strerror}")) from None
-        except ValueError:  # a path with a NUL in it
+        except ValueError:  # the path contains a NUL
             raise error(f"{quote(str(source))} is not a file name") from None
 
     @classmethod
@@ -72,7 +72,7 @@ class Source:
         return cls(file, data, raw.digest.hexdigest())
 
     def pieces(self) -> Iterator[str]:
-        """The text, in parts of whole lines; all at once it would take its size in memory a second time."""
+        """Yield the text in chunks of whole lines; decoding it at once would double the memory."""
         begin = 0
         while begin < len(self.data):
             end = self.data.find(b"\n", begin + _LOOKED_AT)
@@ -83,7 +83,7 @@ class Source:
                 self.progress(begin / len(self.data))
 
     def lines(self) -> Iterator[str]:
-        """The lines without their ends."""
+        """Yield the lines without their line ends."""
         return (line for piece in self.pieces() for line in piece.removesuffix("\n").split("\n"))
 
     @property
@@ -94,13 +94,13 @@ class Source:
 
 
 class _Hashed:
-    """A stream, and the digest of what was read from it."""
+    """A stream with a running digest of the bytes read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.digest, self.ahead, self.count = stream, hashlib.sha256(), b"", 0
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes, -1: all that are left; none at the end."""
+        """Read at most `size` bytes, -1: all that are left; empty at the end."""
         ahead, self.ahead = self.ahead, b""
         data = self.stream.read(size if size < 0 else size - len(ahead))
         self.digest.update(data)
@@ -109,9 +109,9 @@ class _Hashed:
 
 
 def _text(file: str, stream: Any, raw: _Hashed, error: type[InputError]) -> bytes:
-    """All of a stream. Read in pieces, so that what cannot be a log is refused before all of it is in memory.
+    """Read a whole stream, in pieces, so that data that cannot be a log is refused before it fills the memory.
 
-    raw: what it is read from, the stream itself or its packed form.
+    raw: the stream itself, or its compressed form.
     """
     held, line, unended, blank, alike = bytearray(), 1, 0, 0, 0
     while piece := stream.read(_PIECE):
@@ -123,8 +123,8 @@ def _text(file: str, stream: Any, raw: _Hashed, error: type[InputError]) -> byte
         end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
         unended = unended + len(piece) if end < 0 else len(piece) - end - 1
         blank = blank + len(piece) if piece.isspace() else 0
-        if len(held) <= _MOST + _PIECE:  # a stream that never ends repeats its line from the begin
-            # A piece of one line over and over may begin and end within it.
+        if len(held) <= _MOST + _PIECE:  # an endless stream repeats its line from the beginning
+            # A chunk of one repeated line may begin and end within it.
             alike = alike + len(piece) if len(set(piece.split(b"\n"))) <= 3 else 0
         if max(unended, blank, alike) > _MOST:
             kind = (
@@ -136,24 +136,24 @@ def _text(file: str, stream: Any, raw: _Hashed, error: type[InputError]) -> byte
         if len(held) > max(_PACKED, _RATIO * raw.count):
             size = f"{_PACKED >> 20} MiB, {len(held) // raw.count} times what it takes as gzip"
             raise error(
-                at(file, line, f"unpacks to more than {size}; expected a log (unpack it to read it all the same)")
+                at(file, line, f"unpacks to more than {size}; expected a log (unpack it first to read it anyway)")
             )
     return bytes(held)
 
 
 def suffix_of(path: str) -> str:
-    """The format suffix of a file name, one of SUFFIXES; empty where it has none of them."""
+    """Return the format suffix of a file name, one of SUFFIXES; empty if it has none of them."""
     return max((suffix for suffix in SUFFIXES if path.lower().endswith(suffix)), key=len, default="")
 
 
 def check_writable(path: str | Path) -> None:
-    """Raise what `written` would raise, before the work rather than after it. Leaves nothing behind."""
+    """Raise the error that `written` would raise, before the work starts. Leaves no file behind."""
     with _named(path):
         target, special = _target(path)
         if not special:
             with suppress(FileNotFoundError):
-                os.lstat(_part(target))  # raises where the name is too long
-            with tempfile.TemporaryFile(dir=target.parent):  # has no name, so that nothing can be left behind
+                os.lstat(_part(target))  # raises if the name is too long
+            with tempfile.TemporaryFile(dir=target.parent):  # nameless, so that nothing can be left behind
                 pass
         elif not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -163,13 +163,13 @@ def make_folder(path: str | Path) -> None:
     """Make a folder unless it exists, and raise the error that writing into it would raise."""
     with _named(path):
         if not str(path) or "\0" in str(path):
-            raise OSError(errno.EINVAL, "it is not the name of a folder")
+            raise OSError(errno.EINVAL, "not a folder name")
         Path(path).mkdir(exist_ok=True)
     check_writable(Path(path) / "x")
 
 
 def check_folder(path: str | Path) -> None:
-    """Raise what `make_folder` would raise, and leave nothing."""
+    """Raise the error that `make_folder` would raise, and leave nothing behind."""
     there = Path(path).exists()
     make_folder(path)
     if not there:
@@ -178,7 +178,7 @@ def check_folder(path: str | Path) -> None:
 
 @contextmanager
 def filled_folder(path: str | Path) -> Iterator[Path]:
-    """A folder to write into. If that fails and there was none before, there is none behind it."""
+    """Yield a folder to write into; on failure, remove it if it did not exist before."""
     there = Path(path).exists()
     make_folder(path)
     try:
@@ -191,7 +191,7 @@ def filled_folder(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def written(path: str | Path) -> Iterator[BinaryIO]:
-    """A file that appears whole or not at all; packed where its name ends in .gz. Raises BackfillError."""
+    """Yield a file that appears completely or not at all; compressed if its name ends in .gz. Raises BackfillError."""
     with _named(path):
         target, special = _target(path)
         part = target if special else _part(target)
@@ -211,12 +211,12 @@ def written(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _target(path: str | Path) -> tuple[Path, bool]:
-    """The file to write, and whether it is a device or a pipe, which is written in place."""
+    """Return the file to write, and whether it is a device or pipe, which is written in place."""
     if not str(path) or "\0" in str(path):
-        raise OSError(errno.EINVAL, "it is not the name of a file")
+        raise OSError(errno.EINVAL, "not a file name")
     target = Path(os.path.realpath(path))
     if str(path).endswith("/") or target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "it is a folder; expected the name of a file")
+        raise IsADirectoryError(errno.EISDIR, "it is a folder; expected a file name")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder")
     return target, target.exists() and not target.is_file()
@@ -228,7 +228,7 @@ def _part(target: Path) -> Path:
 
 @contextmanager
 def _named(path: str | Path) -> Iterator[None]:
-    """Tell what the system refuses in one line."""
+    """Convert an error of the operating system into a one-line BackfillError."""
     try:
         yield
     except OSError as problem:
@@ -237,7 +237,7 @@ def _named(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def written_text(path: str | Path) -> Iterator[TextIO]:
-    """Like `written`, for UTF-8 text with its line ends left alone."""
+    """Yield a UTF-8 text file like `written`, without translation of line ends."""
     with written(path) as out:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="")
         yield text

@@ -1,4 +1,4 @@
-"""Texts with digits at fixed places, such as dates and clocks, read for a whole column at once."""
+"""Parse texts with digits at fixed positions, such as dates and clock times, a whole column at a time."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,23 +11,23 @@ from backfill.model.workload import Ints
 
 
 class Texts:
-    """A column of texts, of which those of one form are looked at together."""
+    """A column of texts; those of the same form are processed together."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts
         self.length = np.fromiter(map(len, texts), np.int64, len(texts))
 
     def digits(self, form: str) -> tuple[Ints, NDArray[np.uint8]]:
-        """The rows whose text has this form, and their digits, shape (rows, zeros in the form).
+        """Return the rows whose text has this form, and their digits, shape (rows, zeros in the form).
 
-        form: as `0000-00-00`, where 0 stands for any digit and everything else for itself.
+        form: such as `0000-00-00`; 0 matches any digit and every other character itself.
         """
         zeros, marks = _places(form)
         fits = self.length == len(form)
         rows = np.flatnonzero(fits)
         texts = self.texts if len(rows) == len(fits) else compress(self.texts, fits.tolist())
         cells = np.frombuffer("".join(texts).encode("ascii", "replace"), np.uint8).reshape(len(rows), len(form))
-        digits = cells[:, zeros] - np.uint8(ord("0"))  # what stands before 0 becomes large
+        digits = cells[:, zeros] - np.uint8(ord("0"))  # characters below "0" wrap to large values
         good = (digits < 10).all(axis=1)
         for place in marks:
             good &= cells[:, place] == ord(form[place])
@@ -36,13 +36,13 @@ class Texts:
 
 @lru_cache(maxsize=64)
 def _places(form: str) -> tuple[list[int], list[int]]:
-    """Where there are digits, and where there are not."""
+    """Return the positions of digits, and those of other characters."""
     zeros = [place for place, mark in enumerate(form) if mark == "0"]
     return zeros, [place for place, mark in enumerate(form) if mark != "0"]
 
 
 def number(digits: NDArray[np.uint8]) -> Ints:
-    """The numbers that the digits of each row are, at most 18 of them; shape (rows,)."""
+    """Return the number that the digits of each row form, at most 18 digits; shape (rows,)."""
     found = np.zeros(len(digits), np.int64)
     for column in digits.T:
         found *= 10
@@ -51,7 +51,7 @@ def number(digits: NDArray[np.uint8]) -> Ints:
 
 
 def whole_numbers(texts: Sequence[str], most: int) -> tuple[Ints, list[int]]:
-    """Whole numbers of at most so many digits, -1 for empty texts, and the rows with a text that is none."""
+    """Parse whole numbers of at most `most` digits, -1 for empty texts; also return the rows that are not numbers."""
     found, fixed = np.full(len(texts), -1), Texts(texts)
     left = fixed.length > 0
     for length in np.unique(fixed.length).tolist():

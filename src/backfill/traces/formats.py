@@ -1,4 +1,4 @@
-"""The formats that `backfill import` knows by name: a table of one row and one module each."""
+"""The named formats of `backfill import`: one table row and one module each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,15 +27,15 @@ Reader = Callable[[Source, "Rules"], Workload]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of an import for jobs that no simulation can use as they are."""
+    """The rules of an import: the treatment of jobs that cannot be simulated as recorded, and reading options."""
 
     zero_run: str = "keep"  # jobs with run time 0: keep, drop-cancelled or drop
     repeats: str = "drop"  # duplicate job ids: refuse (the file) or drop (the job)
-    resources: tuple[str, ...] = ()  # further columns that are resources
-    machines: Platform | str | None = None  # the nodes that the log is of, or the table of them
-    zone: str | None = None  # of dates that name none: a name of the IANA database
-    fields: str | None = None  # names of the columns of a log without a header, with commas between
-    columns: tuple[tuple[str, str], ...] = ()  # name of a column of the workload CSV, and its header in the file
+    resources: tuple[str, ...] = ()  # further columns that hold resources
+    machines: Platform | str | None = None  # the log's nodes, or the file that lists them
+    zone: str | None = None  # IANA time zone of dates without one
+    fields: str | None = None  # comma-separated column names of a log without a header
+    columns: tuple[tuple[str, str], ...] = ()  # column of the workload CSV, and its header in the file
 
     def __post_init__(self) -> None:
         check_zero_run(self.zero_run)
@@ -60,7 +60,7 @@ def _swf(source: Source, rules: Rules) -> Workload:
 
 
 def _mended(source: Source, read: Callable[[Source], Workload]) -> Workload:
-    """The jobs of an SWF log, without its broken lines: looked for only where it cannot be read as it is."""
+    """Read an SWF log; only if that fails, find its broken lines and read it without them."""
     try:
         return read(source)
     except WorkloadError:
@@ -86,7 +86,7 @@ def _alibaba(source: Source, rules: Rules) -> Workload:
 
 
 def _accounting(read: Callable[..., Accounted], *, takes: Sequence[str] = ()) -> Reader:
-    """The reader of an accounting log. takes: the rules that it heeds besides those of all."""
+    """Make the reader of an accounting log. takes: additional fields of Rules that it uses."""
 
     def found(source: Source, rules: Rules) -> Workload:
         _check_no_machines(rules, "an accounting log")
@@ -119,9 +119,9 @@ FORMATS: dict[str, Reader] = {
 def import_log(
     format: str, file: str, rules: Rules | None = None, progress: Callable[[float], None] | None = None
 ) -> Workload:
-    r"""The jobs of a file in a format of FORMATS, whatever its name; `-` is standard input.
+    r"""Read the jobs of a file in one of FORMATS, whatever its name; `-` is standard input.
 
-    progress: hears which share of the log has been read, from 0 to 1, now and then, where the format tells.
+    progress: called now and then with the share of the log read so far (0 to 1), if the format reports it.
     Raises UsageError for an unknown format, and WorkloadError with file, line and field.
 
     >>> import backfill as bf

@@ -1,4 +1,4 @@
-"""Workloads from DataFrames and arrays, for `Workload.from_pandas`, `from_polars` and `from_arrays`."""
+"""Build workloads from DataFrames and arrays, for `Workload.from_pandas`, `from_polars` and `from_arrays`."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from backfill.traces.columns import write_rows
 from backfill.traces.files import Source
 from backfill.traces.table import read_table
 
-Names = Mapping[str, str] | None  # column -> what the table calls it
+Names = Mapping[str, str] | None  # column -> its name in the table
 
 
 def from_pandas(frame: Any, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
-    """The jobs of a pandas DataFrame."""
+    """Return the jobs of a pandas DataFrame."""
     if not hasattr(frame, "to_csv"):
         raise UsageError(f"frame is {type(frame).__name__}; expected a pandas DataFrame")
     spans = frame.select_dtypes("timedelta")
@@ -28,7 +28,7 @@ def from_pandas(frame: Any, columns: Names, resources: Sequence[str], timezone: 
 
 
 def from_polars(frame: Any, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
-    """The jobs of a polars DataFrame."""
+    """Return the jobs of a polars DataFrame."""
     if not hasattr(frame, "write_csv"):
         raise UsageError(f"frame is {type(frame).__name__}; expected a polars DataFrame")
     import polars as pl
@@ -43,7 +43,7 @@ def from_polars(frame: Any, columns: Names, resources: Sequence[str], timezone: 
 
 
 def from_arrays(arrays: Any, columns: Names, resources: Sequence[str], timezone: str | None) -> Workload:
-    """The jobs of arrays or lists by name."""
+    """Return the jobs of a dict of arrays or lists by column."""
     if not isinstance(arrays, Mapping):
         raise UsageError(f"arrays is {type(arrays).__name__}; expected a dict of arrays by column")
     cells = {str(name): _cells(values) for name, values in arrays.items()}
@@ -57,12 +57,12 @@ def from_arrays(arrays: Any, columns: Names, resources: Sequence[str], timezone:
 
 
 def _zone(zones: set[str]) -> str | None:
-    """The zone in which the log shows its dates: that of all timestamps, if it is one and has a name."""
+    """Return the zone for displaying dates: that of all timestamps, if they share one and it has a name."""
     return zone if len(zones) == 1 and (zone := next(iter(zones))) in available_timezones() else None
 
 
 def _cells(values: Any) -> list[Any]:
-    """One value per job as a CSV has it; nothing where it is missing, seconds for a timedelta."""
+    """Return one value per job as in a CSV; None if missing, seconds for a timedelta."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise UsageError(f"an array has shape {array.shape}; expected one value per job")

@@ -1,10 +1,10 @@
-"""JSON as logs have it: whatever cannot be read is a ValueError, and a number may have any number of digits."""
+"""JSON of logs: every error is a ValueError, and numbers may have any number of digits."""
 
 import json
 import re
 from typing import Any
 
-_DIGITS = 4000  # a whole number with more of them is infinite: Python takes no more than 4,300
+_DIGITS = 4000  # a whole number with more digits is read as infinite: Python accepts at most 4,300
 _HALVES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -12,13 +12,13 @@ _HALVES = re.compile(
 
 
 def json_text(data: bytes) -> str:
-    """The text of a file that may be JSON. Halves of characters, which no text can hold, are replaced."""
+    """Decode a file that may be JSON. Lone surrogates, which no text can hold, are replaced."""
     text = data.decode("utf-8", "replace")
     return _HALVES.sub(r"\\ufffd", text) if "\\ud" in text or "\\uD" in text else text
 
 
 def value_at(text: str, place: int = 0) -> tuple[Any, int]:
-    """The value that begins at this place, and where it ends. Raises ValueError."""
+    """Parse the value that begins at this position; also return where it ends. Raises ValueError."""
     try:
         return _DECODER.raw_decode(text, place)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Tables of machines that come with a log, as platforms."""
+"""Tables of machines that accompany a log, as platforms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ _UNITS = {6: 2**10, 8: GB}  # of the memory, by the number of columns
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Equal nodes."""
+    """A number of equal nodes."""
 
     name: str
-    count: int | None  # of nodes with a number behind the name; None = the one node of this name
+    count: int | None  # nodes with a number after the name; None = the one node of this name
     amounts: tuple[int, ...]  # of each resource
     features: tuple[str, ...]
     speed: float = 1.0
 
     @property
     def nodes(self) -> list[str]:
-        """The names of all of them."""
+        """The names of all these nodes."""
         if self.count is None:
             return [self.name]
         dash = "-" if self.name[-1:].isdigit() else ""
@@ -36,7 +36,7 @@ class Kind:
 
 
 def platform_of(kinds: Sequence[Kind], resources: tuple[str, ...], file: str) -> Platform:
-    """Nodes of these kinds out of a file, most powerful first. Raises PlatformError."""
+    """Return a platform of these kinds of nodes, most powerful first. Raises PlatformError."""
     ordered = sorted(kinds, key=lambda kind: -kind.speed)
     each = [kind for kind in ordered for _ in kind.nodes]
     with in_file(file):
@@ -52,10 +52,10 @@ def platform_of(kinds: Sequence[Kind], resources: tuple[str, ...], file: str) ->
 
 
 def read_machines(source: Source) -> Platform:
-    """The clusters of a `.machines` file, as the MetaCentrum logs and the simulator Alea have them.
+    """Read the clusters of a `.machines` file of the MetaCentrum logs and the simulator Alea.
 
-    A line is: number, name, nodes, cpus of a node, speed, memory of a node in KB; or with memory in GB, properties
-    (with , between) and gpus of a node behind it. A node has the properties, `cl_NAME` and `nodecpusN` as features.
+    A line is: number, name, nodes, cpus per node, speed, memory per node in KB; or, with memory in GB, followed by
+    comma-separated properties and gpus per node. A node has the properties, `cl_NAME` and `nodecpusN` as features.
     Raises PlatformError with file and line.
     """
     kinds: list[Kind] = []

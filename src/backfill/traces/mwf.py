@@ -1,8 +1,8 @@
-"""The MetaCentrum dialects of SWF, with 21 fields: the last one says which nodes a job asks for, and how much of them.
+"""The MetaCentrum dialects of SWF, with 21 fields: the last one states which nodes a job requests, and their shares.
 
-Logs of MetaCentrum have the cpus that were used and the queue in fields 19 and 20, workloads of the simulator AleaNG
-the GPUs of the whole job and a soft walltime. Source: D. Klusáček's data sets for Alea (github.com/aleasimulator).
-docs/reference/files.md says what is taken from where.
+In MetaCentrum logs, fields 19 and 20 are the used cpus and the queue; in workloads of the simulator AleaNG, the GPUs
+of the whole job and a soft walltime. Source: D. Klusáček's data sets for Alea (github.com/aleasimulator).
+docs/reference/files.md lists which field each value comes from.
 """
 
 from dataclasses import replace
@@ -22,11 +22,11 @@ from backfill.traces.swf_lines import FIELDS, KB, Lines, count_fields
 METACENTRUM = (*FIELDS, "used cpus", "queue", "node spec")
 ALEA = (*FIELDS, "gpus", "soft walltime", "node spec")
 _GPUS_MAX, _MEMORY_MAX = 10**9, 2.0**62
-Assumed = dict[str, NDArray[np.bool_]]  # what had to be assumed, and for which jobs
+Assumed = dict[str, NDArray[np.bool_]]  # assumption -> mask of the jobs concerned
 
 
 def is_mwf(source: Source) -> bool:
-    """Whether the first job of a log has 21 fields."""
+    """Return whether the first job of a log has 21 fields."""
     return count_fields(source) == len(METACENTRUM)
 
 
@@ -38,9 +38,9 @@ def read_mwf(
     repeats: str = "refuse",
     think: bool = False,
 ) -> Workload:
-    """The jobs of a log with 21 fields, and the platform of its table of machines.
+    """Read the jobs of a log with 21 fields, and the platform of its table of machines.
 
-    machines: the table, or the platform itself; without it LOG.machines is taken where it stands beside the log.
+    machines: the table, or the platform itself; by default LOG.machines, if it is beside the log.
     zero_run, repeats, think: as for SWF. Raises WorkloadError and PlatformError with file, line and field.
     """
     platform = _platform(source, machines)
@@ -82,7 +82,7 @@ def read_mwf(
 def _shape(
     lines: Lines, specs: list[NodeSpec], constraint: Labels, platform: Platform | None
 ) -> tuple[Ints, Ints, Assumed]:
-    """The number of equal tasks of a job, and the cpus of each."""
+    """Return the number of equal tasks of each job, and the cpus per task."""
     agree = np.array([spec.procs for spec in specs], np.int64) == lines.procs
     tasks = np.array([spec.tasks(procs) for spec, procs in zip(specs, lines.procs.tolist(), strict=True)], np.int64)
     cpus = lines.procs // tasks
@@ -99,7 +99,7 @@ def _shape(
 
 
 def _memory(lines: Lines, specs: list[NodeSpec], unit: int) -> tuple[Ints, Assumed]:
-    """Bytes that each job asks for, on all nodes together."""
+    """Return bytes that each job requests on all nodes together."""
     requested = np.rint(np.maximum(lines.field[10], 0) * unit).astype(np.int64)
     stated = np.array([spec.memory for spec in specs], np.int64)
     on_node, nodes = np.maximum(requested, stated), np.array([spec.nodes for spec in specs], np.int64)
@@ -143,7 +143,7 @@ def _specs(lines: Lines, texts: list[str], metacentrum: bool) -> list[NodeSpec]:
 
 
 def _gpus(lines: Lines, texts: list[str]) -> Ints:
-    """The GPUs of the whole job."""
+    """Return the GPUs of the whole job."""
     gpus = np.zeros(len(texts), np.int64)
     for job, text in enumerate(texts):
         try:
@@ -154,9 +154,9 @@ def _gpus(lines: Lines, texts: list[str]) -> Ints:
 
 
 def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labels, NDArray[np.bool_], list[str]]:
-    """What machines state of what jobs ask of their nodes; which jobs ask for something else as well, and for what.
+    """Return each job's constraints that machines state; the mask of jobs with other requests too; and those requests.
 
-    Without machines nothing is kept.
+    Without machines, no constraint is kept.
     """
     untold = np.zeros(len(specs), np.bool_)
     unknown: dict[str, None] = {}
@@ -183,7 +183,7 @@ def _constraints(specs: list[NodeSpec], platform: Platform | None) -> tuple[Labe
 
 
 def _largest(platform: Platform, constraint: Labels) -> Ints:
-    """The most cpus of a node that each job may run on."""
+    """Return the cpus of the largest node on which each job may run."""
     cpus = platform.capacity[:, 0]
     most = [cpus[platform.allows(text)].max(initial=0) for text in constraint.names]
     return np.array([*most, cpus.max()], np.int64)[constraint.codes]

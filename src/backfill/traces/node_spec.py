@@ -1,4 +1,4 @@
-"""The nodes that a job of the MetaCentrum dialects asks for, in the two notations in use."""
+"""The node requests of the MetaCentrum dialects, in the two notations in use."""
 
 import math
 import re
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from backfill.model.constraint import is_feature
 from backfill.model.units import parse_size
 
-Asked = tuple[tuple[str, bool], ...]  # property or node, and whether it must be there
+Asked = tuple[tuple[str, bool], ...]  # property or node, and whether it is required or excluded
 _ALEA = re.compile(r"([^:]+):(\d+)x(\d+)")
 _MOST = 10**9  # nodes of a chunk, or processors of a node
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """Some nodes with some processors on each, and what these nodes must be or must not be."""
+    """A request for nodes with some processors on each, and their required and excluded properties."""
 
     chunks: tuple[tuple[int, int], ...]  # (nodes, processors on each)
-    asked: tuple[Asked, ...] = ((),)  # of each chunk; those that ask for the same stand once
-    whole: bool = False  # nobody else may be on them
+    asked: tuple[Asked, ...] = ((),)  # of each chunk, without duplicates
+    whole: bool = False  # exclusive nodes
     memory: int = 0  # bytes on each node
 
     def __post_init__(self) -> None:
@@ -27,16 +27,16 @@ class NodeSpec:
 
     @property
     def nodes(self) -> int:
-        """All nodes."""
+        """The total number of nodes."""
         return sum(count for count, _ in self.chunks)
 
     @property
     def procs(self) -> int:
-        """All processors."""
+        """The total number of processors."""
         return sum(count * each for count, each in self.chunks)
 
     def tasks(self, procs: int) -> int:
-        """So many equal tasks hold as many processors as the job does: one per node where they share out evenly."""
+        """Return the number of equal tasks that `procs` processors form: one per node if they divide evenly."""
         each = {each for _, each in self.chunks}
         if procs == self.procs and len(each) > 1:
             return procs // math.gcd(*each)
@@ -44,10 +44,10 @@ class NodeSpec:
 
 
 def pbs_spec(text: str) -> NodeSpec:
-    """`2:ppn=4:cl_x:^n7+1:ppn=8`: chunks with + between, ^ before what must not be. Raises ValueError.
+    """Parse `2:ppn=4:cl_x:^n7+1:ppn=8`: chunks separated by +, ^ marks an excluded property. Raises ValueError.
 
-    `#excl` behind a word asks for whole nodes, `host=` names one, `mem=` is the memory of each. A count that is
-    left out is 1, and so is ppn; of one with a fraction the whole part counts.
+    `#excl` after a word requests whole nodes, `host=` names one, `mem=` is the memory per node. A missing count is 1,
+    and so is a missing ppn; fractions of a count are dropped.
     """
     chunks, requested, whole, memory = [], [], False, 0
     for chunk in text.split("+"):
@@ -74,7 +74,7 @@ def pbs_spec(text: str) -> NodeSpec:
 
 
 def alea_spec(text: str) -> NodeSpec:
-    """`property:NODESxPPN`, where `all` is any node. Raises ValueError."""
+    """Parse `property:NODESxPPN`; the property `all` allows any node. Raises ValueError."""
     match = _ALEA.fullmatch(text)
     if not match or not is_feature(match[1]):
         raise ValueError(text)
@@ -83,7 +83,7 @@ def alea_spec(text: str) -> NodeSpec:
 
 
 def number(text: str, low: int, high: int) -> int:
-    """A whole number. Raises ValueError."""
+    """Parse a whole number from `low` to `high`. Raises ValueError."""
     digits = text.lstrip("0") or text[:1]
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(high)) and low <= int(digits) <= high):
         raise ValueError(text)

@@ -10,25 +10,25 @@ from backfill.model.errors import BadArgument, UsageError
 from backfill.model.units import NEVER
 from backfill.model.workload import ANY, Jobs, Labels, Ragged
 
-ZERO_RUN = ("keep", "drop-cancelled", "drop")  # what becomes of jobs with run time 0
-CANCELLED = ("run", "leave")  # what becomes of cancelled jobs with run time 0
-REPEATS = ("refuse", "drop")  # what becomes of a file with an id that stands twice, or of the later jobs
-REPEATED = "duplicate job id"  # why a job is dropped
+ZERO_RUN = ("keep", "drop-cancelled", "drop")  # treatment of jobs with run time 0
+CANCELLED = ("run", "leave")  # treatment of cancelled jobs with run time 0
+REPEATS = ("refuse", "drop")  # refuse a file with a duplicate id, or drop the later jobs
+REPEATED = "duplicate job id"  # reason why a job is dropped
 
 
 def counted(masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
-    """The number of jobs for which each holds, without those that hold for none."""
+    """Return the number of jobs in each mask, without empty masks."""
     counts = {note: int(np.count_nonzero(which)) for note, which in masks.items()}
     return {note: count for note, count in counts.items() if count}
 
 
 def told(counts: Mapping[str, int], jobs: int) -> list[str]:
-    """`what: 3 of 100 jobs` for each."""
+    """Format each count as `what: 3 of 100 jobs`."""
     return [f"{note}: {count:,} of {jobs:,} jobs" for note, count in counts.items()]
 
 
 def oddities(jobs: Jobs) -> list[str]:
-    """The jobs that are legal in any log but look odd, in the words of `analysis.quality`."""
+    """Return notes on jobs that are legal in any log but look odd, worded as in `analysis.quality`."""
     odd = {
         "submitted before the previous job": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
         "run time longer than the walltime": jobs.runtime > jobs.walltime,
@@ -37,13 +37,13 @@ def oddities(jobs: Jobs) -> list[str]:
 
 
 def check_zero_run(rule: str) -> None:
-    """Raise UsageError unless it is a rule about jobs with run time 0."""
+    """Raise UsageError unless it is a known rule for jobs with run time 0."""
     if rule not in ZERO_RUN:
         raise BadArgument("zero_run", rule, ", ".join(ZERO_RUN))
 
 
 def check_cancelled(rule: str, zero_run: str = "keep") -> None:
-    """Raise UsageError unless it is a rule about cancelled jobs that goes with the one about jobs with run time 0."""
+    """Raise UsageError unless it is a known rule for cancelled jobs that is compatible with `zero_run`."""
     if rule not in CANCELLED:
         raise BadArgument("cancelled", rule, " or ".join(CANCELLED))
     if rule == "leave" and zero_run != "keep":
@@ -51,13 +51,13 @@ def check_cancelled(rule: str, zero_run: str = "keep") -> None:
 
 
 def check_repeats(rule: str) -> None:
-    """Raise UsageError unless it is a rule about ids that stand twice."""
+    """Raise UsageError unless it is a known rule for duplicate ids."""
     if rule not in REPEATS:
         raise BadArgument("repeats", rule, ", ".join(REPEATS))
 
 
 def repeated(ids: Sequence[Any]) -> NDArray[np.bool_]:
-    """The rows whose id occurs in an earlier row."""
+    """Return the mask of rows whose id occurs in an earlier row."""
     again = np.ones(len(ids), np.bool_)
     seen: dict[Any, int] = {}
     for row, job in enumerate(ids):
@@ -67,7 +67,7 @@ def repeated(ids: Sequence[Any]) -> NDArray[np.bool_]:
 
 
 def first_repeat(ids: Sequence[Any]) -> tuple[int, int] | None:
-    """The first row whose id stands in an earlier row as well, and that row; None where all differ."""
+    """Return the first row with a duplicate id, and the earlier row with it; None if all differ."""
     if len(set(ids)) == len(ids):
         return None
     seen: dict[Any, int] = {}
@@ -75,7 +75,7 @@ def first_repeat(ids: Sequence[Any]) -> tuple[int, int] | None:
 
 
 def in_use(jobs: Jobs, column: str) -> bool:
-    """Whether any job has something other than the default in an optional column."""
+    """Return whether any job has a non-default value in an optional column."""
     values = jobs[column]
     if isinstance(values, Ragged):
         return len(values.items) > 0

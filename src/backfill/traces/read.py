@@ -1,4 +1,4 @@
-"""Reads a workload file of any format."""
+"""Read a workload file of any format."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,15 +26,15 @@ def read(
     resources: Sequence[str] = (),
     machines: Platform | None = None,
 ) -> Workload:
-    """The workload in a file, by its suffix: .swf, .swf.gz, .csv, .csv.gz or .parquet; `-` is standard input.
+    """Read the workload in a file, by its suffix: .swf, .swf.gz, .csv, .csv.gz or .parquet; `-` is standard input.
 
-    `sample:NAME` is a log that comes with backfill, on a pool that is given to it.
-    zero_run: what becomes of jobs with run time 0: `keep`, `drop-cancelled` or `drop`.
-    cancelled: what becomes of cancelled jobs with run time 0: they `run` like the others, or `leave` the queue after
+    `sample:NAME` is a log that comes with backfill, with an assumed pool as its machine.
+    zero_run: treatment of jobs with run time 0: `keep`, `drop-cancelled` or `drop`.
+    cancelled: treatment of cancelled jobs with run time 0: they `run` like the others, or `leave` the queue after
     their recorded wait.
-    think: jobs of an SWF log come after the preceding job and think time of fields 17 and 18, not at their submit.
+    think: jobs of an SWF log arrive after the preceding job and think time of fields 17 and 18, not at their submit.
     resources: names of further columns of a CSV or Parquet file that are resources, as the platform has them.
-    machines: the nodes by which the node specs of a log of 21 fields are read, where they are not those beside it.
+    machines: the nodes to which node specs of a log of 21 fields refer; by default those in the file beside it.
     Raises WorkloadError, and UsageError for an unknown `zero_run`.
 
     >>> import backfill as bf
@@ -73,7 +73,7 @@ def read_any_swf(
     repeats: str = "refuse",
     think: bool = False,
 ) -> Workload:
-    """The jobs of an SWF log of 18 or 21 fields. machines: of the latter, see read_mwf. Raises WorkloadError."""
+    """Read an SWF log of 18 or 21 fields. machines: for the latter, see read_mwf. Raises WorkloadError."""
     if is_mwf(source):
         log = read_mwf(source, machines, zero_run=zero_run, repeats=repeats, think=think)
     else:
@@ -82,18 +82,18 @@ def read_any_swf(
 
 
 def _looks_like_swf(data: bytes) -> bool:
-    """Comments in front, or a first line of numbers without a comma."""
+    """Return whether the data begin with comments, or with a line of numbers without a comma."""
     text = data.lstrip()
     return text.startswith(b";") or (text[:1] in b"+-.0123456789" and b"," not in text.partition(b"\n")[0])
 
 
 def under_rules(workload: Workload, zero_run: str, cancelled: str = "run") -> Workload:
-    """A workload under the rules about jobs with run time 0."""
+    """Apply the rules for jobs with run time 0."""
     return with_cancelled(without_zero_runs(workload, zero_run), cancelled)
 
 
 def with_cancelled(workload: Workload, rule: str) -> Workload:
-    """A workload under a rule about cancelled jobs with run time 0; a note says how many there are."""
+    """Apply a rule for cancelled jobs with run time 0; a note reports their number."""
     count = int(workload.never_ran.sum())
     share = f"{count:,} of {len(workload):,} jobs"
     if rule == "run":
@@ -106,7 +106,7 @@ def with_cancelled(workload: Workload, rule: str) -> Workload:
 
 
 def without_zero_runs(workload: Workload, zero_run: str) -> Workload:
-    """A workload that does not say which jobs were cancelled, under a rule about jobs with run time 0."""
+    """Apply a rule for jobs with run time 0 to a workload that may not state which jobs were cancelled."""
     check_zero_run(zero_run)
     workload = replace(workload, chosen={**workload.chosen, "zero_run": zero_run})
     zero, reason = workload.jobs.runtime == 0, "run time 0"

@@ -1,4 +1,4 @@
-"""The schedule CSV with a row for the start, place and reason of each job, and the runs CSV with a row for each run."""
+"""The schedule CSV, a row for the start, place and reason of each job, and the runs CSV, a row for each run."""
 
 import re
 from collections.abc import Callable
@@ -22,41 +22,41 @@ from backfill.traces.seconds import seconds_texts
 
 HEADER = ("job", "submit", "start", "end", "state", "reason", "node")
 RUNS_HEADER = ("job", "run", "start", "end", "state", "reason", "node")
-TURNS = "turns"  # one more column, where runs share processors
+TURNS = "turns"  # additional column if runs share processors
 _ROW = "(?:[1-9]|[1-5][0-9]|60)"
 _TURN = re.compile(rf"(-?[0-9]{{1,12}}(?:\.[0-9]{{1,6}})?):({_ROW}(?:\+{_ROW})*)/({_ROW})", re.ASCII)
-PROGRESS = "progress"  # one more column, where jobs were preempted or waited for others
+PROGRESS = "progress"  # additional column if jobs were preempted or waited for others
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunTable:
-    """The columns of a runs CSV as they stand there; times are int64 microseconds."""
+    """The columns of a runs CSV as written in the file; times are int64 microseconds."""
 
     job: NDArray[Any]  # texts, like state, reason and node
-    run: Ints  # number of the run among those of its job
+    run: Ints  # index of the run among those of its job
     start: Ints
     end: Ints
     state: NDArray[Any]
     reason: NDArray[Any] | None = None
     node: NDArray[Any] | None = None
-    turns: Ragged | None = None  # (since, rows as bits, of how many) of runs that share processors, end to end
-    progress: Ints | None = None  # None: what is usual, all of a run, but nothing of one that was lost
+    turns: Ragged | None = None  # (since, rows as bits, number of rows) of runs that share processors, concatenated
+    progress: Ints | None = None  # None: the default, the whole run, or nothing if it was lost
 
     def __len__(self) -> int:
         return len(self.job)
 
     @property
     def kept(self) -> Ints:
-        """How much of each run was kept."""
+        """The kept part of each run."""
         lost = self.state == STATES[NODE_FAIL]
         return np.where(lost, 0, self.end - self.start) if self.progress is None else self.progress
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScheduleTable:
-    """The columns of a schedule CSV as they stand there, ours or another tool's; None where a column is absent.
+    """The columns of a schedule CSV as written in the file, by backfill or another tool; None if a column is absent.
 
-    Times are int64 microseconds, NO_TIME where the cell is empty (a job that never ran).
+    Times are int64 microseconds, NO_TIME if the cell is empty (a job that never ran).
     """
 
     job: NDArray[Any]  # texts, like state, reason and node
@@ -66,16 +66,16 @@ class ScheduleTable:
     state: NDArray[Any] | None = None
     reason: NDArray[Any] | None = None
     node: NDArray[Any] | None = None
-    runs: RunTable | None = None  # of a runs CSV beside it
+    runs: RunTable | None = None  # of the runs CSV beside it
 
     def __len__(self) -> int:
         return len(self.job)
 
 
 def read_schedule(source: Source | bytes | str | Path) -> ScheduleTable:
-    """A schedule CSV, plain or gzip; `job` and `start` must be there. Raises ScheduleError with file, line and column.
+    """Read a schedule CSV, plain or gzip; `job` and `start` are required. Raises ScheduleError with file, line, column.
 
-    Whether the schedule makes sense is not judged here: ids may repeat and jobs may end before they start.
+    The schedule is not checked for sense here: ids may repeat and jobs may end before they start.
     """
     table = Columns(Source.of(source, ScheduleError), ScheduleError)
     table.require("job", "start")
@@ -101,9 +101,9 @@ def read_schedule(source: Source | bytes | str | Path) -> ScheduleTable:
 
 
 def write_schedule(schedule: Schedule, to: str | Path | TextIO) -> None:
-    """Write as schedule CSV to a stream or a file; a file is packed where its name ends in .gz.
+    """Write a schedule CSV to a stream or a file; a file is compressed if its name ends in .gz.
 
-    A job that never ran has no start, end and node, and its reason is what stood against it.
+    A job that never ran has no start, end and node; its reason is what prevented it.
     """
     why = (*REASONS, "")
     rows = zip(
@@ -121,9 +121,9 @@ def write_schedule(schedule: Schedule, to: str | Path | TextIO) -> None:
 
 
 def read_runs(source: Source | bytes | str | Path) -> RunTable:
-    """A runs CSV, plain or gzip; `job`, `run`, `start`, `end` and `state` must be there.
+    """Read a runs CSV, plain or gzip; `job`, `run`, `start`, `end` and `state` are required.
 
-    Raises ScheduleError with file, line and column. Whether the runs make sense is not judged here.
+    Raises ScheduleError with file, line and column. The runs are not checked for sense here.
     """
     table = Columns(Source.of(source, ScheduleError), ScheduleError)
     table.require("job", "run", "start", "end", "state")
@@ -145,12 +145,12 @@ def read_runs(source: Source | bytes | str | Path) -> RunTable:
 
 
 def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
-    """Write as runs CSV to a stream or a file: a row per run, in order of job and start; a job that never ran has none.
+    """Write a runs CSV to a stream or a file: a row per run, in order of job and start; none for a job that never ran.
 
-    Where a job was preempted, or held its nodes until another one had ended, there is one more column, `progress`: the
-    seconds of the run that were kept. Where runs share processors there is also `turns`: `SINCE:ROWS/OF` for each
-    stretch of time, `0:1/1 60:1+2/3` where a run had all turns from second 0 on, and from second 60 on those of the
-    rows 1 and 2 of three.
+    If a job was preempted, or kept its nodes until another one had ended, there is one more column, `progress`: the
+    seconds of the run that were kept. If runs share processors, there is also `turns`: `SINCE:ROWS/OF` for each
+    interval: `0:1/1 60:1+2/3` means that a run had all turns from second 0, and from second 60 those of rows 1 and 2
+    of three.
     """
     runs, why = schedule.all_runs, (*REASONS, "")
     columns: list[list[Any]] = [
@@ -181,7 +181,7 @@ def _turns_texts(turns: Ragged) -> list[str]:
 
 
 def _turns(table: Columns) -> Ragged:
-    """The turns of each run, as `write_runs` writes them. Raises ScheduleError for anything else."""
+    """Parse the turns of each run, in the format of `write_runs`. Raises ScheduleError otherwise."""
     found: list[list[int]] = []
     for row, text in enumerate(table.texts(TURNS)):
         items: list[int] = []

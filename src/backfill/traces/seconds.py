@@ -1,4 +1,4 @@
-"""Converts times between seconds in files and microseconds inside."""
+"""Convert times between seconds in files and microseconds in memory."""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ from backfill.model.workload import Floats, Ints
 
 
 def to_micros(seconds: Floats) -> Ints:
-    """Seconds to microseconds; exact for whole seconds, and for fractions below 2^33 s."""
+    """Convert seconds to microseconds; exact for whole seconds, and for fractions below 2^33 s."""
     whole = np.floor(seconds)
     micros: Ints = whole.astype(np.int64) * SECOND + np.rint((seconds - whole) * SECOND).astype(np.int64)
     return micros
 
 
 def seconds_texts(micros: Ints) -> list[str]:
-    """`units.seconds_text` of a whole column; empty where it is NO_TIME."""
+    """Apply `units.seconds_text` to a column; empty text for NO_TIME."""
     texts = [str(second) for second in (micros // SECOND).tolist()]
     for row in np.flatnonzero(micros % SECOND).tolist():
         texts[row] = seconds_text(int(micros[row]))

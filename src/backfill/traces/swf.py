@@ -1,4 +1,4 @@
-"""The Standard Workload Format: a line of 18 numbers per job, `;` before comments, -1 for what is not known.
+"""The Standard Workload Format: 18 numbers per job and line, `;` before comments, -1 if unknown.
 
 Source: Chapin et al. 1999 (JSSPP), and the Parallel Workloads Archive.
 """
@@ -24,12 +24,12 @@ _CODES = {text: code for code, text in STATUS.items()}
 def read_swf(
     source: Source | bytes | str | Path, *, zero_run: str = "keep", repeats: str = "refuse", think: bool = False
 ) -> Workload:
-    """The jobs of an SWF log, plain or gzip; docs/reference/files.md has the rules.
+    """Read the jobs of an SWF log, plain or gzip; docs/reference/files.md has the rules.
 
-    zero_run: what becomes of jobs with run time 0: `keep`, `drop-cancelled` (those with status 5 go) or `drop`.
-    repeats: `refuse` a log in which a job number stands twice, or `drop` the later jobs.
-    think: a job with a preceding job (field 17) comes when that has ended and the think time (field 18) is over.
-    Times carry fractions of a second exactly, to the microsecond, up to 2^33 s (the year 2242 in Unix time).
+    zero_run: treatment of jobs with run time 0: `keep`, `drop-cancelled` (drop those with status 5) or `drop`.
+    repeats: `refuse` a log with a duplicate job number, or `drop` the later jobs.
+    think: a job with a preceding job (field 17) arrives after that job's end and the think time (field 18).
+    Fractions of a second are exact to the microsecond up to 2^33 s (the year 2242 in Unix time).
     Raises WorkloadError with file, line and field.
     """
     lines = Lines.of(Source.of(source), zero_run, repeats, think=think)
@@ -46,9 +46,9 @@ def read_swf(
 
 
 def write_swf(workload: Workload, path: str | Path) -> None:
-    """Write as SWF, packed where the path ends in .gz. The header says what SWF has no field for.
+    """Write an SWF file, compressed if the path ends in .gz. The header states what SWF has no field for.
 
-    Ids that are no whole numbers are replaced by 1, 2, ...; users and groups likewise. Raises WorkloadError where a
+    Ids that are not whole numbers are replaced by 1, 2, ...; users and groups likewise. Raises WorkloadError if a
     job holds no cpu, which SWF cannot express.
     """
     jobs = workload.jobs
@@ -105,12 +105,12 @@ def write_swf(workload: Workload, path: str | Path) -> None:
 
 
 def _is_count(text: str) -> bool:
-    """Whether an SWF reader gives this very text back."""
+    """Return whether an SWF reader returns this text unchanged."""
     return text.isascii() and text.isdigit() and len(text) <= 15 and str(int(text)) == text
 
 
 def _preceding(workload: Workload, ids: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Preceding job and think time of those that come after one job."""
+    """Return the preceding job and think time of each job that follows exactly one job."""
     after = workload.jobs.after
     single = np.flatnonzero(np.diff(after.first) == 1)
     before, think = ["-1"] * len(after), ["-1"] * len(after)
@@ -121,7 +121,7 @@ def _preceding(workload: Workload, ids: Sequence[str]) -> tuple[list[str], list[
 
 
 def _kilobytes(size: int, cpus: int) -> str:
-    """Memory per processor of a task that holds `size` bytes and `cpus` processors; -1 where it holds none."""
+    """Return memory per processor of a task with `size` bytes and `cpus` processors; -1 if it has no memory."""
     per_cpu = size / cpus / KB
     return "-1" if not size else str(int(per_cpu)) if per_cpu == int(per_cpu) else repr(per_cpu)
 
@@ -133,7 +133,7 @@ def _numbers(labels: Labels) -> list[str]:
 
 
 def _named(what: str, labels: Labels) -> tuple[list[str], list[str]]:
-    """Numbers of queues or partitions, and lines of the header that name those which are no numbers."""
+    """Return the numbers of queues or partitions, and header lines for the names that are not numbers."""
     texts = dict.fromkeys(name for name in labels.names if _is_count(name))
     free = (text for number in count(1) if (text := str(number)) not in texts)
     numbers = [name if name in texts else next(free) for name in labels.names]

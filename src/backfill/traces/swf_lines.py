@@ -1,4 +1,4 @@
-"""The lines of a log in the Standard Workload Format, or in a dialect with further fields: what all readers share."""
+"""The lines of an SWF log, or of a dialect with more fields: the parts that all readers share."""
 
 import io
 import re
@@ -38,13 +38,13 @@ FIELDS = (
 _CANCELLED = 5
 STATUS = {"1": "completed", "0": "failed", "5": "cancelled", "2": "part", "3": "last part", "4": "last part, failed"}
 KB = 1024
-# What is read, by field number: the greatest magnitude, and whether fractions are out. Times may carry fractions.
-_SECONDS, _EXACT = TIME_MAX / SECOND, 2.0**53 - 1  # beyond that numbers are no longer told apart
+# Fields that are read, by number: the largest magnitude, and whether they must be whole. Times may have fractions.
+_SECONDS, _EXACT = TIME_MAX / SECOND, 2.0**53 - 1  # larger numbers cannot be told apart
 _LIMITS = {1: (_EXACT, True), 2: (_SECONDS, False), 3: (_SECONDS, False), 4: (_SECONDS, False), 5: (2.0**40, True),
            7: (2.0**50, False), 8: (2.0**40, True), 9: (_SECONDS, False), 10: (2.0**50, False), 11: (_EXACT, False),
            12: (_EXACT, True), 13: (_EXACT, True), 15: (_EXACT, True), 16: (_EXACT, True), 17: (_EXACT, True),
            18: (_SECONDS, False)}  # fmt: skip
-_FEEDBACK = (17, 18)  # looked at only where they are wanted
+_FEEDBACK = (17, 18)  # read only on request
 _HEAD = re.compile(
     r"\s*;\s*(?:(MaxProcs|MaxNodes|UnixStartTime)\s*:\s*(\d{1,12})\b|(TimeZoneString)\s*:\s*(\S+))", re.A
 )
@@ -53,20 +53,20 @@ _NAMED = re.compile(r"\s*;\s*(Queue|Partition)\s*:\s*(\d{1,15})\s(.*)", re.ASCII
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """The first 18 fields of a log, for the jobs that a simulation can use."""
+    """The first 18 fields of a log, for the jobs that can be simulated."""
 
     log: Source
-    rows: Ints  # which lines of jobs these are, from 0
-    field: dict[int, Floats]  # by number; those that are read
+    rows: Ints  # line indices of these jobs, from 0
+    field: dict[int, Floats]  # by field number; only those that are read
     dropped: dict[str, int]
-    think: bool  # whether jobs come after the preceding job of field 17
-    left_out: frozenset[str]  # job numbers of the lines that are not among these jobs
+    think: bool  # whether jobs follow the preceding job of field 17
+    left_out: frozenset[str]  # job numbers of lines that were dropped
 
     @classmethod
     def of(
         cls, log: Source, zero_run: str, repeats: str, fields: Sequence[str] = FIELDS, think: bool = False
     ) -> "Lines":
-        """The jobs of a log whose lines have these fields. Raises WorkloadError with file, line and field."""
+        """Read the jobs of a log whose lines have these fields. Raises WorkloadError with file, line and field."""
         check_zero_run(zero_run)
         check_repeats(repeats)
         table = _table(log, fields)
@@ -90,7 +90,7 @@ class Lines:
 
     @property
     def missing(self) -> dict[str, NDArray[np.bool_]]:
-        """The jobs for which a missing value had to be replaced."""
+        """Masks of the jobs for which a missing value was replaced."""
         field = self.field
         return {
             "walltime missing: the run time is used": field[9] <= 0,
@@ -99,12 +99,12 @@ class Lines:
         }
 
     def refused(self, job: int, number: int, expected: str, fields: Sequence[str] = FIELDS) -> WorkloadError:
-        """The error for a field of a job that is not as expected."""
+        """Return the error for an unexpected value in a field of a job."""
         line, text = _found(self.log, int(self.rows[job]), number)
         return _refusal(self.log.file, line, number, text, expected, fields)
 
     def texts(self, first: int) -> list[list[str]]:
-        """The texts of each job from a field on."""
+        """Return the texts of each job, from field `first` on."""
         every = [texts[first - 1 :] for _, texts in _data_lines(self.log)]
         return [every[row] for row in self.rows.tolist()]
 
@@ -115,7 +115,7 @@ class Lines:
         missing: dict[str, NDArray[np.bool_]],
         notes: Sequence[str] = (),
     ) -> Workload:
-        """The workload with these columns of demand; the others are as SWF has them."""
+        """Return the workload with these demand columns; the other columns come from SWF."""
         field, names = self.field, self.field[17] > 0
         times: dict[str, Any] = {
             "submit": to_micros(field[2]),
@@ -130,7 +130,7 @@ class Lines:
             missing = missing | self._follow(times)
         elif names.any():
             some = f"{int(names.sum()):,} of {len(names):,} jobs"
-            notes = (*notes, f"preceding jobs (field 17) are ignored: {some} have one; use --think to honour them")
+            notes = (*notes, f"preceding jobs (field 17) are ignored: {some} have one; --think uses them")
         assumed, head = counted(missing), _head(self.log)
         with in_file(self.log.file):
             jobs = Jobs(
@@ -154,10 +154,10 @@ class Lines:
         )
 
     def _follow(self, times: dict[str, Any]) -> dict[str, NDArray[np.bool_]]:
-        """Let jobs come after their preceding ones; says for which something had to stand for something else.
+        """Make jobs follow their preceding ones; return the masks of jobs for which a value had to be replaced.
 
-        The submit of such a job is the earliest possible: when the job before it would end if that did not wait, and
-        the think time. The wait that the log recorded is not one from this instant on.
+        The submit of such a job becomes the earliest possible one: the end of the preceding job if that did not wait,
+        plus the think time. The wait in the log is not measured from this instant.
         """
         before, thinks = self.field[17], self.field[18]
         places = {number: row for row, number in enumerate(self.field[1].tolist())}
@@ -181,12 +181,12 @@ class Lines:
 
 
 def count_fields(log: Source) -> int:
-    """The number of fields of the first job of an SWF log; 0 if there is none."""
+    """Return the number of fields of the first job of an SWF log; 0 if there is none."""
     return len(next(_data_lines(log), (0, []))[1])
 
 
 def without_broken_lines(log: Source, broken: BrokenLines) -> Source:
-    """The log with a `;` in front of each line of which one of the first 18 fields cannot be; they are counted."""
+    """Comment out by `;` each line with an invalid value in one of the first 18 fields, and count these lines."""
     width = Counter(len(texts) for _, texts in _data_lines(log)).most_common(1)
     bad: dict[int, str] = {}
     for line, texts in _data_lines(log):
@@ -205,7 +205,7 @@ def without_broken_lines(log: Source, broken: BrokenLines) -> Source:
 
 
 def _broken(texts: Sequence[str]) -> str:
-    """The error of the first bad field of a line; empty if all are good."""
+    """Return the error of the first bad field of a line; empty if all are valid."""
     for number, text in enumerate(texts[: len(FIELDS)], start=1):
         limit, whole = _LIMITS.get(number, (np.inf, False))
         if not _is_number(text):
@@ -221,7 +221,7 @@ def _procs(field: dict[int, Floats]) -> Floats:
 
 
 def _kept(field: dict[int, Floats], zero_run: str) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """The jobs that are kept, and the number dropped for each reason; the first reason counts."""
+    """Return the mask of jobs that are kept, and the number dropped for each reason; the first reason counts."""
     procs = _procs(field)
     kept = np.ones(len(procs), np.bool_)
     dropped: dict[str, int] = {}
@@ -241,19 +241,19 @@ def _kept(field: dict[int, Floats], zero_run: str) -> tuple[NDArray[np.bool_], d
 
 
 def _lines(log: Source) -> Iterator[str]:
-    # Latin-1 takes any byte, and headers do carry names in it. numpy reads from this as fast as from a file.
+    # Latin-1 accepts any byte, and headers do contain names in it. numpy reads this as fast as a file.
     return io.TextIOWrapper(io.BytesIO(log.data), encoding="latin-1", newline="\n")
 
 
 def _data_lines(log: Source) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of each line that holds a job."""
+    """Yield the line number and fields of each line that holds a job."""
     for line, text in enumerate(_lines(log), start=1):
         if fields := text.partition(";")[0].split():
             yield line, fields
 
 
 def _table(log: Source, fields: Sequence[str]) -> Floats:
-    """The numbers, shape (jobs, 18). numpy reads; only when it refuses is the line looked for."""
+    """Return the numbers, shape (jobs, 18). numpy reads them; the bad line is searched for only if it fails."""
     if not count_fields(log):
         return np.zeros((0, len(FIELDS)))
     further = len(fields) > len(FIELDS)
@@ -277,7 +277,7 @@ def _table(log: Source, fields: Sequence[str]) -> Floats:
 
 
 def _check(log: Source, field: dict[int, Floats]) -> None:
-    """Refuse the first value beyond its limits. NaN and infinite values are."""
+    """Refuse the first value beyond its limits, which includes NaN and infinite values."""
     worst: tuple[int, int] | None = None
     for number, values in field.items():
         limit, whole = _LIMITS[number]
@@ -294,7 +294,7 @@ def _check(log: Source, field: dict[int, Floats]) -> None:
 
 
 def _found(log: Source, row: int, number: int) -> tuple[int, str]:
-    """The line of a row of the table, and the text of a field in it."""
+    """Return the line of a table row, and the text of one of its fields."""
     line, texts = next(islice(_data_lines(log), row, None))
     return line, texts[number - 1]
 
@@ -315,7 +315,7 @@ def _is_number(text: str) -> bool:
 
 
 def _labels(values: Floats) -> Labels:
-    """The numbers as texts, codes in order of first appearance; negative is unknown."""
+    """Return the numbers as labels, codes in order of first appearance; negative is unknown."""
     numbers, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     known = np.flatnonzero(numbers >= 0)
     known = known[np.argsort(first[known])]
@@ -325,19 +325,19 @@ def _labels(values: Floats) -> Labels:
 
 
 def _status(values: Floats) -> Labels:
-    """Texts for the codes of field 11; a code that is not SWF's stays a number."""
+    """Return labels for the codes of field 11; a code unknown to SWF stays a number."""
     codes = _labels(values)
     return Labels(codes.codes, tuple(STATUS.get(name, name) for name in codes.names))
 
 
 def _named(values: Floats, names: Mapping[str, str]) -> Labels:
-    """The numbers as the header names them; a number without a name stays one."""
+    """Return labels with the names in the header; a number without a name stays a number."""
     codes = _labels(values)
     return Labels(codes.codes, tuple(names.get(name, name) for name in codes.names))
 
 
 def _names(log: Source, what: str) -> dict[str, str]:
-    """The names of queues or partitions in the header, by number; without names that are numbers or occur twice."""
+    """Return the names of queues or partitions in the header, by number, except numbers and duplicates."""
     names: dict[str, str] = {}
     for text in _header(log):
         if (match := _NAMED.match(text)) and match[1] == what and (name := match[3].strip()):
@@ -347,7 +347,7 @@ def _names(log: Source, what: str) -> dict[str, str]:
 
 
 def _utf8(text: str) -> str:
-    """A text read as Latin-1, which may have been UTF-8."""
+    """Decode a text read as Latin-1 that may have been UTF-8."""
     try:
         return text.encode("latin-1").decode()
     except UnicodeDecodeError:
@@ -355,12 +355,12 @@ def _utf8(text: str) -> str:
 
 
 def _header(log: Source) -> Iterator[str]:
-    """The lines before the first job."""
+    """Yield the lines before the first job."""
     return takewhile(lambda text: text.lstrip()[:1] in ("", ";"), _lines(log))
 
 
 def _head(log: Source) -> dict[str, str]:
-    """The machine and the calendar in the header; of repeated entries, the first."""
+    """Return the machine and calendar entries of the header; of repeated entries, the first."""
     fields: dict[str, str] = {}
     for text in _header(log):
         if match := _HEAD.match(text):
@@ -369,12 +369,12 @@ def _head(log: Source) -> dict[str, str]:
 
 
 def _size(head: dict[str, str]) -> int | None:
-    """MaxProcs of the header, else MaxNodes, else None."""
+    """Return MaxProcs of the header, else MaxNodes, else None."""
     return int(head.get("MaxProcs", 0)) or int(head.get("MaxNodes", 0)) or None
 
 
 def _clock(head: dict[str, str], submit: Ints) -> Clock | None:
-    """The clock of UnixStartTime and TimeZoneString; None if neither header nor times say when the log began."""
+    """Return the clock of UnixStartTime and TimeZoneString; None if the log does not state when it began."""
     begin, zone = int(head.get("UnixStartTime", 0)), head.get("TimeZoneString", "UTC")
     counts_from_1970 = zone != "UTC" and Clock.guess(int(submit.min()) if len(submit) else None) is not None
     return Clock(begin, zone) if begin or counts_from_1970 else None

@@ -1,4 +1,4 @@
-"""Workloads as CSV or Parquet: a column per attribute of a job, times in seconds."""
+"""Workloads as CSV or Parquet: a column per job attribute, times in seconds."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -46,13 +46,13 @@ def read_table(
     columns: Sequence[tuple[str, str]] = (),
     zone: str | None = None,
 ) -> Workload:
-    """The jobs of a workload CSV (plain or gzip) or Parquet file; docs/reference/files.md has the columns.
+    """Read the jobs of a workload CSV (plain or gzip) or Parquet file; docs/reference/files.md has the columns.
 
-    resources: names of further columns that are resources, as a platform has them, besides cpus, memory and gpus.
-    repeats: `refuse` a table in which an id stands twice, or `drop` the later jobs.
-    broken: counts the rows that cannot be read, which are left out; without it the first of them is an error.
-    columns: names of columns and what the file calls them. zone: of dates that name none, UTC by itself.
-    Raises WorkloadError with file, line and column, and MissingExtra where Parquet cannot be read.
+    resources: names of further columns that are resources of the platform, besides cpus, memory and gpus.
+    repeats: `refuse` a table with a duplicate id, or `drop` the later jobs.
+    broken: counts unreadable rows, which are dropped; without it the first of them is an error.
+    columns: our column names and the file's headers. zone: of dates without one, UTC by default.
+    Raises WorkloadError with file, line and column, and MissingExtra if Parquet support is not installed.
     """
     check_repeats(repeats)
     source = Source.of(source)
@@ -147,7 +147,7 @@ def read_table(
 
 
 def _clock(table: Columns, dated: Clock | None) -> Clock | None:
-    """The calendar that the column time_zero states, in one row or in several alike. dated: of dates, from 1970."""
+    """Return the calendar of the column time_zero, equal in all rows that state it. dated: that of dates."""
     stated: Clock | None = None
     for row, text in enumerate(table.texts("time_zero") if "time_zero" in table else ()):
         if not text:
@@ -171,7 +171,7 @@ def _spans(table: Columns, name: str, blank: int | None = None) -> Ints:
 
 
 def _lengths(table: Columns, instants: Instants) -> Ints:
-    """Run times, of a table that has starts and ends in their place."""
+    """Return the run times, computed from starts and ends if the table has those instead."""
     start, end = (table.times(name, parse=instants, forms=_DATE) for name in ("start", "end"))
     table.refuse_any("end", end < start, "the start, or a later time")
     lengths: Ints = np.maximum(end - start, 0)
@@ -204,7 +204,7 @@ def _flags(table: Columns, name: str) -> Any:
 
 
 def _licences(table: Columns) -> tuple[Counted, tuple[str, ...]]:
-    """`a:1;b:2`; a name alone is one copy."""
+    """Parse `a:1;b:2`; a name alone is one copy."""
     known: dict[str, int] = {}
     requested: list[tuple[int, int, int]] = []
     for row, text in enumerate(table.texts("licences") if "licences" in table else ()):
@@ -227,7 +227,7 @@ def _after(table: Columns, names: list[str]) -> Ragged:
         return Ragged.empty(table.rows)
     place: dict[str, int] = {}
     for row, job in enumerate(names):
-        place.setdefault(job, row)  # of two with one id the first stays
+        place.setdefault(job, row)  # the first of duplicate ids
     lists: list[list[int]] = []
     many = 0
     for row, text in enumerate(texts):
@@ -254,7 +254,7 @@ def _think(table: Columns, after: Ragged) -> Ints:
 
 
 def write_csv(workload: Workload, path: str | Path) -> None:
-    """Write as workload CSV, packed where the path ends in .gz. Columns that hold nothing are left out."""
+    """Write a workload CSV, compressed if the path ends in .gz. Unused columns are omitted."""
     columns = {
         name: seconds_texts(values) if isinstance(values, np.ndarray) else values
         for name, values in _columns(workload).items()
@@ -264,7 +264,7 @@ def write_csv(workload: Workload, path: str | Path) -> None:
 
 
 def write_parquet(workload: Workload, path: str | Path) -> None:
-    """Write as workload Parquet. Times are integers where all are whole seconds, else floats."""
+    """Write a workload Parquet file. Times are integers if all are whole seconds, else floats."""
     try:
         import polars as pl
     except ImportError:
@@ -278,13 +278,13 @@ def write_parquet(workload: Workload, path: str | Path) -> None:
         else:
             columns[name] = pl.Series(values, dtype=None if len(values) else pl.String, strict=True)
     with written(path) as out:
-        packed = io.BytesIO()  # polars would not tell a full disk as one
+        packed = io.BytesIO()  # polars does not report a full disk as such
         pl.DataFrame(columns).write_parquet(packed)
         out.write(packed.getbuffer())
 
 
 def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
-    """Columns that hold something: times as arrays of microseconds or NO_TIME, the others as lists."""
+    """Return the columns in use: times as arrays of microseconds or NO_TIME, the others as lists."""
     jobs = workload.jobs
     columns: dict[str, Ints | list[Any]] = {
         "job": [str(job) for job in jobs.job],
@@ -292,7 +292,7 @@ def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:
         "runtime": jobs.runtime,
         "walltime": np.where(jobs.requested, jobs.walltime, NO_TIME),
     }
-    memory = "memory" in workload.resources  # beside procs it could be taken for that of the whole job
+    memory = "memory" in workload.resources  # beside procs, it could be mistaken for the whole job's memory
     one_cpu_tasks = bool((jobs.demand[:, 0] == 1).all()) and not memory
     columns["procs" if one_cpu_tasks else "tasks"] = jobs.tasks.tolist()
     for k, resource in enumerate(workload.resources):

@@ -1,4 +1,4 @@
-"""Writes a workload file of any format."""
+"""Write a workload file of any format."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from backfill.traces.table import write_csv, write_parquet
 
 
 def write(workload: Workload, path: str | Path) -> None:
-    """Write a workload, whole or not at all, in the format of the suffix: .swf or .csv (.gz) or .parquet.
+    """Write a workload, completely or not at all, in the format of the suffix: .swf or .csv (.gz) or .parquet.
 
-    Raises UsageError for another suffix, and WorkloadError where the format cannot say what a job holds.
+    Raises UsageError for another suffix, and WorkloadError if the format cannot express what a job holds.
 
     >>> import backfill as bf
     >>> bf.write(bf.generate("lublin?jobs=100&cpus=64"), "jobs.csv.gz")
@@ -29,7 +29,7 @@ def write(workload: Workload, path: str | Path) -> None:
 
 
 def check_suffix(path: str | Path, *also: str) -> str:
-    """The suffix of a file to write. Raises UsageError for one that is not written; `also` says what else could be."""
+    """Return the suffix of a file to write. also: further suffixes to name in the UsageError, raised for any other."""
     if suffix := suffix_of(str(path)):
         return suffix
     raise BadArgument("out", str(path), ", or ".join([f"a name that ends in {', '.join(SUFFIXES)}", *also]))

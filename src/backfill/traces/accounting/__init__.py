@@ -1,1 +1,1 @@
-"""Accounting logs of batch systems as workloads: one module per system, `records` for what they share."""
+"""Accounting logs of batch systems as workloads: one module per system; `records` holds what they share."""

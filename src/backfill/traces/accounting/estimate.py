@@ -1,4 +1,4 @@
-"""The machine that a log must at least have had: from where its jobs ran, and what they held there at once."""
+"""Estimate the machine behind a log: the nodes on which its jobs ran, and the most that was in use at once."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from backfill.model.units import counted
 from backfill.model.workload import Ints, Labels, Workload
 from backfill.traces.accounting.stays import Hosts
 
-_KNOWN = 0.95  # of the jobs must have told where they ran
+_KNOWN = 0.95  # of the jobs must have a recorded node list
 _ENTRIES_MAX = 10**8  # of jobs x nodes; more would take a minute
-_AT_ONCE = 10**6  # entries that are looked at at one time
+_AT_ONCE = 10**6  # entries processed at a time
 
 
 def estimated_platform(log: Workload, start: Ints, end: Ints, hosts: Hosts) -> tuple[Platform | None, str]:
-    """Nodes, each as large as what jobs held on it at once, and how that was found; None where no job ran.
+    """Return a platform whose nodes are as large as the jobs' peak use, and a note on the method; None if no job ran.
 
-    start, end: microseconds, NO_TIME where a job never started. Without hosts, or where they are no names of nodes, a
-    pool. Partitions have the nodes on which their jobs ran.
+    start, end: microseconds, NO_TIME if a job never started. Without hosts, or if they are not node names, the platform
+    is a pool. A partition has the nodes on which its jobs ran.
     """
     ran = np.flatnonzero((start != NO_TIME) & (end != NO_TIME) & (end > start))
     if not len(ran):
@@ -56,7 +56,7 @@ def estimated_platform(log: Workload, start: Ints, end: Ints, hosts: Hosts) -> t
 
 @dataclass(frozen=True, eq=False)
 class _Seats:
-    """Where each of some jobs held something: on nodes[begin[i]:begin[i] + size[i]]."""
+    """The nodes on which each job ran: nodes[begin[i]:begin[i] + size[i]]."""
 
     begin: Ints
     size: Ints
@@ -64,32 +64,32 @@ class _Seats:
 
     @classmethod
     def of(cls, hosts: Hosts, rows: Ints, rank: NDArray[Any]) -> "_Seats":
-        """Of these jobs, with other numbers of nodes."""
+        """Return the seats of jobs that ran on different numbers of nodes."""
         codes = hosts.codes[rows]
         return cls(hosts.first[codes], (hosts.first[codes + 1] - hosts.first[codes]), rank[hosts.nodes])
 
     @classmethod
     def one_each(cls, nodes: Ints) -> "_Seats":
-        """A node for each job."""
+        """Return seats with one node per job."""
         return cls(np.arange(len(nodes)), np.ones(len(nodes), np.int64), nodes)
 
     def entries(self, jobs: Ints) -> NDArray[Any]:
-        """The nodes of these, end to end."""
+        """Return the nodes of these jobs, concatenated."""
         size = self.size[jobs]
         before = np.cumsum(size) - size
         found: NDArray[Any] = self.nodes[np.repeat(self.begin[jobs] - before, size) + np.arange(size.sum())]
         return found
 
     def batches(self, jobs: Ints) -> Iterator[Ints]:
-        """These jobs in their order, in parts of _AT_ONCE entries or one job."""
+        """Yield these jobs in order, in batches of at most _AT_ONCE entries, or of a single job."""
         part = np.cumsum(self.size[jobs]) // _AT_ONCE
         return (some for some in np.split(jobs, np.flatnonzero(np.diff(part)) + 1) if len(some))
 
 
 def _names(hosts: Hosts, placed: Ints) -> tuple[tuple[str, ...], NDArray[Any]]:
-    """The nodes of these jobs, in natural order, and the place there of each node that the log names.
+    """Return the names of these jobs' nodes in natural order, and the index of each node of the log in that list.
 
-    None where they cannot be nodes of a platform.
+    None if they cannot be nodes of a platform.
     """
     used = np.zeros(len(hosts.names), np.bool_)
     lists = np.unique(hosts.codes[placed])
@@ -106,7 +106,7 @@ def _names(hosts: Hosts, placed: Ints) -> tuple[tuple[str, ...], NDArray[Any]]:
 
 
 def _peaks(seats: _Seats, start: Ints, end: Ints, amounts: Ints, nodes: int) -> Ints:
-    """The most that was held at once on each node, shape (nodes, resources); an end comes before a start.
+    """Return the peak use of each node, shape (nodes, resources); at equal times, an end precedes a start.
 
     amounts: what a job holds on each of its nodes, shape (jobs, resources).
     """
@@ -129,7 +129,7 @@ def _peaks(seats: _Seats, start: Ints, end: Ints, amounts: Ints, nodes: int) -> 
 
 
 def _licences(log: Workload, start: Ints, end: Ints) -> dict[str, Any]:
-    """The floating licences, of each as many copies as were held at once, or as one job asks for."""
+    """Return the floating licences, each with the copies in use at once or the largest request of a job."""
     asked = log.jobs.licences
     ran = (start != NO_TIME) & (end != NO_TIME) & (end > start)
     held = ran[asked.jobs]
@@ -143,7 +143,7 @@ def _licences(log: Workload, start: Ints, end: Ints) -> dict[str, Any]:
 def _nodes(
     log: Workload, names: tuple[str, ...], peaks: Ints, seats: _Seats, partition: Labels, licences: dict[str, Any]
 ) -> tuple[Platform, str]:
-    """The nodes on which jobs held cpus. partition: of the jobs that have `seats`."""
+    """Return the nodes on which jobs held cpus. partition: that of the jobs in `seats`."""
     of_partition = np.zeros((len(partition.names) + 1, len(names)), np.bool_)
     for batch in seats.batches(np.arange(len(seats.size))):
         of_partition[np.repeat(partition.codes[batch], seats.size[batch]), seats.entries(batch)] = True

@@ -1,4 +1,4 @@
-"""Lists of nodes in brackets, as Slurm writes them: `n[01-03,7],login`."""
+"""Node lists in brackets, as Slurm writes them: `n[01-03,7],login`."""
 
 import re
 from functools import lru_cache
@@ -11,7 +11,7 @@ _BRACKETS = re.compile(r"\[([^\]]*)\]")
 
 @lru_cache(maxsize=1 << 16)
 def host_names(text: str) -> tuple[str, ...]:
-    """The names, in the order of the list; () for no list. Raises ValueError.
+    """Return the names in the order of the list; () for an empty list. Raises ValueError.
 
     Source: Slurm, "hostlist" in the manual pages of scontrol (show hostnames) and slurm.conf.
     """
@@ -34,7 +34,7 @@ def host_names(text: str) -> tuple[str, ...]:
 
 
 def _numbers(text: str) -> list[str]:
-    """`01-03,7`: 01, 02, 03, 7."""
+    """Expand `01-03,7` to 01, 02, 03, 7."""
     found: list[str] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -50,5 +50,5 @@ def _numbers(text: str) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _padded(width: int) -> list[str]:
-    """The first numbers with zeros in front: to look them up costs a third of making them."""
+    """Return the first numbers with leading zeros; a lookup costs a third of formatting them."""
     return [str(number).zfill(width) for number in range(_TABLE)]

@@ -1,4 +1,4 @@
-"""`import htcondor`: `condor_history -json` or `-long`, history files as they are, or a job event log.
+"""`import htcondor`: `condor_history -json` or `-long`, raw history files, or a job event log.
 
 Source: the HTCondor manual, "Job ClassAd Attributes" and "Job Event Log Codes".
 """
@@ -34,7 +34,7 @@ from backfill.traces.json_values import json_text
 
 
 def read_htcondor(source: Source, zone: str | None = None) -> Accounted:
-    """The jobs of a history or an event log. zone: of the dates in an event log. Raises WorkloadError."""
+    """Read the jobs of a history or an event log. zone: time zone of the event log's dates. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
     text = json_text(source.data)
     if is_event_log(text):
@@ -46,7 +46,7 @@ def read_htcondor(source: Source, zone: str | None = None) -> Accounted:
 
 def _records(file: str, text: str, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
     local, several = 0, 0
-    nodes: dict[tuple[int, str], str] = {}  # of each DAG: the job of a node
+    nodes: dict[tuple[int, str], str] = {}  # the job of each DAG node
     waits: list[tuple[Record, int, str]] = []
     for line, ad in _ads(file, text):
         try:

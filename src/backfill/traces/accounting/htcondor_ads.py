@@ -1,4 +1,4 @@
-"""The attributes of a job of HTCondor, be it in the queue or in the history.
+"""The attributes of an HTCondor job, in the queue or in the history.
 
 Source: the HTCondor manual, "Job ClassAd Attributes".
 """
@@ -24,7 +24,7 @@ LIMITS = (
     ("MaxWallTimeMins", 60),
     ("BFWallTime", 1),
 )
-# A run that is removed or held for its length: `JobStatus == 2 && time() - EnteredCurrentStatus > 2 * 3600`
+# Expressions that remove or hold a run by its length: `JobStatus == 2 && time() - EnteredCurrentStatus > 2 * 3600`
 _TOO_LONG = re.compile(
     r"\(?(?:time\(\)|CurrentTime) *- *(?:MY\.)?(EnteredCurrentStatus|JobCurrentStartDate|JobStartDate)\)?"
     r" *>=? *\(?([\w.]+(?: *\* *[\w.]+)*)\)?",
@@ -34,12 +34,12 @@ _WHILE_IT_RUNS = re.compile(r"JobStatus *={2,3} *2", re.IGNORECASE)
 
 
 def id_of(ad: Ad) -> str:
-    """The number of a job, as `7.0`. Raises BrokenLine."""
+    """Return the id of a job, such as `7.0`. Raises BrokenLine."""
     return f"{number(ad, 'ClusterId')}.{number(ad, 'ProcId')}"
 
 
 def limit_of(ad: Ad) -> int:
-    """After how long a run is ended, in microseconds, as far as the job says so; NO_TIME if not. Raises BrokenLine."""
+    """Return the longest run that the job's expressions allow, in microseconds; NO_TIME if none. Raises BrokenLine."""
     for name, unit in LIMITS:
         if isinstance(ad.get(name), int | float):
             return number(ad, name, SECONDS_MAX // unit) * unit * SECOND
@@ -55,7 +55,7 @@ def limit_of(ad: Ad) -> int:
 
 
 def _product(text: str, ad: Ad) -> int:
-    """Of numbers and attributes; 0 if one of them is not known."""
+    """Return the product of the numbers and attributes in a text; 0 if one of them is unknown."""
     product = 1
     for factor in text.split("*"):
         name = factor.strip().rpartition(".")[2]
@@ -65,7 +65,7 @@ def _product(text: str, ad: Ad) -> int:
 
 
 def licences_of(ad: Ad) -> list[tuple[str, int]]:
-    """`ConcurrencyLimits`, as `lic:2,other`, whose copies default to 1. Raises BrokenLine."""
+    """Parse `ConcurrencyLimits`, such as `lic:2,other`; a name without a number is one copy. Raises BrokenLine."""
     text = ad.get("ConcurrencyLimits")
     if not isinstance(text, str):
         return []
@@ -78,18 +78,18 @@ def licences_of(ad: Ad) -> list[tuple[str, int]]:
 
 
 def start_of(ad: Ad) -> int:
-    """When its last run began, in microseconds; NO_TIME if it never ran. Raises BrokenLine."""
+    """Return the start of the last run, in microseconds; NO_TIME if the job never ran. Raises BrokenLine."""
     start = instant(ad, "JobCurrentStartDate")
     return instant(ad, "JobStartDate") if start == NO_TIME else start
 
 
 def has_failed(ad: Ad) -> bool:
-    """Whether a job that ran to its end did not do what it was to do."""
+    """Return whether a job ran to its end but failed."""
     return bool(ad.get("ExitBySignal") or ad.get("ExitCode"))
 
 
 def number(ad: Ad, name: str, most: int = COUNT_MAX) -> int:
-    """A number without its fraction, 0 where it is missing, undefined or an expression. Raises BrokenLine."""
+    """Return the whole part of a number, 0 if it is missing, undefined or an expression. Raises BrokenLine."""
     value = ad.get(name)
     if not isinstance(value, int | float):
         return 0
@@ -99,7 +99,7 @@ def number(ad: Ad, name: str, most: int = COUNT_MAX) -> int:
 
 
 def instant(ad: Ad, name: str) -> int:
-    """Microseconds since 1970, NO_TIME where it is missing. Raises BrokenLine."""
+    """Return microseconds since 1970, NO_TIME if missing. Raises BrokenLine."""
     value = ad.get(name)
     if value in (None, 0) or (isinstance(value, str) and name == "DeferralTime"):
         return NO_TIME

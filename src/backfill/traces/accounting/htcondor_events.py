@@ -1,4 +1,4 @@
-"""The job event log of HTCondor, as users and DAGMan have it.
+"""The HTCondor job event log, as written for users and DAGMan.
 
 Source: the HTCondor manual, "Job Event Log Codes".
 """
@@ -32,12 +32,12 @@ class _Job:
 
 
 def is_event_log(text: str) -> bool:
-    """Whether it begins with an event."""
+    """Return whether the text begins with an event."""
     return _HEAD.match(text.lstrip()) is not None
 
 
 def records_of_events(text: str, zone: str | None, broken: BrokenLines, notes: list[str]) -> Iterator[Record]:
-    """The stays of the jobs of a log. Users, and memory that nobody wrote down, are not known."""
+    """Yield the stays of the jobs in an event log. Users are unknown, and so is memory that no event states."""
     jobs: dict[str, _Job] = {}
     instants, strange, line = Instants(zone_of(zone), 0), 0, 1
     for block in re.split(r"(?m)^\.\.\.\s*$\n?", text):
@@ -85,7 +85,7 @@ def _event(block: str, instants: Instants) -> tuple[int, str, int, str]:
 
 
 def _heard(job: _Job, name: str, code: int, now: int, text: str) -> Record | None:
-    """The stay that an event ends, if it ends one."""
+    """Return the stay that an event ends; None if it ends none."""
     if code == _EXECUTE:
         job.start = now
         slot, alias = _SLOT.search(text), _ALIAS.search(text)
@@ -108,7 +108,7 @@ def _heard(job: _Job, name: str, code: int, now: int, text: str) -> Record | Non
 
 
 def _amounts(record: Record, text: str) -> None:
-    """From the table of resources: what was allocated, else requested."""
+    """Fill in the amounts from the resource table: the allocated ones, else the requested ones."""
     for name, cells in _TABLE.findall(text):
         numbers = [int(float(cell)) for cell in cells.split() if re.fullmatch(r"\d+(\.\d+)?", cell)]
         if not numbers:

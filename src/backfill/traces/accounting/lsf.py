@@ -26,7 +26,7 @@ _MIB = 2**20
 
 
 def read_lsf(source: Source) -> Accounted:
-    """The jobs of a file. Raises WorkloadError."""
+    """Read the jobs of an lsb.acct file. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
     table = Stays.of(_records(source, broken, notes), source.file)
     return workload_of(table, source, broken, clock=Clock(0), notes=notes)
@@ -58,7 +58,7 @@ def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[
 
 
 class _Fields:
-    """The fields of a record, one after the other."""
+    """The fields of a record, read one after the other."""
 
     def __init__(self, text: str) -> None:
         matches = _TOKEN.findall(text)
@@ -67,29 +67,29 @@ class _Fields:
         self.at = 1
 
     def text(self) -> str:
-        """The next one. Raises BrokenLine where the record has ended."""
+        """Return the next field. Raises BrokenLine at the end of the record."""
         if self.at >= len(self.texts):
             raise BrokenLine("the record", self.texts[-1], "more fields, as lsb.acct has them")
         self.at += 1
         return self.texts[self.at - 1]
 
     def whole(self, name: str, most: int = COUNT_MAX) -> int:
-        """The next one, a number, which is -1 where there is none."""
+        """Return the next field as a number, -1 if unset."""
         text = self.text()
         return -1 if text == "-1" else whole(name, text, most)
 
     def instant(self, name: str) -> int:
-        """The next one, in microseconds since 1970; NO_TIME where it is 0 or -1."""
+        """Return the next field in microseconds since 1970; NO_TIME if it is 0 or -1."""
         seconds = self.whole(name, SECONDS_MAX)
         return seconds * SECOND if seconds > 0 else NO_TIME
 
     def skip(self, count: int) -> None:
-        """Go past some."""
+        """Skip this many fields."""
         self.at += max(count, 0)
 
     @property
     def ended(self) -> bool:
-        """Whether there is none left."""
+        """Whether no field is left."""
         return self.at >= len(self.texts)
 
 
@@ -143,10 +143,10 @@ def _record(fields: _Fields) -> Record:
 
 
 def _limit(fields: _Fields) -> tuple[int, str]:
-    """The run limit in seconds, 0 where there is none, and the effective resource requirement.
+    """Return the run limit in seconds, 0 if none, and the effective resource requirement.
 
-    Both stand behind the resource usage of each host, which has five or six fields by version, and old versions end
-    before it.
+    Both follow the resource usage of each host, which has five or six fields depending on the version; records of old
+    versions end before it.
     """
     # warningAction, warningTimePeriod, chargedSAAP, licenseProject, app, postExecCmd, runtimeEstimation, jobGroupName,
     # requeueEvalues, options2, resizeNotifyCmd, lastResizeTime, rsvId, jobDescription
@@ -178,7 +178,7 @@ def _status(code: int, why: int, ran: bool) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _hosts(names: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-    """The hosts, and the slots on them in all: `16*n1` are 16, and a name stands once for each slot elsewhere."""
+    """Return the hosts and the total number of slots: `16*n1` is 16 slots; otherwise a name repeats for each slot."""
     found: dict[str, None] = {}
     slots = 0
     for text in names:
@@ -190,7 +190,7 @@ def _hosts(names: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
 
 @lru_cache(maxsize=1 << 14)
 def _amounts(wish: str) -> tuple[int, int]:
-    """GPUs and bytes on each host that a resource requirement reserves."""
+    """Return the GPUs and the bytes that a resource requirement reserves on each host."""
     found: dict[str, float] = {}
     for section in _RUSAGE.findall(wish):
         for name, value in _AMOUNT.findall(section):

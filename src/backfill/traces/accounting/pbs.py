@@ -1,4 +1,4 @@
-"""`import pbs`: accounting logs of OpenPBS, PBS Pro and Torque, one file or several put together.
+"""`import pbs`: accounting logs of OpenPBS, PBS Pro and Torque, one file or several concatenated.
 
 Source: PBS Professional 2022 Administrator's Guide, "Format of Accounting Log Messages"; Torque Administrator Guide,
 "Accounting Records" (docs.adaptivecomputing.com/torque/3-0-5/9.1accounting.php).
@@ -22,17 +22,17 @@ from backfill.traces.files import Source
 
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z_][\w.]*)=(.*?)(?=\s[A-Za-z_][\w.]*=|$)")
 _JOBS = re.compile(r":(\d+(?:\[\d+\])?)")
-_TYPES = "ACDEQRS"  # abort, checkpoint, delete, end, queued, rerun, start; the others are not about runs of jobs
-# Words of node specs and selects that are no properties of nodes.
+_TYPES = "ACDEQRS"  # abort, checkpoint, delete, end, queued, rerun, start; the other types do not concern runs of jobs
+# Words of node specs and selects that are not node properties.
 _WORDS = {"default", "shared", "excl", "excl_host", "shared_gpus", "exclusive_thread", "exclusive_process"}
 _KILLED_AT_WALLTIME = -29  # JOB_EXEC_KILL_WALLTIME of PBS Pro
 
 
 @dataclass(slots=True)
 class _Job:
-    """What is known of a job so far."""
+    """The state of a job while its records are read."""
 
-    asked: dict[str, str]  # of its latest record that tells anything
+    asked: dict[str, str]  # from the latest record that states any request
     queued: int = NO_TIME
     started: int = NO_TIME
     deleted: int = NO_TIME
@@ -41,9 +41,9 @@ class _Job:
 
 
 def read_pbs(source: Source, zone: str | None = None) -> Accounted:
-    """The jobs of a log; docs/reference/files.md says what is taken from which attribute.
+    """Read the jobs of a log; docs/reference/files.md lists which attribute each value comes from.
 
-    zone: of the dates in front of records, which count where a record tells no time in seconds since 1970. Raises
+    zone: time zone of the records' leading dates, used if a record states no time in seconds since 1970. Raises
     WorkloadError, and UsageError for an unknown zone.
     """
     broken, notes = BrokenLines(source.file), list[str]()
@@ -83,11 +83,11 @@ def _records(source: Source, instants: Instants, broken: BrokenLines, notes: lis
 
 
 def _heard(jobs: dict[str, _Job], name: str, kind: str, now: int, message: str) -> Iterator[Record]:
-    """What one record says of a job: its run is over, or just something more."""
+    """Process one record of a job; yield the finished run if the record ends one."""
     pairs = dict(_PAIR.findall(message))
     job = jobs.setdefault(name, _Job({}))
     if kind == "Q":
-        if job.ended:  # the number is used again
+        if job.ended:  # the job number is reused
             job = jobs[name] = _Job({})
         job.queued = now if job.queued == NO_TIME else job.queued
         job.asked |= pairs
@@ -112,7 +112,7 @@ def _heard(jobs: dict[str, _Job], name: str, kind: str, now: int, message: str) 
 
 
 def _record(name: str, pairs: dict[str, str], queued: int) -> Record:
-    """What a job asked for and held."""
+    """Return a record of the requested and the held amounts of a job."""
 
     def asked(key: str) -> str:
         return pairs.get(f"Resource_List.{key}", "")
@@ -208,7 +208,7 @@ def _size(key: str, text: str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _places(key: str, text: str) -> tuple[tuple[str, ...], int, int, int]:
-    """Where a job ran: nodes, and in all cpus, GPUs and bytes.
+    """Return where a job ran: the nodes, and its total cpus, GPUs and bytes.
 
     `exec_vnode` is `(n1:ncpus=4:mem=8gb)+(n2:ncpus=4)`; `exec_host` `n1/0*4+n2/0*4` (PBS Pro) or `n1/0-3+n2/7+n2/6`.
     """
@@ -231,7 +231,7 @@ def _places(key: str, text: str) -> tuple[tuple[str, ...], int, int, int]:
 
 
 def _slots(key: str, text: str) -> int:
-    """How many slots `0-3,7` are."""
+    """Return the number of slots in a list such as `0-3,7`."""
     count = 0
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -241,7 +241,7 @@ def _slots(key: str, text: str) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _spec(text: str) -> tuple[int, int, int, int, str]:
-    """Of a `select` or `nodes`: chunks, in all cpus, GPUs and bytes, and what nodes must be where all chunks say so."""
+    """Parse a `select` or `nodes`: chunks, total cpus, GPUs and bytes, and the node properties common to all chunks."""
     chunks, cpus, gpus, memory = 0, 0, 0, 0
     wishes: list[str] = []
     for chunk in text.split("+") if text else ():

@@ -1,4 +1,4 @@
-"""Accounting records, of whatever batch system, as a workload."""
+"""Accounting records of any batch system as a workload."""
 
 import re
 from collections import Counter
@@ -23,14 +23,14 @@ from backfill.traces.files import EDGES_MAX, Source
 from backfill.traces.notes import REPEATED, counted, oddities
 from backfill.traces.notes import told as told_of
 
-UNLIMITED = 365 * 86_400 * SECOND  # what Slurm's backfill scheduler plans for a job without a limit (YEAR_MINUTES)
-_OWN = ("constraint", "gpu_type", "licences")  # labels that are not columns of a workload as they are
+UNLIMITED = 365 * 86_400 * SECOND  # Slurm's backfill scheduler plans this for a job without a limit (YEAR_MINUTES)
+_OWN = ("constraint", "gpu_type", "licences")  # labels that do not become workload columns unchanged
 _NUMBERS = re.compile(r"(\d{1,17})\D+(\d{1,17})")
 
 
 @dataclass(frozen=True, eq=False)
 class Accounted:
-    """The workload of an accounting log, and where each of its jobs ran, and when."""
+    """The workload of an accounting log, and where and when each of its jobs ran."""
 
     workload: Workload
     start: Ints  # microseconds, NO_TIME of jobs that never started; shape (jobs,)
@@ -38,7 +38,7 @@ class Accounted:
     hosts: Hosts
 
     def on(self, machine: Platform | None) -> Workload:
-        """The workload with its machine; None: the one that its jobs show."""
+        """Return the workload with its machine; None: the machine estimated from the jobs."""
         if machine is not None:
             return _judged_on(self.workload, machine)
         shown, how = estimated_platform(self.workload, self.start, self.end, self.hosts)
@@ -48,7 +48,7 @@ class Accounted:
 
 
 def _judged_on(workload: Workload, machine: Platform) -> Workload:
-    """The workload with a machine, and without wishes for features that no node of it states."""
+    """Return the workload on a machine, without constraints on features that none of its nodes has."""
     told = {*machine.nodes, *machine.feature_names}
     known: dict[str, str] = {"": ""}
     for text in workload.jobs.constraint.names:
@@ -75,9 +75,9 @@ def workload_of(
     clock: Clock | None = None,
     notes: Sequence[str] = (),
 ) -> Accounted:
-    """The jobs of an accounting log in order of submit.
+    """Return the jobs of an accounting log in order of submit.
 
-    table: in any order; it is used up. Raises WorkloadError where no line can be read.
+    table: in any order; it is consumed. Raises WorkloadError if no line can be read.
     """
     if not len(table):
         broken.refuse_all()
@@ -122,7 +122,7 @@ def workload_of(
 
 
 def _drop(table: Stays, dropped: dict[str, int]) -> None:
-    """Leave out what no simulation can use; the first reason counts."""
+    """Drop the stays that no simulation can use and count them; the first reason counts."""
     whole = table.whole
     ran = whole["start"] != NO_TIME
     runtime = np.where(ran & (whole["end"] != NO_TIME), whole["end"] - whole["start"], 0)
@@ -142,7 +142,7 @@ def _drop(table: Stays, dropped: dict[str, int]) -> None:
 
 
 def _numbers(ids: Sequence[str]) -> tuple[Ints, Ints]:
-    """The first two numbers of each id, by which jobs of one instant are ordered: job and task, cluster and process."""
+    """Return the first two numbers of each id (job and task, cluster and process), the order within an instant."""
     first, second = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     if "".join(ids).isdecimal() and max(map(len, ids)) < 18:
         return np.fromiter(map(int, ids), np.int64, len(ids)), second
@@ -157,9 +157,9 @@ def _numbers(ids: Sequence[str]) -> tuple[Ints, Ints]:
 
 
 def _stays(table: Stays, dropped: dict[str, int]) -> Ints:
-    """Give each stay an id of its own; for each the row of the stay after which its job waited again, or -1.
+    """Give each stay a unique id; return for each the row of the stay after which its job waited again, or -1.
 
-    A record that says what an earlier one says is dropped.
+    A record that repeats an earlier one is dropped.
     """
     jobs = table.job.tolist()
     if len(set(jobs)) == len(jobs):
@@ -198,15 +198,15 @@ def _stays(table: Stays, dropped: dict[str, int]) -> Ints:
 
 
 def _in_order(table: Stays, before: Ints) -> Ints:
-    """Sort by the instant from which on a job could start, jobs of one instant by number. Returns `before`, as sorted.
+    """Sort by the instant from which a job could start, then by number. Returns `before` in the new order.
 
-    A later stay comes after the former one, so its job's first submit tells no more than that.
+    A later stay follows the previous one, so the job's first submit only bounds it from below.
     """
     whole, follows = table.whole, before >= 0
     depends = np.zeros(len(table), np.bool_)
     depends[list(table.after)] = True
     held = (whole["eligible"] != NO_TIME) & (whole["eligible"] > whole["submit"]) & ~depends & ~follows
-    # A job that leaves unstarted may have been held to its end.
+    # A job that leaves without a start may have been held to its end.
     left = np.where(whole["start"] == NO_TIME, whole["end"], NO_TIME)
     table.flags["left held"] = held & (left != NO_TIME) & (whole["eligible"] > left)
     table.flags["held"] = held & ~table.flags["left held"]
@@ -224,10 +224,10 @@ def _in_order(table: Stays, before: Ints) -> Ints:
 
 
 def _shape(table: Stays) -> tuple[Ints, Ints, tuple[str, ...], dict[str, Mask]]:
-    """Equal tasks, what each holds, the resources, and what had to be assumed.
+    """Return the number of equal tasks, the demand of a task, the resources, and the assumptions made.
 
-    A task is what a job holds of a node. Where nobody knows on how many it was, or its cpus do not share out evenly, a
-    job is as many tasks of one cpu, or with GPUs, which are too few for that, each node's share is rounded up.
+    A task is the part of a job on one node. If the number of nodes is unknown, or the cpus do not divide evenly, the
+    job becomes tasks of one cpu each; if it has GPUs, fewer than cpus, the share of each node is rounded up instead.
     """
     cpus, memory, gpus = (table.whole[name] for name in ("cpus", "memory", "gpus"))
     known = table.whole["nodes"] > 0
@@ -252,7 +252,7 @@ def _shape(table: Stays) -> tuple[Ints, Ints, tuple[str, ...], dict[str, Mask]]:
 
 
 def _first_partition(partitions: Labels) -> tuple[Labels, dict[str, Mask]]:
-    """One partition for each job: a job that may run in several states all of them until it starts in one."""
+    """Return one partition per job. A job submitted to several lists all of them until it starts in one."""
     several = np.array([*("," in name for name in partitions.names), False])[partitions.codes]
     if not several.any():
         return partitions, {}
@@ -261,14 +261,14 @@ def _first_partition(partitions: Labels) -> tuple[Labels, dict[str, Mask]]:
 
 
 def _times(table: Stays, before: Ints) -> tuple[dict[str, Any], dict[str, Mask]]:
-    """Submit, run time, walltime, recorded wait, and what had to be assumed."""
+    """Return submit, run time, walltime, recorded wait, and the assumptions made."""
     whole, flags = table.whole, table.flags
     submit, runtime = whole["submit"], whole["runtime"]
     depends = before >= 0
     depends[list(table.after)] = True
     until = np.where(
         whole["start"] != NO_TIME, whole["start"], whole["end"]
-    )  # a job that never started waited to its end
+    )  # a job that never started waited until its end
     early = (until != NO_TIME) & (until < submit)
     known = (until != NO_TIME) & ~early & ~depends
     asked = (whole["walltime"] != NO_TIME) | flags["unlimited"]
@@ -294,9 +294,9 @@ def _times(table: Stays, before: Ints) -> tuple[dict[str, Any], dict[str, Mask]]
 
 
 def _after(table: Stays, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
-    """Which jobs must have ended before each, those it names or its own former stay; and how long after that it comes.
+    """Return the predecessors of each job (those it names, or its own previous stay) and the delay after their ends.
 
-    A batch system lets a requeued job wait for a while before it may start again.
+    A batch system makes a requeued job wait for a while before it may start again.
     """
     follows = before >= 0
     lost, beyond, many = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_), 0
@@ -307,22 +307,22 @@ def _after(table: Stays, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
     further = "further run of a requeued or preempted job: starts after the previous one has ended"
     if not table.after:
         return Ragged(np.append(0, np.cumsum(follows)), before[follows]), pause, {further: follows}
-    rows_of: dict[str, list[int]] = {}  # of a job, all its stays; of an array, all its tasks
+    rows_of: dict[str, list[int]] = {}  # rows of all stays of a job, and of all tasks of an array
     for row, name in enumerate(table.job.tolist()):
         job = name.partition("#")[0]
         for one in dict.fromkeys((job, job.partition("_")[0])):
             rows_of.setdefault(one, []).append(row)
     lists: list[list[int]] = [[row] if row >= 0 else [] for row in before.tolist()]
     for row, jobs in table.after.items():
-        if not follows[row]:  # it had to wait for them before its first stay
+        if not follows[row]:  # it waited for them before its first stay
             many += sum(len(rows_of.get(job, ())) for job in dict.fromkeys(jobs))
-            if many > EDGES_MAX:  # an array behind an array: each of its tasks comes after all tasks of the other one
+            if many > EDGES_MAX:  # an array that depends on an array: each of its tasks follows all tasks of the other
                 beyond[row] = True
                 continue
             lists[row] = [other for job in dict.fromkeys(jobs) for other in rows_of.get(job, ()) if other != row]
             lost[row] = any(job not in rows_of for job in jobs)
     after = Ragged.of(lists)
-    again = [rows[0] for rows in circles(after)]  # job numbers that were used again
+    again = [rows[0] for rows in circles(after)]  # job numbers that were reused
     if again:
         lost[again] = True
         for row in again:
@@ -340,7 +340,7 @@ def _after(table: Stays, before: Ints) -> tuple[Ragged, Ints, dict[str, Mask]]:
 
 
 def _constraint(table: Stays) -> tuple[Labels, dict[str, Mask]]:
-    """Which nodes each may run on, and whose wishes cannot be told."""
+    """Return the node constraint of each job, and the jobs whose constraint cannot be expressed."""
     asked, types = table.labels["constraint"], table.labels["gpu_type"]
     if not (asked.codes >= 0).any() and not (types.codes >= 0).any():
         return Labels.none(len(table)), {}
@@ -370,7 +370,7 @@ def _constraint(table: Stays) -> tuple[Labels, dict[str, Mask]]:
 
 
 def _licences(labels: Labels) -> tuple[Counted, tuple[str, ...]]:
-    """What licences each holds, and their names."""
+    """Return the licences of each job, and their names."""
     known: dict[str, int] = {}
     of_text: list[list[tuple[int, int]]] = []
     for text in labels.names:

@@ -1,4 +1,4 @@
-"""`import sacct`: what `sacct --parsable2` prints, with or without a header, its columns in any order.
+"""`import sacct`: the output of `sacct --parsable2`, with or without a header, its columns in any order.
 
 Source: the manual page of sacct, slurm.schedmd.com/sacct.html ("Job Accounting Fields", "Job State Codes").
 """
@@ -17,22 +17,21 @@ from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.dates import ZONELESS, zone_of
 from backfill.traces.files import Source
 
-# The columns of a dump without a header, unless others are named: those that Open XDMoD asks sacct for.
+# The default columns of a dump without a header: those that Open XDMoD requests from sacct.
 FIELDS = ("jobid", "jobidraw", "cluster", "partition", "qos", "account", "group", "gid", "user", "uid", "submit",
           "eligible", "start", "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres",
           "alloctres", "timelimit", "nodelist", "jobname")  # fmt: skip
 _FREE = ("constraints", "jobname", "comment", "submitline", "admincomment", "systemcomment", "workdir", "wckey",
          "extra", "container")  # fmt: skip  # what users write, a | within it too
-_SURPLUS_MAX = 8  # separators within what users wrote; more are taken for a broken line
+_SURPLUS_MAX = 8  # separators within user-written text; a line with more is broken
 _SEPARATORS = "|^\t;,"
 
 
 def read_sacct(source: Source, zone: str | None = None, fields: str | None = None) -> Accounted:
-    """The jobs of a dump; docs/reference/files.md says what is taken from which column.
+    """Read the jobs of a dump; docs/reference/files.md lists which column each value comes from.
 
-    zone: of dates that name none, by its name in the IANA database. fields: names of the columns with commas between,
-    as for `sacct --format`, of a dump without a header. Raises WorkloadError, and UsageError for an unknown number of
-    columns and an unknown zone.
+    zone: IANA time zone of dates without a zone. fields: comma-separated column names of a dump without a header, as
+    for `sacct --format`. Raises WorkloadError, and UsageError for an unknown number of columns and an unknown zone.
     """
     broken, reader, lines = BrokenLines(source.file), Reader(source.file, zone_of(zone)), _Lines(source, fields)
     with no_collection():
@@ -49,7 +48,7 @@ def read_sacct(source: Source, zone: str | None = None, fields: str | None = Non
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Some lines of a dump: their cells, the line of each row, and what is wrong with lines that have no row."""
+    """A block of lines: their cells, the line of each row, and the errors of lines without a row."""
 
     cells: Cells
     line: list[int]
@@ -81,10 +80,10 @@ class _Lines:
             if not any(name in self._place for name in several):
                 raise WorkloadError(at(source.file, 1, f"no column {' or '.join(several)}; see `sacct --helpformat`"))
         self._id = self._place.get("jobid", self._place.get("jobidraw", 0))
-        self.steps = 0  # lines of steps that are in no piece
+        self.steps = 0  # job steps that are in no piece
 
     def pieces(self) -> Iterator[_Piece]:
-        """All lines but those that are empty, repeat the header, or are steps at first sight."""
+        """Yield all lines except those that are empty, repeat the header, or are recognized early as job steps."""
         first = 1
         for text in self._source.pieces():
             lines = text.removesuffix("\n").split("\n")
@@ -94,10 +93,10 @@ class _Lines:
     def _piece(self, text: str, lines: list[str], first: int) -> _Piece:
         if "\r" in text:
             lines = [line.rstrip("\r") for line in lines]
-        if self._header and self._header in text:  # it stands in the middle of dumps that were put together
+        if self._header and self._header in text:  # repeated headers in concatenated dumps
             lines = ["" if line == self._header else line for line in lines]
         separators = self._width - 1
-        odd: dict[int, list[list[str]]] = {}  # lines that may be read in several ways
+        odd: dict[int, list[list[str]]] = {}  # lines with several possible readings
         refused: dict[int, BrokenLine] = {}
         for place in [place for place, line in enumerate(lines) if line.count(self._separator) != separators]:
             if not lines[place]:
@@ -116,7 +115,7 @@ class _Lines:
     def _cells(
         self, lines: list[str], rows: list[int], odd: dict[int, list[list[str]]], first: int, steps: bool
     ) -> tuple[Cells, list[int]]:
-        """The cells of these lines, and the line of each row. steps: leave those out before all cells are made."""
+        """Return the cells of these lines, and the line of each row. steps: drop job steps before splitting cells."""
         separator, end = self._separator, self._id + 1
         if steps:
             jobs = [place for place in rows if place in odd or "." not in lines[place].split(separator, end)[end - 1]]
@@ -134,7 +133,7 @@ class _Lines:
         return Cells(cells, self._place, self._width), numbers
 
     def _readings(self, cells: list[str]) -> Iterator[list[str]]:
-        """Of a line with too many cells: each way to put a user's text together that holds the separator."""
+        """Yield every way to read a line with too many cells: user-written text may contain the separator."""
         surplus = len(cells) - self._width
         if surplus < 0 or not self._free or surplus > _SURPLUS_MAX:
             raise BrokenLine("the line", self._separator.join(cells), f"{self._width} columns, not {len(cells)}")
@@ -149,7 +148,7 @@ class _Lines:
 
 
 def _shares(count: int, among: int) -> Iterator[tuple[int, ...]]:
-    """All ways to give so many to so many, the first of them gets most first."""
+    """Yield all ways to distribute `count` items over `among` places, the first place getting most first."""
     if among == 1:
         yield (count,)
         return
@@ -159,7 +158,7 @@ def _shares(count: int, among: int) -> Iterator[tuple[int, ...]]:
 
 
 def _header(first: str) -> tuple[str, list[str] | None]:
-    """The separator, and the columns in lower case where the first line names them."""
+    """Return the separator, and the column names in lower case if the first line is a header."""
     for separator in _SEPARATORS:
         names = [name.strip().lower() for name in first.split(separator)]
         if {"jobid", "jobidraw"} & set(names) and len(names) > 2:
@@ -168,7 +167,7 @@ def _header(first: str) -> tuple[str, list[str] | None]:
 
 
 def _assumed(cells: Sequence[str], file: str) -> list[str]:
-    """The columns of a dump without a header."""
+    """Return the columns assumed for a dump without a header."""
     if len(cells) == 1:
         what = f"{quote(cells[0])}; expected the output of sacct --parsable2 (with | between columns)"
         raise WorkloadError(at(file, 1, what))

@@ -1,4 +1,4 @@
-"""The cells of a dump of sacct as columns of stays: a column is read as a whole, and each distinct text once."""
+"""The cells of an sacct dump as columns of stays: each column is parsed at once, each distinct text only once."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
@@ -48,15 +48,15 @@ _UNSTATED = ("", "Partition_Limit", "INVALID", "Partition_limit")
 _ASKED = ("nnodes", "allocnodes", "ncpus", "alloccpus", "reqcpus", "reqmem", "reqtres", "alloctres", "allocgres",
           "reqgres")  # fmt: skip  # the columns that tell what a job held
 _A_SPAN = "a span such as 1-02:03:04"
-_LISTS_KEPT = 1 << 16  # texts of lists of nodes that are remembered
+_LISTS_KEPT = 1 << 16  # node list texts that are cached
 Value = TypeVar("Value")
 
 
 class Cells:
-    """Some rows of a dump: a list of texts for each column, empty texts for one that is not there."""
+    """Rows of a dump: a list of texts per column, empty texts for an absent column."""
 
     def __init__(self, cells: Sequence[str], place: Mapping[str, int], width: int) -> None:
-        """cells: row after row, each of this width. place: of a column, by its name."""
+        """cells: row by row, each `width` long. place: index of each column by name."""
         self._cells, self._place, self._width = cells, place, width
         self.rows = len(cells) // width
 
@@ -70,59 +70,58 @@ class Cells:
 
 
 class Faults:
-    """What is wrong with each row of a block, of several things the first; and which rows are no jobs."""
+    """The first error of each row in a block, and the rows that are not jobs."""
 
     def __init__(self, rows: int) -> None:
         self.first: dict[int, BrokenLine] = {}
         self.aside = np.zeros(rows, np.bool_)
 
     def add(self, rows: Iterable[int], problem: BrokenLine) -> None:
-        """These rows are broken, unless they are aside already."""
+        """Mark these rows as broken, unless they are set aside already."""
         for row in rows:
             if not self.aside[row]:
                 self.first.setdefault(row, problem)
 
     def add_each(self, rows: Sequence[int], name: str, texts: Sequence[str], expected: str) -> None:
-        """The texts of this field in these rows cannot be."""
+        """Mark these rows as broken: the texts of this field are invalid."""
         for row in rows:
             self.add((row,), BrokenLine(name, texts[row], expected))
 
     def put_aside(self, which: Mask) -> None:
-        """These rows are no jobs, whatever else they hold."""
+        """Mark these rows as not being jobs, whatever their other cells hold."""
         self.aside |= which
         self.aside[list(self.first)] = False
 
     @property
     def sound(self) -> Mask:
-        """Which rows are jobs."""
+        """The mask of rows that are jobs."""
         sound = ~self.aside
         sound[list(self.first)] = False
         return sound
 
 
 class Reader:
-    """Blocks of cells that become one table of stays."""
+    """Collects blocks of cells into one table of stays."""
 
     def __init__(self, file: str, zone: tzinfo) -> None:
-        """zone: of dates that name none."""
+        """zone: time zone of dates without one."""
         self._instants = Instants(zone, 0)
-        self.zoneless = False  # whether a date of a job came without a zone
+        self.zoneless = False  # whether a date of any job had no zone
         self.steps = 0
-        self.others: dict[str, int] = {}  # generic resources that are not taken: of how many jobs
+        self.others: dict[str, int] = {}  # ignored generic resources: the number of jobs with each
         self._blocks = Blocks(file)
-        self._lists: dict[str, tuple[int, int]] = {"": (-1, 0)}  # of texts of node lists, the code and the nodes
+        self._lists: dict[str, tuple[int, int]] = {"": (-1, 0)}  # by node list text: its code and its number of nodes
         self._components: list[tuple[str, Record]] = []  # of heterogeneous jobs, with their leaders
 
     def table(self, broken: BrokenLines) -> Stays:
-        """All stays, those of heterogeneous jobs last."""
+        """Return all stays, those of heterogeneous jobs last."""
         self._blocks.add_records(whole_jobs(self._components, broken))
         return self._blocks.table()
 
     def add(self, cells: Cells, line: Sequence[int]) -> dict[int, BrokenLine]:
-        """Read some more rows; what is wrong, by line.
+        """Read more rows; return the errors by line.
 
-        line: of each row. Several rows of one line are ways to read it: the first that is not broken counts, else the
-        last.
+        line: of each row. Several rows of one line are alternative readings: the first valid one counts, else the last.
         """
         faults = Faults(cells.rows)
         ids = cells["jobid"] if "jobid" in cells else cells["jobidraw"]
@@ -162,7 +161,7 @@ class Reader:
         return {line[row]: problem for row, problem in faults.first.items() if stands[row]}
 
     def _columns(self, cells: Cells, faults: Faults) -> tuple[dict[str, Any], Codes, list[Tres], Mask]:
-        """Columns by the names of a Record's; what each row held, as codes into a list; whether it lacks a zone."""
+        """Return columns named as in Record, each row's resources as codes into a list, and which dates lack a zone."""
         state, states = _parsed(_STATE.__getitem__, cells["state"], "COMPLETED", faults)
 
         def is_in(some: Iterable[str]) -> Mask:
@@ -235,7 +234,7 @@ class Reader:
         return columns, held, tres, zoneless
 
     def _host_list(self, text: str) -> tuple[int, int]:
-        """The code of a list of nodes, and how many they are. Raises BrokenLine."""
+        """Return the code of a node list, and its number of nodes. Raises BrokenLine."""
         found = self._lists.get(text)
         if found is None:
             try:
@@ -255,7 +254,7 @@ class Reader:
         columns: Mapping[str, Any],
         after: Mapping[int, tuple[str, ...]],
     ) -> None:
-        """Take over these rows. several: the ids of those that stand for several tasks."""
+        """Append these rows. several: the ids of rows that represent several tasks."""
         if several:
             rows = [row for row in rows for _ in several.get(row, ("",))]
             names = [name for row in dict.fromkeys(rows) for name in several.get(row, (ids[row],))]
@@ -271,7 +270,7 @@ class Reader:
 def _parsed(
     parse: Callable[[Any], Value], texts: Sequence[Hashable], otherwise: Value, faults: Faults
 ) -> tuple[Codes, list[Value]]:
-    """Codes of a column, and what each means. otherwise: stands for what cannot be parsed, which is a fault."""
+    """Return the codes of a column and the value of each. otherwise: value for invalid texts, which become faults."""
     known = Numbered()
     codes = known.of(texts)
     values: list[Value] = []
@@ -285,7 +284,7 @@ def _parsed(
 
 
 def _labels(codes: Codes, texts: Sequence[str]) -> Labels:
-    """Codes into texts that may be equal or empty, as labels."""
+    """Return labels for codes into texts that may be equal or empty."""
     known = Numbered("")
     return Labels(known.of(texts)[codes], known.in_order)
 
@@ -297,14 +296,14 @@ def _taken(values: Any, rows: Sequence[int]) -> Any:
 
 
 def _holding(part: str, texts: Sequence[str]) -> Mask:
-    """Which texts hold this part."""
+    """Return the mask of texts that contain this part."""
     if part not in "\n".join(texts):
         return np.zeros(len(texts), np.bool_)
     return np.fromiter((part in text for text in texts), np.bool_, len(texts))
 
 
 def _stands(line: Sequence[int], faults: Faults) -> Mask:
-    """Which rows count, of those that stand for the same line."""
+    """Return the mask of rows that count, among alternative readings of the same line."""
     stands = np.ones(len(line), np.bool_)
     if len(line) < 2 or (line[-1] - line[0] >= len(line) - 1 and len(set(line)) == len(line)):
         return stands
@@ -318,13 +317,13 @@ def _stands(line: Sequence[int], faults: Faults) -> Mask:
 
 
 def _dependencies(commands: Sequence[str]) -> dict[int, tuple[str, ...]]:
-    """By row, the jobs that a command line waits for, where there are any."""
+    """Return the jobs that a command line waits for, by row; rows without any are absent."""
     asking = [row for row, text in enumerate(commands) if " -d" in text or "--dep" in text]
     return {row: jobs for row in asking if (jobs := dependencies_of(commands[row]))}
 
 
 def _runtimes(cells: Cells, faults: Faults) -> Ints:
-    """Elapsed times, NO_TIME where there is none."""
+    """Return elapsed times, NO_TIME if missing."""
     raw, bad = whole_numbers(cells["elapsedraw"], 12)
     faults.add_each(bad, "ElapsedRaw", cells["elapsedraw"], "a whole number")
     bad = np.flatnonzero(raw > SECONDS_MAX).tolist()
@@ -359,7 +358,7 @@ def _held(
     allocgres: str,
     reqgres: str,
 ) -> Tres:
-    """What a job held, or asked for where it never ran. Raises BrokenLine."""
+    """Return the amounts that a job held, or requested if it never ran. Raises BrokenLine."""
     asked, held = _REQUESTED[reqtres], _ALLOCATED[alloctres]
     cpus = _whole("NCPUS", ncpus or alloccpus) or held.cpus or _whole("ReqCPUS", reqcpus) or asked.cpus
     nodes = _whole("NNodes", nnodes or allocnodes) or held.nodes or asked.nodes
@@ -368,7 +367,7 @@ def _held(
     found = Tres(
         cpus=cpus,
         nodes=nodes,
-        memory=max(held.memory, requested),  # versions of 2015 told the memory of a node or cpu for that of the job
+        memory=max(held.memory, requested),  # in 2015, versions reported memory per node or cpu as that of the job
         gpus=held.gpus or asked.gpus or _old_gpus(allocgres or reqgres, max(nodes, 1)),
         gpu_type=asked.gpu_type,
         licences=held.licences or asked.licences,
@@ -380,14 +379,14 @@ def _held(
 
 @lru_cache(maxsize=1 << 12)
 def _limit(raw: str, text: str) -> int:
-    """The time limit; UNLIMITED, or NO_TIME where there is none."""
+    """Return the time limit; UNLIMITED, or NO_TIME if there is none."""
     if raw in _NO_LIMIT or text in _NO_LIMIT:
         return UNLIMITED
     if raw not in _UNSTATED:
         return _minutes("TimelimitRaw", raw)
     if text in _UNSTATED:
         return NO_TIME
-    if text.isdecimal():  # minutes, where TimelimitRaw was given another name
+    if text.isdecimal():  # minutes, if TimelimitRaw was renamed
         return _minutes("Timelimit", text)
     return _LIMIT[text]
 
@@ -401,7 +400,7 @@ def _whole(name: str, text: str) -> int:
 
 
 def _old_gpus(text: str, nodes: int) -> int:
-    """`gpu:2,craynetwork:1` or `gpu:a100:2`, on each node, as versions before 20.11 have it."""
+    """Return the GPUs per node of `gpu:2,craynetwork:1` or `gpu:a100:2`, the format before version 20.11."""
     found = 0
     for part in text.split(",") if text else ():
         name, _, rest = part.partition(":")

@@ -24,7 +24,7 @@ _MS = 10**11  # times above are milliseconds
 
 
 def read_sge(source: Source) -> Accounted:
-    """The jobs of a file. Times are seconds since 1970, or milliseconds. Raises WorkloadError."""
+    """Read the jobs of a file. Times are seconds since 1970, or milliseconds. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
     table = Stays.of(_records(source, broken, notes), source.file)
     return workload_of(table, source, broken, clock=Clock(0), notes=notes)
@@ -39,7 +39,7 @@ def _records(source: Source, broken: BrokenLines, notes: list[str]) -> Iterator[
         try:
             if len(fields) < _WIDTH:
                 raise BrokenLine("the line", text, f"{_WIDTH} or more fields with : between, not {len(fields)}")
-            if fields[41] != "NONE":  # a task of a tightly integrated parallel job, which has a record of its own
+            if fields[41] != "NONE":  # a task of a tightly integrated parallel job with a record of its own
                 slaves += 1
                 continue
             record = _record(fields)
@@ -82,7 +82,7 @@ def _record(fields: list[str]) -> Record:
         hosts=() if parallel else _host(fields[1]),
     )
     if start == NO_TIME and end == NO_TIME:
-        record.end = submit  # it failed before its start, and nobody wrote down when
+        record.end = submit  # it failed before its start, at an unrecorded time
     record.status = _status(record, failed, fields[12])
     return record
 
@@ -115,7 +115,7 @@ def _instant(fields: list[str], place: int, name: str) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _requests(category: str) -> tuple[int, int, int]:
-    """The walltime in microseconds, bytes for each slot, and GPUs of the job, which a category (-l) asks for."""
+    """Return the walltime in microseconds, the bytes per slot and the GPUs of a job, from its category (-l)."""
     asked: dict[str, str] = {}
     for text in _REQUEST.findall(category):
         asked |= dict(part.partition("=")[::2] for part in text.split(","))

@@ -1,4 +1,4 @@
-"""What Slurm writes, whether by `sacct --parsable2` or by `sacct --json`: states, amounts, spans, wishes.
+"""Slurm's text formats, shared by `sacct --parsable2` and `sacct --json`: states, amounts, time spans, constraints.
 
 Source: the manual pages of sacct ("Job Accounting Fields", "Job State Codes") and sbatch, slurm.schedmd.com.
 """
@@ -20,34 +20,34 @@ from backfill.traces.fixed import Texts, number
 
 UNFINISHED = {"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT",
               "REQUEUE_HOLD", "RESV_DEL_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}  # fmt: skip
-AGAIN = {"REQUEUED", "PREEMPTED", "NODE_FAIL", "RESIZING", "BOOT_FAIL"}  # where a further record of the job follows
+AGAIN = {"REQUEUED", "PREEMPTED", "NODE_FAIL", "RESIZING", "BOOT_FAIL"}  # another record of the job follows
 STATES = UNFINISHED | AGAIN | {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "REVOKED",
                                "LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB", "POWER_UP_NODE"}  # fmt: skip
 PER_CPU = 1 << 31  # the bit by which Slurm marks memory as per cpu; old versions printed it with the number
-PER_CPU_64 = 1 << 63  # the same of later versions
+PER_CPU_64 = 1 << 63  # the same in later versions
 _UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)B?([nc]?)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
 _DEPENDENCY = re.compile(r"(?:--dependency[= ]|-d ?)(['\"]?)([a-z]+:[^\s'\"]+)\1")
-_TASKS_MAX = 10**6  # of an array that waits
+_TASKS_MAX = 10**6  # of a waiting array
 _PLAIN = {"cpu", "mem", "node"}
 _JOB_IDS = re.compile(r":(\d+(?:_\d+)?)(?:\+\d+)?")
 
 
 class Tres(NamedTuple):
-    """Trackable resources of a job: of the whole job, 0 for what is not told."""
+    """Trackable resources of a whole job, 0 if unstated."""
 
     cpus: int = 0
     memory: int = 0  # bytes
     nodes: int = 0
     gpus: int = 0
-    gpu_type: str = ""  # where there is one, and one only
+    gpu_type: str = ""  # only if there is exactly one type
     licences: str = ""  # `a:1;b:2`
-    others: tuple[str, ...] = ()  # generic resources that are not taken
+    others: tuple[str, ...] = ()  # ignored generic resources
 
     @classmethod
     def of(cls, amounts: dict[str, int]) -> "Tres":
-        """From amounts by name, as `gres/gpu:a100`; memory in bytes."""
+        """Build from amounts by name, such as `gres/gpu:a100`; memory in bytes."""
         if amounts.keys() <= _PLAIN:
             return cls(cpus=amounts.get("cpu", 0), memory=amounts.get("mem", 0), nodes=amounts.get("node", 0))
         typed = {name[9:]: n for name, n in amounts.items() if name.startswith("gres/gpu:") and n}
@@ -66,7 +66,7 @@ class Tres(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def tres_of(text: str) -> Tres:
-    """`billing=12,cpu=12,gres/gpu:a100=2,mem=31000M,node=1`. Raises ValueError."""
+    """Parse `billing=12,cpu=12,gres/gpu:a100=2,mem=31000M,node=1`. Raises ValueError."""
     amounts: dict[str, int] = {}
     for part in text.split(",") if text else ():
         name, equals, value = part.partition("=")
@@ -83,9 +83,9 @@ def tres_of(text: str) -> Tres:
 
 @lru_cache(maxsize=1 << 16)
 def memory_of(text: str) -> tuple[int, str]:
-    """Bytes, and of what: `n` per node, `c` per cpu, "" of the whole job. MB where no unit is told. Raises ValueError.
+    """Return bytes and their scope: `n` per node, `c` per cpu, "" per job. Without a unit, MB. Raises ValueError.
 
-    Where the mark of memory per cpu stands in the number itself, it counts, whatever letter follows.
+    If the number itself has the per-cpu bit, that counts, whatever letter follows.
     """
     if text in ("", "0", "?"):
         return 0, ""
@@ -105,7 +105,7 @@ def memory_of(text: str) -> tuple[int, str]:
 
 @lru_cache(maxsize=1 << 16)
 def span_of(text: str) -> int:
-    """`1-02:03:04`, `02:03:04`, `03:04` (minutes and seconds), in microseconds. Raises ValueError."""
+    """Parse `1-02:03:04`, `02:03:04` or `03:04` (minutes and seconds) to microseconds. Raises ValueError."""
     match = _CLOCK.fullmatch(text)
     if not match:
         raise ValueError(text)
@@ -123,7 +123,7 @@ def span_of(text: str) -> int:
 
 
 def spans_of(texts: Sequence[str]) -> tuple[Ints, list[int]]:
-    """The same of a whole column, NO_TIME for empty texts, and the rows with a text that is no span."""
+    """Parse a column of spans, NO_TIME for empty texts; also return the rows whose text is not a span."""
     found, left, fixed = np.full(len(texts), NO_TIME), np.ones(len(texts), np.bool_), Texts(texts)
     for form in ("00:00:00", "0-00:00:00", "00-00:00:00"):
         rows, digits = fixed.digits(form)
@@ -141,7 +141,7 @@ def spans_of(texts: Sequence[str]) -> tuple[Ints, list[int]]:
 
 @lru_cache(maxsize=1 << 12)
 def state_of(text: str) -> str:
-    """A state without what follows it: `CANCELLED by 1000` and `CANCELLED+` are CANCELLED. Raises ValueError."""
+    """Return a state without its suffix: `CANCELLED by 1000` and `CANCELLED+` are CANCELLED. Raises ValueError."""
     word = text.split(" ", 1)[0].rstrip("+")
     if word not in STATES:
         matches = [state for state in STATES if len(word) > 4 and state.startswith(word)]
@@ -153,9 +153,9 @@ def state_of(text: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def constraint_of(text: str) -> str:
-    """A `--constraint` in the words of a workload: `[a|b]` and `a*2` lose what stands for counts and equal nodes.
+    """Translate a `--constraint` into a workload's notation: `[a|b]` and `a*2` lose their counts and their sameness.
 
-    What cannot be said so is handed on as it is, for `records` to count. Raises ValueError for what is no constraint.
+    What cannot be translated is returned unchanged, and `records` counts it. Raises ValueError if it is no constraint.
     """
     if re.search(r"\s|^[&|,]|[&|,]$|\]\||\|\[", text) or text.count("[") != text.count("]"):
         raise ValueError(text)
@@ -169,15 +169,15 @@ def constraint_of(text: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def dependencies_of(command: str) -> tuple[str, ...]:
-    """The jobs that a `--dependency` of a command line names; () where it has none, or only `singleton`."""
+    """Return the jobs that a command line's `--dependency` names; () if it has none, or only `singleton`."""
     return tuple(job for match in _DEPENDENCY.finditer(command) for job in _JOB_IDS.findall(match[2]))
 
 
 def task_numbers(text: str) -> list[str]:
-    """The tasks of an array that `[1-3,7%2]` stands for. Raises ValueError."""
+    """Return the array tasks that `[1-3,7%2]` represents. Raises ValueError."""
     found: list[str] = []
     for part in text.strip("[]").partition("%")[0].split(","):
-        if part == "...":  # the list was cut by sacct
+        if part == "...":  # sacct truncated the list
             continue
         span, _, step = part.partition(":")
         first, dash, last = span.partition("-")
@@ -192,9 +192,9 @@ _TASKS = Field("JobID", task_numbers, "tasks such as 123_[1-3,7]")
 
 
 def ids_of(job: str) -> tuple[str, list[str]]:
-    """Of an id as sacct shows it: the leader of its heterogeneous job, or "", and the ids for which it stands.
+    """Parse a job id of sacct into its heterogeneous-job leader (or "") and the expanded ids.
 
-    Those are several for tasks of an array that wait. Raises BrokenLine.
+    Waiting tasks of an array expand to several ids. Raises BrokenLine.
     """
     array, bracket, rest = job.partition("_[")
     if bracket:
@@ -204,7 +204,7 @@ def ids_of(job: str) -> tuple[str, list[str]]:
 
 
 def whole_jobs(records: Iterable[tuple[str, Record]], broken: BrokenLines) -> Iterator[Record]:
-    """Records, with the components of a heterogeneous job put together: those that name the same leader.
+    """Merge the components of each heterogeneous job, those with the same leader; yield the other records unchanged.
 
     records: the leader of the heterogeneous job, or "", and the record. broken: counts jobs whose sum is too large.
     """
@@ -231,11 +231,11 @@ def whole_jobs(records: Iterable[tuple[str, Record]], broken: BrokenLines) -> It
 
 
 def status_of(state: str) -> str:
-    """A state as the column `status` has it."""
+    """Return a state as written in the column `status`."""
     return state.lower()
 
 
 def left_aside(others: dict[str, int]) -> list[str]:
-    """Generic resources of jobs that are not taken."""
+    """Return notes on the generic resources that are ignored."""
     each = ", ".join(f"{name} ({counted(jobs, 'job')})" for name, jobs in others.items())
     return [f"resources that are ignored: {each}"] if others else []

@@ -1,4 +1,4 @@
-"""`import slurm`: what `sacct --json` prints, of any version of the data parser.
+"""`import slurm`: the output of `sacct --json`, of any version of the data parser.
 
 Source: the OpenAPI specification of slurmdbd ("dbv0.0.37_job" and later), slurm.schedmd.com/rest_api.html.
 """
@@ -35,20 +35,20 @@ _MIB = 2**20
 _UNSET, _INFINITE = (
     (2**32 - 2, 2**64 - 2),
     2**32 - 1,
-)  # NO_VAL and INFINITE of Slurm, which older versions give as numbers
-_TOLD = 1000  # jobs, after which it says how far it is
+)  # Slurm's NO_VAL and INFINITE, which older versions write as numbers
+_TOLD = 1000  # jobs between two progress reports
 _JOBS = re.compile(r'"jobs"\s*:\s*\[')
 
 
 def read_slurm_json(source: Source) -> Accounted:
-    """The jobs of a dump. Times are seconds since 1970. Raises WorkloadError."""
+    """Read the jobs of a dump. Times are seconds since 1970. Raises WorkloadError."""
     broken, notes = BrokenLines(source.file), list[str]()
     records = whole_jobs(_records(_jobs(source), broken, notes), broken)
     return workload_of(Stays.of(records, source.file), source, broken, clock=Clock(0), notes=notes)
 
 
 def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
-    """The objects of the list `jobs`, each with its line, one by one: all at once they would take gigabytes."""
+    """Yield the objects of the list `jobs`, each with its line, one by one: all at once would take gigabytes."""
     text = json_text(source.data)
     head = _JOBS.search(text)
     if not text.lstrip().startswith("{") or head is None:
@@ -73,7 +73,7 @@ def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
 
 
 def _records(jobs: Iterator[tuple[int, Any]], broken: BrokenLines, notes: list[str]) -> Iterator[tuple[str, Record]]:
-    """The leader of a heterogeneous job, or "", and the record."""
+    """Yield the leader of the heterogeneous job, or "", and the record."""
     others: dict[str, int] = {}
     elsewhere = 0
     for line, job in jobs:
@@ -158,7 +158,7 @@ def _record(job: dict[str, Any], others: dict[str, int]) -> list[tuple[str, Reco
 
 
 def _id(job: dict[str, Any]) -> str:
-    """As sacct shows it: with the task of an array, or the component of a heterogeneous job."""
+    """Return the id as sacct shows it: with the array task, or the component of a heterogeneous job."""
     array, het = job.get("array") or {}, job.get("het") or {}
     leader, offset = _number(het, "job_id"), _number(het, "job_offset")
     if leader:
@@ -177,12 +177,12 @@ def _name(job: dict[str, Any]) -> str:
 
 
 def _first(state: Any) -> str:
-    """Later versions give a list of flags, the state first."""
+    """Return the job's state; later versions list it first, before its flags."""
     return str(state[0] if isinstance(state, list) else state)
 
 
 def _number(fields: dict[str, Any], name: str, most: int = COUNT_MAX) -> int | None:
-    """A number, which later versions wrap into set, infinite and number. Raises BrokenLine."""
+    """Return a number, which later versions wrap in {set, infinite, number}. Raises BrokenLine."""
     value = fields.get(name)
     if isinstance(value, dict):
         value = value.get("number") if value.get("set", True) and not value.get("infinite") else None

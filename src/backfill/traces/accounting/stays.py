@@ -1,4 +1,4 @@
-"""The stays of an accounting log, column by column: a million of them as objects would take gigabytes."""
+"""The stays of an accounting log, as columns: a million objects would take gigabytes."""
 
 import gc
 from array import array
@@ -20,7 +20,7 @@ from backfill.traces.broken import COUNT_MAX, BrokenLine
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
-_CHUNK = 10_000  # records that live as objects at one time
+_CHUNK = 10_000  # records that exist as objects at a time
 SECONDS_MAX = TIME_MAX // SECOND  # of instants, which count from 1970, and of spans
 _SEATS_MAX = 5 * 10**7  # names in all different lists of nodes
 _MEMORY_MAX = 2**60
@@ -28,26 +28,26 @@ _MEMORY_MAX = 2**60
 
 @dataclass(slots=True)
 class Record:
-    """One stay of a job on the machine, or a job that never started. Times in microseconds, amounts of a whole job."""
+    """One stay of a job on the machine, or a job that never started. Times in microseconds, amounts per whole job."""
 
     job: str
     submit: int
-    eligible: int = NO_TIME  # from when on it could have been started: no hold, begin time or dependency
+    eligible: int = NO_TIME  # from when it could have started: no hold, begin time or dependency left
     start: int = NO_TIME
     end: int = NO_TIME
-    runtime: int = NO_TIME  # where it is not end - start, for instance as the job was suspended
+    runtime: int = NO_TIME  # if it differs from end - start, for example because the job was suspended
     walltime: int = NO_TIME
-    nodes: int = 0  # 0 = not known
+    nodes: int = 0  # 0 = unknown
     cpus: int = 0
     memory: int = 0  # bytes
     gpus: int = 0
     status: str = ""
-    unfinished: bool = False  # waits or runs while the log is written
+    unfinished: bool = False  # still waiting or running when the log was written
     again: bool = False  # the job waits again after this stay: it was requeued, preempted, or its node was lost
     suspended: bool = False
-    unlimited: bool = False  # it asked for no end
-    exclusive: bool = False  # nobody else could be on its nodes, of which it held what it asked for
-    heterogeneous: bool = False  # a sum of unequal parts
+    unlimited: bool = False  # no time limit was requested
+    exclusive: bool = False  # had its nodes exclusively; it held what it requested of them
+    heterogeneous: bool = False  # the sum of unequal components
     user: str = ""
     group: str = ""
     project: str = ""
@@ -57,13 +57,13 @@ class Record:
     constraint: str = ""
     gpu_type: str = ""
     licences: str = ""  # `a:1;b:2`
-    hosts: tuple[str, ...] = ()  # on which it ran; the same object for the same list
-    after: tuple[str, ...] = ()  # jobs that it came after
-    priority: float = 0.0  # the user's own
+    hosts: tuple[str, ...] = ()  # on which it ran; equal lists share one object
+    after: tuple[str, ...] = ()  # predecessors
+    priority: float = 0.0  # set by the user
     deadline: int = NO_TIME
 
     def __post_init__(self) -> None:
-        """Raise BrokenLine for what no job can have."""
+        """Raise BrokenLine for values that no job can have."""
         if not is_id(self.job):
             raise BrokenLine("the job id", self.job, "a text without control characters and white space around it")
         check_amounts(self)
@@ -74,12 +74,12 @@ class Record:
 
 
 def is_id(job: str) -> bool:
-    """Whether a job may have this id."""
+    """Return whether a text may be the id of a job."""
     return bool(job) and job.isprintable() and job == job.strip()
 
 
 def check_amounts(held: Any) -> None:
-    """Raise BrokenLine unless a job may have these nodes, cpus, gpus and bytes of memory."""
+    """Raise BrokenLine unless a job may hold these nodes, cpus, gpus and bytes of memory."""
     for name, amount, most in (
         ("nodes", held.nodes, COUNT_MAX),
         ("cpus", held.cpus, COUNT_MAX),
@@ -97,10 +97,10 @@ LABELS = ("status", "user", "group", "project", "partition", "queue", "qos", "co
 
 
 class Numbered(dict[Hashable, int]):
-    """A code for each value that was ever asked for, from 0 in order of first appearance."""
+    """A code for each value ever looked up, from 0 in order of first appearance."""
 
     def __init__(self, *none: Hashable) -> None:
-        """none: the value that has the code -1, where one means that there is nothing."""
+        """none: the value that means "nothing", with code -1."""
         super().__init__(dict.fromkeys(none, -1))
         self._none = len(none)
 
@@ -109,28 +109,28 @@ class Numbered(dict[Hashable, int]):
         return code
 
     def of(self, values: Sequence[Hashable]) -> Codes:
-        """The code of each."""
+        """Return the code of each value."""
         if values and values[0] == values[-1] and values.count(values[0]) == len(values):
-            return np.full(len(values), self[values[0]], np.int32)  # columns of which all cells are alike are many
+            return np.full(len(values), self[values[0]], np.int32)  # many columns have equal cells
         return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
 
     @property
     def in_order(self) -> tuple[Any, ...]:
-        """By code."""
+        """The values, ordered by code."""
         return tuple(self)[self._none :]
 
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """On which nodes jobs ran: a list of nodes for each, which many may share."""
+    """The nodes on which jobs ran: a list for each job; jobs may share a list."""
 
-    codes: Codes  # of each job: its list, -1 = not known; shape (jobs,)
+    codes: Codes  # the list of each job, -1 = unknown; shape (jobs,)
     first: Ints  # list i is nodes[first[i]:first[i + 1]]; shape (lists + 1,)
     nodes: Codes  # indexes into names
     names: tuple[str, ...]
 
     def take(self, rows: Ints) -> "Hosts":
-        """The lists of these jobs, in this order."""
+        """Return the lists of these jobs, in this order."""
         return Hosts(self.codes[rows], self.first, self.nodes, self.names)
 
 
@@ -144,11 +144,11 @@ class Stays:
     labels: dict[str, Labels]
     priority: Floats
     hosts: Hosts
-    after: dict[int, tuple[str, ...]]  # by row, where there is any
+    after: dict[int, tuple[str, ...]]  # by row, if not empty
 
     @classmethod
     def of(cls, records: Iterable[Record], file: str) -> "Stays":
-        """The table of these, in their order. file: what messages call it."""
+        """Build a table of these records, in their order. file: its name in messages."""
         blocks = Blocks(file)
         blocks.add_records(records)
         return blocks.table()
@@ -169,7 +169,7 @@ class Stays:
 
 
 class Blocks:
-    """A table of stays that grows by a block of rows at a time."""
+    """A table of stays that grows block by block."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -180,7 +180,7 @@ class Blocks:
         self._rows = 0
 
     def host_list(self, names: Iterable[str]) -> int:
-        """The code of a new list of nodes; -1 of none. Raises WorkloadError."""
+        """Return the code of a new node list; -1 for an empty list. Raises WorkloadError."""
         before = len(self._seats)
         self._seats.extend(map(self._nodes.__getitem__, names))
         if len(self._seats) > _SEATS_MAX:
@@ -193,7 +193,7 @@ class Blocks:
         return len(self._ends) - 2
 
     def add(self, columns: Mapping[str, Any], after: Mapping[int, tuple[str, ...]]) -> None:
-        """Some more rows. columns: by the names of a Record's, `job` and `submit` at least, all of one length.
+        """Append rows. columns: by the names of Record's fields, at least `job` and `submit`, all of one length.
 
         Labels are texts or Labels, `hosts` are codes of lists. after: by row of this block.
         """
@@ -210,9 +210,9 @@ class Blocks:
         self._rows += count
 
     def add_records(self, records: Iterable[Record]) -> None:
-        """Some more rows, from objects that need not live all at once."""
+        """Append rows from record objects, which are consumed one at a time."""
         records, lists = iter(records), Numbered(())
-        code_of = array("i")  # of the list of hosts, by the number of its tuple
+        code_of = array("i")  # code of the host list, by the id of its tuple
         with no_collection():
             while chunk := list(islice(records, _CHUNK)):
                 columns: dict[str, Any] = {name: [*map(attrgetter(name), chunk)] for name in _KINDS}
@@ -222,7 +222,7 @@ class Blocks:
                 self.add(columns, {row: each.after for row, each in enumerate(chunk) if each.after})
 
     def table(self) -> Stays:
-        """All rows. There are none behind it: the blocks are given up."""
+        """Return all rows as one table; the blocks are released, so this works once."""
 
         def column(name: str) -> NDArray[Any]:
             return np.concatenate([np.empty(0, _KINDS[name]), *self._blocks.pop(name)])
@@ -244,7 +244,7 @@ class Blocks:
 
 
 def _codes(known: Numbered, values: Labels | Sequence[str]) -> Codes:
-    """The codes of labels in the whole table, whose names are in order of first appearance."""
+    """Return the table-wide codes of labels, numbered in order of first appearance."""
     if not isinstance(values, Labels):
         return known.of(values)
     used, first = np.unique(values.codes, return_index=True)
@@ -271,7 +271,7 @@ _KINDS: dict[str, Any] = {
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Keep Python from looking for circles among millions of objects that make none: a sixth of the time."""
+    """Suspend the garbage collector while millions of acyclic objects are made; it would take a sixth of the time."""
     wanted = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Platforms as tools of batch systems print them: `scontrol`, `sinfo`, `pbsnodes`, `condor_status`."""
+"""Platforms in the output formats of batch systems: `scontrol`, `sinfo`, `pbsnodes`, `condor_status`."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ _TOML = re.compile(r"^\s*\[\[\w+\]\]", re.MULTILINE)
 
 
 def read_platform(path: str | Path) -> Platform:
-    r"""The platform in a file: TOML, or the nodes that `scontrol show node --oneliner`, `sinfo -N -l`, `pbsnodes -a` or
+    r"""Read a platform file: TOML, or the nodes that `scontrol show node --oneliner`, `sinfo -N -l`, `pbsnodes -a` or
     `condor_status -long` print, or one of them as JSON; docs/reference/files.md has the rules.
 
     Raises PlatformError with file, line, field, value and what was expected.
@@ -43,7 +43,7 @@ def read_platform(path: str | Path) -> Platform:
 
 
 def is_toml(path: str | Path) -> bool:
-    """Whether a platform file is TOML, or cannot be read at all, which Platform.read tells."""
+    """Return whether a platform file is TOML; also true if it is unreadable, which Platform.read then reports."""
     if str(path).lower().endswith(".toml") or not Path(path).is_file():
         return True
     with open(path, "rb") as stream:

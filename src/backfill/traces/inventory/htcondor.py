@@ -1,7 +1,7 @@
-"""Machines of HTCondor: `condor_status -json` or `condor_status -long`.
+"""HTCondor machines: `condor_status -json` or `condor_status -long`.
 
-Source: the HTCondor manual, "Machine ClassAd Attributes". A machine with a partitionable slot is a node, as jobs share
-it out; so is each static slot, as a job gets one. Dynamic slots are parts of the partitionable one.
+Source: the HTCondor manual, "Machine ClassAd Attributes". A machine with a partitionable slot is one node, which jobs
+share; each static slot is a node, held by one job. Dynamic slots are parts of the partitionable one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ _MIB = 2**20
 
 
 def nodes_of_ads(file: str, ads: Iterable[dict[str, Any]]) -> Inventory:
-    """The nodes of the ads of slots. Raises PlatformError."""
+    """Return the nodes of the ads of slots. Raises PlatformError."""
     inventory = Inventory(file)
     for _, node in slots_of_ads(file, ads):
         inventory.add(node)
@@ -21,7 +21,7 @@ def nodes_of_ads(file: str, ads: Iterable[dict[str, Any]]) -> Inventory:
 
 
 def slots_of_ads(file: str, ads: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], Node]]:
-    """The ad of each slot that is a node, its names in lower case, and the node. Raises PlatformError."""
+    """Yield the ad of each slot that is a node, with keys in lower case, and the node. Raises PlatformError."""
     names: set[str] = set()
     for given in ads:
         ad = {key.lower(): value for key, value in given.items()}
@@ -29,7 +29,7 @@ def slots_of_ads(file: str, ads: Iterable[dict[str, Any]]) -> Iterator[tuple[dic
             continue
         parts = is_shared_out(ad)
         name = str(ad.get("name", ad.get("machine", "?")))
-        if parts and name.partition("@")[2] not in names:  # else a machine with several of them
+        if parts and name.partition("@")[2] not in names:  # unless a machine has several of them
             name = name.partition("@")[2] or name
         names.add(name)
 
@@ -52,5 +52,5 @@ def slots_of_ads(file: str, ads: Iterable[dict[str, Any]]) -> Iterator[tuple[dic
 
 
 def is_shared_out(ad: dict[str, Any]) -> bool:
-    """Whether several jobs share a slot, each in a dynamic one; its names in lower case."""
+    """Return whether jobs share a slot, each in a dynamic one; the ad's keys are in lower case."""
     return ad.get("partitionableslot") is True or ad.get("slottype") == "Partitionable"

@@ -1,4 +1,4 @@
-"""Nodes as a batch system lists them, and the platform that they form."""
+"""Nodes as listed by a batch system, and the platform that they form."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Node:
 
 @dataclass(slots=True)
 class Terms:
-    """The rules of a partition. Times in microseconds, 0 = no rule."""
+    """The limits of a partition. Times in microseconds, 0 = no limit."""
 
     default: bool = False
     default_walltime: int = 0
@@ -36,7 +36,7 @@ class Terms:
     priority: float = 0.0
     place: str = ""
     groups: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()  # where the partition names them
+    nodes: tuple[str, ...] = ()  # if the partition names them
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Inventory:
     licences: dict[str, int] = field(default_factory=dict)  # copies of each
 
     def add(self, node: Node, line: int | None = None) -> None:
-        """One more; a node that is listed for each of its partitions is one node. Raises PlatformError."""
+        """Add a node; repeated listings, one per partition, are one node. Raises PlatformError."""
         self._check_name("node", node.name, line)
         for name, most in _AMOUNTS.items():
             if not 0 <= getattr(node, name) <= most:
@@ -62,7 +62,7 @@ class Inventory:
             self.nodes[node.name] = node
 
     def platform(self, name: str) -> Platform:
-        """The machine of this name, in the order of the list. Raises PlatformError where no node has a cpu."""
+        """Return the platform of this name, nodes in list order. Raises PlatformError if no node has a cpu."""
         nodes = [node for node in self.nodes.values() if node.cpus > 0]
         if not nodes:
             raise PlatformError(at(self.file, None, "no node with cpus; expected at least one"))
@@ -122,5 +122,5 @@ def _features(node: Node) -> tuple[str, ...]:
 
 
 def wrong(file: str, line: int | None, node: str, name: str, value: object, expected: str) -> PlatformError:
-    """The error for a field of a node."""
+    """Return the error for a field of a node."""
     return PlatformError(at(file, line, f"node {node}: {name} is {quote(value)}; expected {expected}"))

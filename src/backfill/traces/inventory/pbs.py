@@ -14,7 +14,7 @@ _TORQUE_STATUS = re.compile(r"(\w+)=([^,]*)")
 
 
 def nodes_of_text(file: str, text: str) -> Inventory:
-    """Names at the begin of lines, each with `key = value` lines, which are indented."""
+    """Parse node names at the beginning of lines, each followed by indented `key = value` lines."""
     inventory = Inventory(file)
     name, begin, values = "", 0, dict[str, str]()
     for line, row in enumerate([*text.split("\n"), "end"], start=1):
@@ -34,7 +34,7 @@ def nodes_of_text(file: str, text: str) -> Inventory:
 
 
 def nodes_of_json(file: str, nodes: dict[str, Any]) -> Inventory:
-    """The nodes of `pbsnodes -a -F json`."""
+    """Return the nodes of `pbsnodes -a -F json`."""
     inventory = Inventory(file)
     for name, entry in nodes.items():
         values = {key: str(value) for key, value in entry.items() if not isinstance(value, dict)}

@@ -18,11 +18,11 @@ _NOTHING = ("(null)", "N/A", "none", "")
 
 
 def nodes_of_scontrol(file: str, text: str) -> Inventory:
-    """The nodes of `scontrol show node`, with `show partition` and `show license` behind it; --oneliner or not."""
+    """Parse `scontrol show node`, optionally followed by `show partition` and `show license`; --oneliner or not."""
     inventory = Inventory(file)
     line = 1
     for part in re.split(r"(?m)^(?=NodeName=|PartitionName=|LicenseName=)", text):
-        pairs = dict(reversed(_PAIR.findall(part)))  # of what stands twice, the first: the rest is a comment
+        pairs = dict(reversed(_PAIR.findall(part)))  # the first of duplicate keys: later ones are part of the comment
         if "NodeName" in pairs and part.startswith("NodeName"):
             _scontrol_node(inventory, line, pairs)
         elif "PartitionName" in pairs:
@@ -81,7 +81,7 @@ def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
 
 
 def nodes_of_sinfo(file: str, text: str) -> Inventory:
-    """The nodes of `sinfo -N -l`, or of `sinfo -o` with names of nodes and CPUS, whatever separates the columns."""
+    """Parse `sinfo -N -l`, or `sinfo -o` with node names and CPUS, with any column separator."""
     inventory = Inventory(file)
     place: dict[str, None] = {}
     separator: str | None = None
@@ -134,7 +134,7 @@ def nodes_of_sinfo(file: str, text: str) -> Inventory:
 
 
 def nodes_of_slurm_json(file: str, data: dict[str, Any]) -> Inventory:
-    """The nodes of `scontrol show node --json`, or of `sinfo --json`, of whatever version."""
+    """Parse `scontrol show node --json` or `sinfo --json` of any version."""
     inventory = Inventory(file)
     for entry in data.get("sinfo", ()):
         types, gpus = gpus_of(str(entry.get("gres", {}).get("total", "")))
@@ -168,7 +168,7 @@ def nodes_of_slurm_json(file: str, data: dict[str, Any]) -> Inventory:
 
 
 def gpus_of(gres: str) -> tuple[tuple[str, ...], int]:
-    """The types of GPUs, and how many there are in all: `gpu:a100:4(S:0-1),gpu:2`."""
+    """Return the types of GPUs and their total number: `gpu:a100:4(S:0-1),gpu:2`."""
     matches = _GPU.findall(gres)
     return tuple(dict.fromkeys(kind for kind, _ in matches if kind)), sum(int(count) for _, count in matches)
 
