@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from backfill.model.errors import UsageError, wrong_type
 from backfill.model.workload import Workload
 
-# Name -> module:function, imported when asked for. A model is a function of plain arguments that returns a Workload;
+# Name -> module:function, imported on use. A model is a function of plain arguments that returns a Workload;
 # its keyword arguments are the keys of the `model:NAME?key=value` form.
 MODELS: dict[str, str] = {
     "farm": "backfill.workloads.farm:farm",
@@ -22,7 +22,7 @@ MODELS: dict[str, str] = {
 
 
 def model(name: str) -> Callable[..., Workload]:
-    """The generator of that name. Raises UsageError, which lists the known names."""
+    """Return the generator of that name. Raises UsageError, which lists the known names."""
     if name not in MODELS:
         raise UsageError(f"unknown workload model {name!r}; known: {', '.join(sorted(MODELS))}")
     module, _, function = MODELS[name].partition(":")
@@ -31,9 +31,9 @@ def model(name: str) -> Callable[..., Workload]:
 
 
 def generate(text: str, more_seed: int = 0) -> Workload:
-    """The workload that `NAME?key=value&...` describes; a leading `model:` is allowed.
+    """Generate the workload that `NAME?key=value&...` describes; a leading `model:` is allowed.
 
-    more_seed: added to the seed of the text, or to 0 where it gives none, for replications of one model.
+    more_seed: added to the seed in the text, 0 by default, for replications of one model.
     Raises UsageError for an unknown model, key or value, and names the known ones.
 
     >>> import backfill as bf
@@ -64,7 +64,7 @@ def generate(text: str, more_seed: int = 0) -> Workload:
 
 
 def _parsed(name: str, key: str, text: str, annotation: Any) -> Any:
-    """`text` as the widest of str, float and int that the argument's annotation allows."""
+    """Convert `text` to the widest of str, float and int that the argument's annotation allows."""
     allowed = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
     if str in allowed:
         return text

@@ -1,11 +1,11 @@
 """The computational farm: unequal machines with scarce floating licences, and a stream of jobs with deadlines.
 
-Machines have 1 to 8 cpus; a job sits on one of them, needs each licence independently with probability `need`, and has
+Machines have 1 to 8 cpus; a job runs on one of them, needs each licence independently with probability `need`, and has
 a deadline with probability `deadlines`. Jobs arrive as a Poisson stream; walltimes are exact. Source: Baraglia,
 Capannini, Pasquali, Puppin, Ricci and Techiouba, Backfilling strategies for scheduling streams of jobs on computational
-farms, CoreGRID 2007, section 7; docs/decisions/0009-farm-readings.md has what the text leaves open.
+farms, CoreGRID 2007, section 7; docs/decisions/0009-farm-readings.md records the readings of what the text leaves open.
 
-Each attribute has a stream of numbers of its own, so that farms which differ in one argument share all the others.
+Each attribute has its own random stream, so farms that differ in one argument share all other attributes.
 """
 
 import math
@@ -20,10 +20,10 @@ from backfill.model.units import NEVER, SECOND, TIME_MAX
 from backfill.model.workload import SPREAD, Counted, Floats, Ints, Jobs, Ragged, Workload
 from backfill.workloads.uniform import Uniform, digest
 
-VERSION = 1  # raise it whenever the same arguments give other jobs
+VERSION = 1  # increase it whenever the same arguments yield other jobs
 MOST = 10**7  # jobs
-CHUNK = 4096  # jobs that are compared with all machines at once
-TRIES = 1000  # rounds in which jobs that no machine can host are drawn again
+CHUNK = 4096  # jobs compared with all machines at a time
+TRIES = 1000  # rounds of redrawing jobs that no machine can host
 MARGINS = ("time", "percent")
 # streams of random numbers
 MACHINE, HOST, RATIO, GAP, CPUS, NEED, RUN, HAS_DEADLINE, MARGIN = range(9)
@@ -51,12 +51,12 @@ def farm(
     margin_low: float = 30,
     margin_high: float = 250,
 ) -> Workload:
-    """A stream of jobs, and as its `platform` the farm that it was made for; times in seconds.
+    """Return a stream of jobs, with the farm that it was made for as its `platform`; times in seconds.
 
     seed:                    >= 0; of the farm and of its jobs.
     interarrival:            mean time between two jobs. Default 12.
-    load:                    offered load instead: cpus x run time asked for per second, over all cpus.
-    largest:                 machines have, and jobs need, 1 to that many cpus.
+    load:                    offered load instead: requested cpus x run time per second, over all cpus.
+    largest:                 machines have, and jobs need, 1 to `largest` cpus.
     need:                    probability that a job needs a licence.
     suitability:             probability that a machine may host a licence.
     ratio_low, ratio_high:   copies of a licence, as a share of the machines that may host it.
@@ -140,7 +140,7 @@ def _check(
 def _machines(
     seed: int, machines: int, licences: int, largest: int, suitability: float, low: float, high: float
 ) -> Platform:
-    """Most powerful, which is those with the most cpus, first; equal ones in the order in which they were drawn."""
+    """Return the machines, those with the most cpus first; equal ones in the order in which they were drawn."""
     cpus = Uniform(seed, MACHINE).whole(machines, 1, largest).astype(np.int64)
     order = np.argsort(-cpus, kind="stable")
     hosts = (Uniform(seed, HOST)(machines * licences) < suitability).reshape(licences, machines).T[order]
@@ -160,7 +160,7 @@ def _machines(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Drawn:
-    """The needs of jobs, drawn again for those that no machine can host."""
+    """The needs of jobs, redrawn for those that no machine can host."""
 
     cpus: Floats  # shape (jobs,)
     needs: Flags  # shape (jobs, licences)
@@ -171,7 +171,7 @@ class _Drawn:
         cpus, needs = np.zeros(jobs), np.zeros((jobs, licences), np.bool_)
         rows = np.arange(jobs)
         for attempt in range(TRIES):
-            # All are drawn each time, and some taken: so a job has the same numbers whoever else is drawn again.
+            # Every round draws all jobs and uses some, so a job's numbers do not depend on which others are redrawn.
             cpus[rows] = Uniform(seed, CPUS, attempt).whole(jobs, 1, largest)[rows]
             needs[rows] = (Uniform(seed, NEED, attempt)(jobs * licences).reshape(jobs, licences) < need)[rows]
             rows = rows[_homeless(cpus[rows], needs[rows], platform)]
@@ -184,7 +184,7 @@ class _Drawn:
 
 
 def _homeless(cpus: Floats, needs: Flags, platform: Platform) -> Ints:
-    """The rows of jobs that no machine can ever run."""
+    """Return the rows of jobs that no machine can run."""
     lacks = (~platform.hosts).T.astype(np.float32)
     homeless = []
     for first in range(0, len(cpus), CHUNK):

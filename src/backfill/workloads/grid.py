@@ -2,10 +2,10 @@
 
 All streams are Poisson streams. A local job has one task, and is bound to its site; the tasks of a gang start together.
 Service times are exponential, and known exactly. Source: Dimitriadou and Karatza, CISIS 2010;
-docs/decisions/0026-grid-readings.md has what the text leaves open.
+docs/decisions/0026-grid-readings.md records the readings of what the text leaves open.
 
-Each attribute of each stream has random numbers of its own, so that workloads which differ in one argument share all
-the others.
+Each attribute of each stream has its own random stream, so workloads that differ in one argument share all
+other attributes.
 """
 
 import math
@@ -18,12 +18,12 @@ from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload
 from backfill.workloads.uniform import Uniform, digest
 
-VERSION = 3  # raise it whenever the same arguments give other jobs
+VERSION = 3  # increase it whenever the same arguments yield other jobs
 MOST = 10**7  # jobs
-SHORTEST = 1e-3  # mean run time in seconds: a thousand times as long as the unit of time
-POWERS, UNIFORM = "2,4,8,16", "2-13"  # the two distributions of the paper, both of mean 7.5
-GANGS = 0  # the number of the stream of gangs; those of local jobs count from 1
-GAP, SERVICE, SIZE = range(3)  # random numbers of a stream
+SHORTEST = 1e-3  # mean run time in seconds: a thousand times the unit of time
+POWERS, UNIFORM = "2,4,8,16", "2-13"  # the two distributions of the paper, both with mean 7.5
+GANGS = 0  # index of the stream of gangs; those of local jobs count from 1
+GAP, SERVICE, SIZE = range(3)  # random streams
 
 
 def grid(
@@ -39,7 +39,7 @@ def grid(
     per_task: int = 0,
     coallocation_overhead: float = 0,
 ) -> Workload:
-    """The first jobs of all streams and, as `platform`, the grid that they were made for; times in seconds.
+    """Return the first jobs of all streams, with the grid that they were made for as `platform`; times in seconds.
 
     jobs:       local jobs and gangs together.
     processors: of each site; each is a node of one cpu.
@@ -47,12 +47,12 @@ def grid(
     local:      local jobs per second, at each site.
     gangs:      gangs per second, at all sites together.
     service:    mean run time of a local job, and of a gang, at least 1 ms; no run is shorter than 1 us.
-    sizes:      of gangs: `2-13` for whole numbers that are equally likely, or a list of these, `2,4,8,16`, maybe each
+    sizes:      of gangs: `2-13` for equally likely whole numbers, or a list of these, `2,4,8,16`, optionally each
                 with a weight, `2:3,16:1`.
-    per_task:   1: each task of a gang has a run time of its own, and ends by itself. Then a gang is a project of jobs
+    per_task:   1: each task of a gang has its own run time and ends independently. Then a gang is a project of jobs
                 of one task each.
-    coallocation_overhead: by which share a gang runs longer if it is on several sites. Its walltime allows for that.
-                With per_task it says nothing: each task is then a job on one site.
+    coallocation_overhead: relative increase of the run time of a gang on several sites. Its walltime allows for that.
+                With per_task it has no effect: each task is then a job on one site.
 
     Raises UsageError for arguments out of their bounds.
     """
@@ -63,7 +63,7 @@ def grid(
     size = np.ones(jobs, np.int64)
     size[gang] = _sizes(values, shares, Uniform(seed, GANGS, SIZE)(int(gang.sum())))
     width = int(values[-1]) if per_task else 1
-    first = np.zeros(jobs, np.int64)  # of the run times of each job, one after the other: a gang has `width`
+    first = np.zeros(jobs, np.int64)  # index of each job's run times, which are concatenated: a gang has `width`
     first[1:] = np.cumsum(np.where(gang, width, 1))[:-1]
     runtime = np.empty(jobs + int(gang.sum()) * (width - 1), np.int64)
     for each in range(sites + 1):
@@ -111,7 +111,7 @@ def grid(
 
 
 def grid_platform(sites: int, processors: int, coallocation_overhead: float = 0) -> Platform:
-    """Sites of equal processors, each of which is a node of one cpu."""
+    """Return sites of equal processors, each a node of one cpu."""
     nodes = sites * processors
     return Platform(
         nodes=tuple(f"s{s + 1}p{p + 1}" for s in range(sites) for p in range(processors)),
@@ -145,11 +145,11 @@ def _check(
 
 
 def _distribution(sizes: str, most: int) -> tuple[Ints, Floats]:
-    """The sizes that a text names, in ascending order, and the share of each. Raises UsageError."""
+    """Return the sizes in a text, in ascending order, and the probability of each. Raises UsageError."""
     try:
         low, dash, high = sizes.partition("-")
         if dash:
-            values = list(range(int(low), min(int(high), most + 1) + 1))  # one that is too large tells as much as many
+            values = list(range(int(low), min(int(high), most + 1) + 1))  # one size too large is enough to fail
             weights = [1.0] * len(values)
         else:
             pairs = [each.partition(":") for each in sizes.split(",")]
@@ -171,14 +171,14 @@ def _sizes(values: Ints, shares: Floats, uniform: Floats) -> Ints:
 
 
 def _arrivals(seed: int, jobs: int, rates: list[float]) -> tuple[Ints, Ints, Ints]:
-    """Stream, number in it and submit of the first jobs of all streams, in order of time."""
+    """Return the stream, the index in it and the submit of the first jobs of all streams, in order of time."""
     total = sum(rates)
     streams, numbers, times = [], [], []
     for stream, rate in enumerate(rates):
         if rate == 0:
             continue
         mean = jobs * rate / total
-        count = min(jobs, math.ceil(mean + 10 * math.sqrt(mean) + 20))  # fewer come but once in 10^20 times
+        count = min(jobs, math.ceil(mean + 10 * math.sqrt(mean) + 20))  # fewer arrive with probability 10^-20
         times.append(np.cumsum(-np.log(Uniform(seed, stream, GAP)(count)) / rate))
         streams.append(np.full(count, stream))
         numbers.append(np.arange(count))

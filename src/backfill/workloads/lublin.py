@@ -3,9 +3,9 @@
 * Sizes: serial with probability `serial_prob`; otherwise log2 of the size is uniform in two stages, and rounded to a
   power of two with probability `pow2_prob`.
 * Run times: their natural logarithm is a mixture of two gammas; the share of the first, short one falls linearly with
-  the size, p = pa * size + pb. Values above e^12 s (45 h) are drawn again.
-* Arrivals: e^gamma(aarr * arar, barr) seconds between jobs, drawn again above e^13 s, on a clock that runs faster in
-  busy hours: each half-hour of the day is worth its share of the gamma(anum, bnum) distribution.
+  the size, p = pa * size + pb. Values above e^12 s (45 h) are redrawn.
+* Arrivals: e^gamma(aarr * arar, barr) seconds between jobs, redrawn above e^13 s, on a clock that runs faster in
+  busy hours: each half-hour of the day counts by its share of the gamma(anum, bnum) distribution.
 
 Source: U. Lublin, D. G. Feitelson, The workload on parallel supercomputers: modeling the characteristics of rigid
 jobs, J. Parallel Distrib. Comput. 63(11), 1105-1122, 2003. Parameter values and cut-offs as in the authors' public
@@ -31,21 +31,21 @@ from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload, total
 from backfill.workloads.uniform import Uniform
 
-VERSION = 1  # raise it whenever the same arguments give other jobs
+VERSION = 1  # increase it whenever the same arguments yield other jobs
 RUNTIME_LOG_MAX = 12  # e^12 s, about two days
 INTERVAL_LOG_MAX = 13  # e^13 s, about five days
-JOBS_MAX = 10**8  # more than memory holds, and than the largest logs by far
+JOBS_MAX = 10**8  # more than fits in memory, and far more than the largest logs
 BUCKETS = 48  # half-hours of a day
 BUCKET_MS = 1_800_000
-CYCLE_START = 11  # the gamma of the daily cycle begins in this half-hour, at the quietest time
-BLOCK = 1 << 14  # jobs drawn together; each block has seeds of its own, so a longer workload begins with a shorter one
+CYCLE_START = 11  # the gamma of the daily cycle begins in this half-hour, the quietest time
+BLOCK = 1 << 14  # jobs drawn together; each block has its own seeds, so a longer workload begins with a shorter one
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """One sample's parameters under their published names. Times are logarithms of seconds, sizes log2 of processors.
+    """The parameters of a sample under their published names. Times are logarithms of seconds, sizes log2 of cpus.
 
-    The published `uhi` and `umed` belong to a machine of 128; here they are offsets, so that they scale with it.
+    The published `uhi` and `umed` are for a machine of 128; here they are offsets, so that they scale with the machine.
     """
 
     serial_prob: float
@@ -60,7 +60,7 @@ class Parameters:
     b2: float
     pa: float
     pb: float
-    aarr: float  # of the rush hours; times arar = of the whole day
+    aarr: float  # of the rush hours; multiplied by arar, of the whole day
     barr: float
     anum: float  # half-hours
     bnum: float
@@ -112,14 +112,14 @@ def lublin(
     umed_offset: float | None = None,
     estimate_factor: float = 1.0,
 ) -> Workload:
-    """`jobs` jobs for a machine of `cpus` processors, times in whole seconds, the day beginning at time 0.
+    """Generate `jobs` jobs for a machine of `cpus` processors, times in whole seconds, the day beginning at time 0.
 
-    seed:            >= 0; the same arguments give the same jobs; without a load, fewer jobs are the first of more.
+    seed:            >= 0; the same arguments give the same jobs; without a load, fewer jobs are a prefix of more.
     sample:          `all` (one type of job), `batch`, `interactive`, `mixed` (both arrive side by side; the group
                      column tells them apart), or Parameters of your own.
     load:            offered load, sum of procs * run time / (cpus * last submit). Intervals are stretched on the clock
                      of the busy hours, so the day stays 24 h long. None keeps the published arrival rate.
-    umed_offset:     replaces that of the sample (see Parameters); a smaller one makes parallel jobs larger.
+    umed_offset:     replaces that of the sample (see Parameters); a smaller value makes parallel jobs larger.
     estimate_factor: the model has no user estimates; walltime = run time * U[1, factor], rounded up. 1 = exact.
 
     Raises UsageError for arguments out of their bounds.
@@ -138,7 +138,7 @@ def lublin(
         raise UsageError(f"lublin: unknown sample {sample!r}; known: {', '.join(SAMPLES)}")
     types = SAMPLES[sample] if isinstance(sample, str) else {"own": sample}
 
-    # One row per type of job and job; `mixed` draws enough of each type to take the first `jobs` of both together.
+    # One row per type and job; `mixed` draws enough of each type to take the first `jobs` of both together.
     days = [_half_hours(p) for p in types.values()]
     drawn = [_draw(p, jobs, cpus, umed_offset, estimate_factor, (seed, t)) for t, p in enumerate(types.values())]
     kind = np.repeat(np.arange(len(types)), jobs)
@@ -152,7 +152,7 @@ def lublin(
         if area / (TIME_MAX // 1000) > cpus * load:
             raise UsageError(f"lublin: load is {load}; expected more, so that the last job comes within 10^11 s")
         last_submit_ms = int(area / (cpus * load))
-        # The type whose last job comes last decides, so that exactly that instant is the last submit.
+        # The type whose last job arrives last decides, so that the last submit is exactly this instant.
         stretch = min(_busy(last_submit_ms, day) / int(busy[kind == t].max())
                       for t, day in enumerate(days) if (kind == t).any())  # fmt: skip
         for t, day in enumerate(days):
@@ -185,7 +185,7 @@ def lublin(
 def _draw(
     p: Parameters, jobs: int, cpus: int, umed_offset: float | None, estimate_factor: float, key: tuple[int, int]
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Arrivals (ms on the busy clock), sizes, run times and walltimes (s) of the first jobs of one type."""
+    """Return arrivals (ms on the busy clock), sizes, run times and walltimes (s) of the first jobs of one type."""
     uhi = math.log2(cpus) - p.uhi_offset
     umed = uhi - (p.umed_offset if umed_offset is None else umed_offset)
     if not p.ulow < umed < uhi:
@@ -231,7 +231,7 @@ def _intervals(p: Parameters, uniform: "Uniform") -> Floats:
 
 
 def _half_hours(p: Parameters) -> Ints:
-    """What each half-hour of the day is worth on the busy clock, in ms. Shape (48,); a day is worth about a day."""
+    """Return the length of each half-hour of the day on the busy clock, in ms. Shape (48,); the sum is about a day."""
     worth = np.zeros(BUCKETS)
     for i in range(CYCLE_START, CYCLE_START + BUCKETS):
         share = _gamma_cdf(p.anum, (i + 0.5) / p.bnum) - _gamma_cdf(p.anum, (i - 0.5) / p.bnum)
@@ -241,7 +241,7 @@ def _half_hours(p: Parameters) -> Ints:
 
 
 def _clock(busy: Ints, worth: Ints) -> Ints:
-    """Time of day and year (ms) at which the busy clock shows `busy` (ms)."""
+    """Return the time of day and year (ms) at which the busy clock shows `busy` (ms)."""
     edges = np.concatenate([[0], np.cumsum(worth)])
     day, rest = np.divmod(busy, edges[-1])
     bucket = np.searchsorted(edges, rest, side="right") - 1
@@ -251,13 +251,13 @@ def _clock(busy: Ints, worth: Ints) -> Ints:
 
 
 def _busy(at: int, worth: Ints) -> int:
-    """The inverse of _clock."""
+    """Return the inverse of _clock."""
     day, bucket = divmod(at // BUCKET_MS, BUCKETS)
     return int(day * worth.sum() + worth[:bucket].sum() + at % BUCKET_MS * worth[bucket] // BUCKET_MS)
 
 
 def _at_most(limit: float, count: int, draw: Callable[[Ints], Floats]) -> Floats:
-    """draw(rows) for all rows, again for those above the limit until there are none."""
+    """Call draw(rows) for all rows, then again for those above the limit until none is left."""
     values = np.empty(count)
     rows = np.arange(count)
     while len(rows):
@@ -267,7 +267,7 @@ def _at_most(limit: float, count: int, draw: Callable[[Ints], Floats]) -> Floats
 
 
 def _gamma(shape: Floats, uniform: Uniform) -> Floats:
-    """One number per shape >= 1 from the gamma distribution of scale 1.
+    """Draw one number per shape >= 1 from the gamma distribution of scale 1.
 
     Source: G. Marsaglia, W. W. Tsang, A simple method for generating gamma variables, ACM TOMS 26(3), 2000; normal
     numbers by Box and Muller.
@@ -279,7 +279,7 @@ def _gamma(shape: Floats, uniform: Uniform) -> Floats:
         normal = np.sqrt(-2 * np.log(uniform(len(rows)))) * np.cos(2 * np.pi * uniform(len(rows)))
         root = np.maximum(1 + normal / np.sqrt(9 * d), 0)
         v = root * root * root
-        with np.errstate(divide="ignore"):  # log 0 = -inf refuses the number, as it should
+        with np.errstate(divide="ignore"):  # log 0 = -inf rejects the number, as intended
             accepted = np.log(uniform(len(rows))) < normal * normal / 2 + d * (1 - v + np.log(v))
         values[rows[accepted]] = (d * v)[accepted]
         rows = rows[~accepted]
@@ -287,7 +287,7 @@ def _gamma(shape: Floats, uniform: Uniform) -> Floats:
 
 
 def _gamma_cdf(a: float, x: float) -> float:
-    """Regularised lower incomplete gamma function P(a, x) by its power series."""
+    """Return the regularised lower incomplete gamma function P(a, x) by its power series."""
     term = total = 1 / a
     n = a
     while term > 1e-17 * total:

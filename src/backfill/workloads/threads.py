@@ -1,10 +1,10 @@
-"""Jobs of threads: each job is a project, and each of its threads a row of one processor.
+"""Jobs of threads: each job is a project, and each of its threads is a row of one processor.
 
 The number of threads is uniform. A job has a mean thread time, uniform too, and the time of each thread lies within a
 share of it. With `linked` some threads come after an earlier thread of their job. What the paper on the thread matrix
-leaves open, and what was taken: docs/decisions/0022-thread-matrix.md.
+leaves open, and the readings chosen: docs/decisions/0022-thread-matrix.md.
 
-Each attribute has a stream of numbers of its own, so that workloads which differ in one argument share all the others.
+Each attribute has its own random stream, so workloads that differ in one argument share all other attributes.
 """
 
 import math
@@ -17,9 +17,9 @@ from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 from backfill.workloads.uniform import Uniform, digest
 
-VERSION = 1  # raise it whenever the same arguments give other jobs
+VERSION = 1  # increase it whenever the same arguments yield other jobs
 MOST = 10**7  # jobs
-SIZE, MEAN, TIME, GAP, LINKED, BEFORE = range(6)  # streams of random numbers
+SIZE, MEAN, TIME, GAP, LINKED, BEFORE = range(6)  # random streams
 
 
 def threads(
@@ -34,14 +34,14 @@ def threads(
     interarrival: float = 0,
     linked: float = 0,
 ) -> Workload:
-    """Jobs of 1 to `most` threads, and as its `platform` the cluster that they are made for; times in seconds.
+    """Return jobs of 1 to `most` threads, with the cluster that they are made for as `platform`; times in seconds.
 
     cpus:               of the cluster.
     seed:               >= 0.
     shortest, longest:  mean thread time of a job.
-    spread:             a thread takes its job's mean thread time, give or take at most this share of it.
-    interarrival:       mean time between two jobs, which come as a Poisson stream; 0: all come at once.
-    linked:             share of the threads that come after another one; the first of a job never does.
+    spread:             a thread's time differs from its job's mean by at most this share of the mean.
+    interarrival:       mean time between two jobs, which arrive as a Poisson stream; 0: all arrive at once.
+    linked:             share of the threads that depend on an earlier one; the first of a job never does.
 
     The walltime of a thread is its run time. Raises UsageError for arguments out of their bounds.
     """

@@ -2,10 +2,10 @@
 
 Projects arrive as a Poisson stream. The number of jobs is normal, its whole part taken; service times are exponential,
 and known exactly; the demand for each type is exponential, its whole part taken, and may be 0. The capacity of a type
-is uniform. Source: Lin, Thai, Wang and Lai, JNCA 52, 2015, Table 6; docs/decisions/0020-two-tier-readings.md has what
-the text leaves open.
+is uniform. Source: Lin, Thai, Wang and Lai, JNCA 52, 2015, Table 6; docs/decisions/0020-two-tier-readings.md records
+the readings of what the text leaves open.
 
-Each attribute has a stream of numbers of its own, so that workloads which differ in one argument share all the others.
+Each attribute has its own random stream, so workloads that differ in one argument share all other attributes.
 """
 
 import math
@@ -18,10 +18,10 @@ from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import SPREAD, Floats, Ints, Jobs, Labels, Workload
 from backfill.workloads.uniform import Uniform, digest
 
-VERSION = 1  # raise it whenever the same arguments give other jobs
+VERSION = 1  # increase it whenever the same arguments yield other jobs
 MOST = 10**7  # projects
-TRIES = 1000  # rounds in which what is out of bounds is drawn again
-GAP, SIZE, SERVICE, DEMAND, CAPACITY, HIGH = range(6)  # streams of random numbers
+TRIES = 1000  # rounds of redrawing values out of bounds
+GAP, SIZE, SERVICE, DEMAND, CAPACITY, HIGH = range(6)  # random streams
 
 
 def two_tier(
@@ -38,17 +38,17 @@ def two_tier(
     largest: int = 40,
     high: float = 0,
 ) -> Workload:
-    """A stream of projects, and as its `platform` the node that it was made for; times in seconds.
+    """Return a stream of projects, with the node that it was made for as its `platform`; times in seconds.
 
     types:              resource types, `r0` to `r<types - 1>`; the node has one cpu, which no job holds.
     seed:               >= 0; of the node and of its projects.
     interarrival:       mean time between two projects.
-    jobs_mean, jobs_sd: of the normal number of jobs of a project; one below 1 is drawn again.
+    jobs_mean, jobs_sd: of the normal number of jobs of a project; values below 1 are redrawn.
     service:            mean run time of a job, which is also its walltime.
-    demand:             mean of the exponential demand before its whole part is taken; one above the capacity is drawn
-                        again.
+    demand:             mean of the exponential demand before its whole part is taken; values above the capacity
+                        are redrawn.
     least, largest:     capacity of a type.
-    high:               share of the projects whose priority is 1; that of the others is 0.
+    high:               share of the projects with priority 1; the others have 0.
 
     Raises UsageError for arguments out of their bounds.
     """
@@ -122,11 +122,11 @@ def _check(
 
 
 def _sizes(seed: int, projects: int, mean: float, deviation: float) -> Ints:
-    """The number of jobs of each project: Box and Muller's normal numbers, one of each pair."""
+    """Return the number of jobs of each project, from normal numbers by Box and Muller, one of each pair."""
     sizes = np.zeros(projects)
     few = np.arange(projects)
     for attempt in range(TRIES):
-        # All are drawn each time, and some taken: so a project has the same numbers whoever else is drawn again.
+        # Every round draws all projects and uses some, so a project's numbers do not depend on other redraws.
         one, other = Uniform(seed, SIZE, attempt)(2 * projects).reshape(2, projects)
         normal = np.sqrt(-2 * np.log(one)) * np.cos(2 * np.pi * other)
         sizes[few] = np.floor(mean + deviation * normal)[few]
@@ -137,7 +137,7 @@ def _sizes(seed: int, projects: int, mean: float, deviation: float) -> Ints:
 
 
 def _demands(seed: int, jobs: int, mean: float, capacity: Ints) -> Ints:
-    """The demand of each job for each type, shape (jobs, types)."""
+    """Return the demand of each job for each type, shape (jobs, types)."""
     demands: Floats = np.zeros((jobs, len(capacity)))
     many = np.ones(demands.shape, np.bool_)
     for attempt in range(TRIES):

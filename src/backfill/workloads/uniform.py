@@ -1,4 +1,4 @@
-"""Uniform numbers that are the same with every numpy and on every machine, and the hash of what is made from them."""
+"""Uniform numbers that are equal with every numpy and on every machine, and the hash of workloads made from them."""
 
 import hashlib
 import json
@@ -17,15 +17,15 @@ class Uniform:
         self._bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key))
 
     def __call__(self, count: int) -> Floats:
-        """The next numbers of the stream."""
+        """Return the next numbers of the stream."""
         words = self._bits.random_raw(count) >> np.uint64(12)
         return (words.astype(np.float64) + 0.5) * 2.0**-52
 
     def whole(self, count: int, low: int, high: int) -> Floats:
-        """Whole numbers from low to high, both included."""
+        """Return whole numbers from low to high, both included."""
         return low + np.floor(self(count) * (high - low + 1))
 
 
 def digest(model: str, version: int, arguments: Mapping[str, Any]) -> str:
-    """The sha256 of the jobs that a version of a model makes from these arguments."""
+    """Return the sha256 that identifies the jobs of a model's version and arguments."""
     return hashlib.sha256(json.dumps([model, version, arguments], sort_keys=True).encode()).hexdigest()
