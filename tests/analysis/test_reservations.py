@@ -152,9 +152,9 @@ def test_a_conservative_promise_moves_for_a_reservation_and_the_record_says_so()
         ),
         ([{**ANN, "node": "n1"}, {**ANN, "node": "n2", "value": 60}], "row 2: there is another reservation ann"),
         ([{**ANN, "node": "n1"}, {**ANN, "node": "n[12]"}], "row 1: reservation ann: node n1 is in it twice"),
-        ([{**ANN, "resource": "cpus", "amount": 0}], "it has nothing; expected an amount of 1 or more"),
+        ([{**ANN, "resource": "cpus", "amount": 0}], "it reserves nothing; expected an amount of 1 or more"),
         ([{"time": 0, "event": "unreserve", "reservation": "x"}], "there is no reservation x to end"),
-        ([{**ANN, "node": "n1", "time": 95}], "reservation ann is over when it is made"),
+        ([{**ANN, "node": "n1", "time": 95}], "reservation ann ends before it is made"),
     ],
 )
 def test_what_cannot_be_reserved_is_refused_in_one_line(more, said):

@@ -1,4 +1,4 @@
-"""Calendar time: the instant of time 0 of a workload, and the zone in which its instants are shown."""
+"""Calendar time: the instant of a workload's time 0, and the zone in which its instants are shown."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -10,26 +10,24 @@ from backfill.model.units import SECOND
 
 _DAY = 86_400 * SECOND
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNIX = (6 * 10**8 * SECOND, 4 * 10**9 * SECOND)  # 1989 to 2096: logs that begin in between count Unix time
+_UNIX = (6 * 10**8 * SECOND, 4 * 10**9 * SECOND)  # 1989 to 2096: logs that begin here count Unix time
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The calendar of a workload: time 0 is `epoch` seconds after 1970 began, and instants are told in `zone`."""
+    """The calendar of a workload: time 0 is `epoch` seconds after 1970 began, and instants are shown in `zone`."""
 
     epoch: int
-    zone: str = "UTC"  # a name of the IANA database; one that is not known there reads as UTC
+    zone: str = "UTC"  # an IANA name; an unknown one reads as UTC
 
     @classmethod
     def guess(cls, first: int | None) -> "Clock | None":
-        """The clock of a workload that states none: Unix time in UTC, where its first submit can be nothing else."""
+        """Guess the clock of a workload that states none: Unix time in UTC if its first submit looks like it."""
         return cls(0) if first is not None and _UNIX[0] <= first <= _UNIX[1] else None
 
     @classmethod
     def parse(cls, text: str) -> "Clock":
-        """The clock that a text such as `2013-01-30T08:41:41Z[Europe/Berlin]` (RFC 9557) states: time 0, and the zone.
-        Raises ValueError.
-        """
+        """Parse a clock such as `2013-01-30T08:41:41Z[Europe/Berlin]` (RFC 9557): time 0 and the zone."""
         date, bracket, zone = text.partition("[")
         begin = datetime.fromisoformat(date)
         if begin.tzinfo is None or begin.microsecond or (bracket and not (zone.endswith("]") and zone[:-1])):
@@ -46,16 +44,16 @@ class Clock:
     def _zone(self) -> tzinfo:
         try:
             return ZoneInfo(self.zone)
-        except (ValueError, OSError, KeyError):  # no name of a zone, or none that this machine knows
+        except (ValueError, OSError, KeyError):  # not a zone name, or one that this machine does not have
             return UTC
 
     @property
     def name(self) -> str:
-        """The zone in which instants are told."""
+        """The zone in which instants are shown."""
         return "UTC" if self._zone is UTC else self.zone
 
     def date(self, time: int) -> datetime | None:
-        """The date and time of an instant in microseconds; None where the calendar does not reach it."""
+        """Return the date and time of an instant in microseconds; None if it is outside the calendar."""
         try:
             return (_EPOCH + timedelta(seconds=self.epoch, microseconds=time)).astimezone(self._zone)
         except OverflowError:
@@ -63,7 +61,7 @@ class Clock:
 
 
 def instant_text(time: int, clock: Clock | None) -> str:
-    """`2013-01-30 08:41:41` in the clock's zone, or without a clock the day since time 0: `day 3 08:41:41`."""
+    """Format an instant as `2013-01-30 08:41:41` in the clock's zone, or without a clock as `day 3 08:41:41`."""
     date = None if clock is None else clock.date(time)
     if date is not None:
         return date.strftime("%Y-%m-%d %H:%M:%S")
@@ -73,19 +71,19 @@ def instant_text(time: int, clock: Clock | None) -> str:
 
 
 def exact_text(time: int, clock: Clock | None) -> str:
-    """`instant_text` to the microsecond: with the fraction of the second, where there is one."""
+    """Format an instant to the microsecond: like `instant_text`, with the fraction of the second if there is one."""
     part = time % SECOND
     text = instant_text(time - part, clock)
     return f"{text}.{part:06d}".rstrip("0") if part else text
 
 
 def zone_text(clock: Clock | None) -> str:
-    """The zone of a clock in brackets, to go behind an instant; empty without a clock."""
+    """Return the zone of a clock in brackets, as a suffix of an instant; empty without a clock."""
     return "" if clock is None else f" ({clock.name})"
 
 
 def instants(clock: Clock | None, **times: int | None) -> dict[str, Any]:
-    """Instants for JSON: `NAME_s` in seconds, and as `NAME` the date in ISO 8601 where there is a clock."""
+    """Return instants for JSON: `NAME_s` in seconds, and if there is a clock `NAME`, the date in ISO 8601."""
     fields: dict[str, Any] = {f"{name}_s": None if time is None else time / SECOND for name, time in times.items()}
     if clock is not None:
         dates = {name: None if time is None else clock.date(time) for name, time in times.items()}

@@ -1,11 +1,11 @@
-"""The error classes, one for each party at fault; every message says what to change."""
+"""The error classes, by cause (the call, the input, the policy); every message says what to change."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
-QUOTED = 60  # characters of a bad value that a message shows
+QUOTED = 60  # characters of a bad value shown in a message
 
 
 class BackfillError(Exception):
@@ -22,7 +22,7 @@ class BackfillError(Exception):
     exit_code = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it as it is, since its class may need more than the message."""
+        """Pickle the attributes as they are, because a subclass may need more than the message."""
         return _again, (type(self), self.args, vars(self))
 
 
@@ -33,7 +33,7 @@ def _again(kind: type[BackfillError], args: tuple[Any, ...], more: Mapping[str, 
 
 
 class UsageError(BackfillError):
-    """The call is at fault: an unknown name, an option out of its bounds, options that cannot be combined.
+    """The call is wrong: an unknown name, an option out of its bounds, options that cannot be combined.
 
     >>> import backfill as bf
     >>> try:
@@ -47,7 +47,7 @@ class UsageError(BackfillError):
 
 
 class BadArgument(UsageError):
-    """An argument has a value that it cannot have. The command line shows it as the option of that name.
+    """An argument has an invalid value. The command line shows it as the option of that name.
 
     >>> import backfill as bf
     >>> try:
@@ -90,7 +90,7 @@ class QueueError(BackfillError):
 
 
 class InputError(BackfillError):
-    """The input is at fault. The message names file, line, field, value and what was expected, as far as known.
+    """The input is wrong. The message names file, line, field, value and what was expected, as far as known.
 
     >>> import backfill as bf
     >>> issubclass(bf.WorkloadError, bf.InputError)
@@ -172,36 +172,36 @@ class PolicyError(BackfillError):
 
 
 def wrong_type(name: str, value: object, expected: str) -> UsageError:
-    """The error about an argument that is something else."""
+    """Return the error for an argument of the wrong type."""
     return UsageError(f"{name} is {type(value).__name__}; expected {expected}")
 
 
 def check_path(name: str, value: object) -> None:
-    """Raise UsageError unless an argument is a path; a number would be taken for an open file."""
+    """Raise UsageError unless an argument is a path; a number would be used as an open file's descriptor."""
     if not isinstance(value, str | PathLike):
         raise wrong_type(name, value, "a path")
 
 
 def quote(value: object) -> str:
-    """Quote a value for a message: in quotes, control characters escaped, at most about sixty characters."""
+    """Quote a value for a message: control characters escaped, cut to about sixty characters."""
     shown = repr(str(value)[: QUOTED + 1])
     return shown if len(shown) <= QUOTED + 2 else shown[: QUOTED - 2] + "..." + shown[0]
 
 
 def printable(text: str) -> str:
-    """Without control characters, which a terminal would obey."""
+    """Return the text without control characters, which a terminal would interpret."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def at(file: str, line: int | None, what: str) -> str:
-    """`file:line: what`, the form of every message about an input."""
+    """Format `file:line: what`, the form of every message about an input."""
     place = file or "''"
     return f"{place}:{line}: {what}" if line is not None else f"{place}: {what}"
 
 
 @contextmanager
 def in_file(file: str) -> Iterator[None]:
-    """Put the file's name in front of the message about an input that was made from it."""
+    """Prefix the file's name to input errors raised within the block."""
     try:
         yield
     except InputError as error:

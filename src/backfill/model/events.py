@@ -33,11 +33,11 @@ _NEEDS = {
 }
 _AMOUNTS = ("node", "resource", "amount")
 _MAY_HAVE = {"capacity": ("node",), "window": _AMOUNTS, "reserve": (*_AMOUNTS, *OWNERS)}
-_SPANS = ("window", "reserve")  # events that have a begin, their value, and an end
+_SPANS = ("window", "reserve")  # events with a begin, given as their value, and an end
 _SECONDS = f"a number of seconds from {-TIME_MAX // SECOND} to {TIME_MAX // SECOND}"
 _SIZE = "a whole number from 0 to 2^62 that may carry K, M, G or T"
-_NOTHING = ("nan", "NaN", "NaT", "<NA>")  # how tables of Python print an empty cell
-_SHOWN = 5  # names that a message lists
+_NOTHING = ("nan", "NaN", "NaT", "<NA>")  # texts for an empty cell in Python tables
+_SHOWN = 5  # names listed in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +46,33 @@ class Reserved:
 
     reservation: str
     owners: tuple[str, str, str]  # in the order of OWNERS; "" = none
-    where: str  # the file and the line, for messages
+    where: str  # file and line, for messages
 
 
 @dataclass(frozen=True, eq=False)
 class BoundEvents:
-    """Events in order of time, of equal times in file order, in the numbers of one workload and one platform."""
+    """Events sorted by time, then file order, with jobs and nodes as indices into one workload and platform."""
 
     time: Ints
     kind: Ints  # index into EVENTS
     job: Ints  # row of the workload; -1 = none
-    nodes: Ragged  # the nodes that it is about; empty for events of jobs and licences
+    nodes: Ragged  # affected nodes; empty for events of jobs and licences
     resource: Ints  # index into platform.resources + platform.licences; -1 = none, a window of whole nodes
     value: Ints  # walltime: microseconds; capacity: the amount; window: its begin; else 0
     until: Ints  # end of a window; else NEVER
-    amount: Ints  # how much less there is in a window of a resource; else 0
+    amount: Ints  # amount taken in a window of a resource; else 0
     priority: Floats  # of a priority event; else 0
     name: str = "events"
     sha256: str = ""
     reserved: Mapping[int, Reserved] = field(default_factory=dict)  # by row
-    revoked: Ints | None = None  # when a window that was announced is taken back; NEVER, or None for all of them
+    revoked: Ints | None = None  # when an announced window is withdrawn; NEVER, or None for all of them
     made_for: Mapping[int, str] = field(default_factory=dict)  # by row: the reservation that a window is for
 
     def __len__(self) -> int:
         return len(self.time)
 
     def greatest(self, platform: Platform) -> tuple[Ints, Ints]:
-        """The most that there ever is of each node's resources, shape (nodes, resources), and of each licence."""
+        """Return the largest capacity ever of each node's resources, shape (nodes, resources), and of each licence."""
         capacity, copies, resources = platform.capacity.copy(), platform.copies.copy(), len(platform.resources)
         for row in np.flatnonzero(self.kind == CAPACITY).tolist():
             resource, value = int(self.resource[row]), int(self.value[row])
@@ -86,7 +86,7 @@ class BoundEvents:
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Events as a file or a table states them, in its order. What needs neither jobs nor nodes is checked here.
+    """Events as stated by a file or a table, in its order. Checks here need neither jobs nor nodes.
 
     >>> import backfill as bf
     >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
@@ -94,11 +94,11 @@ class Events:
     2
     """
 
-    cells: Mapping[str, Sequence[str]]  # a text per event in each of COLUMNS; empty where nothing stands
+    cells: Mapping[str, Sequence[str]]  # one text per event in each of COLUMNS; empty if absent
     name: str = "events"
-    sha256: str = ""  # of the file's bytes; of a table from Python, of its cells
-    file: str = "events"  # what messages call it
-    lines: Sequence[int] | None = None  # of each event; None = a table from Python
+    sha256: str = ""  # of the file's bytes; for a Python table, of its cells
+    file: str = "events"  # its name in messages
+    lines: Sequence[int] | None = None  # line of each event; None = a Python table
     time: Ints = field(init=False)
     kind: Ints = field(init=False)  # index into EVENTS
     value: Ints = field(init=False)
@@ -109,7 +109,7 @@ class Events:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
         rows = range(len(self))
-        forms: set[tuple[object, ...]] = set()  # which fields are there; each form is looked at once
+        forms: set[tuple[object, ...]] = set()  # combinations of filled fields; each is checked once
         for row, cells in enumerate(zip(*(self.cells[name] for name in COLUMNS), strict=True)):
             if (form := (cells[1], *map(bool, cells))) not in forms:
                 self._check_fields(row)
@@ -139,10 +139,10 @@ class Events:
 
     @classmethod
     def of(cls, table: Any, **where: Any) -> "Events":
-        """Events from a list of dicts, a dict of columns, or a DataFrame of pandas or polars; None and NaN are empty.
+        """Make events from a list of dicts, a dict of columns, or a pandas or polars DataFrame; None and NaN are empty.
 
-        where: name, sha256, file and lines, where the table was read from a file.
-        Raises EventsError, and UsageError for what is no table.
+        where: name, sha256, file and lines, if the table was read from a file.
+        Raises EventsError, and UsageError for anything else.
 
         >>> import backfill as bf
         >>> len(bf.Events.of({"time": [0], "event": ["cancel"], "job": ["7"]}))
@@ -192,7 +192,7 @@ class Events:
         return notebook.table(self.name, [], [[kind, f"{kinds.count(kind):,}"] for kind in EVENTS if kind in kinds])
 
     def rows(self, rows: Sequence[int]) -> "Events":
-        """The events of these rows, in this order. Name and hash stay, and messages number the rows as before.
+        """Return the events of these rows, in this order. Name and hash stay, and messages number the rows as before.
 
         >>> import backfill as bf
         >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
@@ -204,13 +204,13 @@ class Events:
         return Events(cells, self.name, self.sha256, self.file, [lines[row] for row in rows])
 
     def __add__(self, other: "Events") -> "Events":
-        """The events of both, in this order, under the name of the first."""
+        """Return the events of both, in this order, under the name of the first."""
         cells = {name: [*self.cells[name], *other.cells[name]] for name in COLUMNS}
         lines = None if self.lines is None else [*self.lines, *([0] * len(other))]
         return Events(cells, self.name, "", self.file, lines)
 
     def bind(self, workload: Workload, platform: Platform) -> BoundEvents:
-        """The events in order of time, with jobs and nodes of a workload and a platform as numbers. Raises EventsError.
+        """Return the events sorted by time, with jobs and nodes as indices. Raises EventsError.
 
         >>> import backfill as bf
         >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
@@ -264,7 +264,7 @@ class Events:
         return [place[name] for name in self.cells["resource"]]
 
     def _nodes(self, resource: Sequence[int], platform: Platform) -> list[list[int]]:
-        """The nodes of each event. On a platform of one node, that is the one of a resource without a node."""
+        """Return the nodes of each event. On a platform of one node, a resource without a node refers to that one."""
         place = {name: n for n, name in enumerate(platform.nodes)}
         known: dict[str, list[int]] = {"": []}
         rows: list[list[int]] = []
@@ -274,7 +274,7 @@ class Events:
                 raise self._fail("node", row, "nothing: licences float between the nodes")
             if not text and resource[row] >= 0 and not floats:
                 if len(place) > 1 and self.kind[row] == RESERVE:
-                    rows.append([])  # the nodes are chosen
+                    rows.append([])  # the nodes are chosen later
                     continue
                 if len(place) > 1:
                     raise self._fail("node", row, f"a node, since the platform has {len(place)}")
@@ -352,9 +352,9 @@ class Events:
 
 
 def events_of(workload: Workload, given: Events | None) -> Events | None:
-    """The events of a run: those that were given, without those of jobs left out, and those of jobs that leave.
+    """Return the events of a run: the given ones, without those of dropped jobs, and the cancellations from the log.
 
-    With `--cancelled leave` a job that never ran is cancelled when it has waited as long as the log says.
+    With `--cancelled leave`, a job that never ran is cancelled after the wait that the log records.
     """
     ours = given
     if given is not None and workload.left_out:
@@ -377,12 +377,12 @@ def _refused(file: str, lines: Sequence[int] | None, row: int, what: str) -> Eve
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few names, for a message."""
+    """Return the first few names, for a message."""
     return ", ".join(map(printable, names[:_SHOWN])) + (f", ... ({len(names):,} in all)" if len(names) > _SHOWN else "")
 
 
 def text_of(value: Any) -> str:
-    """A cell of a table of Python as it would stand in a CSV: whole floats without fraction, nothing as empty."""
+    """Return a cell of a Python table as in a CSV: whole floats without fraction, missing values empty."""
     if value is None or isinstance(value, str):
         return (value or "").strip()
     if isinstance(value, float | np.floating) and np.isfinite(value):

@@ -1,4 +1,4 @@
-"""Tables for polars and pandas, made from columns of texts and numbers."""
+"""Make tables for polars and pandas from columns of texts and numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from backfill.model.errors import MissingExtra, UsageError
 from backfill.model.units import SECOND
 
-Columns = Mapping[str, Sequence[Any]]  # texts, and numbers that may be None
+Columns = Mapping[str, Sequence[Any]]  # texts, and numbers or None
 
 
 def to_polars(columns: Columns, texts: Sequence[str]) -> Any:
-    """A polars DataFrame; numbers that are not there are null. Raises MissingExtra."""
+    """Return a polars DataFrame; missing numbers are null. Raises MissingExtra."""
     try:
         import polars as pl
     except ImportError:
@@ -19,7 +19,7 @@ def to_polars(columns: Columns, texts: Sequence[str]) -> Any:
 
 
 def to_pandas(columns: Columns, texts: Sequence[str]) -> Any:
-    """A pandas DataFrame; numbers that are not there are NaN. Raises UsageError without pandas."""
+    """Return a pandas DataFrame; missing numbers are NaN. Raises UsageError without pandas."""
     try:
         import pandas as pd
     except ImportError:
@@ -28,5 +28,5 @@ def to_pandas(columns: Columns, texts: Sequence[str]) -> Any:
 
 
 def seconds(times: Sequence[int], none: int) -> list[float | None]:
-    """Microseconds as seconds; `none` stands for no time."""
+    """Return microseconds as seconds; the value `none` becomes None."""
     return [None if t == none else t / SECOND for t in times]

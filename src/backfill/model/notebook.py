@@ -1,20 +1,20 @@
-"""Shows values in a notebook as small tables of HTML, with every text from outside escaped."""
+"""Show values in a notebook as small HTML tables, with every external text escaped."""
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
-NAME_MAX = 200  # characters of a text that is shown
+NAME_MAX = 200  # characters of a shown text
 ROWS_MAX = 8  # of a long table
 
 
 def shown(text: object) -> str:
-    """A text as HTML: cut, escaped, in its own direction."""
+    """Format a text as HTML: cut, escaped, isolated in its text direction."""
     plain = str(text)
     return f"<bdi>{escape(plain if len(plain) <= NAME_MAX else plain[: NAME_MAX - 1] + '…')}</bdi>"
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table whose first column names the rows."""
+    """Return a table whose first column names the rows."""
     heads = "".join(f'<th scope="col">{shown(text)}</th>' for text in head)
     lines = "".join(
         f'<tr><th scope="row">{shown(first)}</th>{"".join(f"<td>{shown(cell)}</td>" for cell in rest)}</tr>'
@@ -25,17 +25,17 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -
 
 
 def first_rows(caption: str, head: Sequence[str], rows: Callable[[int], Sequence[object]], count: int) -> str:
-    """The first rows of a long table, and how many more there are. rows: the cells of one of the `count` rows."""
+    """Return the first rows of a long table, and the number of the rest. rows: returns the cells of one row."""
     shown_rows = [rows(row) for row in range(min(count, ROWS_MAX))]
     more = [f"and {count - ROWS_MAX:,} more"] if count > ROWS_MAX else []
     return table(caption, head, shown_rows) + paragraphs(more)
 
 
 def text(lines: str) -> str:
-    """A text of several lines as it stands."""
+    """Format a text of several lines, preformatted."""
     return f"<pre>{escape(lines)}</pre>"
 
 
 def paragraphs(texts: Iterable[str]) -> str:
-    """Sentences, each a paragraph."""
+    """Format each sentence as a paragraph."""
     return "".join(f"<p>{shown(text)}</p>" for text in texts)

@@ -1,6 +1,6 @@
 """Partitions, qualities of service and limits: which jobs may run where, for how long, and how many at once.
 
-The words are Slurm's (slurm.conf, "Partition configuration"; sacctmgr, "Specifications for QOS"); a partition is what
+The terms are Slurm's (slurm.conf, "Partition configuration"; sacctmgr, "Specifications for QOS"); a partition is what
 other systems call a queue.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from backfill.model.workload import Ints, Jobs, Labels
 
-PER = ("user", "group", "project", "all")  # what a limit counts apart; all: one count for all jobs
-PLACES = {  # where a job sits among the nodes where it could
+PER = ("user", "group", "project", "all")  # what a limit counts separately; all: one count for all jobs
+PLACES = {  # how a job's nodes are chosen among the possible ones
     "power": "most powerful node first",
     "pack": "node with the least free first",
     "spread": "node with the most free first, one task to each before any gets a second",
@@ -28,15 +28,15 @@ class Rules:
     """The rules for jobs of a partition or of a quality of service. Times in microseconds, 0 = no rule."""
 
     name: str
-    default_walltime: int = 0  # of jobs that ask for none
+    default_walltime: int = 0  # for jobs that request none
     max_walltime: int = 0
-    max_size: dict[str, int] = field(default_factory=dict)  # of a resource, for a whole job
-    priority: float = 0.0  # added to that of the job
-    users: tuple[str, ...] = ()  # who may use it; empty = all
+    max_size: dict[str, int] = field(default_factory=dict)  # per resource, for a whole job
+    priority: float = 0.0  # added to the job's own
+    users: tuple[str, ...] = ()  # allowed users; empty = all
     groups: tuple[str, ...] = ()
 
     def broken(self, jobs: Jobs, resources: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-        """Each rule by name and which jobs break it, shape (jobs,). A job may run that is of one of users or groups."""
+        """Yield each rule's name and the mask of jobs that break it. One of users or groups must match."""
         if self.users or self.groups:
             may = named(jobs.user, self.users) | named(jobs.group, self.groups)
             yield "users" if self.users else "groups", ~may
@@ -49,18 +49,18 @@ class Rules:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Partition(Rules):
-    """Some nodes under a name, and who may use them. Partitions may share nodes."""
+    """A named set of nodes, and the users who may use them. Partitions may share nodes."""
 
     nodes: Ints  # ascending indexes into the platform's
-    default: bool = False  # jobs that name no partition are its jobs
-    place: str = ""  # where its jobs sit among these nodes; "" = as for the platform
+    default: bool = False  # used by jobs that name no partition
+    place: str = ""  # how its jobs' nodes are chosen; "" = as for the platform
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A limit on the number of jobs that run or are queued, and on what they hold at once, per user, group or project.
+    """A limit on the number of running or queued jobs, and on the resources in use, per user, group or project.
 
-    It counts the jobs that all of its lists name; an empty list names all. A job without a user is not counted per
+    It counts the jobs that match all of its lists; an empty list matches all. A job without a user is not counted per
     user, and likewise for groups and projects.
     """
 
@@ -72,16 +72,16 @@ class Limit:
     groups: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
     running_jobs: int | None = None
-    queued_jobs: int | None = None  # that wait or run; one more is rejected when it is submitted
-    running: dict[str, int] = field(default_factory=dict)  # of a resource, for all its jobs that run
+    queued_jobs: int | None = None  # waiting or running; any further job is rejected at its submit
+    running: dict[str, int] = field(default_factory=dict)  # per resource, for all its running jobs
 
     @property
     def amounts(self) -> dict[str, int]:
-        """The amounts that its running jobs may hold together: one of `running_jobs` each, and of resources."""
+        """The amounts that its running jobs may hold together: resources, and one `running_jobs` for each job."""
         return ({} if self.running_jobs is None else {RUNNING_JOBS: self.running_jobs}) | self.running
 
     def counts(self, jobs: Jobs) -> tuple[Ints, tuple[str, ...]]:
-        """The account in which each job is counted, -1 for none, shape (jobs,); and the names of the accounts."""
+        """Return the index of each job's count, -1 for none, shape (jobs,); and the names of the counts."""
         mine = np.ones(len(jobs), np.bool_)
         for labels, names in (
             (jobs.partition, self.partitions),
@@ -99,16 +99,16 @@ class Limit:
 
 
 def stated(rules: Rules | Limit) -> list[Any]:
-    """The content of a partition, a quality of service or a limit, for a hash."""
+    """Return the content of a partition, quality of service or limit, for hashing."""
     return [value.tolist() if isinstance(value, np.ndarray) else value for value in vars(rules).values()]
 
 
 def named(labels: Labels, names: tuple[str, ...]) -> Any:
-    """The jobs that have one of these labels, shape (jobs,)."""
+    """Return the mask of jobs that have one of these labels, shape (jobs,)."""
     return np.array([*(name in names for name in labels.names), False])[labels.codes]
 
 
 def account(limit: Limit, what: str, whose: str) -> str:
-    """The name of one count of a limit in messages: `students: running_jobs of ann`, `long: running cpus`."""
+    """Return the name of one count of a limit in messages: `students: running_jobs of ann`, `long: running cpus`."""
     counted = what if what in (RUNNING_JOBS, QUEUED_JOBS) else f"running {what}"
     return f"{limit.name}: {counted}" + (f" of {whose}" if whose else "")

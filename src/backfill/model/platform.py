@@ -38,12 +38,12 @@ class Platform:
     copies: Ints = None  # type: ignore[assignment]  # shape (licences,)
     hosts: NDArray[np.bool_] = None  # type: ignore[assignment]  # shape (nodes, licences): may use the licence
     name: str = "pool"
-    node_licences: tuple[str, ...] = ()  # resources that are licences which stay on their nodes
-    features: tuple[tuple[str, ...], ...] = ()  # per node, what a constraint may name besides it; () = not known
+    node_licences: tuple[str, ...] = ()  # licences that are bound to nodes, as resources
+    features: tuple[tuple[str, ...], ...] = ()  # per node, besides its own name; () = unknown
     partitions: tuple[Partition, ...] = ()
     qos: tuple[Rules, ...] = ()  # qualities of service
     limits: tuple[Limit, ...] = ()
-    coallocation_overhead: float = 0.0  # by which share a run on several sites is longer
+    coallocation_overhead: float = 0.0  # relative increase of a run time if it spans several sites
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -99,7 +99,7 @@ class Platform:
         return notebook.table(self.name, [], [*self._facts().items()])
 
     def _facts(self) -> dict[str, str]:
-        """The facts for its one-line description."""
+        """Return the facts shown in the one-line description."""
         amounts = [
             f"{amount(name, int(self.capacity[:, k].sum()))} {'of memory' if name == 'memory' else name}"
             for k, name in enumerate(self.resources)
@@ -118,7 +118,7 @@ class Platform:
 
     @classmethod
     def pool(cls, cpus: int, nodes: int = 1, memory: int | None = None, **resources: int) -> "Platform":
-        """`nodes` equal nodes with `cpus`, `memory` (bytes) and other resources in total. Raises UsageError.
+        """Return `nodes` equal nodes with `cpus`, `memory` (bytes) and other resources in total. Raises UsageError.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(cpus=64, nodes=4, gpus=8)
@@ -140,9 +140,9 @@ class Platform:
         )
 
     def bounds(self, resource: str) -> bool:
-        """Whether a resource is limited: every one is, except memory whose size nobody stated.
+        """Return whether a resource is limited: all are, except memory of unstated size.
 
-        Each machine has a memory, of a size that few descriptions give; what else is not stated is not there.
+        Every machine has memory, though few descriptions state its size; other unstated resources do not exist.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(64).bounds("memory")
@@ -152,9 +152,9 @@ class Platform:
 
     @classmethod
     def of(cls, workload: Workload) -> "Platform":
-        """The platform that the workload was made for, or the pool that its source states.
+        """Return the platform that the workload was made for, or the pool that its source states.
 
-        Raises PlatformError where it has none.
+        Raises PlatformError if it has none.
 
         >>> import backfill as bf
         >>> bf.Platform.of(bf.generate("lublin?jobs=5&cpus=64"))
@@ -168,7 +168,7 @@ class Platform:
 
     @classmethod
     def read(cls, path: str | Path) -> "Platform":
-        """The platform of a TOML file (docs/reference/files.md has its tables). Raises PlatformError.
+        """Read the platform of a TOML file (docs/reference/files.md has its tables). Raises PlatformError.
 
         >>> import backfill as bf
         >>> from pathlib import Path
@@ -176,18 +176,18 @@ class Platform:
         >>> bf.Platform.read("two.toml").cpus
         64
         """
-        from backfill.model.platform_file import parse_platform  # pydantic is for those who have a file
+        from backfill.model.platform_file import parse_platform  # pydantic is needed for files only
 
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
             raise PlatformError(at(str(path), None, f"cannot be read: {error.strerror}")) from None
-        except ValueError as error:  # not UTF-8, or a path with a NUL in it
+        except ValueError as error:  # not UTF-8, or the path contains a NUL
             raise PlatformError(at(str(path), None, f"cannot be read: {error}")) from None
         return parse_platform(str(path), text)
 
     def to_toml(self) -> str:
-        """The text of a platform file, which `read` reads as the same platform.
+        """Return the text of a platform file that `read` reads as the same platform.
 
         >>> import backfill as bf
         >>> print(bf.Platform.pool(64, nodes=2).to_toml().rstrip())
@@ -204,7 +204,7 @@ class Platform:
 
     @property
     def feature_names(self) -> dict[str, None]:
-        """The features that nodes state, each once, as the keys of a dict.
+        """The features of all nodes without duplicates, as the keys of a dict.
 
         >>> import backfill as bf
         >>> farm = bf.generate("farm?machines=4&jobs=5").platform
@@ -214,9 +214,9 @@ class Platform:
         return dict.fromkeys(name for each in dict.fromkeys(self.features) for name in each)
 
     def allows(self, constraint: str) -> NDArray[np.bool_]:
-        """The nodes that satisfy a constraint, as booleans of shape (nodes,). Raises ValueError.
+        """Return the mask of nodes that satisfy a constraint, shape (nodes,). Raises ValueError.
 
-        Where no node states a feature, only the names of nodes are judged.
+        If no node states any feature, only node names in the constraint are checked.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(64, nodes=2).allows("!n1").tolist()
@@ -236,7 +236,7 @@ class Platform:
 
     @property
     def all_licences(self) -> dict[str, int]:
-        """The number of copies of each licence: floating ones first, then those that stay on nodes, over all nodes.
+        """The number of copies of each licence: floating ones first, then those bound to nodes, summed over all nodes.
 
         >>> import backfill as bf
         >>> bf.generate("farm?machines=4&jobs=5&licences=2").platform.all_licences
@@ -247,7 +247,7 @@ class Platform:
 
     @property
     def is_pool(self) -> bool:
-        """Whether it is one node without floating licences, so that a job fits by its amounts alone.
+        """Whether this is one node without floating licences, so that a job fits if its amounts do.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(64).is_pool, bf.Platform.pool(64, nodes=2).is_pool
@@ -256,7 +256,7 @@ class Platform:
         return len(self.nodes) == 1 and not self.licences
 
     def nodes_of(self, partition: str) -> NDArray[np.bool_]:
-        r"""The nodes of a partition, as booleans of shape (nodes,). Raises KeyError.
+        r"""Return the mask of nodes of a partition, shape (nodes,). Raises KeyError.
 
         >>> import backfill as bf
         >>> from pathlib import Path
@@ -270,9 +270,9 @@ class Platform:
         return inside
 
     def within(self, partition: str = "", site: int = -1, constraint: str = "") -> NDArray[np.bool_]:
-        """The nodes that are in a partition and on a site, and satisfy a constraint, as booleans of shape (nodes,).
+        """Return the mask of nodes in a partition and a site that satisfy a constraint, shape (nodes,).
 
-        An empty name stands for any, and so does a site of -1. Raises KeyError for an unknown partition.
+        An empty name means any, and so does site -1. Raises KeyError for an unknown partition.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(64, nodes=2).within(constraint="!n1").tolist()
@@ -309,7 +309,7 @@ class Platform:
 
     @property
     def sha256(self) -> str:
-        """A hash of everything that it states: platforms with the same hash are the same machine.
+        """A hash of the whole content: platforms with equal hashes are the same machine.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(64).sha256 == bf.Platform.pool(64).sha256
@@ -324,7 +324,7 @@ class Platform:
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
-        """The platform as the JSON output has it.
+        """Return the platform as in the JSON output.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(64).as_dict()["cpus"]

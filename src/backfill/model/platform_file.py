@@ -1,4 +1,4 @@
-"""The platform TOML: its keys, as pydantic models, and the Platform that it describes."""
+"""The platform TOML: its keys as pydantic models, and the Platform that it describes."""
 
 import tomllib
 from collections import Counter
@@ -19,7 +19,7 @@ from backfill.model.workload import RESOURCES
 
 
 def _licence(name: str) -> str:
-    """A job asks for a licence as `name:copies`."""
+    """Validate a licence name: jobs request licences as `name:copies`."""
     if ":" in name:
         raise ValueError
     return plain(name)
@@ -57,7 +57,7 @@ class _Node(Table):
 
     @property
     def all_features(self) -> tuple[str, ...]:
-        """The features, and the type of its GPUs, which is one of them."""
+        """The features of the nodes, including their GPU type."""
         return tuple(dict.fromkeys([*self.features, *([self.gpu_type] if self.gpu_type else [])]))
 
 
@@ -84,7 +84,7 @@ _TABLES: dict[str, type[Table]] = {
 
 
 def parse_platform(file: str, text: str) -> Platform:
-    """The platform that a TOML text describes. file: what messages call it. Raises PlatformError."""
+    """Parse the TOML text of a platform. file: its name in messages. Raises PlatformError."""
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -98,7 +98,7 @@ def parse_platform(file: str, text: str) -> Platform:
 
 
 def platform_text(platform: Platform) -> str:
-    """The TOML that `parse_platform` reads as this platform. Equal nodes m1, m2, ... share a table."""
+    """Return the TOML that `parse_platform` reads as this platform. Equal nodes m1, m2, ... share a table."""
     lines = [f"name = {quoted(platform.name)}"]
     anywhere = platform.capacity.sum(axis=0).tolist()
     declared = {*platform.resources} - {*RESOURCES, *platform.node_licences}
@@ -125,7 +125,7 @@ def platform_text(platform: Platform) -> str:
 
 
 def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
-    """What a table says of a node besides its name. anywhere: how much of each resource all nodes hold."""
+    """Return the lines of a table about a node, besides its name. anywhere: total of each resource over all nodes."""
     lines = []
     if platform.sites[platform.site[i]]:
         lines.append(f"site = {quoted(platform.sites[platform.site[i]])}")
@@ -145,7 +145,7 @@ def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
 
 
 def _held(platform: Platform, i: int, anywhere: list[int]) -> tuple[dict[str, int], dict[str, int]]:
-    """The resources and the node licences of a node; of those that it has none of, what no other has either."""
+    """Return the resources and node licences of a node; zero amounts are listed only if no node has any."""
     amounts = zip(platform.resources, platform.capacity[i].tolist(), anywhere, strict=True)
     held = {name: amount for name, amount, some in amounts if amount or not some or name == "cpus"}
     locked = {name: held.pop(name) for name in platform.node_licences if name in held}
@@ -153,7 +153,7 @@ def _held(platform: Platform, i: int, anywhere: list[int]) -> tuple[dict[str, in
 
 
 def _as_they_come(platform: Platform, anywhere: list[int]) -> tuple[str, ...]:
-    """The order of resources that a reader finds who is not told."""
+    """Return the order in which a reader meets the resources if none is stated."""
     each = (name for i in range(len(platform.nodes)) for name_of in _held(platform, i, anywhere) for name in name_of)
     return tuple(dict.fromkeys(["cpus", *each]))
 
@@ -181,7 +181,7 @@ def _platform(file: str, content: _File) -> Platform:
             raise fail("resources", f"{_shown(name)} is a key of [[node]] tables; expected another name")
 
     names: list[str] = []
-    kinds: list[int] = []  # per node, its [[node]] table
+    kinds: list[int] = []  # index of the [[node]] table, per node
     resources = [*dict.fromkeys(["cpus", *content.resources])]
     held: list[dict[str, int]] = []
     for i, node in enumerate(content.node):
@@ -210,7 +210,7 @@ def _platform(file: str, content: _File) -> Platform:
 
     speed = np.array([node.speed for node in content.node])
     kind = np.array(kinds)
-    order = np.argsort(-speed[kind], kind="stable")  # most powerful first; the file's order among equals
+    order = np.argsort(-speed[kind], kind="stable")  # most powerful first; equal ones in file order
     kind = kind[order]
     used = [content.node[i] for i in dict.fromkeys(kind.tolist())]
     sites = tuple(dict.fromkeys(node.site for node in used))
@@ -239,11 +239,11 @@ def _platform(file: str, content: _File) -> Platform:
 
 
 def _complaint(data: dict[str, Any], error: ValidationError) -> str:
-    """The first thing wrong, as `node m: speed is -1; expected a number > 0`."""
+    """Return the first validation error, such as `node m: speed is -1; expected a number > 0`."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = first["loc"]
     table = str(place[0])
-    if len(place) < 3 or table not in _TABLES:  # the fault is not inside a table
+    if len(place) < 3 or table not in _TABLES:  # the error is not inside a table
         return f"{table}: expected {_File.model_fields[table].description}"
     number, key = int(place[1]), str(place[2])
     where = _where(table, number, data[table][number])
@@ -255,7 +255,7 @@ def _complaint(data: dict[str, Any], error: ValidationError) -> str:
 
 
 def _unknown_key(data: dict[str, Any]) -> str | None:
-    """What to say of the first key that means nothing where it stands; None where all are known."""
+    """Return a message about the first unknown key; None if all are known."""
     declared = [name for name in _items(data.get("resources")) if isinstance(name, str)]
     known = {"": [*_File.model_fields]} | {table: [*model.model_fields] for table, model in _TABLES.items()}
     known["node"] += [*RESOURCES, *declared]
@@ -277,7 +277,7 @@ def _unknown_key(data: dict[str, Any]) -> str | None:
 
 
 def _keys(data: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Each key with the kind of its table and what messages call the table; both are empty at the top of the file."""
+    """Yield each key with the kind and the message name of its table; both are empty at the top level."""
     yield from (("", "", name) for name in data)
     for table in _TABLES:
         for number, content in enumerate(_items(data.get(table))):
@@ -290,7 +290,7 @@ def _called(table: str, key: str) -> str:
 
 
 def _where(table: str, number: int, content: dict[str, Any]) -> str:
-    """A table by its name, or by its number where it has none to show."""
+    """Name a table in a message: by its name, or by its number if it has none."""
     name = content.get("name")
     return f"{table} {name if isinstance(name, str) and 0 < len(name) <= 60 else number + 1}"
 

@@ -8,11 +8,11 @@ import numpy as np
 from backfill.model.errors import quote
 from backfill.model.workload import Ints, Ragged
 
-SHOWN = 6  # jobs of a circle that a message names
+SHOWN = 6  # jobs of a cycle that a message names
 
 
 def followers(after: Ragged) -> Ragged:
-    """The reverse of `after`: the rows that must come after each row."""
+    """Invert `after`: the rows that depend on each row."""
     later = np.repeat(np.arange(len(after)), np.diff(after.first))
     by_earlier = np.argsort(after.items, kind="stable")
     first = np.searchsorted(after.items[by_earlier], np.arange(len(after) + 1))
@@ -20,16 +20,14 @@ def followers(after: Ragged) -> Ragged:
 
 
 def in_order(after: Ragged) -> list[int]:
-    """All rows in an order in which each follows its predecessors; without rows in a cycle and those that depend on
-    one.
-    """
+    """Return all rows in a topological order, without rows in a cycle and those that depend on one."""
     waits_for = np.diff(after.first)
     return _let_go(np.flatnonzero(waits_for == 0).tolist(), waits_for, followers(after))
 
 
 def _let_go(free: list[int], waits_for: Ints, later: Ragged) -> list[int]:
-    """Append to `free` all rows that come after nothing else. waits_for: how many each comes after; it counts down."""
-    for row in free:  # grows
+    """Append to `free` the rows whose dependencies are all free. waits_for: open dependencies, which count down."""
+    for row in free:  # grows during the loop
         for follower in later[row].tolist():
             waits_for[follower] -= 1
             if waits_for[follower] == 0:
@@ -38,18 +36,18 @@ def _let_go(free: list[int], waits_for: Ints, later: Ragged) -> list[int]:
 
 
 def circles(after: Ragged) -> Iterator[list[int]]:
-    """Rows that come after one another in a circle, the first one again at the end.
+    """Yield cycles of rows that depend on one another, each list closed by its first row.
 
-    One circle after the other, until none would be left if the first row of each came after nothing. Cost: linear.
+    Each cycle is found after the first row of every earlier one is freed from its dependencies. Cost: linear.
     """
     if (after.items < np.repeat(np.arange(len(after)), np.diff(after.first))).all():
-        return  # each row comes after rows above it
+        return  # each row depends on earlier rows only
     waits_for, later = np.diff(after.first), followers(after)
     stuck = np.ones(len(after), np.bool_)
     stuck[_let_go(np.flatnonzero(waits_for == 0).tolist(), waits_for, later)] = False
-    cursor = after.first[:-1].copy()  # what stands before in `items` is not stuck
+    cursor = after.first[:-1].copy()  # items before the cursor are resolved
     for begin in np.flatnonzero(stuck).tolist():
-        path: dict[int, None] = {begin: None}  # each comes after the next; what is stuck comes after something that is
+        path: dict[int, None] = {begin: None}  # each depends on the next, and so does an unresolved row
         while path:
             row = next(reversed(path))
             if not stuck[row]:
@@ -70,12 +68,12 @@ def circles(after: Ragged) -> Iterator[list[int]]:
 
 
 def circle(after: Ragged) -> list[int]:
-    """The first circle; empty where there is none."""
+    """Return the first cycle; empty if there is none."""
     return next(circles(after), [])
 
 
 def circle_text(names: Sequence[Any], rows: Sequence[int]) -> str:
-    """A circle for people, shortened where it is long: `'a' after 'c' after 'a'`. names: of all rows."""
+    """Format a cycle for a message, shortened if it is long: `'a' after 'c' after 'a'`. names: of all rows."""
     shown = [quote(str(names[row])) for row in rows]
     if len(shown) > SHOWN:
         shown = [*shown[: SHOWN - 1], f"... ({len(rows) - SHOWN} more)", shown[-1]]

@@ -1,9 +1,9 @@
 """Advance reservations: nodes, or an amount, that only jobs of an owner may use on [begin, until).
 
-A reservation divides the machine. Beside each node of it stands a part of its own, with the features of the node, which
-is closed before the reservation begins and from its end on; in between a window takes from the node what the part has.
-Jobs that ask for the reservation may run on its parts alone, all others on none of them. So whatever heeds constraints
-and windows heeds reservations.
+A reservation divides the machine. Each of its nodes gets a separate part, with the features of the node. The part
+is closed outside the time of the reservation; within it, a window takes the part's amounts from the node.
+Jobs that request the reservation may run on its parts only, all others on none of them. So code that handles
+constraints and windows handles reservations.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ from backfill.model.schedule import Schedule
 from backfill.model.units import NEVER, amount
 from backfill.model.workload import Ints, Jobs, Labels, Ragged, Workload
 
-PART = "@"  # the feature of all parts; `@name` is that of the parts of one reservation, and no name has it
-FIRST, LAST = -1, 2**62  # places among the events of one instant
+PART = "@"  # the feature of all parts; `@name` is that of one reservation's parts; no other name contains @
+FIRST, LAST = -1, 2**62  # order among the events of one instant
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,33 +36,33 @@ class Reservation:
     until: int
     nodes: tuple[int, ...]
     amounts: Ints  # shape (nodes of it, resources)
-    whole: tuple[bool, ...]  # which of its nodes it has as a whole
+    whole: tuple[bool, ...]  # the nodes that it reserves as a whole
     row: int  # the first event that makes it
     revoked: int = NEVER  # when it is cancelled
 
     @property
     def over(self) -> int:
-        """When it ends."""
+        """The end of the reservation."""
         return min(self.until, self.revoked)
 
     def admits(self, owner: Sequence[str]) -> bool:
-        """Whether a job of this user, group and project may use it."""
+        """Return whether a job of this user, group and project may use it."""
         return any(name in names for name, names in zip(owner, self.owners, strict=True) if name)
 
     def meets(self, begin: int, until: int) -> bool:
-        """Whether it is there at some instant of [begin, until)."""
+        """Return whether it is active at some instant of [begin, until)."""
         return self.begin < until and begin < self.over
 
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """A platform with the parts of reservations behind its nodes."""
+    """A platform with the parts of reservations appended to its nodes."""
 
     whole: Platform
     reservations: Sequence[Reservation]
     platform: Platform = field(init=False)
-    node: Ints = field(init=False)  # shape (nodes and parts,): the node of each part; a node itself
-    first: tuple[int, ...] = field(init=False)  # the first part of each reservation
+    node: Ints = field(init=False)  # shape (nodes and parts,): the node of each part; of a node, itself
+    first: tuple[int, ...] = field(init=False)  # first part of each reservation
 
     def __post_init__(self) -> None:
         base = self.whole
@@ -88,19 +88,19 @@ class Division:
         object.__setattr__(self, "first", tuple(size[:-1].tolist()))
 
     def parts(self, number: int) -> range:
-        """The parts of a reservation."""
+        """Return the parts of a reservation."""
         return range(self.first[number], self.first[number] + len(self.reservations[number].nodes))
 
     def number(self, name: str) -> int:
-        """The last reservation of this name; -1 for none."""
+        """Return the index of the last reservation of this name; -1 for none."""
         return max((i for i, each in enumerate(self.reservations) if each.name == name), default=-1)
 
     def constraint(self, text: str, reservation: str) -> str:
-        """The constraint of a job that asks for a reservation, or for none, on the divided platform."""
+        """Return the constraint, on the divided platform, of a job that requests this reservation, or none."""
         own = PART + reservation if reservation else f"!{PART}"
         if not text:
             return own
-        known = None if self.whole.features else self.whole.nodes  # features that no node states are not judged
+        known = None if self.whole.features else self.whole.nodes  # features that no node states are not checked
         found = []
         for terms in alternatives(text):
             some = {name: wanted for name, wanted in terms.items() if known is None or name in known}
@@ -109,9 +109,9 @@ class Division:
         return "|".join(found)
 
     def constrain(self, jobs: Jobs, allowed: NDArray[np.bool_]) -> Jobs:
-        """The jobs with the constraints that keep them on parts, or off them.
+        """Return the jobs with constraints that bind them to parts, or exclude parts.
 
-        allowed: which of them are `lawful`; the others fit nowhere.
+        allowed: the mask of `lawful` jobs; the others fit nowhere.
         """
         asked = np.where(allowed, jobs.reservation.codes, len(jobs.reservation.names))
         names = (*jobs.reservation.names, PART, "")
@@ -122,7 +122,7 @@ class Division:
         return jobs.replace(constraint=Labels(codes, tuple(place)))
 
     def merged(self, schedule: Schedule) -> Schedule:
-        """The schedule of the divided platform, on the whole one."""
+        """Map a schedule of the divided platform to the whole one."""
         runs = schedule.runs
         return replace(
             schedule,
@@ -132,7 +132,7 @@ class Division:
         )
 
     def divided(self, schedule: Schedule, jobs: Jobs) -> Schedule:
-        """The schedule of the whole platform, on the divided one: jobs that ask for a reservation sit on its parts."""
+        """Map a schedule of the whole platform to the divided one: jobs that request a reservation run on its parts."""
         runs = schedule.runs
         return replace(
             schedule,
@@ -142,7 +142,7 @@ class Division:
         )
 
     def _seated(self, held: Ragged, job: Ints, jobs: Jobs) -> Ragged:
-        """The pairs (node, tasks) of these jobs, with parts in place of nodes."""
+        """Return the pairs (node, tasks) of these jobs, with parts in place of nodes."""
         pairs, owner = held.items.reshape(-1, 2).copy(), np.repeat(job, np.diff(held.first) // 2)
         for code, name in enumerate(jobs.reservation.names):
             number = self.number(name)
@@ -162,7 +162,7 @@ def _label(labels: Labels, code: int) -> str:
 
 
 def lawful(jobs: Jobs, reservations: Sequence[Reservation]) -> NDArray[np.bool_]:
-    """Which jobs ask for no reservation, or for one of their own that is there from their submit on; shape (jobs,)."""
+    """Return the mask of jobs with no reservation, or with their own that exists at the submit; shape (jobs,)."""
     lawful = jobs.reservation.codes < 0
     for row in np.flatnonzero(~lawful).tolist():
         owner = [jobs[name][row] for name in OWNERS]
@@ -173,7 +173,7 @@ def lawful(jobs: Jobs, reservations: Sequence[Reservation]) -> NDArray[np.bool_]
 
 
 def reservations_of(events: BoundEvents, platform: Platform) -> list[Reservation]:
-    """The reservations that events make, in the order in which they become known. Raises EventsError."""
+    """Return the reservations that events make, in the order of announcement. Raises EventsError."""
     made: list[Reservation] = []
     for row, asked in events.reserved.items():
         time, name = int(events.time[row]), asked.reservation
@@ -190,7 +190,7 @@ def reservations_of(events: BoundEvents, platform: Platform) -> list[Reservation
 
 
 def _together(events: BoundEvents, row: int) -> list[int]:
-    """The events that make one reservation with this one: of its name, at its time, for the same span and owners."""
+    """Return the rows of the events that make the same reservation: equal name, time, span and owners."""
 
     def says(row: int) -> tuple[Any, ...]:
         asked = events.reserved[row]
@@ -203,7 +203,7 @@ def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Re
     asked, known = events.reserved[row], int(events.time[row])
     begin, until = max(int(events.value[row]), known), int(events.until[row])
     if until <= known:
-        raise EventsError(f"{asked.where}: reservation {asked.reservation} is over when it is made")
+        raise EventsError(f"{asked.where}: reservation {asked.reservation} ends before it is made")
     room = room_beside(platform, others, _windows(events), begin, until)
     whole, amounts = list[int](), dict[tuple[int, ...], dict[int, int]]()
     for each in _together(events, row):
@@ -221,7 +221,7 @@ def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Re
         for only, wanted in amounts.items():
             granted += [(node, much, False) for node, much in amounts_on(platform, room, wanted, only or None)]
         if not granted:
-            raise ValueError("it has nothing; expected an amount of 1 or more")
+            raise ValueError("it reserves nothing; expected an amount of 1 or more")
         names = [platform.nodes[node] for node, _, _ in granted]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise ValueError(f"node {twice[0]} is in it twice")
@@ -233,7 +233,7 @@ def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Re
 
 
 def _windows(events: BoundEvents) -> Iterator[tuple[int, int, list[int], int, int]]:
-    """The announced windows on nodes: (begin, until, nodes, resource or -1, amount)."""
+    """Yield the announced windows on nodes: (begin, until, nodes, resource or -1, amount)."""
     for row in np.flatnonzero(events.kind == WINDOW).tolist():
         if nodes := events.nodes[row].tolist():
             begin, until = max(int(events.value[row]), int(events.time[row])), int(events.until[row])
@@ -247,8 +247,8 @@ def room_beside(
     begin: int,
     until: int,
 ) -> Ints:
-    """The amounts of nodes, shape (nodes, resources), that neither other reservations nor windows take on [begin,
-    until).
+    """Return the amounts of nodes, shape (nodes, resources), that are free of other reservations and windows on
+    [begin, until).
     """
     room = platform.capacity.copy()
     for first, last, nodes, resource, less in windows:
@@ -266,7 +266,7 @@ def room_beside(
 def whole_nodes(
     platform: Platform, nodes: Sequence[int], others: Iterable[Reservation], begin: int, until: int
 ) -> list[tuple[int, Ints, bool]]:
-    """Whole nodes as a reservation has them: the node, its amounts, and that it is whole. Raises ValueError."""
+    """Reserve whole nodes: for each the node, its amounts, and True for whole. Raises ValueError."""
     for each in others:
         if each.meets(begin, until) and (both := sorted({*nodes} & {*each.nodes})):
             raise ValueError(f"node {platform.nodes[both[0]]} is part of reservation {each.name} at that time")
@@ -276,9 +276,9 @@ def whole_nodes(
 def amounts_on(
     platform: Platform, room: Ints, wanted: dict[int, int], only: Sequence[int] | None
 ) -> list[tuple[int, Ints]]:
-    """The nodes that have these amounts between them in this room, the last ones first, and what each gives.
+    """Choose nodes, the last ones first, that together have the wanted amounts free, and the amounts that each gives.
 
-    Of a resource that is not named a node gives the share that it gives of those that are. Raises ValueError.
+    Of a resource that is not wanted, a node gives the same share as of those that are. Raises ValueError.
     """
     left, found = dict(wanted), {}
     for node in reversed(range(len(room)) if only is None else only):
@@ -303,17 +303,17 @@ def amounts_on(
 
 @dataclass(frozen=True, eq=False)
 class Divided:
-    """A workload, its platform and its events, with reservations as windows on nodes and on parts of their own."""
+    """A workload, its platform and its events, with reservations expressed as windows on nodes and as parts."""
 
     workload: Workload
     platform: Platform
     events: BoundEvents
     division: Division
-    lawful: NDArray[np.bool_]  # shape (jobs,): the others ask for a reservation that they may not use
+    lawful: NDArray[np.bool_]  # shape (jobs,): the others request a reservation that they may not use
 
 
 def divide(workload: Workload, platform: Platform, events: BoundEvents | None) -> Divided | None:
-    """Express reservations by windows and parts of nodes; None where there are none."""
+    """Express reservations as windows and parts of nodes; None if there are none."""
     if events is None or not events.reserved:
         return None
     division = Division(platform, reservations_of(events, platform))
@@ -325,7 +325,7 @@ def divide(workload: Workload, platform: Platform, events: BoundEvents | None) -
 
 
 class _Rows:
-    """Events to be, in order of time and of their place within an instant."""
+    """A collection of event rows, sorted by time and then by order within an instant."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, list[Any], list[int], float, str]] = []
@@ -333,7 +333,7 @@ class _Rows:
     def add(self, time: int, place: int, kind: int, nodes: Sequence[int] = (), job: int = -1, resource: int = -1,
             value: int = 0, until: int = NEVER, amount: int = 0, revoked: int = NEVER, priority: float = 0.0,
             of: str = "") -> None:  # fmt: skip
-        """of: the reservation that it is for."""
+        """Append an event. of: the reservation that it is for."""
         numbers = [time, kind, job, resource, value, until, amount, revoked]
         self.rows.append((time, place, len(self.rows), numbers, list(nodes), priority, of))
 
@@ -347,7 +347,7 @@ class _Rows:
 
 
 def _translated(events: BoundEvents, division: Division, jobs: Jobs, allowed: NDArray[np.bool_]) -> BoundEvents:
-    """The events of a divided platform, without reservations."""
+    """Return the events on the divided platform, without reservations."""
     rows, parts = _Rows(), _Parts(events, division)
     begin = min(int(jobs.submit.min(initial=NEVER)), int(events.time[0]))
     behind = list(range(len(division.whole.nodes), len(division.node)))
@@ -372,7 +372,7 @@ def _translated(events: BoundEvents, division: Division, jobs: Jobs, allowed: ND
 
 
 def _announce(rows: _Rows, row: int, division: Division, number: int, parts: "_Parts") -> None:
-    """A reservation becomes known: windows take what it has from its nodes, and close its parts outside of it."""
+    """Announce a reservation: windows take its amounts from its nodes, and close its parts outside its time."""
     each, own = division.reservations[number], division.parts(number)
     span: dict[str, Any] = {"value": each.begin, "until": each.until, "revoked": each.revoked, "of": each.name}
     whole = [node for node, all_of_it in zip(each.nodes, each.whole, strict=True) if all_of_it]
@@ -389,12 +389,12 @@ def _announce(rows: _Rows, row: int, division: Division, number: int, parts: "_P
 
 
 class _Parts:
-    """What becomes of parts while events happen to their nodes."""
+    """Keeps parts consistent with the events of their nodes."""
 
     def __init__(self, events: BoundEvents, division: Division) -> None:
         self.events, self.division = events, division
         self.down = np.zeros(len(division.whole.nodes), np.bool_)
-        self.less = np.zeros_like(division.whole.capacity)  # what windows and reservations may take at most
+        self.less = np.zeros_like(division.whole.capacity)  # upper limit of what windows and reservations take
         for _, _, nodes, resource, less in _windows(events):
             if resource >= 0:
                 self.less[nodes, resource] += less
@@ -402,13 +402,13 @@ class _Parts:
             self.less[list(each.nodes)] += each.amounts
 
     def at(self, nodes: Sequence[int]) -> list[int]:
-        """The parts of these nodes."""
+        """Return the parts of these nodes."""
         behind = np.arange(len(self.division.whole.nodes), len(self.division.node))
         parts: list[int] = behind[np.isin(self.division.node[behind], nodes)].tolist()
         return parts
 
     def follow(self, rows: _Rows, row: int) -> None:
-        """Let the parts of a node go down and come back with it, and have no more than it has."""
+        """Take the parts of a node down and up with it, and limit them to its capacity."""
         events, time, kind = self.events, int(self.events.time[row]), self.events.kind[row]
         nodes = events.nodes[row].tolist()
         if kind in (DOWN, UP):

@@ -55,7 +55,7 @@ class RulesTable(Table):
     groups: list[str] = Field([], description=NAMES)
 
     def values(self) -> dict[str, Any]:
-        """The fields of `Rules`."""
+        """Return the fields of `Rules`."""
         return {
             "name": self.name,
             "default_walltime": self.default_walltime or 0,
@@ -91,7 +91,7 @@ class LimitTable(Table):
 
 
 def partition_of(table: PartitionTable, nodes: tuple[str, ...]) -> Partition:
-    """The partition of a platform with these nodes. Raises ValueError with what is wrong."""
+    """Return the partition of a platform with these nodes. Raises ValueError with the mistake."""
     places: set[int] = set()
     for pattern in table.nodes:
         matched = [nodes.index(pattern)] if pattern in nodes else matching(pattern, nodes)
@@ -103,7 +103,7 @@ def partition_of(table: PartitionTable, nodes: tuple[str, ...]) -> Partition:
 
 
 def limit_of(table: LimitTable) -> Limit:
-    """The limit that a table states."""
+    """Return the limit that a table states."""
     lists = {name: tuple(getattr(table, name)) for name in ("partitions", "qos", "users", "groups", "projects")}
     return Limit(
         name=table.name,
@@ -123,7 +123,7 @@ class RuleTables(Table):
     limit: list[LimitTable] = Field([], description="[[limit]] tables")
 
     def values(self, nodes: tuple[str, ...], resources: Sequence[str]) -> dict[str, Any]:
-        """The fields of a Platform with these nodes and resources. Raises ValueError with what is wrong."""
+        """Return the fields of a Platform with these nodes and resources. Raises ValueError with the mistake."""
         self._check_names()
         self._check_amounts(resources)
         known = {"partitions": [each.name for each in self.partition], "qos": [each.name for each in self.qos]}
@@ -164,7 +164,7 @@ class RuleTables(Table):
 
 def rules_text(partitions: tuple[Partition, ...], qos: tuple[Rules, ...], limits: tuple[Limit, ...],
                nodes: tuple[str, ...]) -> list[str]:  # fmt: skip
-    """The lines of these tables."""
+    """Return the lines of these tables."""
     lines: list[str] = []
     for partition in partitions:
         names = [nodes[i] for i in partition.nodes.tolist()] if len(partition.nodes) < len(nodes) else []

@@ -1,7 +1,7 @@
-"""A schedule: when and where each job of a workload ran, and the reason of its start.
+"""A schedule: when and where each job of a workload ran, and why it started then.
 
-A job is what a user submitted, a run is one stay on the machine: a job has no run, one, or several, where it was
-requeued after a node was lost or was preempted.
+A job is what a user submitted; a run is one stay on the machine. A job has no run, one run, or several if it was
+requeued after a node failure or a preemption.
 """
 
 from collections.abc import Callable
@@ -18,30 +18,30 @@ from backfill.model.workload import Floats, Ints, Jobs, Ragged
 STATES = ("COMPLETED", "TIMEOUT", "REJECTED", "CANCELLED", "NODE_FAIL", "PREEMPTED", "PENDING")
 COMPLETED, TIMEOUT, REJECTED, CANCELLED, NODE_FAIL, PREEMPTED, PENDING = range(7)  # PREEMPTED is a state of runs only
 NO_TIME = -(2**62)  # no such instant: a rejected job has no start, most jobs have no promise
-TEXTS = ("job", "state", "reason", "node")  # columns of a table that are texts
-# Why a job started; a closed list, the index is what the core writes.
+TEXTS = ("job", "state", "reason", "node")  # text columns of a table
+# Reasons of a start; a closed list, whose indices the core writes.
 REASONS = ("head", "backfill", "reserved", "fit", "gang", "thread", "moved-up", "resumed")
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = range(8)
 
 
 def at_speed(runtime: Any, speed: Any, rounded: Callable[[Any], Any] = np.ceil) -> Any:
-    """The lengths of run times on nodes of these speeds, in whole microseconds, LATEST at most."""
+    """Return the run times on nodes of these speeds, in whole microseconds, at most LATEST."""
     return np.minimum(rounded(runtime / speed), LATEST).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Stretches of runs in which these have the same turns on their processors; one of each run that shares none."""
+    """Intervals of runs with constant turns on shared processors; a run that shares none is one interval."""
 
     run: Ints  # row of the runs
     start: Ints
     end: Ints
-    rows: Ints  # those in which it has turns, as bits
-    of: Ints  # all that take turns
+    rows: Ints  # rows in which it has turns, as bits
+    of: Ints  # number of rows that take turns
 
     @property
     def share(self) -> Floats:
-        """The share of the turns that each has."""
+        """The share of the turns in each interval."""
         count = np.zeros(len(self.rows), np.int64)
         for row in range(int(self.of.max(initial=1))):
             count += (self.rows >> row) & 1
@@ -56,11 +56,11 @@ class Runs:
     job: Ints  # row of the schedule
     start: Ints
     end: Ints
-    state: NDArray[np.int8]  # index into STATES: how the run ended; NODE_FAIL also where its job was requeued
+    state: NDArray[np.int8]  # index into STATES: how the run ended; NODE_FAIL also if its job was requeued
     reason: NDArray[np.int8]  # index into REASONS
-    held: Ragged  # pairs (node, tasks), end to end
-    progress: Ints  # how much of end - start was kept: all of it, but 0 where the run was lost
-    # of runs that share processors: since when, in which rows (bits) and of how many they have turns, end to end
+    held: Ragged  # pairs (node, tasks), concatenated
+    progress: Ints  # kept part of end - start: all of it, or 0 if the run was lost
+    # for runs that share processors: start of each interval, rows (bits) and number of rows, concatenated
     turns: Ragged | None = None
 
     def __repr__(self) -> str:
@@ -71,12 +71,12 @@ class Runs:
 
     @property
     def length(self) -> Ints:
-        """End - start."""
+        """The length of each run, end - start."""
         return self.end - self.start
 
     @property
     def lost(self) -> Ints:
-        """The time without progress that was kept: length - progress, but for the turns of other runs."""
+        """The time without kept progress: length - progress, excluding the turns of other runs."""
         if self.turns is None:
             return self.length - self.progress
         lost: Ints = np.where(self.state == NODE_FAIL, self.occupied, 0).astype(np.int64)
@@ -84,7 +84,7 @@ class Runs:
 
     @property
     def spans(self) -> Spans:
-        """The stretches in which each run has the same turns, in order of run and time."""
+        """The intervals with constant turns of each run, in order of run and time."""
         if self.turns is None:
             one = np.ones(len(self), np.int64)
             return Spans(np.arange(len(self)), self.start, self.end, one, one)
@@ -96,16 +96,16 @@ class Runs:
 
     @property
     def occupied(self) -> Ints | Floats:
-        """The time for which each run had its processors: its length, or its turns where it shares them."""
+        """The time for which each run had its processors: its length, or the sum of its turns if it shares them."""
         if self.turns is None:
             return self.length
         spans = self.spans
         return np.bincount(spans.run, (spans.end - spans.start) * spans.share, len(self))
 
     def dangled(self, ready: Ints) -> Ints:
-        """The time that runs held their nodes before they made progress, since what their jobs come after went on.
+        """Return the time that runs held their nodes idle because predecessors of their jobs were still running.
 
-        ready: shape (jobs,), when that was over (`Schedule.ready`).
+        ready: shape (jobs,), the end of the predecessors (`Schedule.ready`).
         """
         dangled: Ints = np.clip(ready[self.job] - self.start, 0, self.lost)
         return dangled
@@ -116,27 +116,25 @@ class Runs:
         return np.arange(1, len(self) + 1) - np.searchsorted(self.job, self.job)
 
     def since(self, eligible: Ints) -> Ints:
-        """The instant at which the job began to wait for each run: when it was eligible, or at the end of its previous
-        run.
-        """
+        """Return when the job began to wait for each run: when it was eligible, or the end of its previous run."""
         begin = eligible[self.job]
         again = np.flatnonzero(np.diff(self.job) == 0)
         begin[again + 1] = self.end[again]
         return begin
 
     def total(self, values: Ints, jobs: int) -> Ints:
-        """The sum of one value per run over the runs of each of `jobs` jobs."""
+        """Return the sum of one value per run over the runs of each of `jobs` jobs."""
         sums = np.zeros(jobs, np.int64)
         np.add.at(sums, self.job, values)
         return sums
 
     def take(self, rows: Ints) -> "Runs":
-        """The rows of these numbers, in this order."""
+        """Return the rows with these indices, in this order."""
         columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
         return Runs(**{name: columns[name] if columns[name] is None else columns[name].take(rows) for name in columns})
 
     def of_jobs(self, rows: Ints) -> "Runs":
-        """The runs of these jobs, which are numbered anew in this order."""
+        """Return the runs of these jobs, renumbered in this order."""
         most = max(int(rows.max(initial=-1)), int(self.job.max(initial=-1))) + 1
         index = Ragged(np.searchsorted(self.job, np.arange(most + 1)), np.arange(len(self))).take(rows)
         return replace(self.take(index.items), job=np.repeat(np.arange(len(rows)), np.diff(index.first)))
@@ -144,9 +142,9 @@ class Runs:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Schedule:
-    """One row per job in the workload's file order; times in int64 microseconds, NO_TIME where there is none.
+    """One row per job in the workload's file order; times in int64 microseconds, NO_TIME if undefined.
 
-    Of a job with several runs, `start`, `end`, `state`, `reason` and `held` are those of the last one. A job that was
+    For a job with several runs, `start`, `end`, `state`, `reason` and `held` are those of the last one. A job that was
     cancelled before it started has neither start nor end.
     """
 
@@ -155,13 +153,13 @@ class Schedule:
     start: Ints
     end: Ints
     state: NDArray[np.int8]  # index into STATES
-    reason: NDArray[np.int8]  # index into REASONS; -1 where the job never started
+    reason: NDArray[np.int8]  # index into REASONS; -1 if the job never started
     rejected_for: NDArray[Any]  # for a rejected job the resource, licence or cause; else ""
-    eligible: Ints  # when nothing but resources held the job back: its submit, or the end of what it came after
+    eligible: Ints  # when only resources could delay the job: its submit, or the end of its predecessors
     promise: Ints  # the first start that the policy promised; NO_TIME = none
     nodes: tuple[str, ...]
-    held: Ragged  # pairs (node, tasks), end to end
-    runs: Runs | None = None  # None: each job that ran did so once
+    held: Ragged  # pairs (node, tasks), concatenated
+    runs: Runs | None = None  # None: each job that ran had one run
 
     def __repr__(self) -> str:
         several = f", {counted(len(self.runs), 'run')}" if self.runs is not None else ""
@@ -182,19 +180,19 @@ class Schedule:
 
     @property
     def shares(self) -> bool:
-        """Whether runs share processors in turns."""
+        """Whether any runs share processors in turns."""
         return self.runs is not None and self.runs.turns is not None
 
     @property
     def all_runs(self) -> Runs:
-        """The runs, also where each job that ran did so once."""
+        """The runs, also if each job had at most one."""
         if self.runs is not None:
             return self.runs
         rows = np.flatnonzero(self.ran)
         return replace(self.runs_of(rows), job=rows)
 
     def runs_of(self, rows: Ints) -> Runs:
-        """The runs of these jobs, which all ran; `job` is the place in `rows`."""
+        """Return the runs of these jobs, all of which ran; `job` is the index in `rows`."""
         if self.runs is not None:
             return self.runs.of_jobs(rows)
         start, end, state = self.start[rows], self.end[rows], self.state[rows]
@@ -202,9 +200,7 @@ class Schedule:
         return Runs(np.arange(len(rows)), start, end, state, self.reason[rows], self.held.take(rows), progress)
 
     def ready(self, jobs: Jobs) -> Ints:
-        """The instant at which all predecessors of each job had ended, plus the think time; NO_TIME if none of them
-        ran.
-        """
+        """Return when the predecessors of each job had ended, plus the think time; NO_TIME if none of them ran."""
         after, ready = jobs.after, np.full(len(self), NO_TIME)
         owner = np.repeat(np.arange(len(self)), np.diff(after.first))
         np.maximum.at(ready, owner, self.end[after.items] + jobs.think[owner])
@@ -212,18 +208,18 @@ class Schedule:
 
     @property
     def ran(self) -> NDArray[np.bool_]:
-        """The jobs that started."""
+        """The mask of jobs that started."""
         ran: NDArray[np.bool_] = self.start != NO_TIME
         return ran
 
     @property
     def finished(self) -> NDArray[np.bool_]:
-        """The jobs that ran to their end or their walltime: all that ran but were not cancelled or lost with a node."""
+        """The mask of jobs that ran to their end or walltime: neither cancelled nor lost with a node."""
         finished: NDArray[np.bool_] = self.ran & ~np.isin(self.state, (CANCELLED, NODE_FAIL, PENDING))
         return finished
 
     def take(self, rows: Ints) -> "Schedule":
-        """The rows of these numbers, in this order."""
+        """Return the rows with these indices, in this order."""
         columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
         for name, value in columns.items():
             if isinstance(value, np.ndarray | Ragged):
@@ -231,7 +227,7 @@ class Schedule:
         return Schedule(**columns | {"runs": None if self.runs is None else self.runs.of_jobs(rows)})
 
     def columns(self) -> frames.Columns:
-        """The fate of each job, as columns of a table; times in seconds."""
+        """Return the outcome of each job as table columns; times in seconds."""
         why = (*REASONS, "")
         reasons = zip(self.reason.tolist(), self.rejected_for, strict=True)
         return {
@@ -243,7 +239,7 @@ class Schedule:
         }
 
     def run_columns(self) -> frames.Columns:
-        """Every run of every job, for a table; times in seconds."""
+        """Return every run of every job as table columns; times in seconds."""
         runs = self.all_runs
         return {
             "job": [str(job) for job in self.job[runs.job].tolist()],
@@ -255,12 +251,12 @@ class Schedule:
         }
 
     def node_text(self, row: int) -> str:
-        """`name`, or `a*2;b*3` for a gang that is spread; empty for a rejected job."""
+        """Format a job's nodes: `name`, or `a*2;b*3` for a gang on several nodes; empty for a rejected job."""
         return place_text(self.nodes, self.held[row])
 
 
 def place_text(nodes: tuple[str, ...], held: Ints) -> str:
-    """`name`, or `a*2;b*3` for tasks on several nodes; empty where nothing is held."""
+    """Format tasks on nodes: `name`, or `a*2;b*3` for several nodes; empty if nothing is held."""
     pairs = held.reshape(-1, 2).tolist()
     if len(pairs) == 1:
         return nodes[pairs[0][0]]

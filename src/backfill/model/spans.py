@@ -1,4 +1,4 @@
-"""Texts for spans of time: several in one unit, so that they compare at a glance."""
+"""Format time spans: several in one unit, so that they are easy to compare."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ NONE = "-"
 
 
 def times(seconds: Sequence[float | int | None], unit: str | None = None) -> list[str]:
-    """Spans of time in one unit, by default the one in which they read best."""
+    """Format time spans in one unit, by default the most readable one."""
     sizes = [abs(value) for value in seconds if value]
     unit = unit or unit_of(seconds)
     size = UNITS[unit]
@@ -18,13 +18,13 @@ def times(seconds: Sequence[float | int | None], unit: str | None = None) -> lis
 
 
 def brief(seconds: float, unit: str) -> str:
-    """A span of time in this unit to two digits or so, for where many stand together."""
+    """Format a time span in this unit to about two digits, for dense tables."""
     value = seconds / UNITS[unit]
     return _in_unit(value, 0 if abs(value) >= 9.95 else 1, unit)
 
 
 def span(seconds: float, unit: str) -> str:
-    """A span of time within a sentence: in this unit, or in a smaller one where it is short."""
+    """Format a time span within a sentence: in this unit, or in a smaller one if it is short."""
     if abs(seconds) < max(0.1 * UNITS[unit], 2):
         return span_text(seconds * SECOND)
     if unit == "s":
@@ -33,7 +33,7 @@ def span(seconds: float, unit: str) -> str:
 
 
 def unit_of(seconds: Sequence[float | int | None]) -> str:
-    """The unit in which all of these read well, or else the largest one that the longest of them has ten of."""
+    """Return the unit in which all of these read well, else the largest unit of which the longest span has ten."""
     sizes = [abs(value) for value in seconds if value]
     if not sizes:
         return "s"
@@ -42,8 +42,10 @@ def unit_of(seconds: Sequence[float | int | None]) -> str:
 
 
 def _unit(least: float, most: float) -> str | None:
-    """The unit for times of this range: the largest of which all have two, or one, and none a thousand; else that of
-    the longest if the shortest has two digits in it."""
+    """Return the unit for times of this range: the largest of which all have two, or one, and none a thousand.
+
+    Otherwise it is the unit of the longest, if the shortest has two digits in it.
+    """
     units = [unit for unit, size in UNITS.items() if most >= 2 * size or size == 1]
     full = [u for floor in (2, 1) for u in units if least >= floor * UNITS[u] and most < 1000 * UNITS[u]]
     return next(iter(full), units[0] if least >= 0.095 * UNITS[units[0]] else None)

@@ -1,4 +1,4 @@
-"""The types of values that the tables of a platform TOML share, and the text form of names."""
+"""Value types shared by the tables of a platform TOML, and the text form of names."""
 
 import json
 import re
@@ -13,7 +13,7 @@ AMOUNT = 'a whole number from 0 to 2^62 - 1, or a text with K, M, G or T such as
 
 
 def _size(value: Any) -> Any:
-    """A text is a size only with its unit: `cpus = "8"` is a slip. Raises ValueError."""
+    """Refuse a size without a unit in quotes: `cpus = "8"` is a mistake. Raises ValueError."""
     if not isinstance(value, str):
         return value
     if not any(c.isalpha() for c in value):
@@ -22,7 +22,7 @@ def _size(value: Any) -> Any:
 
 
 def plain(name: str) -> str:
-    """The name, if a node, partition or licence may be called so. Raises ValueError."""
+    """Return the name if a node, partition or licence may have it. Raises ValueError."""
     if not is_name(name):
         raise ValueError
     return name
@@ -33,16 +33,16 @@ Name = Annotated[str, AfterValidator(plain)]
 
 
 class Table(BaseModel):
-    """Every field's description is what an error says was expected."""
+    """A table of the file. Errors quote a field's description as what was expected."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
 def key(name: str) -> str:
-    """A name as a TOML key."""
+    """Return a name as a TOML key."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)
 
 
 def quoted(text: str) -> str:
-    """A text as a TOML string."""
+    """Return a text as a TOML string."""
     return json.dumps(text, ensure_ascii=False)

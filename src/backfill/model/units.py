@@ -1,13 +1,13 @@
-"""Conversions of units at the edges: inside, time is int64 microseconds and sizes are int64 bytes."""
+"""Conversions of units in input and output: in memory, time is int64 microseconds and sizes are int64 bytes."""
 
 import re
 from decimal import Decimal, InvalidOperation
 
 SECOND = 1_000_000  # microseconds
-ROWS_MOST = 10  # rows of runs that may take turns on the processors
-TIME_MAX = 10**11 * SECOND  # no legal time lies beyond +-10^11 s
+ROWS_MOST = 10  # maximum rows of runs that take turns on processors
+TIME_MAX = 10**11 * SECOND  # legal times are within +-10^11 s
 NEVER = 2**62  # later than every legal time
-LATEST = NEVER >> 2  # no run lasts so long, or ends as late as that
+LATEST = NEVER >> 2  # longer than any run, and later than any end
 
 _SPAN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|m|min|h|d|w)?", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
@@ -17,14 +17,14 @@ _SPAN_UNITS = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "min": 60 * 
 
 
 def number(text: str) -> float:
-    """A number as everybody writes it: without `_` between digits, which Python takes too. Raises ValueError."""
+    """Parse a number in its common form: without `_` between digits, which Python accepts. Raises ValueError."""
     if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is not a number")
     return float(text)
 
 
 def parse_span(text: str) -> int:
-    """A span of time in microseconds: `90`, `1.5h`, `2d`, `D-HH:MM:SS`, `HH:MM:SS`. Raises ValueError."""
+    """Parse a time span to microseconds: `90`, `1.5h`, `2d`, `D-HH:MM:SS`, `HH:MM:SS`. Raises ValueError."""
     text = text.strip()
     if match := _SPAN.fullmatch(text):
         micros = float(match[1]) * _SPAN_UNITS[(match[2] or "s").lower()]
@@ -39,7 +39,7 @@ def parse_span(text: str) -> int:
 
 
 def parse_seconds(text: str) -> int:
-    """A number of seconds within +-10^11 in microseconds, rounded once: `90`, `-1.5`, `1e3`. Raises ValueError."""
+    """Parse seconds within +-10^11 to microseconds, rounded once: `90`, `-1.5`, `1e3`. Raises ValueError."""
     if len(text) < 11 and text.isascii() and text.isdigit():
         return int(text) * SECOND
     try:
@@ -53,7 +53,7 @@ def parse_seconds(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """A whole number that may carry K, M, G, T or P (powers of 1024): `32G`, `512`. Raises ValueError."""
+    """Parse a whole number with an optional K, M, G, T or P (powers of 1024): `32G`, `512`. Raises ValueError."""
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a size; expected a number that may carry K, M, G or T")
@@ -67,19 +67,19 @@ def parse_size(text: str) -> int:
 
 
 def seconds_text(micros: int) -> str:
-    """Seconds with up to six decimals and no trailing zeros."""
+    """Format seconds with up to six decimals and no trailing zeros."""
     whole, part = divmod(abs(micros), SECOND)
     text = f"{whole}.{part:06d}".rstrip("0").rstrip(".") if part else str(whole)
     return "-" + text if micros < 0 else text
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 job`, `1,000 jobs`."""
+    """Format a count with its noun: `1 job`, `1,000 jobs`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def span_text(micros: float) -> str:
-    """A span for people: `42 s`, `17 min`, `3.2 h`, `5.1 d`."""
+    """Format a time span for people: `42 s`, `17 min`, `3.2 h`, `5.1 d`."""
     seconds = micros / SECOND
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if abs(seconds) >= 2 * size:
@@ -88,7 +88,7 @@ def span_text(micros: float) -> str:
 
 
 def amount(name: str, value: int) -> str:
-    """The text for an amount of a resource or a number of copies of a licence: memory with a unit."""
+    """Format an amount of a resource or a number of licence copies: memory with a unit."""
     if name != "memory":
         return f"{value:,}"
     power = min(max(value.bit_length() - 1, 0) // 10, 5)

@@ -1,4 +1,4 @@
-"""A workload: the table of jobs that a log, a file or a generator hands to a scheduler."""
+"""A workload: the table of jobs that a log, a file or a generator provides to a scheduler."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,31 +16,31 @@ from backfill.model.units import NEVER, TIME_MAX, counted, seconds_text, span_te
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SPREAD = ("node", "site", "any", "distinct")  # where a gang may sit; Jobs.spread holds the index
+SPREAD = ("node", "site", "any", "distinct")  # where a gang may run; Jobs.spread holds the index
 ANY = SPREAD.index("any")
-RESOURCES = ("cpus", "memory", "gpus")  # known in any file
-# Columns of Jobs that are Labels, in the order in which tables have them.
+RESOURCES = ("cpus", "memory", "gpus")  # known in every file
+# Label columns of Jobs, in the order of tables.
 LABELS = ("user", "group", "project", "partition", "queue", "qos", "reservation", "site", "constraint", "status")
-TEXTS = ("job", *LABELS, "licences")  # columns of a table that are texts
+TEXTS = ("job", *LABELS, "licences")  # text columns of a table
 
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """A list of whole numbers per job, end to end: the items of job i are items[first[i]:first[i + 1]]."""
+    """A list of whole numbers per job, concatenated: the items of job i are items[first[i]:first[i + 1]]."""
 
     first: Ints  # shape (jobs + 1,)
     items: Ints  # shape (first[-1],)
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[int]]) -> "Ragged":
-        """The lists of several jobs, from one sequence per job."""
+        """Build the lists of several jobs from one sequence per job."""
         first = np.zeros(len(lists) + 1, np.int64)
         np.cumsum([len(items) for items in lists], out=first[1:])
         return cls(first, np.array([item for items in lists for item in items], np.int64))
 
     @classmethod
     def empty(cls, jobs: int) -> "Ragged":
-        """No items for any of `jobs` jobs."""
+        """Return empty lists for `jobs` jobs."""
         return cls(np.zeros(jobs + 1, np.int64), np.zeros(0, np.int64))
 
     def __repr__(self) -> str:
@@ -50,7 +50,7 @@ class Ragged:
         return len(self.first) - 1
 
     def __add__(self, other: "Ragged") -> "Ragged":
-        """The lists of both, in this order."""
+        """Return the lists of both, in this order."""
         first = np.concatenate([self.first, self.first[-1] + other.first[1:]])
         return Ragged(first, np.concatenate([self.items[: self.first[-1]], other.items]))
 
@@ -58,7 +58,7 @@ class Ragged:
         return self.items[self.first[job] : self.first[job + 1]]
 
     def take(self, rows: Ints) -> "Ragged":
-        """The lists of these rows, in this order."""
+        """Return the lists of these rows, in this order."""
         if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):
             return self
         count = self.first[rows + 1] - self.first[rows]
@@ -74,15 +74,13 @@ class Counted(Ragged):
 
     @classmethod
     def of_copies(cls, lists: Ragged) -> "Counted":
-        """The counted items of several jobs, from lists with an item for each copy."""
+        """Build from lists that hold an item once per copy."""
         job = np.repeat(np.arange(len(lists)), np.diff(lists.first))
         return cls.of_items(len(lists), job, lists.items, np.ones(len(lists.items), np.int64))
 
     @classmethod
     def of_items(cls, jobs: int, job: Ints, item: Ints, count: Ints) -> "Counted":
-        """The counted items of several jobs, from triples of job, item and count in any order; those of the same job
-        and item are added up.
-        """
+        """Build from triples of job, item and count in any order; those of the same job and item are summed."""
         many = int(item.max(initial=0)) + 1
         pairs, inverse = np.unique(job * many + item, return_inverse=True)
         counts = np.zeros(len(pairs), np.int64)
@@ -95,12 +93,12 @@ class Counted(Ragged):
         return np.repeat(np.arange(len(self)), np.diff(self.first))
 
     def counts_of(self, job: int) -> dict[int, int]:
-        """The items of a job with their counts."""
+        """Return the items of a job with their counts."""
         items = slice(self.first[job], self.first[job + 1])
         return dict(zip(self.items[items].tolist(), self.counts[items].tolist(), strict=True))
 
     def take(self, rows: Ints) -> "Counted":
-        """The lists of these rows, in this order."""
+        """Return the lists of these rows, in this order."""
         lists, counts = super().take(rows), Ragged(self.first, self.counts).take(rows)
         return Counted(lists.first, lists.items, counts.items)
 
@@ -114,14 +112,14 @@ class Labels:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Labels":
-        """The labels of jobs, from one text per job; codes in order of first appearance; an empty text is no value."""
+        """Build labels from one text per job; codes in order of first appearance; an empty text is no value."""
         known: dict[str, int] = {"": -1}
         codes = np.fromiter((known.setdefault(text, len(known) - 1) for text in texts), np.int32, len(texts))
         return cls(codes, tuple(known)[1:])
 
     @classmethod
     def none(cls, jobs: int) -> "Labels":
-        """No value for any of `jobs` jobs."""
+        """Return labels without a value for `jobs` jobs."""
         return cls(np.full(jobs, -1, np.int32))
 
     def __repr__(self) -> str:
@@ -135,7 +133,7 @@ class Labels:
         return self.names[self.codes[job]] if self.codes[job] >= 0 else ""
 
     def take(self, rows: Ints) -> "Labels":
-        """The labels of these rows, in this order."""
+        """Return the labels of these rows, in this order."""
         return Labels(self.codes[rows], self.names)
 
 
@@ -143,14 +141,14 @@ class Labels:
 class Jobs:
     """A table of jobs, one row each in file order. Times are int64 microseconds.
 
-    A job is a gang of `tasks` equal tasks that start together; each holds `demand` of every resource. Columns that
-    are left out get their defaults; shapes, signs and bounds are checked here, once.
+    A job is a gang of `tasks` equal tasks that start together; each holds `demand` of every resource. Omitted columns
+    get their defaults; shapes, signs and bounds are checked here, once.
     """
 
     job: NDArray[Any]  # ids, unique: text or integers
     submit: Ints
-    runtime: Ints  # true run time, never shown to a policy
-    walltime: Ints  # requested time; a job is killed at it
+    runtime: Ints  # true run time, hidden from policies
+    walltime: Ints  # requested time, after which a job is killed
     requested: NDArray[np.bool_] = None  # type: ignore[assignment]  # where not, the run time stands for the walltime
     tasks: Ints = None  # type: ignore[assignment]  # default 1
     demand: Ints = None  # type: ignore[assignment]  # shape (jobs, resources), per task; default one cpu
@@ -248,7 +246,7 @@ class Jobs:
         return (column.name for column in fields(self))
 
     def take(self, rows: Ints) -> "Jobs":
-        """The rows of these numbers, in this order. A job no longer depends on jobs that are not taken."""
+        """Return the rows with these indices, in this order. Dependencies on omitted jobs are removed."""
         columns: dict[str, Any] = {
             name: value.take(rows) if isinstance(value := self[name], Ragged | Labels) else value[rows] for name in self
         }
@@ -259,7 +257,7 @@ class Jobs:
         return Jobs(**columns)
 
     def replace(self, **columns: Any) -> "Jobs":
-        """A table with these columns replaced."""
+        """Return a table with these columns replaced."""
         return replace(self, **columns)
 
     @property
@@ -270,7 +268,7 @@ class Jobs:
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """A table of jobs with its names, its source, and what was left out or assumed when it was read.
+    """A table of jobs with its names, its source, and what was dropped or assumed when it was read.
 
     >>> import backfill as bf
     >>> bf.generate("lublin?jobs=100&cpus=64")
@@ -282,13 +280,13 @@ class Workload:
     resources: tuple[str, ...] = ("cpus",)  # columns of jobs.demand; cpus first
     licences: tuple[str, ...] = ()
     sha256: str = ""  # of the file's bytes, or of the generator's name and arguments
-    cpus: int | None = None  # size of the machine, where the source states it
-    dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows left out
-    assumed: dict[str, int] = field(default_factory=dict)  # what was taken for a missing value -> jobs
-    notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each; `assumed` is told here too
-    clock: Clock | None = None  # of its times, where the source states it
-    platform: Any = None  # the Platform that it was made for, where there is one
-    # What was asked of it, where it is not the usual: `jobs`, `load`, `dead_time`, `zero_run`, `cancelled`, `think`.
+    cpus: int | None = None  # size of the machine, if the source states it
+    dropped: dict[str, int] = field(default_factory=dict)  # reason -> dropped rows
+    assumed: dict[str, int] = field(default_factory=dict)  # assumption for a missing value -> jobs
+    notes: tuple[str, ...] = ()  # what was assumed or looked odd, one sentence each, including `assumed`
+    clock: Clock | None = None  # of its times, if the source states it
+    platform: Any = None  # the Platform that it was made for, if any
+    # Non-default options that were applied: `jobs`, `load`, `dead_time`, `zero_run`, `cancelled`, `think`.
     chosen: dict[str, Any] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()  # ids of jobs of the source that are not in the table
 
@@ -306,9 +304,9 @@ class Workload:
         resources: Sequence[str] = (),
         timezone: str | None = None,
     ) -> "Workload":
-        """The jobs of a pandas DataFrame whose columns are those of a workload CSV (docs/reference/files.md).
+        """Build a workload from a pandas DataFrame with the columns of a workload CSV (docs/reference/files.md).
 
-        columns: what the frame calls them, as `{"runtime": "Elapsed"}`. resources: further columns that are resources.
+        columns: names in the frame, such as `{"runtime": "Elapsed"}`. resources: further columns that are resources.
         Instants may be timestamps and spans timedeltas; either may be a number of seconds. timezone: the zone of
         timestamps without one. Raises WorkloadError with row and column, and UsageError for any other type.
 
@@ -330,7 +328,7 @@ class Workload:
         resources: Sequence[str] = (),
         timezone: str | None = None,
     ) -> "Workload":
-        """The jobs of a polars DataFrame; the other arguments and the errors are those of `from_pandas`.
+        """Build a workload from a polars DataFrame; the other arguments and the errors are those of `from_pandas`.
 
         >>> import backfill as bf, polars as pl
         >>> bf.Workload.from_polars(pl.DataFrame({"job": [1, 2], "submit": [0, 5], "runtime": [60, 90]}))
@@ -349,7 +347,7 @@ class Workload:
         resources: Sequence[str] = (),
         timezone: str | None = None,
     ) -> "Workload":
-        """The jobs of arrays or lists by column, one value per job; the rest is as for `from_pandas`.
+        """Build a workload from arrays or lists by column, one value per job; the rest is as for `from_pandas`.
 
         Instants may be datetime64, spans timedelta64; None, NaN and NaT are missing values.
 
@@ -386,7 +384,7 @@ class Workload:
         return notebook.table(self.name, [], facts) + notebook.paragraphs(self.notes)
 
     def to_polars(self) -> Any:
-        """The jobs as a polars DataFrame, one row each, times in seconds. Needs the extra `data`.
+        """Return the jobs as a polars DataFrame, one row each, times in seconds. Needs the extra `data`.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -396,7 +394,7 @@ class Workload:
         return frames.to_polars(self._columns(), TEXTS)
 
     def to_pandas(self) -> Any:
-        """The jobs as a pandas DataFrame, one row each, times in seconds. Needs pandas.
+        """Return the jobs as a pandas DataFrame, one row each, times in seconds. Needs pandas.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -424,7 +422,7 @@ class Workload:
 
     @property
     def calendar(self) -> Clock | None:
-        """The clock of its times, stated or guessed; None where neither is possible, or after `at_load`.
+        """The clock of its times, stated or guessed; None if neither is possible, or after `at_load`.
 
         >>> import backfill as bf
         >>> arrays = {"job": [1], "submit": ["2026-03-01T12:00:00"], "runtime": [60]}
@@ -437,7 +435,7 @@ class Workload:
 
     @property
     def clock_to_state(self) -> Clock | None:
-        """The clock that a copy has to state; None where a reader would guess the same.
+        """The clock that a copy must state; None if a reader would guess the same.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -452,7 +450,7 @@ class Workload:
 
     @property
     def never_ran(self) -> NDArray[np.bool_]:
-        """The jobs that the log calls cancelled and that have a run time of 0, as booleans of shape (jobs,).
+        """The mask of jobs that the log marks as cancelled and that have run time 0, shape (jobs,).
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -464,7 +462,7 @@ class Workload:
         return never
 
     def licences_of(self, row: int) -> list[str]:
-        """The licences that the job of this row asks for, `name:copies` each, by name, as in a workload CSV.
+        """Return the licences that the job of this row requests, `name:copies` each, by name, as in a workload CSV.
 
         >>> import backfill as bf
         >>> bf.generate("farm?machines=4&jobs=5").licences_of(0)
@@ -474,7 +472,7 @@ class Workload:
 
     @property
     def remarks(self) -> list[str]:
-        """The jobs that were left out, and what was assumed or looked odd, one sentence each.
+        """The dropped jobs, and what was assumed or looked odd, one sentence each.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -484,7 +482,7 @@ class Workload:
         return remarks(self.dropped, self.notes)
 
     def with_jobs(self, jobs: Jobs, /, *notes: str, **chosen: Any) -> "Workload":
-        """The same workload with another table of jobs, and with these notes and choices added.
+        """Return the same workload with another table of jobs, and with these notes and options added.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -494,7 +492,7 @@ class Workload:
         return replace(self, jobs=jobs, notes=(*self.notes, *notes), chosen=self.chosen | chosen)
 
     def row_of(self, job: str, argument: str = "promise") -> int:
-        """The row of the job with this id. Raises UsageError, which calls the id by the name of its argument.
+        """Return the row of the job with this id. Raises UsageError, which names the argument.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -507,7 +505,7 @@ class Workload:
         return row
 
     def head(self, count: int) -> "Workload":
-        """The first `count` jobs in file order.
+        """Return the first `count` jobs in file order.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -517,7 +515,7 @@ class Workload:
         return self.with_rows(np.arange(min(count, len(self))), jobs=count)
 
     def with_rows(self, rows: Ints, **chosen: Any) -> "Workload":
-        """The jobs of these rows; the ids of the others are kept as left out.
+        """Return the jobs of these rows; the ids of the others are kept in `left_out`.
 
         >>> import backfill as bf
         >>> import numpy as np
@@ -532,9 +530,9 @@ class Workload:
         return replace(kept, left_out=self.left_out | ids_without(self.jobs.job, rows))
 
     def at_load(self, factor: float) -> "Workload":
-        """The same jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError.
+        """Return the jobs with inter-arrival times divided by `factor`, rounded to the microsecond. Raises UsageError.
 
-        A deadline stays as far from its submit as it was.
+        A deadline keeps its distance from the submit.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -556,7 +554,7 @@ class Workload:
 
     @property
     def dead_time(self) -> int:
-        """The time, in microseconds, for which each run holds its nodes beyond its run time; part of `runtime` here.
+        """The time, in microseconds, that each run holds its nodes beyond its run time; included in `runtime` here.
 
         >>> import backfill as bf
         >>> bf.generate("lublin?jobs=100&cpus=64").with_dead_time(1_500_000).dead_time
@@ -566,11 +564,11 @@ class Workload:
         return span
 
     def with_dead_time(self, span: int) -> "Workload":
-        """The same jobs, each of which holds its nodes `span` microseconds longer than it runs. Raises UsageError.
+        """Return the jobs, each of which holds its nodes `span` microseconds longer than it runs. Raises UsageError.
 
-        So a pool's own overhead is simulated: what it takes to prepare nodes, to find out that a job is over, and to
-        clean up. Walltimes grow by it as well, so the same jobs are killed, and policies plan with it; a deadline is
-        as much later. Metrics count neither as run time nor as response what is held beyond the run.
+        This simulates a pool's overhead: the time to prepare nodes, to notice that a job has ended, and to
+        clean up. Walltimes grow by it as well, so the same jobs are killed, and policies plan with it; a deadline
+        moves by the same time. Metrics exclude the dead time from run times and response times.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -593,23 +591,23 @@ class Workload:
 
 
 def ids_without(ids: NDArray[Any], rows: Ints) -> frozenset[str]:
-    """The ids of all but these rows, as texts."""
+    """Return the ids of all but these rows, as texts."""
     others = np.ones(len(ids), np.bool_)
     others[rows] = False
     return frozenset(str(job) for job in ids[others].tolist())
 
 
 def remarks(dropped: Mapping[str, int], notes: Sequence[str]) -> list[str]:
-    """Sentences on jobs that were left out, and further notes."""
+    """Return sentences about dropped jobs, and further notes."""
     return [*(f"left out {counted(n, 'job')}: {why}" for why, n in dropped.items()), *notes]
 
 
 def check_load(factor: float) -> None:
-    """Raise UsageError unless inter-arrival times can be divided by it."""
+    """Raise UsageError unless inter-arrival times can be divided by this factor."""
     if not 0 < factor < np.inf:
         raise BadArgument("load", factor, "a finite number > 0")
 
 
 def total(values: Ints) -> int:
-    """The exact sum, also beyond 2^63."""
+    """Return the exact sum, also beyond 2^63."""
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
