@@ -76,7 +76,7 @@ def test_the_sentence_tells_the_interval_and_what_is_not_solved():
     half = of(values, best, [80.0] * 6, 4).sentence
     assert half.endswith("; at most 40% above the best possible (4 of 6 windows solved to the end)")
     assert of(values[:3], best[:3]).sentence == "easy is 12% above the best possible mean wait on 3 windows of 40 jobs"
-    assert of([0.0, 0.0], [0.0, 0.0]).sentence == "easy lets no job wait on 2 windows of 40 jobs"
+    assert of([0.0, 0.0], [0.0, 0.0]).sentence == "under easy no job waits on 2 windows of 40 jobs"
     assert of([1.0, 0.0], [0.0, 0.0]).above is None
 
 

@@ -193,12 +193,14 @@ def test_the_checker_finds_who_runs_where_it_must_not():
     schedule = bf.simulate(JOBS, CLUSTER, "easy", events=events).schedule
     jobs = JOBS.jobs
     foreign = replace(JOBS, jobs=jobs.replace(user=replace(jobs.user, codes=np.zeros_like(jobs.user.codes))))
-    assert any("which is not for it" in each.text for each in verify(foreign, CLUSTER, schedule, events=events))
+    assert any("which it may not use" in each.text for each in verify(foreign, CLUSTER, schedule, events=events))
     nobody = replace(
         JOBS, jobs=jobs.replace(reservation=replace(jobs.reservation, codes=np.full_like(jobs.reservation.codes, -1)))
     )
     found = verify(nobody, CLUSTER, schedule, events=events)
-    assert any(each.rule == "reservation" and each.text == "runs on node n1, which ann has" for each in found)
+    assert any(
+        each.rule == "reservation" and each.text == "runs on node n1, which is reserved as ann" for each in found
+    )
     amount = Events.of([{**ANN, "node": "n1", "resource": "cpus", "amount": 1}])
     assert any(
         "its jobs hold 2 cpus of node n1" in each.text for each in verify(JOBS, CLUSTER, schedule, events=amount)

@@ -42,7 +42,7 @@ def test_the_scheduler_of_the_queue_is_found_and_others_are_compared_with_it(bus
     assert lines[0] == "history: 160 jobs on 4 cpus"
     verdict = " ".join(told.partition("fidelity:")[2].partition("The model is")[0].split())
     assert verdict.startswith("conclusive: k-reservations:k=10 with no dead time gives a mean wait of")
-    assert verdict.endswith("100% of the pairs that waited at one time start in the same order")
+    assert verdict.endswith("100% of the pairs that waited at the same time start in the same order")
     places = [told.index(part) for part in ("fidelity:", "who loses:", "bounded slowdown:", "pairs, 95% intervals:")]
     assert places == sorted(places)
     assert told.count("who loses:") == 1

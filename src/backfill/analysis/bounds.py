@@ -1,7 +1,7 @@
-"""Lower bounds that no policy can beat, whatever it knows. Proofs: docs/reference/bounds.md.
+"""Lower bounds that no policy can beat, even with full knowledge. Proofs: docs/reference/bounds.md.
 
 Each is the exact optimum of an easier problem: a machine that may split and squash jobs, or one that has to run fewer
-of them. Whatever is rounded is rounded to the side that keeps the bound true.
+of them. Rounding always goes to the side that keeps the bound valid.
 """
 
 import math
@@ -18,18 +18,18 @@ from backfill.model.schedule import at_speed
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Ints, Workload
 
-_Arrival = tuple[int, int, int]  # of a job at the squashed machine, in processor-microseconds: see _arrivals
+_Arrival = tuple[int, int, int]  # of a job on the squashed machine, in processor-microseconds: see _arrivals
 
-_ROUNDING = 1 - 1e-9  # far more than what doubles lose
+_ROUNDING = 1 - 1e-9  # far more than the rounding errors of doubles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """No schedule of the same jobs on the same platform has less of this metric."""
+    """A lower bound of a metric over all schedules of the same jobs on the same platform."""
 
     metric: str  # makespan_s or mean_wait_s
     value: float | None
-    how: str  # which of the arguments gave it
+    how: str  # the argument that gave it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +40,20 @@ class BoundGap:
     metric: str
     value: float | None
     bound: float | None
-    how: str  # which argument gave the bound
-    ratio: float | None  # value / bound, at least 1; None where the bound is 0
+    how: str  # the argument that gave the bound
+    ratio: float | None  # value / bound, at least 1; None if the bound is 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Jobs:
-    """The jobs as the bounds see them: times in microseconds after the first submit, in the order of release."""
+    """The jobs in the form that the bounds use: times in microseconds after the first submit, sorted by release."""
 
-    release: Ints  # no start is earlier; where `first`, the wait begins here in every schedule
+    release: Ints  # no start is earlier; for `first` jobs, the wait begins here in every schedule
     least: Ints  # time held on the fastest node, or until it is killed
     most: Ints  # time held on the slowest node, or until it is killed
     need: Ints  # shape (jobs, resources), of the whole job
     capacity: list[int]  # per resource, of the whole platform
-    first: Ints  # the jobs that come after no other
+    first: Ints  # the jobs without predecessors
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, counted: Counted, overrun: str) -> "_Jobs":
@@ -79,13 +79,13 @@ class _Jobs:
         )
 
     def take(self, rows: Ints) -> "_Jobs":
-        """Some of them. Without the others every schedule stays lawful, so a bound for these holds for all."""
+        """Return some of the jobs. Schedules stay valid without the others, so a bound for these holds for all."""
         columns = (self.release[rows], self.least[rows], self.most[rows], self.need[rows])
         return _Jobs(*columns, self.capacity, np.arange(len(rows)))
 
 
 def bounds(workload: Workload, platform: Platform, counted: Counted, overrun: str = "kill") -> list[Bound]:
-    """Lower bounds of the makespan and the mean wait of the counted jobs; None where there are none."""
+    """Return lower bounds of the makespan and the mean wait of the counted jobs; None if there are none."""
     if not len(counted):
         return [Bound(metric=metric, value=None, how="no jobs") for metric in ("makespan_s", "mean_wait_s")]
     jobs = _Jobs.of(workload, platform, counted, overrun)
@@ -98,7 +98,7 @@ def bounds(workload: Workload, platform: Platform, counted: Counted, overrun: st
 
 
 def mean_bounds(by_replication: Sequence[Sequence[Bound]]) -> list[Bound]:
-    """The means of the bounds of several workloads: no policy has a lower mean over them."""
+    """Return the means of the bounds of several workloads: no policy has a lower mean over them."""
     if len(by_replication) < 2:
         return list(by_replication[0]) if by_replication else []
     means = []
@@ -110,7 +110,7 @@ def mean_bounds(by_replication: Sequence[Sequence[Bound]]) -> list[Bound]:
 
 
 def gaps(names: Sequence[str], metrics: Sequence[Metrics], lower: Sequence[Bound]) -> list[BoundGap]:
-    """Every policy against every bound."""
+    """Compare every policy with every bound."""
     return [
         BoundGap(
             policy=name,
@@ -126,7 +126,7 @@ def gaps(names: Sequence[str], metrics: Sequence[Metrics], lower: Sequence[Bound
 
 
 def by_metric(all_gaps: Sequence[BoundGap]) -> dict[str, list[BoundGap]]:
-    """The gaps of each metric, in their order."""
+    """Return the gaps of each metric, in their order."""
     grouped: dict[str, list[BoundGap]] = {}
     for gap in all_gaps:
         grouped.setdefault(gap.metric, []).append(gap)
@@ -134,7 +134,7 @@ def by_metric(all_gaps: Sequence[BoundGap]) -> dict[str, list[BoundGap]]:
 
 
 def _makespan(jobs: _Jobs) -> tuple[str, int]:
-    """The greatest of the lower bounds of the makespan, in microseconds, and the simplest argument that gives it."""
+    """Return the greatest lower bound of the makespan, in microseconds, and the simplest argument that gives it."""
     values = [("longest job", int((jobs.release + jobs.least).max()))]
     for need, capacity in zip(jobs.need.T, jobs.capacity, strict=True):
         if not need.any():
@@ -151,9 +151,9 @@ def _makespan(jobs: _Jobs) -> tuple[str, int]:
 
 
 def _work_ahead(release: Ints, held: Ints, weight: Ints) -> list[tuple[int, int]]:
-    """(t, weight x time that no schedule can have done by then), at every start and end of a machine without limits.
+    """Return the pairs (t, weight x time that cannot be done by t), at each start and end on an unlimited machine.
 
-    In exact whole numbers, which may pass 2^63.
+    Computed in exact whole numbers, which may exceed 2^63.
     """
     times, place = np.unique(np.concatenate([release, release + held]), return_inverse=True)
     change = [0] * len(times)
@@ -165,10 +165,10 @@ def _work_ahead(release: Ints, held: Ints, weight: Ints) -> list[tuple[int, int]
 
 
 def _total_wait(jobs: _Jobs) -> tuple[str, float]:
-    """The greatest of the lower bounds of the summed wait, in microseconds, and the argument that gives it.
+    """Return the greatest lower bound of the summed wait, in microseconds, and the argument that gives it.
 
-    Tried for the jobs that need at least 1, 4, 16 ... processors: narrow ones, which a squashed machine finishes far
-    too soon, would hide the wait of the others.
+    It is tried for the jobs that need at least 1, 4, 16 ... processors: narrow ones, which a squashed machine finishes
+    far too early, would hide the wait of the others.
     """
     best = ("no job has to wait", 0.0)
     least, capacity = 1, jobs.capacity[0]
@@ -183,7 +183,7 @@ def _total_wait(jobs: _Jobs) -> tuple[str, float]:
 
 
 def _srpt(arrivals: Sequence[_Arrival]) -> Iterator[int]:
-    """A bound of the summed wait x capacity, from each busy period of the squashed machine by itself.
+    """Yield bounds of the summed wait x capacity, one for each busy period of the squashed machine.
 
     Shortest remaining area first minimises the sum of ends there. Exact: the clock counts processor-microseconds.
     """
@@ -204,12 +204,12 @@ def _srpt(arrivals: Sequence[_Arrival]) -> Iterator[int]:
 
 
 def _mean_busy_time(arrivals: Sequence[_Arrival]) -> Iterator[float]:
-    """The bound from the mean instants at which jobs are worked on, half a run before their ends in every schedule.
+    """Yield bounds from the mean instants at which jobs are worked on, half a run before their ends in every schedule.
 
     Smallest area first, with preemption, minimises the sum of these instants on the squashed machine.
     """
     now, waits = 0, 0.0
-    left: list[tuple[int, int, int, int]] = []  # area, number, what is left of it, release
+    left: list[tuple[int, int, int, int]] = []  # area, index, remaining area, release
     for number, (at, area, held) in enumerate(arrivals):
         while left and now + left[0][2] <= at:
             whole, _, rest, release = heappop(left)
@@ -229,7 +229,7 @@ def _mean_busy_time(arrivals: Sequence[_Arrival]) -> Iterator[float]:
 
 
 def _arrivals(jobs: _Jobs, capacity: int) -> Iterator[_Arrival]:
-    """(release x capacity, area, longest time held x capacity) of each job; the last comes when all is done."""
+    """Yield (release x capacity, area, longest time held x capacity) of each job; a last one ends all work."""
     columns: Sequence[list[int]] = [x.tolist() for x in (jobs.release, jobs.least, jobs.need[:, 0], jobs.most)]
     for release, least, need, most in zip(*columns, strict=True):
         yield release * capacity, need * least, most * capacity

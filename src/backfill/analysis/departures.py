@@ -16,34 +16,34 @@ from backfill.model.workload import Ints, Workload
 
 Codes = NDArray[np.int32]  # of Labels
 
-SHOWN = 30  # projects that are told one by one
+SHOWN = 30  # projects listed one by one
 KEPT, LATER, LATE = "kept", "later", "late"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Departures:
-    """One row per promised departure, project by project in the order in which they were made; times in microseconds.
+    """One row per promised departure, by project and then in the order of making; times in microseconds.
 
-    A departure is the last end of a project's jobs, by promised starts and expected run times, as it is at the end of
-    an instant; jobs that were promised nothing yet do not count.
+    A departure is the last end of a project's jobs, by promised starts and expected run times, at the end of an
+    instant; jobs without a promise do not count.
     """
 
     project: Ints  # code of the project
     at: Ints  # when it was promised
-    until: Ints  # the promised departure; NO_TIME: none any more
-    cause: Ints  # index in CAUSES; of several jobs the last that made way for another, or the last
-    job: Ints  # row of the job of that cause
-    by: Ints  # row of the job that it made way for; -1 none
+    until: Ints  # the promised departure; NO_TIME: withdrawn
+    cause: Ints  # index in CAUSES; of several jobs the last that was delayed for another, or the last
+    job: Ints  # row of the job with that cause
+    by: Ints  # row of the job that was preferred; -1 none
     first: Ints  # row here of the first promise of each project that has one, then the number of rows
 
     @classmethod
     def of(cls, promises: Promises, codes: Ints | Codes) -> "Departures":
-        """promises: those of all jobs. codes: each job's project, -1 none."""
+        """Derive departures from promises. promises: those of all jobs. codes: each job's project, -1 none."""
         rows = np.argsort(codes[promises.job], kind="stable")
         mine = promises.take(rows[codes[promises.job[rows]] >= 0])
         project, many = codes[mine.job].astype(np.int64), len(mine)
         highest = _highest(_until_the_next(mine.job, project), mine.end)
-        last = np.flatnonzero(_changes(project, mine.at, at_end=True))  # of the rows of one project at one instant
+        last = np.flatnonzero(_changes(project, mine.at, at_end=True))  # the last row of each project at each instant
         begin = np.append(0, last[:-1] + 1)[: len(last)]
         moved = np.maximum.reduceat(np.where(mine.cause == MOVED, np.arange(many), -1), begin) if many else last
         new = _changes(project[last])
@@ -57,16 +57,16 @@ class Departures:
         return len(self.at)
 
     def changes(self, row: int) -> list[Change]:
-        """The promises of a project; row: where its first one is in `first`."""
+        """Return the promises of a project; row: the index of its first one in `first`."""
         span = slice(self.first[row], self.first[row + 1])
         columns = (each[span].tolist() for each in (self.at, self.until, self.cause, self.job, self.by))
         return [Change(at, until, CAUSES[cause], job, by) for at, until, cause, job, by in zip(*columns, strict=True)]
 
     @property
     def moves(self) -> Ints:
-        """The distance of each promise from the previous one: later above 0, earlier below; 0 if nothing moved it.
+        """Return the distance of each promise from the previous one: later > 0, earlier < 0, 0 if unmoved.
 
-        What another departure only because more jobs of the project came is no move.
+        A change caused only by new jobs of the project is not a move.
         """
         far = np.diff(self.until, prepend=0)
         there = self.until != NO_TIME
@@ -83,7 +83,7 @@ class Departures:
 
 
 def _changes(*columns: Ints, at_end: bool = False) -> Any:
-    """Where any of the columns differs from the row before, or at_end from the next; the first, or the last, does."""
+    """Return the mask of rows that differ in any column from the row before, or at_end after; the end row does."""
     differs = np.zeros(max(len(columns[0]) - 1, 0), np.bool_)
     for column in columns:
         differs |= column[1:] != column[:-1]
@@ -92,7 +92,7 @@ def _changes(*columns: Ints, at_end: bool = False) -> Any:
 
 
 def _until_the_next(job: Ints, project: Ints) -> Ints:
-    """The next row of the same job, or that behind the last of its project; projects are in order."""
+    """Return the next row of the same job, or the end of its project's rows; projects are in order."""
     past = np.searchsorted(project, project, side="right")
     order = np.argsort(job, kind="stable")
     again = np.flatnonzero(job[order[1:]] == job[order[:-1]])
@@ -101,9 +101,9 @@ def _until_the_next(job: Ints, project: Ints) -> Ints:
 
 
 def _highest(past: Ints, values: Ints) -> Ints:
-    """At each place the greatest value that holds there, where values[i] holds from i until before past[i].
+    """Return at each index the maximum of the values in force there: values[i] is in force from i until before past[i].
 
-    As in a sparse table: two spans of 2^k places cover where a value holds, and are halved until they are one long.
+    As in a sparse table: two spans of 2^k indices cover each range, and are halved until their length is one.
     """
     greatest = np.full(len(values), NO_TIME)
     first = np.arange(len(values))
@@ -119,7 +119,7 @@ def _highest(past: Ints, values: Ints) -> Ints:
 
 
 def departures(promises: Promises, rows: Ints, jobs: int) -> list[Change]:
-    """The promised departures of the project of these of so many jobs."""
+    """Return the promised departures of the project with these rows."""
     codes = np.full(jobs, -1)
     codes[rows] = 0
     promised = Departures.of(promises, codes)
@@ -129,17 +129,17 @@ def departures(promises: Promises, rows: Ints, jobs: int) -> list[Change]:
 def departure_metrics(
     departures: Departures, workload: Workload, schedule: Schedule, there: NDArray[np.bool_]
 ) -> dict[str, float | int | None]:
-    """Metrics of how promised departures of projects changed and were kept; empty if none was promised.
+    """Return metrics of how promised departures of projects changed and were kept; empty if none was promised.
 
-    there: the jobs that are not left out as warm-up or cool-down, shape (jobs,); only projects none of whose jobs is
-    left out count.
+    there: the mask of jobs outside warm-up and cool-down, shape (jobs,); only projects with all jobs in it
+    count.
 
-    promised_projects: those that were promised a departure and all of whose jobs ran. moved_departures: how often a
-    promised departure became another one, but for jobs of the project that came later. moved_projects: projects of
-    which it did, made_way_projects: of which it did for another job. mean_departure_move_s, max_departure_move_s: how
-    far, earlier or later. kept_departures: projects whose last job ended no later than first promised,
+    promised_projects: those with a promised departure and all jobs run. moved_departures: the number of changes
+    of a promised departure, except by later jobs of the project. moved_projects: projects with such
+    a change, made_way_projects: with one in favour of another job. mean_departure_move_s, max_departure_move_s: the
+    distance, earlier or later. kept_departures: projects whose last job ended no later than first promised,
     kept_last_departures: no later than last promised. mean_departure_slip_s, max_departure_slip_s: last end - first
-    promise of those that departed later.
+    promise, for those that departed later.
     """
     if not len(departures):
         return {}
@@ -175,9 +175,10 @@ def _mean_and_most(times: Ints) -> tuple[float | None, float | None]:
 
 
 def farthest(runs: Sequence[tuple[Departures, Schedule]], workload: Workload, most: int = SHOWN) -> Ints:
-    """Codes of the projects whose departures moved farthest in all in any run, at most so many, in order of submit.
+    """Return the codes of at most `most` projects whose departures moved farthest in total, in order of submit.
 
-    Of those that moved as far, such as those that did not move, the ones that departed latest after the first promise.
+    The total is the largest over the runs. Ties, such as projects without a move, go to those that departed latest
+    after their first promise.
     """
     many = len(workload.jobs.project.names)
     far, slip, promised = np.zeros(many, np.int64), np.full(many, NO_TIME), np.zeros(many, np.bool_)
@@ -195,7 +196,7 @@ def farthest(runs: Sequence[tuple[Departures, Schedule]], workload: Workload, mo
 
 
 def projects_told(departures: Departures, workload: Workload, schedule: Schedule, codes: Ints) -> dict[str, Any]:
-    """The promises to the projects of these codes, for JSON. found: at least one promise."""
+    """Return the promises to the projects of these codes, for JSON. found: whether there is at least one promise."""
     spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
     submit = _first_submits(workload)
     row = {code: row for row, code in enumerate(departures.project[departures.first[:-1]].tolist())}
@@ -207,7 +208,7 @@ def projects_told(departures: Departures, workload: Workload, schedule: Schedule
 
 
 def _first_submits(workload: Workload) -> Ints:
-    """The first submit of each project, including those of which no job ran."""
+    """Return the first submit of each project, including projects without a run."""
     codes = workload.jobs.project.codes
     members = codes >= 0
     firsts = np.full(len(workload.jobs.project.names), NEVER)
@@ -232,5 +233,5 @@ def _told(departures: Departures, row: int, workload: Workload, spans: Spans, su
 
 
 def verdict(promised: Sequence[int], end: int) -> str:
-    """The promise, the first or the last, that the departure at `end` kept."""
+    """Return the promise, first or last, that the departure at `end` kept."""
     return KEPT if end <= promised[0] else LATER if end <= promised[-1] else LATE

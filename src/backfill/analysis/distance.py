@@ -9,24 +9,24 @@ import numpy as np
 from backfill.analysis.blocks import effective
 from backfill.analysis.quantiles import student, two_sided_t
 
-FEWEST = 4.0  # windows that make the waits, for an interval
+FEWEST = 4.0  # effective windows required for an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distance:
-    """How far a policy is above the best possible mean wait on windows of a log; shares of the latter."""
+    """The relative distance of a policy's mean wait from the best possible one, on windows of a log."""
 
     policy: str
     value_s: float  # mean wait under the policy
-    best_s: float  # of the best schedules that were found
-    bound_s: float  # no schedule of these windows has a lower one
-    above: float | None  # value / best - 1; None where nobody has to wait
-    low: float | None  # its 95 % interval; None where too few windows make the waits
+    best_s: float  # of the best schedules found
+    bound_s: float  # no schedule of these windows has a lower mean wait
+    above: float | None  # value / best - 1; None if no job has to wait
+    low: float | None  # its 95 % interval; None if too few windows make up the waits
     high: float | None
-    most: float | None  # value / bound - 1, where the solver did not finish every window; None without a bound
+    most: float | None  # value / bound - 1, unless the solver finished every window; None without a bound
     windows: int
-    jobs: int  # of a window
-    proven: int  # windows whose best schedule is proven to be one
+    jobs: int  # jobs per window
+    proven: int  # windows whose best schedule is proven optimal
 
     @classmethod
     def of(
@@ -38,7 +38,7 @@ class Distance:
         jobs: int,
         proven: int,
     ) -> "Distance":
-        """The distance from the mean waits of the windows, in seconds."""
+        """Build the distance from the mean waits of the windows, in seconds."""
         value, least, under = (math.fsum(each) / len(values) for each in (values, best, bound))
         low, high = interval(values, best) or (None, None)
         return cls(
@@ -61,8 +61,8 @@ class Distance:
         on = f"on {self.windows} windows of {self.jobs} jobs"
         if self.above is None:
             if not self.value_s:
-                return f"{self.policy} lets no job wait {on}"
-            return f"{self.policy} lets jobs wait {on} where the best schedule lets none wait"
+                return f"under {self.policy} no job waits {on}"
+            return f"under {self.policy} jobs wait {on}, and under the best schedule none waits"
         spread = "" if self.low is None or self.high is None else f" [{100 * self.low:.0f}, {100 * self.high:.0f}]"
         if self.proven == self.windows:
             return f"{self.policy} is {self.above:.0%}{spread} above the best possible mean wait {on}"
@@ -72,11 +72,11 @@ class Distance:
 
 
 def interval(values: Sequence[float], best: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of sum(values) / sum(best) - 1 over windows like these; None where too few make the waits.
+    """Return the 95 % interval of sum(values) / sum(best) - 1 over such windows; None if too few make up the waits.
 
-    The logarithm of the ratio, its jackknife and Student's t, with as many degrees of freedom as equal windows would
-    be as uneven (`effective`): a few windows have most of the wait. It never goes below 0, as no policy is better than
-    the best. How often it holds the truth: docs/decisions/0056-a-distance-from-the-optimum.md.
+    It uses the logarithm of the ratio, its jackknife and Student's t with `effective` - 1 degrees of freedom, since few
+    windows have most of the wait. It never goes below 0, as no policy is better than the best.
+    Coverage: docs/decisions/0056-a-distance-from-the-optimum.md.
     """
     value, least = np.array(values, np.float64), np.array(best, np.float64)
     parts = effective(value)

@@ -17,16 +17,16 @@ from backfill.model.workload import Counted, Floats, Ints, Workload
 def farm_metrics(
     workload: Workload, platform: Platform, schedule: Schedule, rows: Ints
 ) -> dict[str, float | int | None]:
-    """The farm metrics of the jobs `rows`, all of which ran; empty where there are neither deadlines nor licences.
+    """Return the farm metrics of the jobs `rows`, all of which ran; empty without deadlines and licences.
 
-    out_deadline: the share of the jobs with a deadline that end after it, where the workload has deadlines; of those
+    out_deadline: the share of jobs with a deadline that end after it, if the workload has deadlines; among those
     that were neither cancelled nor lost with a node.
-    system_usage: cpus held / min(all cpus, cpus asked for by the jobs in the system), its mean over time from the first
+    system_usage: cpus held / min(all cpus, cpus requested by the jobs in the system), its mean over time from the first
     submit to the last; system_usage_to_end to the last end; system_usage_printed divides by min(all cpus, jobs in the
-    system), as the paper prints it. Time when nobody is in the system does not count. They are there where a job of the
-    workload has a deadline or asks for a licence, or the platform has licences.
-    licence_usage: copies held / copies, mean over the licences and over time from the first submit to the last, where
-    the platform has licences, floating or of nodes.
+    system), as the paper prints it. Time without a job in the system does not count. They are defined if a job of the
+    workload has a deadline or requests a licence, or the platform has licences.
+    licence_usage: copies held / copies, mean over the licences and over time from the first submit to the last, if
+    the platform has licences, floating or bound to nodes.
     """
     numbers: dict[str, float | int | None] = {}
     jobs, submit, end = workload.jobs, workload.jobs.submit[rows], schedule.end[rows]
@@ -61,7 +61,7 @@ def _usages(platform: Platform, procs: Ints, submit: Ints, end: Ints, runs: Runs
 
 
 def _mean_share(times: Ints, part: Numbers, whole: Ints) -> float | None:
-    """The mean over time of part / whole, where there is any whole. The arrays may be longer than `times`."""
+    """Return the mean over time of part / whole, over times with whole > 0. The arrays may be longer than `times`."""
     spans = np.diff(times).astype(np.float64)
     part, whole = part[: len(spans)], whole[: len(spans)]
     positive = whole > 0
@@ -71,7 +71,7 @@ def _mean_share(times: Ints, part: Numbers, whole: Ints) -> float | None:
 
 
 def _on(times: Ints, begin: Ints, end: Ints, weight: Numbers) -> Numbers:
-    """The sum of `weight` over [begin, end), from each of the times on."""
+    """Return the sum of `weight` over [begin, end), from each of the times on."""
     change: Any = np.zeros(len(times), weight.dtype)
     np.add.at(change, np.searchsorted(times, begin), weight)
     np.subtract.at(change, np.searchsorted(times, end), weight)
@@ -92,15 +92,16 @@ def _licence_usage(workload: Workload, platform: Platform, rows: Ints, submit: I
 def licence_time(
     workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints, begin: int, until: int
 ) -> Floats:
-    """Microseconds x copies that each licence of the platform is held within [begin, until), as `all_licences` has
-    them."""
+    """Return the microseconds x copies of each licence of the platform held within [begin, until), in the order of
+    `all_licences`.
+    """
     inside = np.maximum(np.minimum(end, until) - np.maximum(start, begin), 0).astype(np.float64)
     job, licence, copies = licence_items(workload, platform, rows)
     return np.bincount(licence, inside[job] * copies, len(platform.all_licences)).astype(np.float64)
 
 
 def held_licences(workload: Workload, platform: Platform, rows: Ints, start: Ints, end: Ints) -> list[Steps]:
-    """Copies of each of `all_licences` that are held over time."""
+    """Return the held copies of each of `all_licences` over time."""
     job, licence_of, copies = licence_items(workload, platform, rows)
     steps = []
     for licence in range(len(platform.all_licences)):
@@ -110,9 +111,9 @@ def held_licences(workload: Workload, platform: Platform, rows: Ints, start: Int
 
 
 def licence_items(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """What the jobs `rows` ask for, in their order: the place in rows, the licence's in `all_licences`, the copies.
+    """Return the licence requests of the jobs `rows`, in order: index in rows, index in `all_licences`, copies.
 
-    A licence that stays on nodes can be asked for as a licence, or as a resource per task.
+    A licence bound to nodes can be requested as a licence, or as a resource per task.
     """
     place = {name: i for i, name in enumerate(platform.all_licences)}
     known = np.array([place.get(name, -1) for name in workload.licences], np.int64)

@@ -1,8 +1,8 @@
-"""How faithfully a model of a pool's own scheduler tells when jobs start: fitted on one half, judged on the other.
+"""The accuracy of a model of a pool's own scheduler in predicting starts: fitted on one half, judged on the other.
 
 A model is a policy with the overhead of the pool: the dead time for which a run holds its nodes beyond its run time,
-and the delay after which the pool first looks at a job. It is chosen by the real starts of the jobs that were submitted
-in the first half of the observed time, and judged by those of the second half, which had no part in the choice.
+and the delay after which the pool first looks at a job. It is chosen by the real starts of the jobs submitted in
+the first half of the observed time, and judged by those of the second half, which had no part in the choice.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,28 +18,28 @@ from backfill.model.spans import times
 from backfill.model.units import SECOND, counted, seconds_text
 from backfill.model.workload import Floats, Ints, Labels, total
 
-ERROR_MAX = 0.10  # of the mean wait; a model that is farther off says nothing of what other policies would change
-ORDER_MIN = 0.75  # of the pairs of jobs that waited at one time; by chance it is half of them
-FEWEST = 20  # jobs that waited, of those that judge
-FEW = 100  # jobs; of fewer, one long wait moves the mean
-DOMINANT = 0.05  # share of the jobs that may not make half of the error, or hold half of the processor time
+ERROR_MAX = 0.10  # of the mean wait; a model with a larger error cannot predict the effect of other policies
+ORDER_MIN = 0.75  # of the pairs of jobs that waited at the same time; chance gives one half
+FEWEST = 20  # judging jobs that waited
+FEW = 100  # jobs; with fewer, one long wait moves the mean
+DOMINANT = 0.05  # share of jobs that must not cause half of the error, or hold half of the processor time
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-USERS_MOST = 12  # that have a row
-POINTS_MOST = 2_000  # jobs whose waits are kept for the figures
-DEAD_TIMES = (0, SECOND, 4 * SECOND, 16 * SECOND, 64 * SECOND)  # that each policy is tried with
-REFINED, ROUNDS = 3, 6  # so many of the policies are tried with dead times between these, as often
+USERS_MOST = 12  # with a row in the table
+POINTS_MOST = 2_000  # jobs whose waits are kept for figures
+DEAD_TIMES = (0, SECOND, 4 * SECOND, 16 * SECOND, 64 * SECOND)  # tried with each policy
+REFINED, ROUNDS = 3, 6  # this many of the best policies are refined in this many rounds
 
 Waits = tuple[Ints, Ints]  # when each job could start, and when it did
-Tell = Callable[[int, int], None]  # how many simulations are done, of how many
+Tell = Callable[[int, int], None]  # called with the number of simulations done, and of all
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A scheduler that a pool might have; times in microseconds."""
+    """A possible scheduler of a pool; times in microseconds."""
 
     policy: str
-    dead_time: int = 0  # for which a run holds its nodes beyond its run time
-    delay: int = 0  # from the submit of a job to the first look at it
+    dead_time: int = 0  # held beyond the run time of each run
+    delay: int = 0  # from the submit of a job until the pool first considers it
 
     def __str__(self) -> str:
         more = [f"{seconds_text(self.dead_time)} s of dead time"] if self.dead_time else ["no dead time"]
@@ -47,17 +47,17 @@ class Model:
         return f"{self.policy} with {' and '.join(more)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields for JSON."""
+        """Return the fields for JSON."""
         return {"policy": self.policy, "dead_time_s": self.dead_time / SECOND, "delay_s": self.delay / SECOND}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Observed:
-    """Jobs whose real starts were seen, in the order of the workload. Microseconds, arrays of shape (jobs,)."""
+    """Jobs with observed starts, in the order of the workload. Microseconds, arrays of shape (jobs,)."""
 
     rows: Ints  # of the workload
     submit: Ints
-    eligible: Ints  # not before its submit, and not before what it comes after had ended
+    eligible: Ints  # not before its submit, nor before the end of its predecessors
     start: Ints
     run: Ints
     procs: Ints
@@ -67,17 +67,17 @@ class Observed:
         return len(self.rows)
 
     def take(self, places: NDArray[Any]) -> "Observed":
-        """Some of them."""
+        """Return the jobs at these indices."""
         times_ = (self.submit[places], self.eligible[places], self.start[places], self.run[places])
         return Observed(self.rows[places], *times_, self.procs[places], self.user.take(np.arange(len(self))[places]))
 
     @property
     def middle(self) -> int:
-        """The middle of the time in which they were submitted."""
+        """The middle of the submit interval."""
         return (int(self.submit.min()) + int(self.submit.max())) // 2 if len(self) else 0
 
     def halves(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The jobs that were submitted in each half of that time."""
+        """Return the jobs submitted in each half of that interval."""
         first: NDArray[np.bool_] = self.submit <= self.middle
         return first, ~first
 
@@ -94,29 +94,29 @@ class ClassFidelity:
 
     @property
     def relative(self) -> float | None:
-        """The error of the mean wait; None if nobody waited in reality."""
+        """The relative error of the mean wait; None if no job waited in reality."""
         return self.simulated_s / self.observed_s - 1 if self.observed_s else None
 
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """Simulated starts against the observed ones of the same jobs. A wait is start - eligible."""
+    """Simulated starts compared with the observed ones of the same jobs. A wait is start - eligible."""
 
-    jobs: int  # that started in both
-    waited: int  # of these, in reality
+    jobs: int  # started in both
+    waited: int  # of these, waited in reality
     observed_s: float  # mean wait
     simulated_s: float
     in_order: float | None  # share of all pairs of jobs that do not start in the opposite order; None without a pair
-    chosen_in_order: float | None  # of the pairs that waited at one time, between which the scheduler chose
+    chosen_in_order: float | None  # among the pairs that waited at the same time, between which the scheduler chose
     difference_s: tuple[float, ...]  # QUANTILES of simulated start - observed start
     apart_s: float  # mean of its absolute value
-    few_share: float  # of the sum of these absolute values: the share of the DOMINANT jobs with the largest
-    held_share: float  # of the processor time: the share of the DOMINANT jobs with most of it
+    few_share: float  # share of the sum of these absolute values due to the DOMINANT jobs with the largest
+    held_share: float  # share of the processor time due to the DOMINANT jobs with the most
     classes: tuple[ClassFidelity, ...]
 
     @classmethod
     def of(cls, observed: Observed, simulated: Waits) -> "Fidelity":
-        """simulated: when each of the observed jobs could start and started; no start is before 0 where it has none."""
+        """Compare with `simulated`: when each observed job could start, and when it started (below 0 if it did not)."""
         eligible, start = simulated
         real, model = observed.start - observed.eligible, start - eligible
         apart = start - observed.start
@@ -138,16 +138,16 @@ class Fidelity:
 
     @property
     def relative(self) -> float | None:
-        """The error of the mean wait; None if nobody waited in reality."""
+        """The relative error of the mean wait; None if no job waited in reality."""
         return self.simulated_s / self.observed_s - 1 if self.observed_s else None
 
     @property
     def score(self) -> float:
-        """How bad a model is, the sum of three shares: the error of the mean wait, the mean distance of starts from the
-        real ones in mean waits, and the pairs that start in the other order.
+        """Return the badness of a model, the sum of three shares.
 
-        The mean alone would let a dead time make up for any policy; distances alone would favour whoever lets jobs wait
-        little.
+        They are the error of the mean wait, the mean distance of starts from the real ones in mean waits, and the pairs
+        that start in the other order. With the mean alone, a dead time could compensate for any policy; with distances
+        alone, models with short waits would win.
         """
         order = self.in_order if self.chosen_in_order is None else self.chosen_in_order
         error = float(self.simulated_s > 0) if self.relative is None else abs(self.relative)
@@ -155,7 +155,7 @@ class Fidelity:
         return error + apart + 1 - (1.0 if order is None else order)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields for JSON."""
+        """Return the fields for JSON."""
         names = ("jobs", "waited", "observed_s", "simulated_s", "relative", "in_order", "chosen_in_order", "apart_s")
         heads = ("by", "class", "jobs", "observed_s", "simulated_s", "relative")
         return {
@@ -170,22 +170,22 @@ class Fidelity:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The model that was chosen on the first half, and what the second half says of it."""
+    """The model chosen on the first half, and its result on the second half."""
 
     model: Model
     fitted: Fidelity  # on the first half
-    judged: Fidelity  # on the second one
+    judged: Fidelity  # on the second half
     tried: tuple[tuple[Model, Fidelity], ...]  # each policy with its best dead time, on the first half, best first
-    waits: tuple[Floats, Floats]  # of the judged jobs, observed and simulated, in seconds; POINTS_MOST at most
+    waits: tuple[Floats, Floats]  # of the judged jobs, observed and simulated, in seconds; at most POINTS_MOST
 
     @cached_property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is not conclusive, one sentence each, the main one first; empty if it is."""
+        """The reasons why it is not conclusive, one sentence each, the main one first; empty if it is."""
         return (*against(self.judged, self.fitted),)
 
     @property
     def conclusive(self) -> bool:
-        """Whether the model tells enough of the pool to ask it what other policies would change."""
+        """Whether the model is accurate enough to predict the effects of other policies on the pool."""
         return not self.reasons
 
     @property
@@ -195,14 +195,13 @@ class Fit:
             return f"not conclusive: {self.reasons[0]}"
         real, model = times([self.judged.observed_s, self.judged.simulated_s])
         order = self.judged.chosen_in_order
-        pairs = (
-            "" if order is None else f", and {order:.0%} of the pairs that waited at one time start in the same order"
-        )
+        some = "" if order is None else f", and {order:.0%} of the pairs that waited at the same time"
+        pairs = some and f"{some} start in the same order"
         off = "" if self.judged.relative is None else f" ({self.judged.relative:+.1%})"
         return f"conclusive: {self.model} gives a mean wait of {model}{off} where the pool had {real}{pairs}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields for JSON."""
+        """Return the fields for JSON."""
         observed, simulated = ([round(each, 6) for each in some.tolist()] for some in self.waits)
         return {
             "conclusive": self.conclusive,
@@ -224,10 +223,9 @@ def fit(
 ) -> Fit:
     """Choose a model by the first half of the observed jobs, and judge it by the second.
 
-    simulate: when each of the observed jobs could start and started under a model. tell: is told of progress.
-
+    simulate: returns when each observed job could start and started under a model. tell: receives the progress.
     Each policy is tried with DEAD_TIMES; the best ones with dead times ever closer to their best; and the best of all
-    with the shortest wait of the first half as its delay. Nothing is drawn by chance.
+    with the shortest wait of the first half as its delay. Nothing is random.
     """
     first, second = observed.halves()
     some = observed.take(first)
@@ -243,7 +241,7 @@ def fit(
         return found[model][1].score
 
     def best(models: Sequence[Model]) -> Model:
-        return min(models, key=score)  # of equal ones the first
+        return min(models, key=score)  # the first of equal ones
 
     by_policy = {policy: best([Model(policy, dead) for dead in DEAD_TIMES]) for policy in policies}
     for policy in sorted(by_policy, key=lambda name: score(by_policy[name]))[:REFINED]:
@@ -271,14 +269,14 @@ def fit(
 
 
 def _beside(dead: int) -> int:
-    """How far the one of DEAD_TIMES beside this one is, the farther of two."""
+    """Return the distance from a dead time to the farther of its neighbours in DEAD_TIMES."""
     place = DEAD_TIMES.index(dead)
     beside = DEAD_TIMES[max(place - 1, 0)], DEAD_TIMES[min(place + 1, len(DEAD_TIMES) - 1)]
     return max(abs(other - dead) for other in beside)
 
 
 def _refined(model: Model, step: int, score: Callable[[Model], float]) -> Model:
-    """The model with the best dead time up to so far from its own, looked for in steps that are halved each time."""
+    """Return the model with the best dead time within `step` of its own, found by halving the step each round."""
     for _ in range(ROUNDS):
         step //= 2
         tries = (model.dead_time - step, model.dead_time + step)
@@ -287,7 +285,7 @@ def _refined(model: Model, step: int, score: Callable[[Model], float]) -> Model:
 
 
 def against(judged: Fidelity, fitted: Fidelity) -> list[str]:
-    """What speaks against a model, one sentence each, the main one first; nothing if it may be trusted."""
+    """Return the objections to a model, one sentence each, the main one first; empty if it can be trusted."""
     for half, one in (("second", judged), ("first", fitted)):
         if one.waited < FEWEST:
             jobs = f"only {one.waited} of the {counted(one.jobs, 'job')} submitted in the {half} half waited"
@@ -301,7 +299,7 @@ def against(judged: Fidelity, fitted: Fidelity) -> list[str]:
         )
     order = judged.chosen_in_order
     if order is not None and order < ORDER_MIN:
-        share = f"only {order:.0%} of the pairs of jobs that waited at one time start in the observed order"
+        share = f"only {order:.0%} of the pairs of jobs that waited at the same time start in the observed order"
         found.append(f"{share}; the pool chooses by something that no model here knows, such as priorities or shares")
     return [*found, *(_causes(judged) if off else [])]
 
@@ -311,7 +309,7 @@ def _is_off(one: Fidelity) -> bool:
 
 
 def _error(one: Fidelity) -> str:
-    """`the simulated mean wait, 3.0 min, is 20.0% longer than the observed one, 2.5 min`."""
+    """Phrase the error: `the simulated mean wait, 3.0 min, is 20.0% longer than the observed one, 2.5 min`."""
     model, real = times([one.simulated_s, one.observed_s])
     if one.relative is None:
         return f"the simulated mean wait is {model}, and no job waited in reality"
@@ -320,7 +318,7 @@ def _error(one: Fidelity) -> str:
 
 
 def _causes(judged: Fidelity) -> list[str]:
-    """What may have made the error of the mean wait."""
+    """Return the possible causes of the error of the mean wait."""
     found = []
     few = f"{DOMINANT:.0%} of the jobs"
     if judged.jobs < FEW:
@@ -347,22 +345,22 @@ def _causes(judged: Fidelity) -> list[str]:
 
 
 def _share_in_order(a: Ints, b: Ints) -> float | None:
-    """The share of all pairs that are not in opposite orders in a and b; equal values contradict nothing."""
+    """Return the share of all pairs that are not in opposite orders in a and b; equal values are not opposite."""
     pairs = len(a) * (len(a) - 1) // 2
     return 1 - _opposite(a, b) / pairs if pairs else None
 
 
 def _opposite(a: Ints, b: Ints) -> int:
-    """How many pairs are in opposite orders in a and b."""
+    """Return the number of pairs in opposite orders in a and b."""
     order = np.lexsort((b, a))
     place = np.arange(len(a))
     return pairs_above(place, b[order], place, b[order])
 
 
 def _in_order(eligible: Ints, start: Ints, simulated: Ints) -> float | None:
-    """The share of the pairs that waited at one time, on [eligible, start), which the simulation keeps in order."""
+    """Return the share of pairs waiting at the same time, on [eligible, start), that the simulation keeps in order."""
     count = len(start)
-    apart = int(np.searchsorted(np.sort(start), eligible, side="right").sum())  # pairs of which one was gone before
+    apart = int(np.searchsorted(np.sort(start), eligible, side="right").sum())  # pairs that never waited together
     pairs = count * (count - 1) // 2 - apart
     if not pairs:
         return None
@@ -370,10 +368,10 @@ def _in_order(eligible: Ints, start: Ints, simulated: Ints) -> float | None:
 
 
 def pairs_above(key_a: Ints, a: Ints, key_b: Ints, b: Ints) -> int:
-    """How many pairs (i, j) have key_a[i] <= key_b[j] and a[i] > b[j]. Takes O(n log^2 n) time.
+    """Return the number of pairs (i, j) with key_a[i] <= key_b[j] and a[i] > b[j], in O(n log^2 n) time.
 
-    By merging: all are put in the order of their keys, and from blocks of 1 on each two neighbours are sorted by value
-    together; a value of the right one has there behind it what is above it in the left one.
+    By merging: all are sorted by key, and adjacent blocks, from size 1 on, are merged by value; each value of the right
+    block counts the larger ones of the left block.
     """
     keys, is_b = np.concatenate([key_a, key_b]), np.repeat([False, True], [len(a), len(b)])
     order = np.lexsort((is_b, keys))
@@ -403,7 +401,7 @@ def _by_size(observed: Observed, real: Ints, model: Ints) -> list[ClassFidelity]
 
 
 def _by_user(observed: Observed, real: Ints, model: Ints) -> list[ClassFidelity]:
-    """The users with most jobs."""
+    """Return the waits of the users with the most jobs."""
     codes = observed.user.codes
     used, count = np.unique(codes[codes >= 0], return_counts=True)
     most = used[np.argsort(-count, kind="stable")][:USERS_MOST].tolist()
@@ -420,7 +418,7 @@ def _classes(by: str, names: Mapping[int, str], codes: NDArray[Any], real: Ints,
 
 
 def _share_of_few(amounts: NDArray[Any]) -> float:
-    """The share of the sum that the DOMINANT share of the amounts has, the largest ones."""
+    """Return the share of the sum due to the largest amounts, a share DOMINANT of them."""
     whole = float(amounts.sum())
     few = max(round(DOMINANT * len(amounts)), 1)
     return float(np.sort(amounts)[-few:].sum()) / whole if whole else 0.0

@@ -1,6 +1,6 @@
-"""The metrics of a grid: local jobs, which have one task and are bound to one site, and gangs, which are all others.
+"""The metrics of a grid: local jobs, with one task and bound to one site, and gangs, all other jobs.
 
-A gang is a job, or all jobs of one task of a project that came together, such as tasks that end one by one.
+A gang is a job, or all one-task jobs of a project with the same submit, such as tasks that end one by one.
 Source: Dimitriadou and Karatza, CISIS 2010: its RT, SLD, WRT and WSLD, and the completion of gangs.
 """
 
@@ -26,7 +26,7 @@ class Gangs:
 
     @classmethod
     def of(cls, workload: Workload, schedule: Schedule, rows: Ints) -> "Gangs":
-        """rows: the jobs to look at, all of which ran; local ones are left out."""
+        """Build the gangs. rows: the jobs to consider, all of which ran; local ones are omitted."""
         jobs = workload.jobs
         rows = rows[~is_local(workload)[rows]]
         of = _gang_of(workload, rows)
@@ -42,18 +42,18 @@ class Gangs:
 
     @property
     def response(self) -> Floats:
-        """End - submit of each."""
+        """The response time of each gang, end - submit."""
         return (self.end - self.submit).astype(np.float64)
 
 
 def is_local(workload: Workload) -> NDArray[np.bool_]:
-    """Whether each job has one task and is bound to one site."""
+    """Return whether each job has one task and is bound to one site."""
     local: NDArray[np.bool_] = (workload.jobs.tasks == 1) & (workload.jobs.site.codes >= 0)
     return local
 
 
 def _gang_of(workload: Workload, rows: Ints) -> Ints:
-    """The gang of each of these jobs, from 0; none of them is local."""
+    """Return the gang of each of these jobs, from 0; none of them is local."""
     jobs = workload.jobs
     project = np.where(jobs.tasks[rows] == 1, jobs.project.codes[rows].astype(np.int64), -1)
     together = np.where(project >= 0, project, len(jobs.project.names) + rows)
@@ -61,17 +61,17 @@ def _gang_of(workload: Workload, rows: Ints) -> Ints:
 
 
 def is_grid(workload: Workload, platform: Platform) -> bool:
-    """Whether a platform has several sites, and the workload local jobs; there need not be gangs."""
+    """Return whether the platform has several sites, and the workload local jobs; there need not be gangs."""
     return len(platform.sites) > 1 and bool(is_local(workload).any())
 
 
 def gang_metrics(
     workload: Workload, platform: Platform, schedule: Schedule, rows: Ints, there: NDArray[np.bool_]
 ) -> dict[str, float | int | None]:
-    """The metrics of gangs over the jobs `rows`, which ran to their end; empty where the workload is none of a grid.
+    """Return the metrics of gangs over the jobs `rows`, which ran to their end; empty unless it is a grid.
 
-    local_jobs: how many are local; mean_local_response_s (RT) and mean_local_slowdown (SLD) are means over these.
-    gangs: how many gangs; weighted_response_s (WRT) and weighted_slowdown (WSLD) are means over these by their
+    local_jobs: the number of local jobs; mean_local_response_s (RT) and mean_local_slowdown (SLD) are means over these.
+    gangs: the number of gangs; weighted_response_s (WRT) and weighted_slowdown (WSLD) are means over these by their
     processors. Slowdown is response / run; a run of length 0 has none. completed_gangs: of the gangs among the
     jobs `there` the share that ended by the last submit of any of these.
     """
@@ -96,7 +96,7 @@ def gang_metrics(
 
 
 def completed(workload: Workload, schedule: Schedule, there: NDArray[np.bool_]) -> float | None:
-    """The share of the gangs among some jobs that ended by the last submit of these jobs; None where there is none."""
+    """Return the share of the gangs among these jobs that ended by their last submit; None if there is none."""
     jobs = workload.jobs
     gang = np.flatnonzero(there & ~is_local(workload))
     if not len(gang):

@@ -15,8 +15,8 @@ from backfill.model.workload import Floats, Ints, Labels, Workload, total
 Codes = NDArray[np.integer[Any]]  # a group per job; -1 is none
 
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND
-# Class -> its upper bound, inclusive; what is above all bounds is in the last class.
-LARGE = 30  # jobs of a group whose mean says something
+# Class -> its upper bound, inclusive; larger values are in the last class.
+LARGE = 30  # jobs that a group needs for a meaningful mean
 SIZES = {"1 cpu": 1, "2-8 cpus": 8, "9-64 cpus": 64, "65-512 cpus": 512, "513+ cpus": None}
 RUNS = {
     "up to 1 min": MINUTE,
@@ -26,15 +26,15 @@ RUNS = {
     "6-24 h": 24 * HOUR,
     "over 24 h": None,
 }
-LONGEST = 10  # waits that are told of
+LONGEST = 10  # waits that are reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """The counted jobs by one property, under every policy; only groups that have a job."""
+    """The counted jobs by one property, under every policy; only groups with at least one job."""
 
     by: str  # user, group, size, run time, or size x run time
-    names: tuple[str, ...]  # users and groups: those with most jobs first; classes: from small to large
+    names: tuple[str, ...]  # users and groups: by number of jobs, descending; classes: from small to large
     jobs: tuple[int, ...]
     cpu_hours: tuple[float, ...]  # held, under the first policy
     mean_wait_s: tuple[tuple[float, ...], ...]  # [policy][group]
@@ -52,11 +52,11 @@ class Fairness:
     earlier: int
     mean_delay_s: float | None  # of those that start later
     max_delay_s: float | None
-    users: int  # who have counted jobs
-    users_longer: int  # whose mean wait is longer under a
-    worst_user: str | None  # whose mean wait grew most, where one grew; of those with LARGE jobs or more, if any has
-    worst_user_s: float | None  # by how much
-    worst_class: str | None  # size x run time whose mean wait grew most, where one grew
+    users: int  # with counted jobs
+    users_longer: int  # with a longer mean wait under a
+    worst_user: str | None  # largest growth of the mean wait, if positive; among those with LARGE jobs or more, if any
+    worst_user_s: float | None  # growth of its mean wait
+    worst_class: str | None  # size x run time class with the largest growth of the mean wait, if positive
     worst_class_s: float | None
 
     @property
@@ -67,7 +67,7 @@ class Fairness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongWait:
-    """A job that waited among the longest under a policy, and why it started then."""
+    """A job with one of the longest waits under a policy, and the reason of its start."""
 
     policy: str
     job: str
@@ -80,7 +80,7 @@ class LongWait:
 
 
 def groups(workload: Workload, counted: Sequence[Counted]) -> list[Groups]:
-    """Waits by user and group where the log names them, and by classes of size and run time; counted[policy]."""
+    """Return waits by user and group if the log names them, and by classes of size and run time; counted[policy]."""
     rows, procs = counted[0].rows, workload.jobs.procs[counted[0].rows]
     tables = []
     for by, labels in (("user", workload.jobs.user), ("group", workload.jobs.group)):
@@ -94,7 +94,7 @@ def groups(workload: Workload, counted: Sequence[Counted]) -> list[Groups]:
 
 
 def classes(workload: Workload, counted: Counted) -> dict[str, Labels]:
-    """The classes of the counted jobs by size, by run time, and by both."""
+    """Return the classes of the counted jobs by size, by run time, and by both."""
     size = class_of(workload.jobs.procs[counted.rows], SIZES)
     run = class_of(counted.run, RUNS)
     both = (size.codes * len(RUNS) + run.codes).astype(np.int32)
@@ -106,7 +106,7 @@ def classes(workload: Workload, counted: Counted) -> dict[str, Labels]:
 
 
 def fairness(workload: Workload, names: tuple[str, str], a: Counted, b: Counted) -> Fairness:
-    """Policy a against b, which ran the same jobs."""
+    """Compare policy a with b, which ran the same jobs."""
     delay = a.start - b.start
     later = delay[delay > 0]
     users = workload.jobs.user.take(a.rows)
@@ -132,7 +132,7 @@ def fairness(workload: Workload, names: tuple[str, str], a: Counted, b: Counted)
 
 
 def longest_waits(policy: str, workload: Workload, schedule: Schedule, counted: Counted) -> list[LongWait]:
-    """The jobs that waited longest, those first; equal ones in file order, and none that did not wait."""
+    """Return the longest waits, in descending order, ties in file order; jobs that did not wait are omitted."""
     order = np.argsort(-counted.wait, kind="stable")[:LONGEST]
     return [
         LongWait(
@@ -151,13 +151,13 @@ def longest_waits(policy: str, workload: Workload, schedule: Schedule, counted: 
 
 
 def class_of(values: Ints, bounds: dict[str, int | None]) -> Labels:
-    """The class of each value; bounds: name -> greatest value in it, None: whatever is left."""
+    """Return the class of each value; bounds: name -> largest value in it, None: all larger values."""
     edges = [bound for bound in bounds.values() if bound is not None]
     return Labels(np.searchsorted(edges, values).astype(np.int32), tuple(bounds))
 
 
 def _sums(codes: Codes, values: Ints | Floats, groups: int) -> Floats:
-    """The sum of a value by group; code -1 is in none."""
+    """Return the sum of a value by group; code -1 belongs to none."""
     known = codes >= 0
     return np.bincount(codes[known], values[known], groups).astype(np.float64)
 
@@ -184,13 +184,13 @@ def _groups(
 
 
 def _growth(labels: Labels, a: Counted, b: Counted) -> Floats:
-    """The growth of the mean wait of each group under a, in seconds."""
+    """Return the growth of the mean wait of each group under a, in seconds."""
     jobs = _sums(labels.codes, np.ones(len(labels)), len(labels.names))
     return _sums(labels.codes, a.wait - b.wait, len(labels.names)) / np.maximum(jobs, 1) / SECOND
 
 
 def _worst(labels: Labels, growth: Floats) -> tuple[str, float] | tuple[None, None]:
-    """The group whose mean wait grew most, and by how much, where one grew; of the large ones, if there are any."""
+    """Return the group whose mean wait grew most, and its growth, if positive; a large group, if there is any."""
     jobs = _sums(labels.codes, np.ones(len(labels)), len(labels.names))
     growth = np.where(jobs >= LARGE, growth, 0.0) if (jobs >= LARGE).any() else growth
     worst = int(growth.argmax()) if growth.max(initial=0) > 0 else None

@@ -26,11 +26,11 @@ _NAMES = {
 class Happened:
     """The events of one run, counted, and their cost."""
 
-    counts: dict[str, int]  # what happened -> how often
-    lost: int  # runs that were lost with what they held
+    counts: dict[str, int]  # event -> count
+    lost: int  # runs lost with their allocation
     cost: Metrics  # of `event_metrics`
-    skipped: int  # events of jobs that were left out of the workload
-    too_late: int  # events of jobs that were over by then
+    skipped: int  # events of jobs that were dropped from the workload
+    too_late: int  # events of jobs that had already ended
     after_all: int  # events after the last job
     bound_breaks: bool  # whether a schedule may be better than the platform and the log allow
 
@@ -44,14 +44,14 @@ class Happened:
         cost: Metrics,
         given: int,
     ) -> "Happened":
-        """From the events of a run and what came out of it. given: how many events its file has."""
+        """Count the events of a run and their effects. given: the number of events in the file."""
         leaving = workload.chosen.get("cancelled") == "leave"
         own = int((workload.never_ran & (workload.jobs.waited >= 0)).sum()) if leaving else 0
         counts = {name: int((events.kind == kind).sum()) for kind, name in _NAMES.items()}
         counts["cancelled job"] = int(cost.get("cancelled_jobs") or 0)
         after_all = _after_all(events, schedule)
         late = _too_late(events, schedule) & ~after_all
-        if leaving:  # of whom it is usual that they started in time
+        if leaving:  # which normally start in time
             usual = (events.kind == CANCEL) & workload.never_ran[events.job]
             late, after_all = late & ~usual, after_all & ~usual
         capacity, copies = events.greatest(platform)
@@ -62,7 +62,7 @@ class Happened:
 
     @property
     def sentence(self) -> str:
-        """`2 outages, 1 window; 12 runs lost (340 cpu hours), 12 requeued`."""
+        """Summarize: `2 outages, 1 window; 12 runs lost (340 cpu hours), 12 requeued`."""
         events = [counted(count, name) for name, count in self.counts.items() if count]
         requeues, failed, pending = (int(self.cost.get(n) or 0) for n in ("requeues", "failed_jobs", "pending_jobs"))
         hours = self.cost.get("lost_cpu_hours") or 0
@@ -78,7 +78,7 @@ class Happened:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on events that did nothing and on jobs that never started, one sentence each."""
+        """Notes on events without effect and on jobs that never started, one sentence each."""
         sentences = []
         if self.skipped:
             sentences.append(f"ignored {counted(self.skipped, 'event')} of jobs that are not part of this run")
@@ -94,9 +94,9 @@ class Happened:
 
 
 def _too_late(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
-    """The events whose job was over before them.
+    """Return the mask of events whose job had already ended.
 
-    At one instant ends come first, but a run that an event ends then is over only after it.
+    At one instant, ends come first, but a run ended by an event is over only after that event.
     """
     late = np.zeros(len(events), np.bool_)
     rows = np.flatnonzero(events.job >= 0)
@@ -109,13 +109,13 @@ def _too_late(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
     )
     for each in np.unique(job[state == CANCELLED]).tolist():
         own = rows[job == each]
-        cancels = own[events.kind[own] == CANCEL]  # none where it went with its reservation
+        cancels = own[events.kind[own] == CANCEL]  # none if it was cancelled with its reservation
         late[own[own > cancels.min(initial=len(events))]] = True
     return late
 
 
 def _after_all(events: BoundEvents, schedule: Schedule) -> NDArray[np.bool_]:
-    """The events, or windows' begins, that lie after the last submit, end and cancelled job."""
+    """Return the events, or begins of windows, after the last submit, end and cancelled job."""
     if (schedule.state == PENDING).any():
         return np.zeros(len(events), np.bool_)
     gone = np.flatnonzero((schedule.state == CANCELLED) & ~schedule.ran)

@@ -1,4 +1,4 @@
-"""The numbers that describe one schedule, by the names of `simulate --json`."""
+"""The metrics of one schedule, named as in `simulate --json`."""
 
 import math
 import re
@@ -32,21 +32,21 @@ from backfill.model.workload import Floats, Ints, Workload, total
 
 Metrics = dict[str, float | int | None]
 
-TAU = 10 * SECOND  # bounded slowdown counts a shorter run as one of this length
+TAU = 10 * SECOND  # minimum run time in the bounded slowdown
 
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """The part of one side of a run that its metrics leave out: a number of jobs, and a span of submit times."""
+    """The part at one end of a log that metrics leave out: a number of jobs, and a span of submit times."""
 
     jobs: int = 0
     span: int = 0  # microseconds
 
     @classmethod
     def parse(cls, text: str, argument: str = "trim") -> "Trim":
-        """`N`, a whole number of jobs, or a span with a unit or a colon: `200`, `2d`, `12:00:00`. Raises UsageError.
+        """Parse `N`, a whole number of jobs, or a span with a unit or colon: `200`, `2d`, `12:00:00`.
 
-        argument: what a message calls it, `warmup` or `cooldown`.
+        argument: its name in messages, `warmup` or `cooldown`. Raises UsageError.
         """
         try:
             if re.fullmatch(r"[0-9]+", text.strip()):
@@ -66,7 +66,7 @@ NOTHING = Trim()
 
 
 def kept(submit: Ints, warmup: Trim, cooldown: Trim) -> NDArray[np.bool_]:
-    """The jobs that count, by submit time; equal ones in file order."""
+    """Return the mask of jobs outside warm-up and cool-down, by submit time, ties in file order."""
     counts = np.ones(len(submit), np.bool_)
     if len(submit):
         order = np.argsort(submit, kind="stable")
@@ -78,7 +78,7 @@ def kept(submit: Ints, warmup: Trim, cooldown: Trim) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Counted:
-    """The jobs whose waits count in the metrics of a schedule, and what became of each; times in microseconds.
+    """The jobs whose waits count in the metrics of a schedule, and their outcomes; times in microseconds.
 
     Every array has shape (counted jobs,) and is in file order.
     """
@@ -88,18 +88,18 @@ class Counted:
     eligible: Ints
     start: Ints  # of the last run
     end: Ints  # of the last run
-    runs: Runs | None = None  # where some job ran more than once; their `job` is the place here
-    dead: int = 0  # for so long each last run held its nodes beyond its run time
+    runs: Runs | None = None  # if some job ran more than once; their `job` is the index here
+    dead: int = 0  # held beyond the run time by each last run
 
     @classmethod
     def of(cls, workload: Workload, schedule: Schedule, warmup: Trim = NOTHING, cooldown: Trim = NOTHING) -> "Counted":
-        """The jobs that ran to their end or their walltime, without the first and last that are left out."""
+        """Return the jobs that ran to their end or walltime, outside warm-up and cool-down."""
         there = kept(workload.jobs.submit, warmup, cooldown)
         return cls.at(np.flatnonzero(there & schedule.finished), workload, schedule)
 
     @classmethod
     def at(cls, rows: Ints, workload: Workload, schedule: Schedule) -> "Counted":
-        """The values of these jobs, all of which ran."""
+        """Return the values of these jobs, all of which ran."""
         submit = workload.jobs.submit[rows]
         eligible = np.maximum(submit, schedule.eligible[rows])
         runs = None if schedule.runs is None else schedule.runs_of(rows)
@@ -109,53 +109,53 @@ class Counted:
         return len(self.rows)
 
     def take(self, places: Ints) -> "Counted":
-        """Some of them, in this order."""
+        """Return the jobs at these indices, in this order."""
         times = (self.submit[places], self.eligible[places], self.start[places], self.end[places])
         return Counted(self.rows[places], *times, None if self.runs is None else self.runs.of_jobs(places), self.dead)
 
     @property
     def wait(self) -> Ints:
-        """The time eligible and not held, which is start - eligible of a job that ran once."""
+        """The time eligible and not held, which is start - eligible for a job with one run."""
         return self.start - self.eligible if self.runs is None else self.end - self.eligible - self.held
 
     @property
     def held(self) -> Ints:
-        """The time that the job held its nodes, over all of its runs."""
+        """The time that each job held its nodes, over all of its runs."""
         return self.end - self.start if self.runs is None else self.runs.total(self.runs.length, len(self))
 
     @property
     def occupied(self) -> Ints | Floats:
-        """The time for which the job had its processors: held, or its turns where it shares them."""
+        """The time that each job had its processors: `held`, or its turns if it shares them."""
         if self.runs is None or self.runs.turns is None:
             return self.held
         return np.bincount(self.runs.job, self.runs.occupied, len(self))
 
     @property
     def run(self) -> Ints:
-        """The time that the job really ran: held, without what was lost and without the dead time."""
+        """The time that each job really ran: `held` without lost work and dead time."""
         ran = self.held if self.runs is None else self.runs.total(self.runs.progress, len(self))
         return np.maximum(ran - self.dead, 0) if self.dead else ran
 
     @property
     def response(self) -> Ints:
-        """The last end - eligible; the dead time comes after that end."""
+        """The response time, last end - eligible; the dead time follows that end."""
         return self.end - self.eligible - self.dead
 
     @property
     def bounded_slowdown(self) -> Floats:
-        """max(1, response / max(run, 10 s))."""
+        """The bounded slowdown, max(1, response / max(run, 10 s))."""
         return np.maximum(1.0, self.response.astype(np.float64) / np.maximum(self.run, TAU))
 
     @property
     def waits(self) -> tuple[Ints, Ints]:
-        """The begin and end of each stretch of waiting; a job that ran several times waited before each run."""
+        """The begin and end of each waiting interval; a job with several runs waited before each."""
         if self.runs is None:
             return self.eligible, self.start
         return self.runs.since(self.eligible), self.runs.start
 
 
 def in_common(counted: Sequence[Counted]) -> list[Counted]:
-    """The same jobs of each schedule: those that count in all of them."""
+    """Return the same jobs of each schedule: those that count in all of them."""
     if not counted or all(np.array_equal(each.rows, counted[0].rows) for each in counted):
         return list(counted)
     rows = reduce(np.intersect1d, [each.rows for each in counted])
@@ -165,42 +165,41 @@ def in_common(counted: Sequence[Counted]) -> list[Counted]:
 def metrics(
     workload: Workload, platform: Platform, schedule: Schedule, *, warmup: Trim = NOTHING, cooldown: Trim = NOTHING
 ) -> Metrics:
-    """Every metric of one schedule; None where it is not defined, as for an empty workload, and never NaN.
+    """Return every metric of one schedule; None if undefined, as for an empty workload, and never NaN.
 
-    warmup, cooldown: the jobs submitted first and last that are left out, of every metric, as if the table did not
-    have them; the run itself is not touched.
+    warmup, cooldown: the jobs submitted first and last, which all metrics leave out as if the table did not
+    contain them; the run itself includes them.
 
     response = last end - max(submit, eligible); wait = the part of it in which the job did not run, which is start -
     max(submit, eligible) of a job that ran once; run = the time that it ran, without what was lost and had to be run
-    again; neither response nor run has the workload's dead time, for which nodes are held all the same;
-    slowdown = response / run, not defined for a run of zero length, so `mean_slowdown` leaves such jobs out;
+    again; response and run exclude the workload's dead time, during which nodes are held;
+    slowdown = response / run, undefined for a run of zero length, so `mean_slowdown` leaves such jobs out;
     bounded slowdown = max(1, response / max(run, 10 s)). Percentiles are interpolated linearly.
 
-    Of jobs, `jobs`, waits, responses, slowdowns and throughput are those that ran to their end or their walltime.
-    Jobs that were cancelled, or failed with their node, while they ran held the machine all the same: they count in
+    `jobs`, waits, responses, slowdowns and throughput cover the jobs that ran to their end or their walltime.
+    Jobs that were cancelled, or failed with their node, while they ran also held the machine: they count in
     utilization, makespan, mean_running_jobs and max_queue. Rejected jobs and those cancelled before they started count
-    only in `rejected_jobs` and `cancelled_jobs`, and those that wait for ever only in `pending_jobs`.
-    makespan = last end - first submit, of the jobs that ran; utilization = cpu time held over all runs, of runs that
-    share processors their turns, / (cpus x
-    makespan), cpus being those of the platform as it is described.
+    only in `rejected_jobs` and `cancelled_jobs`, and those that never start only in `pending_jobs`.
+    makespan = last end - first submit, of the jobs that ran; utilization = cpu time held over all runs (of runs that
+    share processors: their turns) / (cpus x makespan), cpus being those of the platform as described.
 
-    Where jobs hold several resources, those of `resource_metrics` are added; where there are deadlines or licences,
-    those of `farm_metrics`; where jobs have projects, those of `project_metrics`; where the schedule states runs, or a
-    job was cancelled or failed, those of `event_metrics`; where sites have jobs of their own, those of `gang_metrics`.
+    If jobs hold several resources, those of `resource_metrics` are added; with deadlines or licences, those of
+    `farm_metrics`; with projects, those of `project_metrics`; if the schedule states runs, or a job was cancelled
+    or failed, those of `event_metrics`; if jobs are bound to sites, those of `gang_metrics`.
 
     Waits are summed exactly as integers and ratios with `math.fsum`, so every machine gives the same bytes.
     Source of bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong 1997 (JSSPP).
     """
     there = kept(workload.jobs.submit, warmup, cooldown)
     counted = Counted.at(np.flatnonzero(there & schedule.finished), workload, schedule)
-    rows = np.flatnonzero(there & schedule.ran)  # of all that held the machine
+    rows = np.flatnonzero(there & schedule.ran)  # all that held the machine
     ran = counted if len(rows) == len(counted) else Counted.at(rows, workload, schedule)
     count, wait, run = len(counted), counted.wait, counted.run
     held = run if ran is counted and counted.runs is None and not counted.dead else ran.held
     response = counted.response.astype(np.float64)
     long = run > 0
     makespan = int(ran.end.max() - ran.submit.min()) if len(rows) else 0
-    # Floats, because cpus x time may pass 2^63; fsum rounds once, so their order does not matter.
+    # Floats, because cpus x time may exceed 2^63; fsum rounds once, so their order does not matter.
     procs = workload.jobs.tasks[rows].astype(np.float64) * workload.jobs.demand[rows, 0]
     cpu_time = math.fsum((held if held is run else ran.occupied) * procs)
     median, p95 = np.percentile(wait, [50, 95]).tolist() if count else (None, None)
@@ -232,7 +231,7 @@ def metrics(
 def _of_projects(
     workload: Workload, platform: Platform, schedule: Schedule, counted: Counted, ran: Counted, procs: Floats
 ) -> Metrics:
-    """The metrics of projects, and with them what lay idle while jobs waited, in processor hours."""
+    """Return the metrics of projects, and the processor hours that were idle while jobs waited."""
     numbers = project_metrics(workload, schedule, counted.rows)
     if not numbers:
         return {}
@@ -246,16 +245,16 @@ def _of_projects(
 def event_metrics(
     workload: Workload, schedule: Schedule, there: NDArray[np.bool_], rows: Ints, procs: Floats
 ) -> Metrics:
-    """Metrics of the cost of events and preemption; empty if the schedule states no runs and no job was cancelled or
+    """Return metrics of the cost of events and preemption; empty if there are no runs, and no job was cancelled or
     failed.
 
-    there: the jobs that are not left out; rows: those of them that ran, and their processors.
+    there: the mask of jobs outside warm-up and cool-down; rows: those of them that ran, and their processors.
 
-    lost_cpu_hours: processors x time of progress that has to be made again: of runs that were lost with a node all of
-    it, of preempted ones what was not kept. dangling_cpu_hours: processors x time held by runs that waited for what
-    their jobs come after, of lost ones too; there where there is any. requeues: runs after which the job waited again.
+    lost_cpu_hours: processors x time of work that must be repeated: all of a run that was lost with a node,
+    and the part of a preempted run that was not kept. dangling_cpu_hours: processors x time held by runs while
+    they waited for predecessors, including lost runs; if positive. requeues: runs after which the job waited again.
     cancelled_jobs: by their users, before they started or while they ran. failed_jobs: those that ended with a node.
-    pending_jobs: those that wait for ever, since the capacity that they need never comes back.
+    pending_jobs: those that never start, because the capacity that they need never comes back.
     """
     cancelled, failed, pending = (
         int((there & (schedule.state == state)).sum()) for state in (CANCELLED, NODE_FAIL, PENDING)
@@ -276,7 +275,7 @@ def event_metrics(
 
 
 def _most_waiting(eligible: Ints, start: Ints) -> int:
-    """The greatest number of jobs waiting at one instant, each on [eligible, start)."""
+    """Return the greatest number of jobs waiting at one instant, each on [eligible, start)."""
     waited = start > eligible
     came, left = np.sort(eligible[waited]), np.sort(start[waited])
     waiting = np.arange(1, len(came) + 1) - np.searchsorted(left, came, side="right")

@@ -1,4 +1,4 @@
-"""The names of policies that are shown side by side."""
+"""The display names of policies in a comparison."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from backfill.model.errors import UsageError
 
 
 def name_of(policy: str, params_given: Mapping[str, float | str]) -> str:
-    """`NAME:KEY=VALUE,...`: a policy with what sets it apart from the one of that name."""
+    """Format a policy and its distinguishing parameters: `NAME:KEY=VALUE,...`."""
     params = ",".join(
         f"{key}={value if isinstance(value, str) else format(value, 'g')}" for key, value in params_given.items()
     )
@@ -15,7 +15,7 @@ def name_of(policy: str, params_given: Mapping[str, float | str]) -> str:
 
 
 def names_of(policies: Sequence[tuple[str, Mapping[str, float | str]]]) -> list[str]:
-    """Names of (policy, what sets it apart from the policy of that name) each.
+    """Return the names of policies, given as (policy, distinguishing parameters).
 
     Raises UsageError.
     """

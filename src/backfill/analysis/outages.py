@@ -1,4 +1,4 @@
-"""The effects of events on jobs and machines, read for the checker alone: capacity over time, and lost runs."""
+"""The effects of events on jobs and machines, computed for the checker alone: capacity over time, and lost runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,38 +11,38 @@ from backfill.model.platform import Platform
 from backfill.model.units import NEVER
 from backfill.model.workload import Ints
 
-_END, _BEGIN, _FILE = range(3)  # the order of one instant: windows that end, windows that begin, events of the file
+_END, _BEGIN, _FILE = range(3)  # the order within an instant: ends of windows, begins of windows, events of the file
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Window:
     """An announced outage, or a reservation of an amount."""
 
-    known: int  # from when on
+    known: int  # when it is announced
     begin: int
     until: int
     lanes: list[int]  # nodes, or one licence
     resource: int  # of platform.resources; -1 = whole nodes, or a licence
     amount: int
     licence: bool
-    revoked: int = NEVER  # from when on it is known no more
-    reservation: str = ""  # that it is for
+    revoked: int = NEVER  # when it is withdrawn
+    reservation: str = ""  # the reservation that it is for
 
     @property
     def over(self) -> int:
-        """When it ends."""
+        """The end of the window."""
         return min(self.until, self.revoked)
 
     def is_known(self, time: int) -> bool:
-        """Whether it is known at a time that it will be, or is."""
+        """Return whether the window is known at a time, ahead or active."""
         return self.known <= time < self.revoked
 
 
 class Holders:
-    """The holders of each lane (node or licence) and their amounts, for questions about one lane at one instant."""
+    """The holders of each lane (node or licence) and their amounts, for queries of one lane at one instant."""
 
     def __init__(self, lane: Ints, run: Ints, amount: Ints, start: Ints, end: Ints, over: NDArray[np.bool_]) -> None:
-        """amount: shape (seats, resources); start, end, over: of runs; `over` are those that end before any event."""
+        """amount: shape (seats, resources); start, end, over: of runs; `over` marks those that end before any event."""
         order = np.argsort(lane, kind="stable")
         self.lane, self.run, self.amount = lane[order], run[order], amount[order]
         self.start, self.end = start[self.run], end[self.run]
@@ -50,12 +50,12 @@ class Holders:
 
     @classmethod
     def none(cls) -> "Holders":
-        """Nobody holds anything."""
+        """Return holders without any seat."""
         nothing = np.zeros(0, np.int64)
         return cls(nothing, nothing, np.zeros((0, 1), np.int64), nothing, nothing, np.zeros(0, np.bool_))
 
     def at(self, lane: int, time: int) -> Ints:
-        """The seats of a lane that are held when the events of an instant begin."""
+        """Return the seats of a lane that are held when the events of an instant begin."""
         low, high = np.searchsorted(self.lane, [lane, lane + 1])
         there = slice(low, high)
         held = (self.start[there] < time) & ((self.end[there] > time) | ((self.end[there] == time) & ~self.over[there]))
@@ -63,24 +63,24 @@ class Holders:
         return seats
 
 
-Steps = list[tuple[int, Ints, Ints]]  # (time, capacity from then on, the same if no window had begun)
+Steps = list[tuple[int, Ints, Ints]]  # (time, capacity from then on, the same without any window)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Replay:
-    """The effects of the events: which runs are lost when, and the capacity of each lane over time."""
+    """The effects of the events: the runs lost at each instant, and the capacity of each lane over time."""
 
     lost: dict[int, set[int]]  # instant -> runs
     nodes: list[Steps]
     licences: list[Steps]
-    closed: list[list[tuple[int, bool]]]  # of each node: (time, whether it is down or a window has all of it)
+    closed: list[list[tuple[int, bool]]]  # of each node: (time, whether it is down or entirely taken by a window)
 
     def is_closed(self, node: int, time: int) -> bool:
-        """Whether a node is closed after the events of an instant."""
+        """Return whether a node is closed after the events of an instant."""
         return [closed for when, closed in self.closed[node] if when <= time][-1]
 
     def blocked(self, most: Ints, licences: bool = False) -> tuple[Ints, Ints, Ints, Ints]:
-        """The capacity that each lane lacks compared with `most`, shape (lanes, resources): (lane, begin, end,
+        """Return the capacity that each lane lacks compared with `most`, shape (lanes, resources): (lane, begin, end,
         amounts).
         """
         stretches: list[tuple[int, int, int, Ints]] = []
@@ -97,7 +97,7 @@ class Replay:
         )
 
     def without_windows(self, lane: int, time: int, licence: bool) -> Ints:
-        """The capacity of a lane at a time, with its events, if no window had begun."""
+        """Return the capacity of a lane at a time, after its events, if no window had begun."""
         steps = (self.licences if licence else self.nodes)[lane]
         return [whole for when, _, whole in steps if when <= time][-1]
 
@@ -111,7 +111,7 @@ class Outages:
         self.base, self.copies = platform.capacity.copy(), platform.copies.copy()
         self.most, self.most_copies = platform.capacity.copy(), platform.copies.copy()
         self.down = np.zeros(nodes, np.bool_)
-        self.away = np.zeros(nodes, np.int64)  # windows of the whole node
+        self.away = np.zeros(nodes, np.int64)  # number of windows that take the whole node
         self.less = np.zeros((nodes, resources), np.int64)
         self.less_copies = np.zeros(len(platform.licences), np.int64)
         self.cancelled = np.full(jobs, NEVER, np.int64)
@@ -137,7 +137,7 @@ class Outages:
                 self.windows.append(Window(*times, lanes, resource, less, licence >= 0, revoked, name))
 
     def walltime(self, jobs: Ints, before: Ints, time: Ints | int) -> Ints:
-        """The walltimes of jobs as they are at a time, its events included; `before` = what they were at first."""
+        """Return the walltimes of jobs at a time, after its events; `before` = the original ones."""
         walltimes, times = before[jobs], np.broadcast_to(time, len(jobs))
         for i in np.flatnonzero(np.isin(jobs, list(self.walltimes))).tolist():
             for when, value in self.walltimes[int(jobs[i])]:
@@ -145,18 +145,18 @@ class Outages:
         return walltimes
 
     def room(self, node: int) -> Ints:
-        """The capacity of a node now, for each resource."""
+        """Return the capacity of a node now, for each resource."""
         if self.down[node] or self.away[node]:
             return np.zeros_like(self.base[node])
         room: Ints = np.maximum(0, self.base[node] - self.less[node])
         return room
 
     def room_of_licence(self, licence: int) -> int:
-        """The copies of a licence that there are now."""
+        """Return the number of copies of a licence now."""
         return max(0, int(self.copies[licence] - self.less_copies[licence]))
 
     def _actions(self) -> list[tuple[int, int, int, Window | None, bool]]:
-        """The changes of capacities, in order: (time, order within it, row of the events, window, whether it ends)."""
+        """Return the changes of capacities, sorted: (time, order within it, event row, window, whether it ends)."""
         rows = [r for r in range(len(self.events)) if self.events.kind[r] in (CANCEL, DOWN, UP, CAPACITY)]
         actions: list[tuple[int, int, int, Window | None, bool]] = [
             (int(self.events.time[r]), _FILE, r, None, False) for r in rows
@@ -170,7 +170,7 @@ class Outages:
         return sorted(actions, key=lambda action: action[:3])
 
     def replay(self, nodes: Holders, licences: Holders, job: Ints) -> "Replay":
-        """Go through all of it; `job` of each run."""
+        """Apply all events in order; `job` of each run."""
         effects = Replay({}, [], [], [[(-NEVER, False)] for _ in self.base])
         now, gone = -NEVER, set[int]()
         for lane in range(len(self.base)):
@@ -205,7 +205,7 @@ class Outages:
         return np.zeros_like(self.base[node]) if self.down[node] else self.base[node].copy()
 
     def _apply(self, row: int, window: Window | None, ends: bool) -> tuple[list[int], int]:
-        """Change the capacities; the nodes, and the licence or -1, that it is about."""
+        """Change the capacities; return the affected nodes, and the affected licence or -1."""
         kind, nodes = int(self.events.kind[row]), self.events.nodes[row].tolist()
         if window is not None:
             sign = -1 if ends else 1
@@ -233,7 +233,7 @@ class Outages:
     def _losers(
         self, nodes: Holders, lane: int, was: Ints, closed: bool, time: int, gone: set[int], job: Ints
     ) -> Iterator[int]:
-        """The runs that must leave a node, since it is closed or has less than it had."""
+        """Yield the runs that must leave a node because it is closed or has less capacity than before."""
         if closed:
             yield from {int(run) for run in nodes.run[nodes.at(lane, time)].tolist() if run not in gone}
             return
@@ -244,7 +244,7 @@ class Outages:
     def _drop(
         self, holders: Holders, lane: int, resource: int, room: int, time: int, gone: set[int], job: Ints
     ) -> Iterator[int]:
-        """The runs that started last, of equal ones the higher job, until what is held of a lane fits."""
+        """Drop the runs that started last, ties by higher job, until the amount held on a lane fits."""
         seats = [
             (int(holders.start[seat]), int(job[holders.run[seat]]), int(holders.run[seat]), amount)
             for seat in holders.at(lane, time).tolist()

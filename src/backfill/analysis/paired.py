@@ -1,11 +1,11 @@
 """Paired differences of schedules of the same workload, with 95 % intervals.
 
 For one log, the interval of the relative difference is that of the logarithm of the ratio, from long blocks
-(blocks.py), and wider by what the log cannot show: its work comes in bursts, and other logs of the same users have
-others, and so another load (demand.py). For replications of a generated workload, which are independent, it is
+(blocks.py), widened for what the log cannot show: its work comes in bursts, and other logs of the same users have
+other bursts, and so another load (demand.py). For replications of a generated workload, which are independent, it is
 Student's t interval.
 
-How wide, and for which logs there is none: measured, see docs/decisions/0037-the-load-that-a-policy-can-carry.md.
+The widening, and the logs without an interval, are calibrated: docs/decisions/0037-the-load-that-a-policy-can-carry.md.
 """
 
 import math
@@ -23,7 +23,7 @@ from backfill.analysis.series import Steps
 from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Floats, Ints
 
-FARM = ("out_deadline", "system_usage", "licence_usage")  # where a workload or a platform has them
+FARM = ("out_deadline", "system_usage", "licence_usage")  # if a workload or a platform has them
 PAIRED = (
     "mean_wait_s",
     "p95_wait_s",
@@ -35,22 +35,22 @@ PAIRED = (
     "max_queue",
 )
 FEWEST_JOBS = 500
-FEWEST_BURSTS = 8.0  # of work; fewer say nothing of others
-FEWEST_PARTS = 2.0  # that make the difference
-LONGEST_QUEUE = 2 / 3  # of the log; a longer one grows all along, and its waits are those of no other log
-ONE_LONG_QUEUE = 1 / 2  # of the log, where the other policy's queue is not half as long
-FEWEST_SOURCES = 12  # parts from which the longest waits must come
-CLEAR = 1.25  # times as high in each block: so different are no two policies that wait equally long
+FEWEST_BURSTS = 8.0  # bursts of work; fewer do not represent other logs
+FEWEST_PARTS = 2.0  # parts that make up the difference
+LONGEST_QUEUE = 2 / 3  # of the log; a longer queue grows throughout, and its waits are specific to this log
+ONE_LONG_QUEUE = 1 / 2  # of the log, if the other policy's queue is less than half as long
+FEWEST_SOURCES = 12  # parts that must contribute to the longest waits
+CLEAR = 1.25  # ratio in each block; no two policies with equal waits differ this much
 FEWEST_IN_BLOCK = 10  # jobs
 
-# What the load of another log, which differs by Demand.sway, may add to the logarithm of a ratio. All measured.
+# The contribution of another log's load, which differs by Demand.sway, to the logarithm of a ratio. All measured.
 _BOTH_SIDES = 2.5
-_UNEVEN = 6.0  # parts; from so many a difference is known half as well as from very many
-_ALIKE = 0.02  # of the value: policies that differ less are told apart by less
+_UNEVEN = 6.0  # parts; with this many, a difference is known half as well as with very many
+_ALIKE = 0.02  # of the value: a smaller effect applies to policies that differ less
 _OUTWARD = 4.0  # times the logarithm: at a higher load policies differ more
-_COMMON = 0.1  # of what a higher load adds to the logarithm of a wait
-_LEVEL = 5.0  # the same for the logarithm of a value, which at a higher load is higher
-_FARTHEST = 50.0  # of the logarithm of a ratio, so that every number stays finite
+_COMMON = 0.1  # of the effect of a higher load on the logarithm of a wait
+_LEVEL = 5.0  # the same for the logarithm of a value that grows with the load
+_FARTHEST = 50.0  # limit of the logarithm of a ratio, so that every number stays finite
 Interval = tuple[float | None, float | None]
 NO_INTERVAL: Interval = (None, None)
 
@@ -66,7 +66,7 @@ class Pair:
     relative: float | None  # difference / value of b
     low: float | None  # of the difference, 95 %
     high: float | None
-    method: str  # of the interval, or why there is none
+    method: str  # of the interval, or the reason why there is none
     relative_low: float | None = None  # of the relative difference, 95 %
     relative_high: float | None = None
     always_higher: str | None = None  # without an interval: the policy with the higher value in each block of the log
@@ -74,16 +74,16 @@ class Pair:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Change:
-    """The logarithm of the ratio of two values of the same log, and what other logs may add on either side."""
+    """The logarithm of the ratio of two values of the same log, and the possible deviations in other logs."""
 
     value: float
-    pull: Floats  # shape (parts,), as that of a Value
+    pull: Floats  # shape (parts,), as in Value
     below: float
     above: float
 
     @classmethod
     def of(cls, a: Value, b: Value, demand: Demand, capacities: tuple[float, float]) -> "Change":
-        """From b to a, both above 0, of schedules that differ and policies that have these capacities."""
+        """Return the change from b to a, both above 0, of different schedules under policies with these capacities."""
         value = math.log(a.value / b.value)
         differ = a.parts - b.parts
         alike = min(1.0, ordered_sum(np.abs(differ)) / max(a.value, b.value) / _ALIKE)
@@ -95,14 +95,14 @@ class Change:
         return cls(value, pull, farther if value < 0 else both, farther if value > 0 else both)
 
     def interval(self, blocks: Blocks) -> tuple[float, float]:
-        """95 %, of the logarithm."""
+        """Return the 95 % interval of the logarithm."""
         low, high = blocks.interval(self.pull)
         return max(-_FARTHEST, self.value + low - self.below), min(_FARTHEST, self.value + high + self.above)
 
     def apart(self, other: "Change") -> tuple[float, float]:
-        """The 95 % interval of this ratio less another one, of the same log, which may be at another load.
+        """Return the 95 % interval of this ratio less another one of the same log, which may be at another load.
 
-        Other logs have other work at both loads alike, so what this adds to both ratios cancels out.
+        Other logs have other work at both loads alike, so its contribution to both ratios cancels out.
         """
         mine, its = math.exp(self.value), math.exp(other.value)
         low, high = bootstrap(mine * self.pull - its * other.pull, draws())
@@ -112,7 +112,7 @@ class Change:
 
 
 def longest_queue(counted: Counted) -> int:
-    """The longest time, in microseconds, in which at every instant somebody waits."""
+    """Return the longest time, in microseconds, in which some job waits at every instant."""
     since, until = counted.waits
     waits = np.flatnonzero(until > since)
     if not len(waits):
@@ -124,9 +124,9 @@ def longest_queue(counted: Counted) -> int:
 
 
 def capacity(counted: Counted, procs: Ints, cpus: int) -> float:
-    """The share of the processors that are busy while a job waits, averaged over the waits of all jobs.
+    """Return the share of the processors that are busy while a job waits, averaged over the waits of all jobs.
 
-    A policy does not make more of the machine, however many jobs wait. 1 where no job waits or cpus is 0, not known.
+    A policy cannot use more of the machine, however many jobs wait. 1 if no job waits or cpus is 0 (unknown).
     """
     since, until = counted.waits
     waited = ordered_sum((until - since).astype(np.float64))
@@ -142,7 +142,7 @@ def capacity(counted: Counted, procs: Ints, cpus: int) -> float:
 
 
 def values_of(blocks: Blocks, counted: Counted) -> dict[str, Value]:
-    """The metrics of one schedule that are those of its jobs."""
+    """Return the metrics of one schedule that derive from its jobs."""
     wait, run = counted.wait.astype(np.float64), counted.run.astype(np.float64)
     response = counted.response.astype(np.float64)
     long, one = run > 0, np.ones(len(counted))
@@ -164,7 +164,7 @@ def pairs_of_log(
     cpus: int,
     seed: int = 0,
 ) -> list[Pair]:
-    """Every two policies, the later one minus the earlier one. Metrics of the whole run have no interval.
+    """Compare every two policies, the later one minus the earlier one. Metrics of the whole run have no interval.
 
     procs: shape (counted jobs,), the processors of each. cpus: of the platform.
     """
@@ -196,14 +196,14 @@ class PairedLog:
     blocks: Blocks
     demand: Demand
     values: Sequence[Mapping[str, Value]]  # by metric
-    queues: Sequence[int]  # the longest, microseconds
+    queues: Sequence[int]  # longest queue, microseconds
     capacities: Sequence[float]  # shares of the processors
 
     @classmethod
     def of(
         cls, names: Sequence[str], counted: Sequence[Counted], procs: Ints, cpus: int, seed: int = 0
     ) -> "PairedLog | str":
-        """As for `pairs_of_log`, or a text that says why no two policies can have an interval."""
+        """Build it from the arguments of `pairs_of_log`; return a text if no two policies can have an interval."""
         if not counted:
             return f"{NONE}: nothing ran"
         blocks = Blocks.of(counted[0].submit, seed)
@@ -219,18 +219,18 @@ class PairedLog:
         return cls(names, blocks, demand, values, queues, capacities)
 
     def change(self, a: int, b: int, metric: str) -> Change:
-        """From b to a, which have an interval."""
+        """Return the change from b to a, which have an interval."""
         capacities = self.capacities[a], self.capacities[b]
         return Change.of(self.values[a][metric], self.values[b][metric], self.demand, capacities)
 
     def why_none(self, a: int, b: int, metric: str) -> str:
-        """The reason why two policies have no interval; empty if they have one."""
+        """Return the reason why two policies have no interval; empty if they have one."""
         why = f"fewer than {FEWEST_JOBS:,} jobs" if len(self.blocks.part) < FEWEST_JOBS else ""
         why = why or self._too_long(a, b) or self._too_little() or self._too_few(a, b, metric)
         return why and f"{NONE}: {why}"
 
     def _too_little(self) -> str:
-        """What the jobs of the log do not show, under whatever policy."""
+        """Return the reason why the jobs of the log do not suffice, under any policy; empty if they do."""
         if self.demand.bursts < FEWEST_BURSTS:
             bursts = max(1, math.floor(self.demand.bursts))
             only = f"{bursts} independent {'burst' if bursts == 1 else 'bursts'}"
@@ -238,7 +238,7 @@ class PairedLog:
         return ""
 
     def _too_long(self, a: int, b: int) -> str:
-        """A queue that may grow all along."""
+        """Return the reason if a queue may grow throughout the log; else empty."""
         shorter, longer = sorted((b, a), key=lambda p: self.queues[p])
         queue, log = self.queues[longer], self.blocks.log
         stays = f"the queue under {self.names[longer]} stays non-empty for {span_text(queue)}"
@@ -250,7 +250,7 @@ class PairedLog:
         return ""
 
     def _too_few(self, a: int, b: int, metric: str) -> str:
-        """A difference, or longest waits, of a small part of the log."""
+        """Return the reason if a difference, or the longest waits, come from a small part of the log; else empty."""
         of_a, of_b = self.values[a][metric], self.values[b][metric]
         for policy, value in ((b, of_b), (a, of_a)):
             if value.sources < FEWEST_SOURCES:
@@ -263,9 +263,9 @@ class PairedLog:
         return ""
 
     def intervals(self, a: int, b: int, metric: str) -> list[Interval]:
-        """The intervals of the difference and of the relative difference.
+        """Return the intervals of the difference and of the relative difference.
 
-        The difference is the lesser value times what the ratio takes from or adds to it; it is as uncertain as both.
+        The difference is the smaller value times the change by the ratio; it is as uncertain as both.
         """
         of_a, of_b = self.values[a][metric], self.values[b][metric]
         ratio = [_rounded(each) for each in self.change(a, b, metric).interval(self.blocks)]
@@ -280,7 +280,7 @@ class PairedLog:
         return [difference, (relative[0], relative[1])]
 
     def always_higher(self, a: int, b: int, metric: str) -> str | None:
-        """The policy whose jobs of every block have a clearly higher value."""
+        """Return the policy whose jobs of every block have a clearly higher value."""
         if self.blocks.jobs.min() < FEWEST_IN_BLOCK:
             return None
         mine, its = (self.values[p][metric].parts.reshape(BLOCKS, -1).sum(axis=1) for p in (a, b))
@@ -290,17 +290,17 @@ class PairedLog:
 
 
 def _rounded(value: float) -> float:
-    """To 10 digits, so that the last bits of a logarithm do not show."""
+    """Round to 10 digits, so that the last bits of a logarithm do not show."""
     return float(f"{value:.10g}")
 
 
 def _paired(metrics: Metrics) -> list[str]:
-    """The metrics that are compared in pairs."""
+    """Return the metrics that are compared in pairs."""
     return [*PAIRED, *(name for name in FARM if name in metrics)]
 
 
 def pairs_of_replications(names: Sequence[str], metrics: Sequence[Sequence[Metrics]]) -> list[Pair]:
-    """Every two policies, the later one minus the earlier one; metrics[policy][replication], at least two of these.
+    """Compare every two policies, the later one minus the earlier one; metrics[policy][replication], at least two each.
 
     The relative difference is the ratio of means, and its interval that of d_i - ratio x b_i (the delta method).
     """

@@ -1,4 +1,4 @@
-"""How far predicted run times were from the real ones, beside what users asked for."""
+"""The errors of predicted run times, beside those of the users' walltimes."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ SHOWN = 50  # users with the most jobs
 def prediction_metrics(
     workload: Workload, schedule: Schedule, rows: Ints, predicted: Ints
 ) -> dict[str, float | int | None]:
-    """Metrics of predictions at the submit, over the jobs of these rows that ran.
+    """Return metrics of predictions at the submit, over the jobs of these rows that ran.
 
     prediction_error_s, walltime_error_s: the mean distance of the prediction and of the walltime from the run time.
-    prediction_accuracy, walltime_accuracy: the mean of the smaller of the two by the larger. underpredicted_share: of
-    jobs that outlived their prediction.
+    prediction_accuracy, walltime_accuracy: the mean of the smaller over the larger. underpredicted_share: the
+    share of jobs that ran longer than predicted.
     """
     rows = rows[schedule.ran[rows]]
     names = ("prediction_error_s", "walltime_error_s", "prediction_accuracy", "walltime_accuracy")
@@ -33,7 +33,7 @@ def prediction_metrics(
 
 
 def errors_by_user(workload: Workload, schedule: Schedule, predicted: Ints) -> list[dict[str, Any]]:
-    """The same for each user, those with the most jobs first; at most SHOWN."""
+    """Return the same metrics per user, those with the most jobs first; at most SHOWN."""
     codes, names = workload.jobs.user.codes, workload.jobs.user.names
     counts = np.bincount(codes[schedule.ran & (codes >= 0)], minlength=len(names))
     users = [user for user in np.argsort(-counts, kind="stable")[:SHOWN].tolist() if counts[user]]

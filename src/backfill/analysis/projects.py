@@ -1,4 +1,4 @@
-"""The metrics of projects: how long they wait, run and take, and how that depends on their place in the queue.
+"""The metrics of projects: their waits, runs and turn-around times, and the dependence on their place in the queue.
 
 Source: Lin, Thai, Wang and Lai, JNCA 52, 2015, definitions 1 to 5; its MPT and MJT.
 """
@@ -17,20 +17,20 @@ from backfill.model.workload import Floats, Ints, Workload
 class Spans:
     """First submit, first start and last end of each project; all of shape (projects,), times in microseconds."""
 
-    whole: NDArray[np.bool_]  # all of its jobs are among those that were looked at, but who left before it started
-    jobs: Ints  # how many of these it has
+    whole: NDArray[np.bool_]  # all of its jobs are among those considered, except jobs cancelled before they started
+    jobs: Ints  # the number of these jobs
     submit: Ints
     start: Ints
     end: Ints
 
     @classmethod
     def of(cls, workload: Workload, schedule: Schedule, rows: Ints) -> "Spans":
-        """rows: the jobs to look at, all of which ran."""
+        """Build the spans. rows: the jobs to consider, all of which ran."""
         codes, many = workload.jobs.project.codes, len(workload.jobs.project.names)
         mine = rows[codes[rows] >= 0]
         of = codes[mine]
         count = np.bincount(of, minlength=many)
-        counts = (codes >= 0) & ~((schedule.state == CANCELLED) & ~schedule.ran)  # who left before it started does not
+        counts = (codes >= 0) & ~((schedule.state == CANCELLED) & ~schedule.ran)  # without those cancelled early
         whole = (count > 0) & (count == np.bincount(codes[counts], minlength=many))
         submit, start, end = np.full(many, NEVER), np.full(many, NEVER), np.full(many, NO_TIME)
         np.minimum.at(submit, of, workload.jobs.submit[mine])
@@ -40,13 +40,13 @@ class Spans:
 
 
 def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[str, float | int | None]:
-    """The metrics of projects all of whose jobs are among `rows`, which ran to their end; empty where there are none.
+    """Return the metrics of projects whose jobs are all among `rows`, which ran to their end; empty if there are none.
 
-    projects: how many these are. Means over them: mean_project_turnaround_s, last end - first submit;
+    projects: their number. Means over them: mean_project_turnaround_s, last end - first submit;
     mean_project_wait_s, first start - first submit; mean_project_run_s, last end - first start;
     mean_project_job_turnaround_s, the mean over the jobs of a project of end - submit. first_projects_turnaround_s,
     last_projects_turnaround_s: mean turn-around of the first and last tenth of them, in order of submit.
-    projects_per_h: how many ended per hour from the first submit of all jobs that are looked at to their last end.
+    projects_per_h: projects ended per hour, from the first submit of all jobs considered to their last end.
     """
     codes = workload.jobs.project.codes
     if not (codes >= 0).any():
@@ -77,7 +77,7 @@ def project_metrics(workload: Workload, schedule: Schedule, rows: Ints) -> dict[
 
 
 def turnarounds(workload: Workload, schedule: Schedule, rows: Ints) -> Floats:
-    """The turn-around in seconds of each project of `project_metrics`, by submit, then by its first job in the log."""
+    """Return the turn-around in seconds of each project of `project_metrics`, by submit, then by its first job."""
     spans = Spans.of(workload, schedule, rows)
     codes = workload.jobs.project.codes
     first = np.full(len(spans.whole), NEVER)

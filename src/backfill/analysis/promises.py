@@ -18,21 +18,21 @@ WHY = {
     "changed": "capacity, walltimes or jobs changed",
 }
 
-Row = tuple[int, int, int, int, int]  # of Promises.rows
+Row = tuple[int, int, int, int, int]  # as in Promises.rows
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A promise is given, or becomes another one."""
+    """A new promise, or a changed one."""
 
     at: int  # microseconds
-    until: int  # the promised start of a job, or departure of a project; NO_TIME = taken back
+    until: int  # the promised start of a job, or departure of a project; NO_TIME = withdrawn
     cause: str  # one of CAUSES
-    job: int  # row of the job whose start is another one; of a project, the last such job of that instant
-    by: int  # row of the job that it made way for; -1 none
+    job: int  # row of the job with the changed start; for a project, the last such job of that instant
+    by: int  # row of the job that was preferred; -1 none
 
     def sentence(self, log: Workload, project: bool) -> str:
-        """`at day 0 00:02:30 promised to start at day 0 00:04:10: capacity became free`; dates where known."""
+        """Phrase it: `at day 0 00:02:30 promised to start at day 0 00:04:10: capacity became free`; dates if known."""
         clock, verb = log.calendar, "depart" if project else "start"
         if self.until == NO_TIME:
             promise = f"at {instant_text(self.at, clock)} no longer promised to {verb}"
@@ -47,7 +47,7 @@ class Change:
         return f"{promise}: {WHY[self.cause]}" if self.cause in WHY else promise
 
     def to_dict(self, log: Workload, project: bool) -> dict[str, Any]:
-        """The fields for JSON."""
+        """Return the fields for JSON."""
         until = None if self.until == NO_TIME else self.until / SECOND
         fields = {"at_s": self.at / SECOND, "departure_s" if project else "start_s": until, "cause": self.cause}
         if project:
@@ -60,7 +60,7 @@ class Change:
 
 
 def history(promises: Promises, job: int) -> list[Change]:
-    """The promises of one job, in order."""
+    """Return the promises of one job, in order."""
     return [_change(row) for row in promises.of(job).rows()]
 
 
@@ -70,12 +70,12 @@ def _change(row: Row) -> Change:
 
 
 def promise_metrics(promises: Promises, schedule: Schedule, there: NDArray[np.bool_]) -> dict[str, float | int | None]:
-    """Metrics of how the promises of jobs that ran changed and were kept.
+    """Return metrics of how the promises of jobs that ran changed and were kept.
 
-    promises: those of all jobs. there: the jobs that are not left out as warm-up or cool-down, shape (jobs,).
+    promises: those of all jobs. there: the mask of jobs outside warm-up and cool-down, shape (jobs,).
 
-    promised_jobs: those that were promised a start. moved_promises: how often a promised start became another one.
-    moved_jobs: jobs of which it did, made_way_jobs: of which it did for another job. The others: see `kept_metrics`.
+    promised_jobs: those that were promised a start. moved_promises: the number of changes of a promised start.
+    moved_jobs: jobs with such a change, made_way_jobs: in favour of another job. The others: see `kept_metrics`.
     """
     promises = promises.take(np.flatnonzero(there[promises.job]))
     order = np.argsort(promises.job, kind="stable")
@@ -93,11 +93,11 @@ def promise_metrics(promises: Promises, schedule: Schedule, there: NDArray[np.bo
 
 
 def kept_metrics(schedule: Schedule, there: NDArray[np.bool_]) -> dict[str, float | int | None]:
-    """Metrics of how the first promises of jobs that ran were kept.
+    """Return metrics of how the first promises of jobs that ran were kept.
 
-    there: the jobs that are not left out as warm-up or cool-down, shape (jobs,).
+    there: the mask of jobs outside warm-up and cool-down, shape (jobs,).
 
-    promised_jobs: those that were promised a start. kept_promises: those of them that started no later than first
+    promised_jobs: those that were promised a start. kept_promises: of these, those that started no later than first
     promised. mean_slip_s, max_slip_s: start - first promise of those that started later.
     """
     ran = np.flatnonzero((schedule.promise != NO_TIME) & schedule.ran & there)

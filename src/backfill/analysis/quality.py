@@ -1,6 +1,6 @@
 """The quality of a log: jobs kept, dropped and odd, values assumed, and the load over the weeks.
 
-Source: Feitelson, Tsafrir and Krakov 2014 (JPDC 74(10), 2967-2982), who tell what they met in the logs of the Parallel
+Source: Feitelson, Tsafrir and Krakov 2014 (JPDC 74(10), 2967-2982), who describe the flaws of logs of the Parallel
 Workloads Archive. docs/reference/quality.md has a line on each finding.
 """
 
@@ -18,42 +18,42 @@ from backfill.model.platform import Platform
 from backfill.model.units import SECOND, amount, counted
 from backfill.model.workload import Ints, Jobs, Labels, Workload
 
-SHOWN = 40  # characters of a name that a sentence shows
-OVERRUN = 60 * SECOND  # a run beyond the walltime by more than this is no matter of a slow kill
+SHOWN = 40  # characters of a name shown in a sentence
+OVERRUN = 60 * SECOND  # a run beyond the walltime by more than this is not due to a slow kill
 
-_EXPECTED = ("user", "group", "partition", "queue", "qos", "status")  # of all jobs, where some have it
+_EXPECTED = ("user", "group", "partition", "queue", "qos", "status")  # expected of all jobs, if some have it
 
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that holds for some of the jobs."""
+    """A property that holds for some of the jobs."""
 
     kind: str  # dropped, assumed or odd
     what: str
     jobs: int
-    first: str = ""  # the id of the first such job, where it is known
+    first: str = ""  # the id of the first such job, if known
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The amount of a resource that jobs ask for, per task."""
+    """The amount of a resource that jobs request, per task."""
 
     resource: str
-    jobs: int  # that ask for some
+    jobs: int  # jobs that request some
     median: int  # of these
     most: int
 
     def __str__(self) -> str:
-        """The text for a sentence."""
+        """Return the text for a sentence."""
         typical, most = (amount(self.resource, value) for value in (self.median, self.most))
         return f"{self.resource} by {counted(self.jobs, 'job')}, {typical} at the median and {most} at most"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Quality:
-    """The quality of a log, judged before anything is simulated."""
+    """The quality of a log, judged before any simulation."""
 
     name: str
     kept: int
@@ -61,12 +61,12 @@ class Quality:
     span: int  # microseconds from the first submit to the last
     users: int
     groups: int
-    status: dict[str, int]  # how the jobs ended, as far as the log says
-    partitions: dict[str, int]  # jobs that name each
+    status: dict[str, int]  # how the jobs ended, as far as the log states
+    partitions: dict[str, int]  # number of jobs in each
     queues: dict[str, int]
     qos: dict[str, int]
     asked: tuple[Asked, ...]  # cpus first
-    constrained: int  # jobs that ask for some nodes and not for others
+    constrained: int  # jobs restricted to some of the nodes
     findings: tuple[Finding, ...]
     remarks: tuple[str, ...]  # further sentences of the reader
     weeks: Weeks
@@ -92,11 +92,11 @@ class Quality:
         return self.kept + sum(finding.jobs for finding in self.of("dropped"))
 
     def of(self, kind: str) -> list[Finding]:
-        """The findings of one kind: dropped, assumed or odd."""
+        """Return the findings of one kind: dropped, assumed or odd."""
         return [finding for finding in self.findings if finding.kind == kind]
 
     def rows(self) -> list[tuple[str, str, int, float | None, str]]:
-        """Rows of a table: (kind, what, jobs, share, first such job). Shares of dropped jobs are of all jobs read."""
+        """Return the rows (kind, what, jobs, share, first such job). Shares of dropped jobs are of all jobs read."""
         table: list[tuple[str, str, int, float | None, str]] = [("read", "", self.read, None, "")]
         table.append(("kept", "", self.kept, self.kept / self.read if self.read else None, ""))
         for each in self.findings:
@@ -105,12 +105,12 @@ class Quality:
         return table
 
     def named(self) -> list[str]:
-        """The partitions, queues and qos that jobs name, one sentence each."""
+        """Return the partitions, queues and qos that jobs name, one sentence each."""
         of = {"partitions": self.partitions, "queues": self.queues, "qos": self.qos}
         return [f"{kind}: {_used(jobs)}" for kind, jobs in of.items() if jobs]
 
     def sentences(self) -> list[str]:
-        """Sentences on the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
+        """Return sentences about the log as a whole: recorded waits, gaps, flurries, further remarks of the reader."""
         texts = [] if self.explained is None else [self.explained.sentence()]
         if len(self.asked) > 1:
             texts.append(f"per task: {'; '.join(map(str, self.asked))}")
@@ -131,7 +131,7 @@ class Quality:
         return [*texts, *self.remarks]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields for JSON; times in seconds."""
+        """Return the fields for JSON; times in seconds."""
         weeks = self.weeks
         return {
             "name": self.name,
@@ -171,7 +171,7 @@ class Quality:
 
 
 def quality(workload: Workload, platform: Platform | None = None) -> Quality:
-    """Judge a log. Without a platform, the size that the log states is used; where it states none, size is not judged.
+    """Judge a log. Without a platform, the size that the log states is used; if it states none, size is not judged.
 
     >>> import backfill as bf
     >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "walltime": [60, 60]}
@@ -219,12 +219,12 @@ def quality(workload: Workload, platform: Platform | None = None) -> Quality:
 
 
 def _counts(labels: Labels) -> Ints:
-    """Jobs per name."""
+    """Return the number of jobs per name."""
     return np.bincount(labels.codes + 1, minlength=len(labels.names) + 1)[1:]
 
 
 def _named(labels: Labels) -> dict[str, int]:
-    """Jobs by name, without names that no job has."""
+    """Return the number of jobs per name, without unused names."""
     return {name: n for name, n in zip(labels.names, _counts(labels).tolist(), strict=True) if n}
 
 
@@ -233,14 +233,14 @@ def _short(name: str) -> str:
 
 
 def _used(named: dict[str, int]) -> str:
-    """The number of names that jobs have for something, and the most frequent of them."""
+    """Phrase the number of names in use, and the most frequent of them."""
     jobs, (most, often) = sum(named.values()), max(named.items(), key=lambda pair: pair[1])
     which = _short(most) if len(named) == 1 else f"most often {_short(most)}, {often / jobs:.0%}"
     return f"{len(named)} ({which}), used by {counted(jobs, 'job')}"
 
 
 def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
-    """The jobs that are legal but look odd, by the reason."""
+    """Return the jobs that are legal but look odd, by reason."""
     over = jobs.runtime - jobs.walltime
     held = jobs.runtime > 0
     return {
@@ -259,7 +259,7 @@ def _odd(jobs: Jobs, cpus: int | None) -> dict[str, Mask]:
 
 
 def _beyond_nodes(workload: Workload, platform: Platform) -> dict[str, Mask]:
-    """The jobs that need more per task than any node has, or another node."""
+    """Return the jobs that no node can run: too much per task for any node, or a constraint that none meets."""
     most = dict(zip(platform.resources, platform.capacity.max(axis=0).tolist(), strict=True))
     beyond = {
         f"needs more {name} per task than any node has": workload.jobs.demand[:, k] > most.get(name, 0)
@@ -282,11 +282,11 @@ def _asked(workload: Workload) -> tuple[Asked, ...]:
 
 
 def _is(jobs: Jobs, status: str) -> Mask:
-    """The jobs whose status begins with this text, in any case."""
+    """Return the jobs whose status begins with this text, in any case."""
     matches = [name.lower().startswith(status) for name in jobs.status.names]
     return np.array([*matches, False])[jobs.status.codes]
 
 
 def _partly(missing: Mask) -> Mask:
-    """The jobs that lack it, or none of them where all do."""
+    """Return the jobs without the value, or none of them if all lack it."""
     return missing & (not missing.all())

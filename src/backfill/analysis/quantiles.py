@@ -1,4 +1,4 @@
-"""Quantiles of Student's t distribution and its interval, without a further library."""
+"""Quantiles of Student's t distribution and its interval, without additional libraries."""
 
 import math
 
@@ -6,9 +6,9 @@ from backfill.model.workload import Floats
 
 
 def two_sided_t(freedom: int, outside: float = 0.05) -> float:
-    """The value that |t| exceeds with probability `outside`, Student's t with `freedom` >= 1 degrees; to 10 digits.
+    """Return the value that |t| exceeds with probability `outside`, for `freedom` >= 1; to 10 digits.
 
-    By halving an interval of the exact distribution. Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
+    Computed by bisection of the exact distribution. Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
     """
     low, high = 0.0, math.pi / 2  # of the angle whose tangent is t / sqrt(freedom)
     for _ in range(60):
@@ -18,7 +18,7 @@ def two_sided_t(freedom: int, outside: float = 0.05) -> float:
 
 
 def student(values: Floats) -> tuple[float, float, float]:
-    """The mean of at least two independent values, and its 95 % interval (Student's t)."""
+    """Return the mean of at least two independent values, and its 95 % interval (Student's t)."""
     n = len(values)
     mean = math.fsum(values) / n
     deviation = math.sqrt(math.fsum((values - mean) ** 2) / (n - 1))
@@ -27,7 +27,7 @@ def student(values: Floats) -> tuple[float, float, float]:
 
 
 def _inside(angle: float, freedom: int) -> float:
-    """The probability that |t| is less than sqrt(freedom) x tan(angle)."""
+    """Return the probability that |t| is less than sqrt(freedom) x tan(angle)."""
     sine, cosine = math.sin(angle), math.cos(angle)
     term = cosine if freedom % 2 else 1.0
     series = 0.0

@@ -1,9 +1,9 @@
-"""The schedule that a log recorded, and whether the stated machine can explain it.
+"""The schedule recorded in a log, and whether the stated machine can explain it.
 
-A recorded wait tells when a job really started. Two things then contradict a machine of the stated size: that the
-jobs which ran at one time held more of them, and that jobs waited while every one of them had room. No policy that lets
-the first of its queue start when it fits ever makes the second kind of wait. On several nodes, and beside licences, no
-sum tells who has room, so there only the first is judged.
+A recorded wait determines when a job really started. Two observations then contradict a machine of the stated size: the
+jobs running at one time held more than it has, or jobs waited although each of them would have fitted. No policy that
+starts the first job of its queue when it fits causes the second kind of wait. On several nodes, and with licences, sums
+do not decide whether a job fits, so only the first is checked there.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from backfill.model.platform import Platform
 from backfill.model.units import SECOND, amount
 from backfill.model.workload import Ints, Workload, total
 
-OVER_MAX = 0.01  # of the time more processors may be held than there are: clocks are not exact
-IDLE_MAX = 0.5  # of all waiting may fall in times when there was room for everybody
-LATENCY = 60 * SECOND  # so long a wait is the time between two looks of the scheduler, and speaks against nothing
+OVER_MAX = 0.01  # of the time, more processors may be held than exist: clocks are not exact
+IDLE_MAX = 0.5  # of all waiting may fall in times when every waiting job would have fitted
+LATENCY = 60 * SECOND  # a wait this short is the time between two scheduler passes, and contradicts nothing
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -33,7 +33,7 @@ class Recorded:
 
     @classmethod
     def of(cls, workload: Workload) -> "Recorded | None":
-        """The schedule that the log recorded; None if no job has a wait, or if the submit times were changed since."""
+        """Return the schedule that the log recorded; None if no job has a wait, or if submit times were changed."""
         jobs = workload.jobs
         rows = np.flatnonzero(jobs.waited >= 0)
         if not len(rows) or workload.chosen.get("load", 1) != 1:
@@ -43,7 +43,7 @@ class Recorded:
 
     @property
     def held(self) -> Steps:
-        """Processors held over time."""
+        """The processors held over time."""
         return Steps.of(self.start, self.end, self.procs)
 
 
@@ -54,10 +54,10 @@ class Explained:
     cpus: int
     jobs: int  # with a recorded wait
     most_held: int  # processors at one instant
-    over_share: float  # of the time with running jobs: more was held than there is, of the resource that is `over`
-    idle_share: float | None  # of all waiting of more than a minute: while each waiting job would have fit
-    over: str  # the resource of which that holds for most of the time
-    most_of_it: int  # that was held of it at one instant
+    over_share: float  # of the time with running jobs: more of the resource `over` was held than exists
+    idle_share: float | None  # of all waiting of more than a minute: while each waiting job would have fitted
+    over: str  # the resource that was exceeded for the longest time
+    most_of_it: int  # the most of it held at one instant
 
     @property
     def holds(self) -> bool:
@@ -65,7 +65,7 @@ class Explained:
         return self.over_share <= OVER_MAX and (self.idle_share or 0.0) <= IDLE_MAX
 
     def sentence(self) -> str:
-        """Whether the log fits the machine, in plain words. If it does, other causes may still have made its waits."""
+        """Return a sentence on whether the log fits the machine. If it does, its waits may still have other causes."""
         if self.holds:
             limits = "" if self.idle_share is not None else ", judged by the sum of its cpus alone"
             return f"the waits of this log fit a machine of {self.cpus:,} cpus{limits}"
@@ -82,13 +82,13 @@ class Explained:
         return f"this log does not fit a machine of {self.cpus:,} cpus: {', and '.join(against)}{hint}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields for JSON."""
+        """Return the fields for JSON."""
         names = ("cpus", "jobs", "most_held", "over", "over_share", "idle_share")
         return {**{name: getattr(self, name) for name in names}, "holds": self.holds, "sentence": self.sentence()}
 
 
 def explain(workload: Workload, machine: Platform | int) -> Explained | None:
-    """Compare the recorded schedule with a platform, or a pool of so many cpus; None where the log has no waits."""
+    """Compare the recorded schedule with a platform, or a pool of `machine` cpus; None if the log has no waits."""
     recorded = Recorded.of(workload)
     if recorded is None:
         return None
@@ -125,7 +125,7 @@ def explain(workload: Workload, machine: Platform | int) -> Explained | None:
 
 
 def _amounts(workload: Workload, machine: Platform | int) -> tuple[dict[str, tuple[Ints, int]], bool]:
-    """What jobs ask for of each resource that is judged, and how much there is; and whether sums tell who has room."""
+    """Return the requests and capacity of each checked resource; and whether sums decide which jobs fit."""
     jobs = workload.jobs
     if not isinstance(machine, Platform):
         return {"cpus": (jobs.procs, machine)}, True
@@ -137,7 +137,7 @@ def _amounts(workload: Workload, machine: Platform | int) -> tuple[dict[str, tup
 
 
 def _on(times: int, begin: Ints, end: Ints, weight: Ints | int) -> Ints:
-    """The sum of `weight` over [begin, end), at each of so many times; begin and end are places among them."""
+    """Return the sum of `weight` over [begin, end), at each of `times` instants; begin and end are indices of them."""
     change = np.zeros(times, np.int64)
     np.add.at(change, begin, weight)
     np.subtract.at(change, end, weight)
@@ -145,9 +145,9 @@ def _on(times: int, begin: Ints, end: Ints, weight: Ints | int) -> Ints:
 
 
 def _largest_waiting(times: int, submit: Ints, start: Ints, need: Ints) -> Ints:
-    """The most that a waiting job asks for, at least: sizes between two powers of 2 count as the largest.
+    """Return an upper bound of the largest request of a waiting job: sizes count as the next power of 2.
 
-    That is never too little, so `idle_share` is never too much, and a pass per power of 2 finds it.
+    It is never too small, so `idle_share` is never too large, and one pass per power of 2 computes it.
     """
     waited = start > submit
     power = np.frexp(np.maximum(need - 1, 0).astype(np.float64))[1]

@@ -18,13 +18,13 @@ from backfill.model.spans import times
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs, Workload, total
 
-WITHIN_S = (60, 600, 3600)  # how far from its real start a job may start to count as reproduced
-MOST_NAMED = 12  # partitions that have a row
-FAR = 0.25  # a mean wait that is off by more is not reproduced
+WITHIN_S = (60, 600, 3600)  # maximum distance from its real start for a job to count as reproduced
+MOST_NAMED = 12  # partitions with a row
+FAR = 0.25  # a mean wait with a larger relative error is not reproduced
 
 
 class Simulated(Protocol):
-    """A simulated run: an `api.Result`, or anything else with these."""
+    """A simulated run: an `api.Result`, or any object with these attributes."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -52,7 +52,7 @@ class ClassError:
 
     @property
     def relative(self) -> float | None:
-        """The error of the mean wait; None where nobody waited in reality."""
+        """The relative error of the mean wait; None if no job waited in reality."""
         return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
 
 
@@ -60,20 +60,20 @@ class ClassError:
 class Replay:
     """The comparison of a simulation with the waits that the log recorded.
 
-    A wait is start - submit here; of a job that the simulation ran several times, its last start - submit, without the
-    time for which it ran before.
+    A wait is start - submit here; for a job with several simulated runs, the last start - submit, without the
+    time of its earlier runs.
     """
 
     policy: str
-    jobs: int  # with a recorded wait, that ran in the simulation as well
+    jobs: int  # with a recorded wait, and run in the simulation
     recorded_s: float  # mean wait
     simulated_s: float
     recorded_median_s: float
     simulated_median_s: float
     apart_s: float  # mean distance of the simulated start from the real one, job by job
-    off_s: float  # mean over jobs of how far the mean wait of their class (size and run time) is from the recorded one
-    correlation: float | None  # of the waits, by rank (Spearman); None where all are equal
-    within: dict[int, float]  # seconds -> share of the jobs that start no farther than that from their real start
+    off_s: float  # mean over jobs of the distance of their class's (size and run time) mean wait from the recorded one
+    correlation: float | None  # of the waits, by rank (Spearman); None if all are equal
+    within: dict[int, float]  # seconds -> share of the jobs that start at most this far from their real start
     classes: tuple[ClassError, ...]
     explained: Explained
 
@@ -90,23 +90,23 @@ class Replay:
 
     @property
     def relative(self) -> float | None:
-        """The error of the mean wait; None where nobody waited in reality."""
+        """The relative error of the mean wait; None if no job waited in reality."""
         return self.simulated_s / self.recorded_s - 1 if self.recorded_s else None
 
     def sentence(self, unit: str | None = None) -> str:
-        """A sentence on how far the simulation is from the recorded waits. unit: of waits, see `times`."""
+        """Return a sentence on how far the simulation is from the recorded waits. unit: of waits, see `times`."""
         near = f"{self.within[600]:.0%} of the jobs start within 10 min of their real start"
         return f"{self.policy}: {self.against(unit)}; {near}"
 
     def short(self, unit: str | None = None) -> str:
-        """A line to stand below a table that has the simulated mean wait. unit: of waits, as in the table."""
+        """Return a line for below a table that has the simulated mean wait. unit: of waits, as in the table."""
         there = f"in reality the mean wait was {times([self.simulated_s, self.recorded_s], unit)[1]}"
         if not self.explained.holds:
             return f"{there}; this log does not fit a machine of {self.explained.cpus:,} cpus"
         return there if self.relative is None else f"{there} ({self.policy}: {100 * self.relative:+,.0f}%)"
 
     def against(self, unit: str | None = None) -> str:
-        """`mean wait 7.4 h against 6.9 h in reality (+7%)`."""
+        """Phrase the comparison: `mean wait 7.4 h against 6.9 h in reality (+7%)`."""
         change = "" if self.relative is None else f" ({100 * self.relative:+,.0f}%)"
         here, there = times([self.simulated_s, self.recorded_s], unit)
         return f"mean wait {here} against {there} in reality{change}"
@@ -123,12 +123,12 @@ class Replay:
         return f"; {why}, so trust differences between policies more than the waits themselves"
 
     def rows(self) -> list[tuple[str, str, int, float, float, float | None]]:
-        """Rows of a table: (by, class, jobs, recorded and simulated mean wait in s, relative error); all jobs first."""
+        """Return the rows (by, class, jobs, recorded and simulated mean wait in s, relative error); all jobs first."""
         whole = ("", "all", self.jobs, self.recorded_s, self.simulated_s, self.relative)
         return [whole, *((c.by, c.label, c.jobs, c.recorded_s, c.simulated_s, c.relative) for c in self.classes)]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields for JSON."""
+        """Return the fields for JSON."""
         names = ("policy", "jobs", "recorded_s", "simulated_s", "relative", "recorded_median_s", "simulated_median_s",
                  "apart_s", "off_s", "correlation")  # fmt: skip
         heads = ("by", "class", "jobs", "recorded_s", "simulated_s", "relative")
@@ -142,7 +142,7 @@ class Replay:
 
 
 def replay(result: Simulated) -> Replay | None:
-    """Compare a simulation with the recorded waits; None where the counted jobs have none.
+    """Compare a simulation with the recorded waits; None if the counted jobs have none.
 
     >>> import backfill as bf
     >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]}
@@ -190,16 +190,16 @@ def replay(result: Simulated) -> Replay | None:
 
 
 def closest(replays: Sequence[Replay]) -> Replay:
-    """The one whose mean waits by class are nearest to the recorded ones.
+    """Return the replay whose mean waits by class are nearest to the recorded ones.
 
-    Not the one with the least distance job by job: as no simulation hits single starts, that favours whoever lets all
-    jobs wait little.
+    The smallest distance job by job is no criterion: since no simulation hits single starts, it favours policies with
+    short waits for all jobs.
     """
     return min(replays, key=lambda each: each.off_s)
 
 
 def reality(replays: Sequence[Replay], unit: str | None = None) -> str:
-    """The sentence that a comparison begins with: which policy is closest, or why none can be."""
+    """Return the first sentence of a comparison: the policy closest to reality, or why there is none."""
     best = closest(replays)
     if not best.explained.holds:
         return best.explained.sentence()
@@ -210,7 +210,7 @@ def reality(replays: Sequence[Replay], unit: str | None = None) -> str:
 
 
 def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints, simulated: Ints) -> list[ClassError]:
-    """The waits of each class that has jobs."""
+    """Return the waits of each class that has jobs."""
     errors = []
     for label, rows in ((label, place == each) for each, label in enumerate(bounds)):
         if count := int(np.count_nonzero(rows)):
@@ -219,7 +219,7 @@ def _classes(by: str, bounds: Mapping[str, int | None], place: Codes, real: Ints
 
 
 def _named_classes(jobs: Jobs, rows: Ints, real: Ints, simulated: Ints) -> list[ClassError]:
-    """The errors of the partitions that have most jobs; of queues, where the log has no two partitions."""
+    """Return the errors of the partitions with the most jobs; of queues, if the log has fewer than two partitions."""
     for by in ("partition", "queue"):
         labels = jobs[by]
         codes = labels.codes[rows]
@@ -233,7 +233,7 @@ def _named_classes(jobs: Jobs, rows: Ints, real: Ints, simulated: Ints) -> list[
 
 
 def _off_s(place: Codes, error: Ints) -> float:
-    """The distance of the mean waits, class by class, each with the weight of its jobs."""
+    """Return the distance of the mean waits by class, weighted by jobs."""
     sums = np.bincount(place, weights=error.astype(np.float64))
     return float(np.abs(sums).sum()) / (len(error) * SECOND)
 
@@ -243,13 +243,13 @@ def _mean_s(values: Ints) -> float:
 
 
 def _correlation(a: Ints, b: Ints) -> float | None:
-    """Spearman's: Pearson's of the ranks, equal values sharing the mean of theirs."""
+    """Return Spearman's correlation: Pearson's of the ranks, ties sharing the mean of theirs."""
     x, y = _ranks(a), _ranks(b)
     scale = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / scale if scale else None
 
 
 def _ranks(values: Ints) -> NDArray[np.float64]:
-    """Ranks around their mean."""
+    """Return the ranks, centred on their mean."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place] - (len(values) + 1) / 2

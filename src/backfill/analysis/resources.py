@@ -11,17 +11,17 @@ from backfill.model.workload import Ints, Workload
 
 
 def shared(workload: Workload, platform: Platform) -> tuple[str, ...]:
-    """The resources that both the workload and the platform name, cpus first."""
+    """Return the resources that both the workload and the platform name, cpus first."""
     return tuple(name for name in platform.resources if name in workload.resources)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Held:
-    """The amounts held on nodes over time: from times[i] to until[i] node[i] holds amount[i] of each resource. Sorted
+    """The amounts held on nodes over time: from times[i] to until[i], node[i] holds amount[i] of each resource. Sorted
     by node.
     """
 
-    names: tuple[str, ...]  # those that are `shared`
+    names: tuple[str, ...]  # the `shared` ones
     capacity: Ints  # shape (nodes, resources)
     node: Ints
     times: Ints
@@ -30,7 +30,7 @@ class Held:
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Held":
-        """The use of resources by the jobs `rows`, from their first submit to their last end."""
+        """Return the use of resources by the jobs `rows`, from their first submit to their last end."""
         names = shared(workload, platform)
         capacity = platform.capacity[:, [platform.resources.index(name) for name in names]]
         demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
@@ -66,16 +66,16 @@ class Held:
 class Use:
     """The use of resources over time, from the first submit of some jobs to their last end."""
 
-    names: tuple[str, ...]  # those that are `shared`
-    whole: Ints  # shape (resources,), how much there is of each
+    names: tuple[str, ...]  # the `shared` ones
+    whole: Ints  # shape (resources,), total capacity of each
     length: int  # of that time, in microseconds
     held: list[Steps]  # of each resource
-    unusable: list[Steps]  # of each: free where too little of another is, for any job that asks for it
-    imbalance: Steps  # max U / mean U, U the share of each resource in play that is held; 0 while nothing is
+    unusable: list[Steps]  # of each: free on nodes with too little of another one, for any job that requests it
+    imbalance: Steps  # max U / mean U, U the held share of each requested resource; 0 while nothing is held
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> "Use":
-        """The amounts that the jobs `rows` hold."""
+        """Return the use of resources by the jobs `rows`."""
         at = Held.of(workload, platform, schedule, rows)
         of = range(len(at.names))
         free = at.capacity[at.node] - at.amount
@@ -91,7 +91,7 @@ class Use:
 
 
 def _least(workload: Workload, names: tuple[str, ...]) -> Ints:
-    """[k, j]: of resource j, the least per task that any job asks for that asks for some of k; 0 where none does."""
+    """Return [k, j]: the smallest request per task of resource j among jobs that request resource k; 0 if none does."""
     demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
     least = np.zeros((len(names), len(names)), np.int64)
     for k in range(len(names)):
@@ -110,13 +110,13 @@ def _imbalance(held: list[Steps], whole: Ints, in_play: list[int]) -> Steps:
 
 
 def resource_metrics(workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> dict[str, float | None]:
-    """The resource metrics of the jobs `rows`; empty where cpus are the only resource of workload and platform.
+    """Return the resource metrics of the jobs `rows`; empty if workload and platform share only cpus.
 
-    utilization_NAME: as `utilization`, of each further resource.
-    imbalance: max U / mean U over the resources that there are and that some job which ran asks for, no licences; U is
-    the share of each that is held. Its mean over the time when any is.
-    fragmentation_NAME: the share of a resource that is free on nodes where it cannot be used, since less of another
-    resource is free there than any job that asks for the first wants per task; the mean over time.
+    utilization_NAME: like `utilization`, for each further resource.
+    imbalance: max U / mean U over the existing resources that some job which ran requests, excluding licences; U is
+    the share of each that is held. Averaged over the time when any is held.
+    fragmentation_NAME: the share of a resource that is free on nodes where it cannot be used, because less of another
+    resource is free there than any job that requests the first needs per task; the mean over time.
     """
     if len(shared(workload, platform)) < 2:
         return {}

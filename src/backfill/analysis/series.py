@@ -1,4 +1,4 @@
-"""Step functions over time: processors held, jobs and processors waiting; made for plots and thinned honestly."""
+"""Step functions over time: processors held, jobs and processors waiting; for plots, thinned without distortion."""
 
 import math
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ Numbers = Ints | Floats
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Binned:
-    """A step function thinned to bins: what a plot of it needs."""
+    """A step function averaged over bins, for plots."""
 
     edges: Ints  # shape (bins + 1,), microseconds, strictly increasing
-    mean: Floats  # shape (bins,), weighted by time; NaN in a bin of which no time counts
-    most: Numbers  # shape (bins,), the greatest value at any instant of the bin
-    time: Floats  # shape (bins,), microseconds of each bin that count in its mean
+    mean: Floats  # shape (bins,), weighted by time; NaN in a bin without counted time
+    most: Numbers  # shape (bins,), the maximum at any instant of the bin
+    time: Floats  # shape (bins,), counted microseconds of each bin
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,37 +34,37 @@ class Steps:
 
     @classmethod
     def of(cls, begin: Ints, end: Ints, weight: Numbers) -> "Steps":
-        """The sum of `weight` over the half-open intervals [begin, end)."""
+        """Return the sum of `weight` over the half-open intervals [begin, end)."""
         return cls.each(begin, end, [weight])[0]
 
     @classmethod
     def each(cls, begin: Ints, end: Ints, weights: Sequence[Numbers]) -> list["Steps"]:
-        """A function for each of several weights of the same intervals; they share their times."""
+        """Return a function for each of several weights of the same intervals; they share their times."""
         times = np.concatenate([begin, end])
         order = np.argsort(times, kind="stable")
         times = times[order]
-        last = np.diff(times, append=times[-1:] + 1) > 0  # of those that are equal
+        last = np.diff(times, append=times[-1:] + 1) > 0  # the last of equal ones
         sums = (np.concatenate([w, -w])[order].cumsum()[last] for w in weights)
         return [cls(times[last], each if each.dtype.kind == "i" else each.round(9)) for each in sums]
 
     @property
     def area(self) -> float:
-        """The sum of value x microseconds, rounded once."""
+        """The integral of value x microseconds, rounded once."""
         return math.fsum((self.values[:-1] * np.diff(self.times).astype(np.float64)).tolist())
 
     @property
     def busy(self) -> int:
-        """Microseconds at which the value is not 0."""
+        """The microseconds at which the value is not 0."""
         return int(np.diff(self.times)[self.values[:-1] != 0].sum())
 
     def binned(self, begin: int, end: int, bins: int = BINS, idle: bool = True) -> Binned:
-        """The mean over time and the maximum in each of at most `bins` equal parts of [begin, end).
+        """Return the time average and the maximum in each of at most `bins` equal parts of [begin, end).
 
-        idle: time at which the value is 0 counts in the mean.
+        idle: whether time with value 0 counts in the mean.
         """
         edges = np.unique(begin + np.linspace(0, end - begin, bins + 1).astype(np.int64))
         inside = self.times[(self.times > begin) & (self.times < end)]
-        # The value is constant from each cut to the next. Two sorted lists, which a stable sort merges.
+        # The value is constant between cuts. Two sorted lists, which a stable sort merges.
         both = np.sort(np.concatenate([edges, inside]), kind="stable")
         cuts = both[np.diff(both, prepend=both[0] - 1) > 0][:-1]
         if not len(cuts):
@@ -80,9 +80,9 @@ class Steps:
 
 
 def held_cpus(workload: Workload, schedule: Schedule) -> Steps:
-    """Processors held over time, by the turns of runs that share them.
+    """Return the processors held over time; runs that share processors count by their turns.
 
-    Utilization is this over the processors that the platform has.
+    Utilization is this divided by the processors of the platform.
     """
     runs = schedule.all_runs
     if runs.turns is None:
@@ -92,21 +92,21 @@ def held_cpus(workload: Workload, schedule: Schedule) -> Steps:
 
 
 def waiting_jobs(schedule: Schedule) -> Steps:
-    """The length of the queue over time: a job waits on [eligible, start), and between two of its runs."""
+    """Return the length of the queue over time: a job waits on [eligible, start), and between two of its runs."""
     runs = schedule.all_runs
     return Steps.of(runs.since(schedule.eligible), runs.start, np.ones(len(runs), np.int64))
 
 
 def jobs_inside(schedule: Schedule) -> Steps:
-    """The jobs in the system over time, waiting or running: [eligible, end)."""
+    """Return the jobs in the system over time, waiting or running: [eligible, end)."""
     ran = schedule.ran
     return Steps.of(schedule.eligible[ran], schedule.end[ran], np.ones(int(ran.sum()), np.int64))
 
 
 def idle_while_waiting(waits: tuple[Ints, Ints], runs: tuple[Ints, Ints], procs: Numbers, cpus: int) -> float:
-    """Processors x microseconds that no run holds at instants at which some job waits.
+    """Return the processors x microseconds that no run holds at instants at which some job waits.
 
-    waits: when each stretch of waiting began and ended; runs: the same of runs, which hold `procs`.
+    waits: begin and end of each waiting interval; runs: the same of runs, which hold `procs`.
     """
     begin, end = (np.concatenate(both) for both in zip(waits, runs, strict=True))
     one, none = np.ones(len(waits[0]), np.int64), np.zeros(len(procs), np.int64)
@@ -116,7 +116,7 @@ def idle_while_waiting(waits: tuple[Ints, Ints], runs: tuple[Ints, Ints], procs:
 
 
 def window(*schedules: Schedule) -> tuple[int, int]:
-    """The time from the first submit to the last end of the jobs that ran in any of them; (0, 0) if none did."""
+    """Return the time from the first submit to the last end of the jobs that ran in any of them; (0, 0) if none did."""
     begin = [int(s.submit[s.ran].min()) for s in schedules if s.ran.any()]
     end = [int(s.end[s.ran].max()) for s in schedules if s.ran.any()]
     return (min(begin), max(end)) if begin else (0, 0)

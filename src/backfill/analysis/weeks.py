@@ -10,9 +10,9 @@ from backfill.model.workload import Floats, Ints, Workload
 
 DAY = 86_400 * SECOND
 WEEK = 7 * DAY
-WEEKS_MAX = 5_200  # a century; a log that spans more has a wrong clock, and no weeks worth a look
-FLURRY_TIMES = 2  # a flurry has so many times the jobs that all users submit in the median week
-GAP_TIMES = 14  # of random arrivals one in a million (e^-14) is so many mean intervals after the one before
+WEEKS_MAX = 5_200  # a century; a longer log has a wrong clock and no meaningful weeks
+FLURRY_TIMES = 2  # a flurry has this many times the jobs that all users submit in the median week
+GAP_TIMES = 14  # mean intervals; a random gap exceeds this many with probability e^-14, one in a million
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -21,18 +21,18 @@ class Weeks:
 
     begin: int  # microseconds, of the first week
     jobs: Ints  # submitted
-    users: Ints  # who submitted
+    users: Ints  # distinct users who submitted
     work: Floats  # processors that the submitted jobs would keep busy all week
-    held: Floats | None  # processors held as recorded, mean over the week; None where the log has no waits
-    top_user: Ints  # code of the user who submitted most, -1 = nobody known
-    top_jobs: Ints  # how many of the jobs are that user's
+    held: Floats | None  # processors held as recorded, mean over the week; None if the log has no waits
+    top_user: Ints  # code of the user with the most submits, -1 = unknown
+    top_jobs: Ints  # jobs of that user
 
     def __len__(self) -> int:
         return len(self.jobs)
 
     @classmethod
     def of(cls, workload: Workload) -> "Weeks":
-        """No weeks at all where there are no jobs, or where they span more than a century."""
+        """Split a log into weeks; none if it has no jobs, or spans more than a century."""
         jobs = workload.jobs
         begin = int(jobs.submit.min()) if len(jobs) else 0
         count = int((jobs.submit.max() - begin) // WEEK) + 1 if len(jobs) else 0
@@ -59,12 +59,12 @@ def _held(recorded: Recorded | None, begin: int, count: int) -> Floats | None:
     held = recorded.held
     area = np.concatenate([[0.0], np.cumsum(held.values[:-1] * np.diff(held.times).astype(np.float64))])
     edges = begin + np.arange(count + 1) * WEEK
-    mean: Floats = np.diff(np.interp(edges, held.times, area)) / WEEK  # exact: from time to time the area is a line
+    mean: Floats = np.diff(np.interp(edges, held.times, area)) / WEEK  # exact: the area is linear between times
     return mean
 
 
 def _users(week: Ints, user: Ints, count: int) -> tuple[Ints, Ints, Ints]:
-    """Users per week, the one with the most jobs, and how many these are."""
+    """Return the users per week, the one with the most jobs, and the number of these."""
     known = user >= 0
     several = int(user.max(initial=0)) + 1
     pairs, jobs = np.unique(week[known] * several + user[known], return_counts=True)
@@ -83,11 +83,11 @@ class SubmitGap:
 
     begin: int  # microseconds, the submit before it
     end: int
-    next_job: str  # the one that ends it
+    next_job: str  # the job that ends it
 
 
 def gaps(workload: Workload) -> list[SubmitGap]:
-    """The longest first: more than a day, and more than 14 times the mean interval between submits."""
+    """Return the gaps, longest first: more than a day, and more than 14 times the mean interval between submits."""
     jobs = workload.jobs
     order = np.argsort(jobs.submit, kind="stable")
     submit = jobs.submit[order]
@@ -101,19 +101,19 @@ def gaps(workload: Workload) -> list[SubmitGap]:
 
 @dataclass(frozen=True, slots=True)
 class Flurry:
-    """A surge of one user's jobs over some weeks in a row."""
+    """A surge of one user's jobs over several consecutive weeks."""
 
     user: str
     first_week: int  # counted from 1
     last_week: int
-    jobs: int  # the user's, in these weeks
+    jobs: int  # of the user in these weeks
     of: int  # jobs of all users in them
 
 
 def flurries(weeks: Weeks, users: tuple[str, ...]) -> list[Flurry]:
-    """Weeks in which one user submits most of the jobs, and twice as many as everybody in the median week.
+    """Return the weeks in which one user submits most of the jobs, and twice as many as all users in the median week.
 
-    Source of the notion: Tsafrir and Feitelson 2006 (IPDPS), a surge of activity by a single user that dominates the
+    Source of the term: Tsafrir and Feitelson 2006 (IPDPS), a surge of activity by a single user that dominates the
     workload for a relatively short time. They look at plots; the two thresholds are ours.
     """
     busy = weeks.jobs[weeks.jobs > 0]

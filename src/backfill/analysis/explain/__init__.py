@@ -1,19 +1,19 @@
-"""Why a job of a simulation waited: what it lacked and who held that, who stood before it, who passed it, which start
-it was promised.
+"""Explain why a job of a simulation waited: which resources were missing, which jobs held them, which were ahead of
+it, which overtook it, and which start it was promised.
 
-All of it is found afterwards, from the workload, the platform, the schedule and the record of promises. Here are the
-explanation as a whole and what makes it; a job waits in stretches, of which it has several where it ran several times.
+All is computed afterwards, from the workload, the platform, the schedule and the record of promises. This module
+holds the complete explanation and its assembly; a job that ran several times waited several times.
 
 | module | |
 | --- | --- |
-| `asks.py` | what jobs ask for, in the platform's words |
-| `room.py` | what was free for one job over a stretch of time |
-| `lacks.py` | what it lacked: one function for each kind of amount |
-| `holding.py` | where it lacked nothing, whose reservation, window or turn stood before it |
-| `spans.py` | both as spans, and the causes that spans have in common |
-| `holders.py` | who held what it lacked, and who passed it |
-| `promised.py` | its promises, and what moved them |
-| `words.py` | all of it for people |
+| `asks.py` | the requests of jobs, in the platform's terms |
+| `room.py` | the resources free for one job during an interval |
+| `lacks.py` | the missing resources: one function for each kind of amount |
+| `holding.py` | if nothing was missing: the reservation, window or earlier job that held it back |
+| `spans.py` | both as time spans, and the causes that spans share |
+| `holders.py` | the jobs that held the missing resources, and those that overtook it |
+| `promised.py` | its promises, and the reasons for changes |
+| `words.py` | the text of an explanation |
 """
 
 from dataclasses import dataclass
@@ -43,17 +43,17 @@ class Explanation:
     row: int  # of the job
     clock: Clock | None
     before: list[Span]  # from the submit until the job was eligible
-    spans: list[Span]  # from then until its start, or for as long as it waited
-    causes: list[Cause]  # of the spans; the longest first
-    held: list[Held]  # of each cause: by whom what it lacked was held
+    spans: list[Span]  # from then until its start, or as long as it waited
+    causes: list[Cause]  # of the spans, longest first
+    held: list[Held]  # of each cause: the jobs that held the missing resources
     passed: Passed
     promised: list[Change]
     policy: str
-    wanted: str | None = None  # the unit of the waits beside which the text stands
+    wanted: str | None = None  # the unit of waits in the surrounding output
 
     @property
     def unit(self) -> str:
-        """The unit of the wait and its parts: the one that is wanted, unless the wait is too short for it."""
+        """The unit of the wait and its parts: the wanted one, unless the wait is too short for it."""
         seconds = self.waited / SECOND
         fits = self.wanted is not None and seconds >= 0.75 * UNITS[self.wanted]
         return self.wanted if fits and self.wanted else unit_of([seconds])
@@ -65,7 +65,7 @@ class Explanation:
 
     @property
     def sentence(self) -> str:
-        """The answer in a few sentences."""
+        """The summary in a few sentences."""
         from backfill.analysis.explain.words import summary
 
         return summary(self)
@@ -87,7 +87,7 @@ class Explanation:
         return notebook.text(str(self))
 
     def as_dict(self) -> dict[str, Any]:
-        """The explanation for JSON; docs/reference/files.md lists the fields."""
+        """Return the explanation for JSON; docs/reference/files.md lists the fields."""
         from backfill.analysis.explain.told import told
 
         return told(self)
@@ -96,9 +96,9 @@ class Explanation:
 def explain(
     record: Record, row: int, rules: Rules, promises: Promises | None = None, unit: str | None = None
 ) -> Explanation:
-    """Explain the wait of the job of a row. Without a record of promises no reservations are known.
+    """Explain the wait of the job in this row. Without a record of promises, no reservations are known.
 
-    unit: of waits in the output beside which the text stands.
+    unit: of waits in the surrounding output.
     """
     rooms = _rooms(record, row, instants(record, promises))
     spans = [span for room in rooms for span in spans_of(room, rules, promises)]
@@ -119,7 +119,7 @@ def explain(
 
 
 def brief(record: Record, row: int, rules: Rules, unit: str | None = None) -> str:
-    """The summary alone, at less cost: without a record of promises, and without those who passed the job."""
+    """Return the summary only, at less cost: without promises and without the jobs that overtook it."""
     spans = [span for room in _rooms(record, row) for span in spans_of(room, rules, None)]
     causes = causes_of(spans)
     those = [held(record, row, *each) for each in causes[:1]]
@@ -128,5 +128,5 @@ def brief(record: Record, row: int, rules: Rules, unit: str | None = None) -> st
 
 
 def _rooms(record: Record, row: int, more: Ints | None = None) -> list[Stretch]:
-    """The rooms of a job, one for each stretch in which it waited."""
+    """Return the room of a job for each interval in which it waited."""
     return [Stretch.of(record, row, begin, until, more) for begin, until in record.waits_of(row) if begin < until]

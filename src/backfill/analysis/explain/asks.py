@@ -1,4 +1,4 @@
-"""The resources that jobs ask for, as a run counts them, and the nodes on which a job may run."""
+"""The resources that jobs request, as a run counts them, and the nodes on which a job may run."""
 
 from dataclasses import dataclass
 
@@ -14,47 +14,47 @@ NODE, SITE, ANY, DISTINCT = range(len(SPREAD))
 
 @dataclass(frozen=True, eq=False)
 class Asks:
-    """The jobs of a workload in the words of the platform on which they ran.
+    """The requests of a workload's jobs in terms of the platform on which they ran.
 
-    A limit on what runs is counted like a licence: each user, group or project that it counts has an account of so
-    many copies. A job on whole nodes is a gang of these.
+    A limit on running jobs counts like a licence: each user, group or project that it counts has an account with that
+    many copies. A job on whole nodes is a gang of them.
     """
 
     workload: Workload
-    jobs: Jobs  # in file order, numbered as the platform has it; licences are those of the platform below
-    platform: Platform  # with the accounts of its limits behind its licences
-    licences: int  # how many licences there are before them
-    whole: NDArray[np.bool_]  # which jobs sit on whole nodes
-    division: Division | None = None  # of the platform, where there are reservations
+    jobs: Jobs  # in file order, with the platform's indices; licences are those of the platform below
+    platform: Platform  # with the accounts of its limits after its licences
+    licences: int  # number of licences before those accounts
+    whole: NDArray[np.bool_]  # the jobs on whole nodes
+    division: Division | None = None  # of the platform, if there are reservations
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the nodes, also of those that are parts of nodes for a reservation."""
+        """The names of the nodes, including parts of nodes for reservations."""
         division = self.division
         return self.platform.nodes if division is None else tuple(division.whole.nodes[at] for at in division.node)
 
     @property
     def whole_nodes(self) -> int:
-        """The number of nodes that are no such parts."""
+        """The number of nodes, excluding such parts."""
         return len(self.platform.nodes if self.division is None else self.division.whole.nodes)
 
     @property
     def demand(self) -> Ints:
-        """Per task, shape (jobs, resources of the platform)."""
+        """The demand per task, shape (jobs, resources of the platform)."""
         return self.jobs.demand
 
     def need(self, rows: Ints) -> Ints:
-        """The total demand of these jobs, shape (rows, resources)."""
+        """Return the total demand of these jobs, shape (rows, resources)."""
         return self.jobs.tasks[rows, None] * self.jobs.demand[rows]
 
     def licences_of(self, row: int) -> tuple[Ints, Ints]:
-        """The licences and accounts of which a job holds copies, and how many of each."""
+        """Return the licences and accounts of which a job holds copies, and the number of copies of each."""
         asked = self.jobs.licences
         mine = slice(asked.first[row], asked.first[row + 1])
         return asked.items[mine], asked.counts[mine]
 
     def copies_of(self, licence: int) -> Ints:
-        """The copies of a licence that each job asks for, shape (jobs,)."""
+        """Return the copies of a licence that each job requests, shape (jobs,)."""
         asked = self.jobs.licences
         mine = np.flatnonzero(asked.items == licence)
         copies = np.zeros(len(self.jobs), np.int64)
@@ -62,25 +62,25 @@ class Asks:
         return copies
 
     def is_limit(self, licence: int) -> bool:
-        """Whether it is the account of a limit."""
+        """Return whether this licence is the account of a limit."""
         return licence >= self.licences
 
     def bound(self, row: int) -> NDArray[np.bool_]:
-        """The nodes on which a job may run by its partition, site and constraint, shape (nodes,)."""
+        """Return the nodes on which a job may run by its partition, site and constraint, shape (nodes,)."""
         jobs = self.jobs
         partition = jobs.partition[row] if self.platform.partitions else ""
         return self.platform.within(partition, jobs.site.codes[row], jobs.constraint[row])
 
     def nodes(self, row: int) -> NDArray[np.bool_]:
-        """The nodes on which a job may run: as bound, as far as they may host all of its licences."""
+        """Return the nodes on which a job may run: `bound`, restricted to those that may host all of its licences."""
         licences, _ = self.licences_of(row)
         allowed: NDArray[np.bool_] = self.bound(row) & self.platform.hosts[:, licences].all(axis=1)
         return allowed
 
     def most(self, row: int) -> int:
-        """The number of tasks of a job that one node may hold."""
+        """Return the number of tasks of a job that one node may hold."""
         return 1 if self.jobs.spread[row] == DISTINCT else int(self.jobs.tasks[row])
 
     def spread(self, row: int) -> int:
-        """The spread that the tasks of a job may have; a job of one task runs on one node."""
+        """Return the spread that the tasks of a job may have; a job of one task runs on one node."""
         return NODE if self.jobs.tasks[row] == 1 else int(self.jobs.spread[row])

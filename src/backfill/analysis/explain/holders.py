@@ -1,4 +1,4 @@
-"""The jobs that held the resources that a job lacked, and the jobs that passed it meanwhile."""
+"""The jobs that held the resources that a job lacked, and the jobs that overtook it meanwhile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,23 +14,23 @@ from backfill.model.promises import Promises
 from backfill.model.schedule import HEAD, MOVED_UP, NO_TIME, RESERVED
 from backfill.model.workload import Ints
 
-SHOWN = 5  # holders of a cause, and jobs that passed, that are named
+SHOWN = 5  # named holders of a cause, and named jobs that overtook
 
-# Why a later job was allowed to start earlier; a closed list, in the order in which they are tried.
+# Why a later job was allowed to start earlier; a closed list, in the order of testing.
 WHY = ("elsewhere", "in-time", "beside", "smaller", "first", "reserved", "in-time-ahead", "beside-ahead", "chosen")
 ELSEWHERE, IN_TIME, BESIDE, SMALLER, FIRST, OWN, IN_TIME_AHEAD, BESIDE_AHEAD, CHOSEN = range(len(WHY))
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A job that held what another one lacked."""
+    """A job that held resources that another one lacked."""
 
     job: int
-    share: float  # of all that was held of it then
-    amounts: tuple[int, ...]  # of each thing that was lacking
-    time: int  # for how long it held them then
+    share: float  # of all that was held of these resources then
+    amounts: tuple[int, ...]  # of each missing resource
+    time: int  # how long it held them then
     end: int
-    limit: int  # the end that policies could count on
+    limit: int  # the end that policies could rely on
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Held:
 
     jobs: int
     largest: tuple[Holder, ...]
-    users: tuple[tuple[str, float], ...]  # (name, share), the largest first; where the log names users
+    users: tuple[tuple[str, float], ...]  # (name, share), the largest first; if the log names users
 
 
 def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
-    """The amounts held by runs on the nodes that a job may use, or of its licences, during these spans of one cause."""
+    """Return the holdings of runs on a job's possible nodes, or of its licences, during these spans of one cause."""
     begin, until = (np.array([getattr(span, name) for span in spans], np.int64) for name in ("begin", "until"))
     run = np.flatnonzero(record.during(int(begin[0]), int(until[-1])))
     amount = _amounts(record, row, cause, run)
@@ -74,7 +74,7 @@ def held(record: Record, row: int, cause: Cause, spans: Sequence[Span]) -> Held:
 
 
 def _amounts(record: Record, row: int, cause: Cause, run: Ints) -> Ints:
-    """The amounts of the missing resources that each of these runs holds, shape (runs, lacks)."""
+    """Return the amount of the missing resources that each of these runs holds, shape (runs, lacks)."""
     number = np.full(len(record.runs), -1)
     number[run] = np.arange(len(run))
     seats = np.flatnonzero(number[record.owner] >= 0)
@@ -85,10 +85,10 @@ def _amounts(record: Record, row: int, cause: Cause, run: Ints) -> Ints:
 def amounts_held(
     asks: Asks, row: int, lacks: Sequence[Lack | Short], job: Ints, owner: Ints, node: Ints, tasks: Ints
 ) -> Ints:
-    """The amounts that runs hold of the resources that the job of a row lacks, shape (runs, lacks); of resources of
-    nodes those on nodes that the job may use.
+    """Return the amounts that runs hold of the resources that a job lacks, shape (runs, lacks).
 
-    job: the row of each run. owner, node, tasks: of each seat, the place of its run among these, the node, and what is
+    Resources of nodes count only on nodes that the job may use.
+    job: the row of each run. owner, node, tasks: for each seat the index of its run, the node, and the tasks
     there.
     """
     amounts = np.zeros((len(job), len(lacks)), np.int64)
@@ -104,7 +104,7 @@ def amounts_held(
 
 
 def _within(begin: Ints, until: Ints, time: Ints) -> Ints:
-    """The length of the intervals, which are disjoint and in order, that lies before each time."""
+    """Return the total length of these disjoint, sorted intervals before each time."""
     before = np.concatenate([[0], np.cumsum(until - begin)])
     place = np.searchsorted(begin, time, side="right") - 1
     part = np.clip(time - begin[place], 0, (until - begin)[place])
@@ -128,20 +128,20 @@ class Passer:
     start: int
     end: int
     limit: int
-    why: str  # of WHY
+    why: str  # one of WHY
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The later jobs that started while a job waited, and why that was allowed."""
+    """The later jobs that started while a job waited, and why they were allowed to."""
 
     jobs: int = 0
-    why: dict[str, int] = field(default_factory=dict)  # of WHY -> how many
-    largest: tuple[Passer, ...] = ()  # those that held most of what the job asks for, for longest
+    why: dict[str, int] = field(default_factory=dict)  # of WHY -> number of jobs
+    largest: tuple[Passer, ...] = ()  # those that held most of the job's requested resources for the longest time
 
 
 def passed(rooms: Sequence[Stretch], promises: Promises | None) -> Passed:
-    """The jobs that passed one job while it waited."""
+    """Return the jobs that overtook one job while it waited."""
     counts, runs, whys, weights = dict.fromkeys(WHY, 0), list[Ints](), list[Ints](), list[Ints]()
     for room in rooms:
         run, why, weight = _passed(room, promises)
@@ -173,7 +173,7 @@ def passed(rooms: Sequence[Stretch], promises: Promises | None) -> Passed:
 
 
 def _passed(room: Stretch, promises: Promises | None) -> tuple[Ints, Ints, Ints]:
-    """The runs that passed the job, why (index into WHY), and how much time and room of its nodes each had."""
+    """Return the runs that overtook the job, with the reason (index into WHY), time and share of its nodes."""
     record, runs = room.record, room.record.runs
     passes = (runs.start >= room.times[0]) & (runs.start < room.until)
     run = np.flatnonzero(passes & (record.rank[runs.job] > record.rank[room.row]))
@@ -207,7 +207,7 @@ def _passed(room: Stretch, promises: Promises | None) -> tuple[Ints, Ints, Ints]
 
 
 def _would_fit(room: Stretch, start: Ints, owner: Ints, lane: Ints, amount: Ints, copies: Ints) -> Mask:
-    """Whether the job of the room would have fitted at the start of each run if that run alone had not been there."""
+    """Return whether the job would have fitted at the start of each run if only that run had not been there."""
     place = np.searchsorted(room.times, start, side="right") - 1
     free = room.free[room.at(lane, place[owner])]
     with_, without = room.tasks_at(free, room.demand), room.tasks_at(free + amount, room.demand)

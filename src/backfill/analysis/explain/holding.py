@@ -1,4 +1,4 @@
-"""Why a job did not start although it fitted: the reservation, window or turn of the queue that stood before it."""
+"""The cause that held back a job that fitted: a reservation, a window, or an earlier job of the queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ KINDS = (POLICY, WINDOW, RESERVATION, ORDER)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The facts about a policy that its record of promises does not tell."""
+    """Facts about a policy that its record of promises does not contain."""
 
     name: str
-    in_order: bool = False  # nobody passes the first of the queue, which is in order of submit
+    in_order: bool = False  # no job overtakes the first of the queue, which is in order of submit
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Holding:
-    """The cause that held a job back from each time of a room on, wherever it fitted."""
+    """The cause that held a job back from each time of a room, whenever it fitted."""
 
     kind: Ints  # shape (t,): index into KINDS
-    who: Ints  # shape (t,): the job whose reservation or turn it was, or the place of the window; -1 nobody
+    who: Ints  # shape (t,): the job whose reservation or turn it was, or the index of the window; -1 none
 
     @classmethod
     def of(cls, room: Stretch, fits: Mask, rules: Rules, promises: Promises | None) -> "Holding":
-        """Where the job fits. Without a record of promises nobody's reservation is known."""
+        """Find the causes while the job fits. Without a record of promises, reservations are unknown."""
         kind, who = np.zeros(len(room.times), np.int64), np.full(len(room.times), -1)
 
         def found(what: str, those: Ints) -> None:
@@ -49,18 +49,18 @@ class Holding:
 
 
 def instants(record: Record, promises: Promises | None) -> Ints | None:
-    """When anything was promised, or a job began or ceased to wait or to run: a room can have these among its times."""
+    """Return the instants of promises and of jobs that start or stop waiting or running, for the times of a room."""
     _, begin, until = record.waits
     return None if promises is None else np.unique(np.concatenate([promises.at, begin, until, record.runs.end]))
 
 
 def _walltime(room: Stretch) -> int:
-    """The run time that the job may have, as its policy sees it; a plan has room for a job of no length, too."""
+    """Return the run time that the policy plans for the job, at least 1 us: a plan has space even for an empty job."""
     return max(int(room.record.seen[room.row]), 1)
 
 
 def _of_pass(room: Stretch, promises: Promises) -> Ints:
-    """The job whose reservation of a pass comes first, where that is before the job of the room would end."""
+    """Return the job with the first reservation of a pass, if it precedes the end of the room's job."""
     there = (promises.at >= room.times[0]) & (promises.at < room.until) & (promises.start != NO_TIME)
     there &= (promises.job != room.row) & (promises.start < promises.at + _walltime(room))
     rows = np.flatnonzero(there)
@@ -73,7 +73,7 @@ def _of_pass(room: Stretch, promises: Promises) -> Ints:
 
 
 def in_force(room: Stretch, promises: Promises | None, time: Ints) -> Ints:
-    """The start that the job of the room was promised at each of these times; NO_TIME where it held no promise."""
+    """Return the start promised to the room's job at each of these times; NO_TIME if it held no promise."""
     if promises is None:
         return np.full(len(time), NO_TIME)
     mine = promises.take(np.flatnonzero(promises.job == room.row))
@@ -86,7 +86,7 @@ def in_force(room: Stretch, promises: Promises | None, time: Ints) -> Ints:
 
 
 def reserved_by(room: Stretch, promises: Promises | None, time: Ints) -> Ints:
-    """The earliest start that a pass at each of these times reserved for another job; NO_TIME where it did not."""
+    """Return the earliest start that a pass at each of these times reserved for another job; NO_TIME if none."""
     found = np.full(len(time), NO_TIME)
     if promises is None or promises.kept:
         return found
@@ -100,7 +100,7 @@ def reserved_by(room: Stretch, promises: Promises | None, time: Ints) -> Ints:
 
 
 def _waits_on(room: Stretch, job: Ints, time: Ints) -> Mask:
-    """Whether each job still waits after the starts of an instant."""
+    """Return whether each job still waits after the starts of an instant."""
     starts = np.unique(room.record.runs.start)
     wide = len(starts) + 1
     key = room.record.runs.job * wide + np.searchsorted(starts, room.record.runs.start)
@@ -112,7 +112,7 @@ def _waits_on(room: Stretch, job: Ints, time: Ints) -> Mask:
 
 
 def _first_in_queue(room: Stretch) -> Ints:
-    """The first waiting job of those that were submitted before the one of the room and that no limit holds back."""
+    """Return the first waiting job that was submitted before the room's job and that no limit holds back."""
     job, begin, until = room.record.waits
     rank, limits = room.record.rank, _Limits(room)
     some = np.flatnonzero((rank[job] < rank[room.row]) & (begin < room.until) & (until > room.times[0]))
@@ -133,7 +133,7 @@ class _Limits:
         self.room, self.left = room, dict[int, Ints]()
 
     def allow(self, job: int) -> Mask:
-        """The times at which no limit holds a job back, shape (t,)."""
+        """Return the times at which no limit holds a job back, shape (t,)."""
         found, asks = np.ones(len(self.room.times), np.bool_), self.room.record.asks
         for account, copies in zip(*(column.tolist() for column in asks.licences_of(job)), strict=True):
             if asks.is_limit(account):
@@ -144,7 +144,7 @@ class _Limits:
 
 
 def _kept(room: Stretch, fits: Mask, promises: Promises) -> Ints:
-    """The job whose reservation the job of the room would run into, of all that hold one at each time."""
+    """Return the job whose reservation the room's job would collide with, among all reservations held at each time."""
     record, rows = room.record, np.full(len(room.times), -1)
     begin, until = int(room.times[0]), room.until
     job, start, since, to = _spells(room, promises)
@@ -170,7 +170,7 @@ def _kept(room: Stretch, fits: Mask, promises: Promises) -> Ints:
 
 
 def _spells(room: Stretch, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
-    """(job, promised start, from, to) of each promise: to the next of the job, or to its start."""
+    """Return the (job, promised start, from, to) of each promise: valid to the next one of the job, or to its start."""
     order = np.lexsort((np.arange(len(promises)), promises.job))
     job, at, start = promises.job[order], promises.at[order], promises.start[order]
     last = np.append(np.diff(job) != 0, True)
@@ -185,7 +185,7 @@ def _spells(room: Stretch, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _may_meet(room: Stretch, jobs: Ints) -> Mask:
-    """Whether each of these jobs could take something that the job of the room asks for."""
+    """Return whether each of these jobs could take resources that the room's job requests."""
     asks = room.record.asks
     each, place = np.unique(jobs, return_inverse=True)
     meets = np.asarray((asks.need(each)[:, room.resources] > 0).any(axis=1))
@@ -202,21 +202,21 @@ def _may_meet(room: Stretch, jobs: Ints) -> Mask:
 
 
 def _collision(room: Stretch, now: int, place: int, runs: Ints, jobs: Ints, starts: Ints) -> int:
-    """The reservation on a pool that the job of the room, started now, would run into first; -1 none."""
+    """Return the reservation on a pool that the room's job, started now, would collide with first; -1 none."""
     record, k = room.record, room.resources
     need = [record.asks.need(those)[:, k] for those in (record.runs.job[runs], jobs)]
     end = now + _walltime(room)
     begins, ends = starts, starts + np.maximum(record.seen[jobs], 1)
     time = np.concatenate([np.maximum(record.limit[runs], now + 1), ends, begins])
     change = np.concatenate([*need, -need[1]])
-    order = np.argsort(time, kind="stable")  # at one instant what ends comes first
+    order = np.argsort(time, kind="stable")  # at equal times, ends come first
     left = room.free_total[place] - room.need + change[order].cumsum(axis=0)
     lacking = np.flatnonzero((left < 0).any(axis=1) & (time[order] < end))
     return int(order[lacking[0]]) - len(runs) - len(jobs) if len(lacking) else -1
 
 
 class _Sweep:
-    """The intervals [begin, until) that contain an instant, asked in order of time."""
+    """Finds the intervals [begin, until) that contain an instant, for instants in ascending order."""
 
     def __init__(self, begin: Ints, until: Ints) -> None:
         self.begin, self.until = begin, until
@@ -225,7 +225,7 @@ class _Sweep:
         self.next, self.there = 0, np.zeros(0, np.int64)
 
     def at(self, now: int) -> Ints:
-        """Their places."""
+        """Return the indices of the intervals that contain this instant."""
         come = int(np.searchsorted(self.sorted, now, side="right"))
         there = np.concatenate([self.there, self.coming[self.next : come]])
         self.next, self.there = come, there[self.until[there] > now]
@@ -233,7 +233,7 @@ class _Sweep:
 
 
 def _windows(room: Stretch, fits: Mask) -> Ints:
-    """The first window that is known and in which the job, started now, would lack what the window takes."""
+    """Return the first announced window during which the job, started now, would lack what the window takes."""
     record, places, span = room.record, np.full(len(room.times), -1), _walltime(room)
     assert record.outages is not None
     windows = record.outages.windows
@@ -249,7 +249,7 @@ def _windows(room: Stretch, fits: Mask) -> Ints:
 
 
 def _fits_until(room: Stretch, place: int, now: int, windows: Sequence[Window], then: int) -> bool:
-    """Whether the job has a place that is free now, and then too, beside what runs and the windows that are known."""
+    """Return whether the job fits now and at `then`, beside the running jobs and the announced windows."""
     record, asks = room.record, room.record.asks
     assert record.replay is not None
     runs = np.flatnonzero((record.runs.start <= now) & (record.runs.end > now))

@@ -1,7 +1,7 @@
-"""Why a job did not fit: the resources that it lacked. Each function finds one kind, and all examine one `Room`.
+"""The resources whose lack kept a job from fitting. Each function finds one kind, and all examine one `Room`.
 
-What a job asks for in an amount of which so much is there - a resource, a licence, a place under a limit - is a `Lack`
-with the amounts. To let an explanation know another kind, add a function that gives its lacks to AMOUNTS.
+A requested amount of limited supply (a resource, a licence, a slot of a limit) is a `Lack` with its amounts over time.
+To explain another kind, add a function that yields its lacks to AMOUNTS.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,24 +17,24 @@ RESOURCE, LICENCE, LIMIT, SCATTERED, OUTAGE = "resource", "licence", "limit", "s
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lack:
-    """A resource, licence or limit that a job needs, over time, and when too little of it is free."""
+    """A resource, licence or limit that a job needs, over time, and the times at which too little of it is free."""
 
     kind: str
-    name: str  # of a limit: whose count it is
-    needed: int  # by the whole job
+    name: str  # for a limit: the name of its count
+    needed: int  # of the whole job
     free: Ints  # shape (t,)
     there: Ints  # shape (t,)
     short: Mask  # shape (t,)
-    column: int = -1  # of a resource: its place among those that the job asks for
+    column: int = -1  # for a resource: its index among those that the job requests
 
 
 def limits(room: Room) -> Iterator[Lack]:
-    """Limits on what runs at once of which too little is left for the job."""
+    """Yield the limits on running jobs that leave too little for the job."""
     yield from _counted(room, LIMIT, limit=True)
 
 
 def licences(room: Room) -> Iterator[Lack]:
-    """Floating licences of which too few copies are free."""
+    """Yield the floating licences with too few free copies."""
     yield from _counted(room, LICENCE, limit=False)
 
 
@@ -47,7 +47,7 @@ def _counted(room: Room, kind: str, limit: bool) -> Iterator[Lack]:
 
 
 def resources(room: Room) -> Iterator[Lack]:
-    """Resources of which all nodes that the job may use have too little free together."""
+    """Yield the resources of which all nodes that the job may use together have too little free."""
     yield from _resources(room, RESOURCE)
 
 
@@ -55,7 +55,7 @@ AMOUNTS: tuple[Callable[[Room], Iterator[Lack]], ...] = (limits, licences, resou
 
 
 def scattered(room: Room) -> Iterator[Lack]:
-    """Resources that are free on too many nodes, a little on each: alone they keep the job from having a place."""
+    """Yield the resources that are free only in small parts on many nodes; each alone keeps the job from fitting."""
     free = room.free
     for k, lack in enumerate(_resources(room, SCATTERED)):
         seated = room.seats(room.tasks_at(free[:, [k]], room.demand[[k]]))
@@ -71,34 +71,34 @@ def _resources(room: Room, kind: str) -> Iterator[Lack]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lacking:
-    """The resources that a job lacks from each time of a room on."""
+    """The resources that a job lacks from each time of a room."""
 
     lacks: Sequence[Lack]
-    short: Mask  # shape (t, lacks): which are lacking; nothing is where the job fits
-    away: Mask  # shape (t,): it would fit if nothing of the platform were away
-    seated: Ints  # shape (t,): how many of its tasks would find a place; of one that sits on one node, all or none
+    short: Mask  # shape (t, lacks): the missing ones; none if the job fits
+    away: Mask  # shape (t,): it would fit if no capacity of the platform were unavailable
+    seated: Ints  # shape (t,): the number of its tasks that would fit; for a job on one node, all or none
 
     @classmethod
     def of(cls, room: Room) -> "Lacking":
-        """The lacks of a room: amounts where these are short, else resources that are scattered."""
+        """Find the lacks of a room: amounts if any are short, else scattered resources."""
         amounts = [lack for of_kind in AMOUNTS for lack in of_kind(room)]
         seated = room.seated(room.tasks_at(room.free, room.demand))
         apart = ~np.any([seated == room.tasks, *(lack.short for lack in amounts)], axis=0)
         few = [*scattered(room)] if apart.any() else []
         alone = np.array([lack.short for lack in few], np.bool_).reshape(len(few), len(room.times))
-        alone[:, ~alone.any(axis=0)] = True  # each alone would do, but not together on the same nodes
+        alone[:, ~alone.any(axis=0)] = True  # each alone would suffice, but not together on the same nodes
         short = np.array([*(lack.short for lack in amounts), *(alone & apart)], np.bool_).reshape(-1, len(room.times)).T
         return cls([*amounts, *few], short, short.any(axis=1) & _fits_whole(room), seated)
 
     @property
     def fits(self) -> Mask:
-        """The times at which nothing is lacking."""
+        """The times at which nothing is missing."""
         fit: Mask = np.logical_not(self.short.any(axis=1))
         return fit
 
 
 def _fits_whole(room: Room) -> Mask:
-    """Whether the job would fit if there were at any time what the platform states."""
+    """Return whether the job would fit if the capacity were always as the platform states."""
     copies = np.maximum(room.copies_there, room.asks.platform.copies[room.licences])
     if (copies == room.copies_there).all() and (room.whole == room.there).all():
         return np.zeros(len(room.times), np.bool_)

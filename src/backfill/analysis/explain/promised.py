@@ -1,4 +1,4 @@
-"""The starts that a job was promised: when it was promised each, and the events that may have moved it."""
+"""The starts that a job was promised: the time of each promise, and the events that may have moved it."""
 
 from dataclasses import dataclass
 
@@ -10,35 +10,35 @@ from backfill.model.promises import MOVED, Promises
 from backfill.model.schedule import NO_TIME
 from backfill.model.workload import Ints
 
-SHOWN = 3  # jobs that are named for each change
+SHOWN = 3  # jobs named for each change
 SUBMITTED, ENDED_EARLY, OVERRAN, STARTED = "submitted", "ended-early", "overran", "started"
 EVENT, PROMISED, MADE_WAY = "event", "promised", "made-way"
 
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """Something that happened at the instant of a promise, and that it may be due to."""
+    """An event at the instant of a promise that may have caused it."""
 
     what: str  # submitted, ended-early, overran, started, event, promised or made-way
-    jobs: tuple[int, ...] = ()  # the first few of those that it is about
-    count: int = 0  # of all of them
-    by: int = 0  # how long before its limit the first of them ended, in microseconds
+    jobs: tuple[int, ...] = ()  # the first few of the jobs concerned
+    count: int = 0  # number of jobs concerned
+    by: int = 0  # microseconds by which the first of them ended before its limit
     event: str = ""  # its kind, as in a file of events
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A promise that a job was given, or another one in place of it."""
+    """A new promise to a job, or a changed one."""
 
     at: int
-    start: int  # NO_TIME: the promise was taken back
-    before: int  # the promised start until then; NO_TIME: none
+    start: int  # NO_TIME: the promise was withdrawn
+    before: int  # the previously promised start; NO_TIME: none
     movers: tuple[Mover, ...]
     behind: int  # a running job whose limit is the promised start; -1 none
 
 
 def promised(record: Record, row: int, promises: Promises) -> list[Change]:
-    """Every promise of a job, in order, as far as it is another one than before."""
+    """Return the promises of a job in order, without repetitions."""
     mine = promises.of(row)
     meets = _meets(record, row)
     changes, before = [], NO_TIME
@@ -50,7 +50,7 @@ def promised(record: Record, row: int, promises: Promises) -> list[Change]:
 
 
 def _meets(record: Record, row: int) -> Ints:
-    """The runs that held something that a job asks for, on nodes that it may use."""
+    """Return the runs that held resources that a job requests, on nodes that it may use."""
     asks = record.asks
     resources = asks.demand[row] > 0
     on = asks.nodes(row)[record.node]
@@ -63,7 +63,7 @@ def _meets(record: Record, row: int) -> Ints:
 
 
 def _movers(record: Record, row: int, promises: Promises, meets: Ints, at: int) -> tuple[Mover, ...]:
-    """The events at an instant, the likeliest to have moved a promise first."""
+    """Return the events at an instant, the likeliest cause of a moved promise first."""
     runs, movers = record.runs, []
     if at == record.schedule.eligible[row]:
         movers.append(Mover(SUBMITTED))
@@ -73,7 +73,7 @@ def _movers(record: Record, row: int, promises: Promises, meets: Ints, at: int) 
     if len(early):
         jobs = runs.job[early]
         movers.append(Mover(ENDED_EARLY, _few(jobs), len(early), by=int(record.limit[early[0]]) - at))
-    starts = (start == at) & (not promises.kept)  # reservations that are kept are not moved by a start
+    starts = (start == at) & (not promises.kept)  # a start does not move reservations that are kept
     for kind, which in ((OVERRAN, (limit == at) & (end > at)), (STARTED, starts)):
         if which.any():
             jobs = runs.job[meets[which]]
@@ -90,13 +90,13 @@ def _few(jobs: Ints) -> tuple[int, ...]:
 
 
 def _events(record: Record, at: int) -> list[Mover]:
-    """The events of an instant that change capacities, walltimes or the queue; a window when it is known or ends."""
+    """Return the events of an instant on capacities, walltimes or the queue; a window when announced or ended."""
     if record.outages is None:
         return []
     events = record.outages.events
     now = (events.time == at) & np.isin(events.kind, (CANCEL, WALLTIME, DOWN, UP, CAPACITY, WINDOW))
     now |= (events.kind == WINDOW) & ((events.value == at) | (events.until == at))
-    now[[row for row in events.made_for if events.kind[row] != WINDOW]] = False  # what becomes of a reservation's parts
+    now[[row for row in events.made_for if events.kind[row] != WINDOW]] = False  # effects on a reservation's parts
     movers = []
     for kind in np.unique(events.kind[now]).tolist():
         jobs = events.job[now & (events.kind == kind) & (events.job >= 0)]
@@ -107,7 +107,7 @@ def _events(record: Record, at: int) -> list[Mover]:
 
 
 def _behind(record: Record, meets: Ints, at: int, start: int) -> int:
-    """The running job whose limit is a promised start; of several the one that holds most cpus."""
+    """Return the running job whose limit is a promised start; of several the one with the most cpus."""
     runs = meets[(record.limit[meets] == start) & (record.runs.start[meets] <= at) & (record.runs.end[meets] > at)]
     if not len(runs):
         return -1

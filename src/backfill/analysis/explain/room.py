@@ -1,4 +1,4 @@
-"""The resources that were free for one job over a stretch of time, on the nodes that it may use, from the schedule."""
+"""The resources that were free for one job during an interval, on the nodes that it may use, from the schedule."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,27 +18,27 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A schedule laid out for questions: every run, where it was, and until when it might have been there."""
+    """A schedule indexed for queries: every run, its nodes, and its latest possible end."""
 
     asks: Asks
     schedule: Schedule
     runs: Runs
-    seen: Ints  # of each job: the walltime that policies saw
-    limit: Ints  # of each run: its start + the walltime that policies saw
+    seen: Ints  # of each job: the walltime seen by policies
+    limit: Ints  # of each run: its start + the walltime seen by policies
     owner: Ints  # of each seat: the run
     node: Ints  # of each seat
     tasks: Ints  # of each seat: the tasks on that node; 1 of a job on whole nodes
-    outages: Outages | None  # where there were events
+    outages: Outages | None  # if there were events
     replay: Replay | None
-    last: int  # the last instant at which anything is known to have happened
+    last: int  # the last instant of any known event
 
     @classmethod
     def of(
         cls, asks: Asks, schedule: Schedule, seen: Ints, events: BoundEvents | None = None, overhead: int = 0
     ) -> "Record":
-        """The record of a schedule of the jobs in `asks`.
+        """Index a schedule of the jobs in `asks`.
 
-        seen: their walltimes as policies saw them, shape (jobs,). overhead: what a checkpoint adds to them.
+        seen: their walltimes as seen by policies, shape (jobs,). overhead: what a checkpoint adds to them.
         """
         runs = schedule.all_runs
         outages, replay = None, None
@@ -51,7 +51,7 @@ class Record:
             replay = Outages(events, asks.platform, len(schedule)).replay(nobody, nobody, nothing)
             last += [int(time) for steps in (*replay.nodes, *replay.licences) for time, *_ in steps[1:]]
         done = np.cumsum(runs.progress) - runs.progress
-        done -= done[np.searchsorted(runs.job, runs.job)]  # in the runs of the same job before
+        done -= done[np.searchsorted(runs.job, runs.job)]  # in earlier runs of the same job
         owner = np.repeat(np.arange(len(runs)), np.diff(runs.held.first) // 2)
         return cls(
             asks=asks,
@@ -69,7 +69,7 @@ class Record:
 
     @cached_property
     def waits(self) -> tuple[Ints, Ints, Ints]:
-        """Every stretch of waiting, in order of jobs and then of time: (job, begin, until); it may be of length 0."""
+        """Every waiting interval, by job and then time: (job, begin, until); its length may be 0."""
         schedule, runs, jobs = self.schedule, self.runs, self.asks.workload.jobs
         stays = np.flatnonzero((schedule.state == PENDING) | ((schedule.state == CANCELLED) & ~schedule.ran))
         over = np.where(schedule.ran, schedule.end, schedule.submit)
@@ -90,42 +90,42 @@ class Record:
         return job[order], begin[order], end[order]
 
     def waits_of(self, row: int) -> list[tuple[int, int]]:
-        """The stretches in which a job waited, in order."""
+        """Return the intervals in which a job waited, in order."""
         job, begin, until = self.waits
         mine = slice(*np.searchsorted(job, [row, row + 1]))
         return [*zip(begin[mine].tolist(), until[mine].tolist(), strict=True)]
 
     @cached_property
     def rank(self) -> Ints:
-        """The place of each job in the order of submits, of equal ones in file order."""
+        """The index of each job in the order of submits, ties in file order."""
         found = np.empty(len(self.schedule), np.int64)
         found[np.argsort(self.schedule.submit, kind="stable")] = np.arange(len(found))
         return found
 
     def during(self, begin: int, until: int) -> Mask:
-        """The runs that held anything at some instant of [begin, until)."""
+        """Return the runs that held resources at some instant of [begin, until)."""
         found: Mask = (self.runs.start < until) & (self.runs.end > begin) & (self.runs.end > self.runs.start)
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """What is free for a job from each of `times` until the next; starts of an instant are in it, the job itself not.
+    """The resources free for a job from each of `times` until the next, after an instant's starts, without the job.
 
     In array shapes t is times, k the resources that the job asks for, l the licences.
     """
 
     asks: Asks
     row: int  # of the job
-    times: Ints  # (t,), strictly ascending; the first is when the stretch begins
-    until: int  # when it ends
-    resources: Ints  # (k,), their places in the platform
+    times: Ints  # (t,), strictly ascending; the first is the begin of the interval
+    until: int  # end of the interval
+    resources: Ints  # (k,), their indices in the platform
     licences: Ints  # (l,)
-    copies: Ints  # (l,): that the job asks for
-    nodes: Ints  # on which it may run, in order; lanes below are places in this
-    lane: Ints  # of each step: a lane from a time on; sorted by both
-    place: Ints  # of each step: its place in `times`
-    there: Ints  # (steps, k): what there is on that node
+    copies: Ints  # (l,): requested by the job
+    nodes: Ints  # on which it may run, in order; lanes below are indices into this
+    lane: Ints  # of each step: the lane, from a time on; sorted by both
+    place: Ints  # of each step: its index in `times`
+    there: Ints  # (steps, k): capacity of that node
     held: Ints  # (steps, k)
     copies_there: Ints  # (t, l)
     copies_free: Ints  # (t, l)
@@ -149,13 +149,13 @@ class Room:
 
     @property
     def whole(self) -> Ints:
-        """The capacity of each node if nothing of the platform were away, shape (steps, k)."""
+        """The capacity of each node if nothing of the platform were unavailable, shape (steps, k)."""
         capacity = self.asks.platform.capacity[np.ix_(self.nodes, self.resources)]
         found: Ints = np.maximum(self.there, capacity[self.lane])
         return found
 
     def total(self, values: Ints) -> Ints:
-        """The sum over nodes of a value per step, shape (t, ...)."""
+        """Return the sum over nodes of a value per step, shape (t, ...)."""
         change = values.copy()
         goes_on = self.lane[1:] == self.lane[:-1]
         change[1:][goes_on] -= values[:-1][goes_on]
@@ -164,7 +164,7 @@ class Room:
         return found.cumsum(axis=0)
 
     def tasks_at(self, free: Ints, demand: Ints) -> Ints:
-        """The number of tasks that fit into each row of `free`, shape (rows, k), at most those that a node may hold."""
+        """Return the number of tasks that fit into each row of `free`, shape (rows, k), up to a node's maximum."""
         most = self.asks.most(self.row)
         if not len(demand):
             return np.full(len(free), most)
@@ -172,9 +172,9 @@ class Room:
         return found
 
     def seated(self, fit: Ints) -> Ints:
-        """The number of tasks that find a place together where so many fit on the node of each step, shape (t,).
+        """Return how many tasks fit together, given the number that fits on the node of each step, shape (t,).
 
-        Of a job that must sit on one node: all of its tasks or none.
+        For a job on one node: all of its tasks or none.
         """
         spread = self.asks.spread(self.row)
         if spread == NODE:
@@ -188,12 +188,12 @@ class Room:
         return np.minimum(found, self.tasks)
 
     def seats(self, fit: Ints) -> Mask:
-        """Whether all tasks find a place, from each time on."""
+        """Return whether all tasks fit, from each time on."""
         found: Mask = self.seated(fit) == self.tasks
         return found
 
     def holds(self, free: Ints) -> bool:
-        """Whether the job has a place where this much is free, shape (nodes of the job, k)."""
+        """Return whether the job fits into these free amounts, shape (nodes of the job, k)."""
         fit = self.tasks_at(free, self.demand)
         spread = self.asks.spread(self.row)
         if spread == NODE:
@@ -210,11 +210,11 @@ class Room:
 
     @cached_property
     def free_total(self) -> Ints:
-        """The free amounts on all these nodes, shape (t, k). A node on which runs hold more than there is has none."""
+        """The free amounts on all these nodes, shape (t, k). A node with more in use than its capacity counts as 0."""
         return self.total(np.maximum(self.free, 0))
 
     def most_on_one(self, k: int, places: tuple[int, int]) -> int:
-        """The most of a resource that is free on any one node at any of these times."""
+        """Return the largest amount of a resource free on any one node at any of these times."""
         low, high = np.searchsorted(self._by_place[1], [places[0] + 1, places[1]])
         begin = self.at(np.arange(len(self.nodes)), np.full(len(self.nodes), places[0]))
         return int(self.free[np.concatenate([begin, self._by_place[0][low:high]]), k].max())
@@ -225,7 +225,7 @@ class Room:
         return order, self.place[order]
 
     def at(self, lanes: Ints, places: Ints) -> Ints:
-        """The step of each of these lanes at a place in `times`."""
+        """Return the step of each of these lanes at an index in `times`."""
         wide = len(self.times)
         found: Ints = np.searchsorted(self.lane * wide + self.place, lanes * wide + places, side="right") - 1
         return found
@@ -233,13 +233,13 @@ class Room:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stretch(Room):
-    """The room of a job over a stretch of a recorded schedule."""
+    """The room of a job over an interval of a recorded schedule."""
 
     record: Record
 
     @classmethod
     def of(cls, record: Record, row: int, begin: int, until: int, more: Ints | None = None) -> "Stretch":
-        """The room of a job over [begin, until). more: instants that shall be among `times`."""
+        """Return the room of a job over [begin, until). more: further instants to include in `times`."""
         asks = record.asks
         nodes = np.flatnonzero(asks.nodes(row))
         resources = np.flatnonzero(asks.demand[row] > 0)
@@ -277,35 +277,35 @@ class Stretch(Room):
         )
 
     def copies_left(self, licence: int) -> Ints:
-        """The copies of any licence, or the rest of any limit, that no job holds, shape (t,)."""
+        """Return the copies of a licence, or the rest of a limit, that no job holds, shape (t,)."""
         there, held = _licences(self.record, np.array([licence]), int(self.times[0]), self.until)
         left: Ints = _over(self.times, 1, *there)[:, 0] - _over(self.times, 1, *held)[:, 0]
         return left
 
 
-Changes = tuple[Ints, Ints, Ints]  # lane, time, by how much: shape (changes, ...)
+Changes = tuple[Ints, Ints, Ints]  # lane, time, change: shape (changes, ...)
 
 
 def _steps(lane: Ints, place: Ints, changes: Ints) -> Changes:
-    """The sums of changes from each (lane, place) on, sorted by both."""
+    """Return the cumulated changes from each (lane, index) on, sorted by both."""
     order = np.lexsort((place, lane))
     lane, place, sums = lane[order], place[order], changes[order].cumsum(axis=0)
     ends = np.append(np.diff(lane) != 0, True)[: len(lane)]  # of each lane
-    before = np.concatenate([np.zeros_like(sums[:1]), sums[ends][:-1]])  # the sums of the lanes in front of each
+    before = np.concatenate([np.zeros_like(sums[:1]), sums[ends][:-1]])  # the sums of the preceding lanes
     sums -= before[np.cumsum(ends) - ends]
     last = ends | np.append(np.diff(place) != 0, True)[: len(lane)]
     return lane[last], place[last], sums[last]
 
 
 def _over(times: Ints, lanes: int, lane: Ints, time: Ints, change: Ints) -> Ints:
-    """The sums of changes of each lane from each time on, shape (t, lanes)."""
+    """Return the cumulated changes of each lane from each time on, shape (t, lanes)."""
     found = np.zeros((len(times), lanes), np.int64)
     np.add.at(found, (np.searchsorted(times, time), lane), change)
     return found.cumsum(axis=0)
 
 
 def _capacities(record: Record, nodes: Ints, resources: Ints, begin: int, until: int) -> Changes:
-    """The capacity of each node, as changes; the first of each at `begin`."""
+    """Return the capacity of each node, as changes; the first of each at `begin`."""
     capacity = record.asks.platform.capacity[np.ix_(nodes, resources)]
     if record.replay is None:
         return np.arange(len(nodes)), np.full(len(nodes), begin), capacity
@@ -314,7 +314,7 @@ def _capacities(record: Record, nodes: Ints, resources: Ints, begin: int, until:
 
 
 def _of_steps(lanes: Iterable[list[tuple[int, Ints]]], shape: tuple[int, ...], begin: int, until: int) -> Changes:
-    """The values of lanes over [begin, until) as changes; each lane is a list of (from when on, value)."""
+    """Return the values of lanes over [begin, until) as changes; each lane is a list of (start, value)."""
     found: list[tuple[int, int, Ints]] = []
     for lane, steps in enumerate(lanes):
         before = np.zeros(shape, np.int64)
@@ -327,14 +327,14 @@ def _of_steps(lanes: Iterable[list[tuple[int, Ints]]], shape: tuple[int, ...], b
 
 
 def _held(record: Record, seats: Ints, lane_of: Ints, resources: Ints, begin: int, until: int) -> Changes:
-    """The amounts that runs hold on their seats, as changes."""
+    """Return the amounts held by runs on their seats, as changes."""
     run, lane = record.owner[seats], lane_of[record.node[seats]]
     amount = record.tasks[seats, None] * record.asks.demand[record.runs.job[run]][:, resources]
     return _taken(record, run, lane, amount, begin, until)
 
 
 def _taken(record: Record, run: Ints, lane: Ints, amount: Ints, begin: int, until: int) -> Changes:
-    """Amounts that are held as long as runs last, as changes."""
+    """Return amounts that are held for the duration of runs, as changes."""
     gone = record.runs.end[run] < until
     return (
         np.concatenate([lane, lane[gone]]),
@@ -344,7 +344,7 @@ def _taken(record: Record, run: Ints, lane: Ints, amount: Ints, begin: int, unti
 
 
 def _licences(record: Record, licences: Ints, begin: int, until: int) -> tuple[Changes, Changes]:
-    """The copies of each of these licences, and those that runs hold, as changes."""
+    """Return the copies of each of these licences, and those held by runs, as changes."""
     copies = record.asks.platform.copies[licences]
     there: Changes = (np.arange(len(licences)), np.full(len(licences), begin), copies)
     if record.replay is not None:

@@ -16,7 +16,7 @@ DEPENDENCY, THINK = "dependency", "think"
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """The amount of a resource, licence or limit that the job lacked over a stretch of time."""
+    """The amount of a resource, licence or limit that the job lacked during an interval."""
 
     kind: str  # resource, licence or scattered
     name: str
@@ -24,7 +24,7 @@ class Short:
     free_least: int
     free_most: int
     there: int  # at most
-    on_one: int = -1  # where it is scattered: the most that was free on any one node; else -1
+    on_one: int = -1  # if scattered: the most that was free on any one node; else -1
 
     def __add__(self, other: "Short") -> "Short":
         least, most = min(self.free_least, other.free_least), max(self.free_most, other.free_most)
@@ -34,14 +34,14 @@ class Short:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of the wait with one cause."""
+    """An interval of the wait with one cause."""
 
     begin: int
     until: int
     kind: str
     lacks: tuple[Short, ...] = ()
-    who: int = -1  # the job whose reservation or turn it was, or that had to end first; of a window its place
-    seated: int = -1  # where something is scattered: the most tasks that would have found a place; else -1
+    who: int = -1  # the job with the reservation or turn, or that had to end first; for a window, its index
+    seated: int = -1  # if scattered: the most tasks that would have fitted; else -1
 
     @property
     def length(self) -> int:
@@ -62,13 +62,14 @@ class Cause:
     time: int
     spans: int
     lacks: tuple[Short, ...]
-    who: tuple[tuple[int, int], ...]  # (job or window, for how long), the longest first
-    seated: int  # as in spans, the most of all
+    who: tuple[tuple[int, int], ...]  # (job or window, duration), the longest first
+    seated: int  # the maximum over the spans
 
 
 def spans_of(room: Stretch, rules: Rules, promises: Promises | None) -> list[Span]:
-    """The spans in which one cause kept the job of a room from starting, in order of time; neighbours with the same
-    cause are one span.
+    """Return the time spans in which one cause kept the room's job from starting, in order.
+
+    Adjacent spans of the same cause are merged.
     """
     lacking = Lacking.of(room)
     holding = Holding.of(room, lacking.fits, rules, promises)
@@ -94,12 +95,12 @@ def spans_of(room: Stretch, rules: Rules, promises: Promises | None) -> list[Spa
 
 
 def _ranges(values: Ints, first: Ints) -> tuple[list[int], list[int]]:
-    """The least and the greatest value from each of these places until the next."""
+    """Return the minimum and maximum value from each of these indices to the next."""
     return np.minimum.reduceat(values, first).tolist(), np.maximum.reduceat(values, first).tolist()
 
 
 def causes_of(spans: Iterable[Span]) -> list[tuple[Cause, list[Span]]]:
-    """The causes of these spans with the spans of each, those that took longest first."""
+    """Return the causes of these spans with their spans, the causes with the longest total time first."""
     each: dict[tuple[str, ...], list[Span]] = {}
     for span in spans:
         each.setdefault(span.cause, []).append(span)
@@ -125,9 +126,7 @@ def _cause(spans: Sequence[Span]) -> Cause:
 
 
 def before(record: Record, row: int) -> list[Span]:
-    """The spans from the submit of a job until it was eligible: the jobs that had to end first, one after another, and
-    its think time.
-    """
+    """Return the spans from submit until eligible: the jobs that had to end first, one after another, and"""
     jobs, schedule = record.asks.workload.jobs, record.schedule
     now, eligible = int(schedule.submit[row]), int(schedule.eligible[row])
     spans = []

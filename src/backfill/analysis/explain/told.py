@@ -1,4 +1,4 @@
-"""An explanation for JSON: seconds, shares from 0 to 1, jobs by their ids; dates beside seconds where there are any."""
+"""An explanation as JSON: seconds, shares from 0 to 1, job ids; dates beside seconds if known."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,11 @@ from backfill.model.workload import SPREAD
 if TYPE_CHECKING:
     from backfill.analysis.explain import Explanation
 
-NODES = 100  # that are named
+NODES = 100  # named nodes
 
 
 def told(explained: "Explanation") -> dict[str, Any]:
-    """An explanation as the JSON output has it."""
+    """Return an explanation as in the JSON output."""
     row, schedule = explained.row, explained.record.schedule
     ran = bool(schedule.ran[row])
     times = {"submit": schedule.submit, "eligible": schedule.eligible, "start": schedule.start, "end": schedule.end}
@@ -126,7 +126,7 @@ def _lacks(lacks: Iterable[Short], seated: int) -> dict[str, Any]:
 
 
 def _who(explained: "Explanation", kind: str, who: Iterable[tuple[int, int]]) -> dict[str, Any]:
-    """The jobs, or the windows, that stood before the job, and for how long each."""
+    """Return the jobs or windows that held the job back, and for how long."""
     if kind != WINDOW:
         return {"behind": [{**_job(explained, row), "time_s": time / SECOND} for row, time in who]}
     return {"windows": [{**_window(explained, place), "time_s": time / SECOND} for place, time in who]}

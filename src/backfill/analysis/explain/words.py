@@ -1,4 +1,4 @@
-"""An explanation for people: a summary in a few sentences, and the whole as text of 80 columns."""
+"""An explanation as text: a summary in a few sentences, and the details in 80 columns."""
 
 import textwrap
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from backfill.analysis.explain import Explanation
 
 WIDTH = 80
-CAUSES, SPANS, CHANGES, NODES, NAMED = 5, 8, 6, 3, 3  # that are told one by one; --json has all
+CAUSES, SPANS, CHANGES, NODES, NAMED = 5, 8, 6, 3, 3  # listed one by one; --json has all
 NEARLY_ALL = 0.95
-MOST, LITTLE = 0.5, 0.005  # shares: worth a name in the summary, worth a line
+MOST, LITTLE = 0.5, 0.005  # shares: worth naming in the summary, worth a line
 
-Rows = list[tuple[str, str]]  # what stands in front of a text, and under which it does not go on; the text
+Rows = list[tuple[str, str]]  # prefix of a text, which also sets its indent; the text
 
 _STARTED = {
     "head": "because it was first in the queue",
@@ -39,7 +39,7 @@ _STARTED = {
     "thread": "because its thread's turn had come",
     "resumed": "because the policy resumed it",
 }
-_PASSED = {  # of many, of one
+_PASSED = {  # for several jobs, for one
     "elsewhere": ("used nothing that it could have used",) * 2,
     "in-time": ("were due to end before its reserved start", "due to end before its reserved start"),
     "beside": ("left room for its reserved start",) * 2,
@@ -55,7 +55,7 @@ _PASSED = {  # of many, of one
 
 
 def summary(explained: "Explanation") -> str:
-    """A few sentences on how long the job waited, what it waited for, and which jobs held that."""
+    """Return a few sentences on how long the job waited, what it waited for, and which jobs held that."""
     job = _capital(_job(explained, explained.row))
     if not explained.spans:
         return _never_waited(explained, job)
@@ -82,7 +82,7 @@ def _never_waited(explained: "Explanation", job: str) -> str:
 
 
 def _ending(explained: "Explanation") -> list[str]:
-    """The fate of a job that did not start in the end."""
+    """Return the outcome of a job that never started."""
     schedule, row = explained.record.schedule, explained.row
     state = STATES[schedule.state[row]]
     if state == "PENDING":
@@ -91,7 +91,7 @@ def _ending(explained: "Explanation") -> list[str]:
 
 
 def _phrase(explained: "Explanation", cause: Cause, where: bool = True) -> str:
-    """`for memory on zewura15, the only node that it may use`. where: whether the nodes are told."""
+    """Phrase a cause: `for memory on zewura15, the only node that it may use`. where: whether to name the nodes."""
     place = _where(explained) if where else ""
     if cause.kind == OUTAGE:
         return f"for {_away(explained)}"
@@ -109,7 +109,7 @@ def _phrase(explained: "Explanation", cause: Cause, where: bool = True) -> str:
 
 
 def _before_windows(explained: "Explanation", cause: Cause) -> str:
-    """The windows before which the job would not have ended."""
+    """Phrase the windows before which the job would not have ended."""
     record = explained.record
     assert cause.kind != WINDOW or record.outages is not None
     windows = [record.outages.windows[who] for who, _ in cause.who] if cause.kind == WINDOW and record.outages else []
@@ -129,7 +129,7 @@ def _together(explained: "Explanation") -> str:
 
 
 def _where(explained: "Explanation") -> str:
-    """The nodes that a job may use, where these are not all."""
+    """Phrase the nodes that a job may use, unless it may use all."""
     asks = explained.record.asks
     nodes, names = np.flatnonzero(asks.nodes(explained.row)).tolist(), asks.names
     if len(nodes) == asks.whole_nodes:
@@ -142,7 +142,7 @@ def _where(explained: "Explanation") -> str:
 
 
 def _away(explained: "Explanation") -> str:
-    """The nodes of which something was away while that kept the job waiting."""
+    """Phrase the nodes whose capacity was unavailable while that kept the job waiting."""
     record = explained.record
     assert record.replay is not None
     if asked := record.asks.workload.jobs.reservation[explained.row]:
@@ -163,8 +163,8 @@ def _away(explained: "Explanation") -> str:
 
 
 def _details(explained: "Explanation", cause: Cause, held: Held) -> list[str]:
-    """Sentences on the need of the job, the free amount and its holders, or on the reservation or turn that stood
-    before it.
+    """Return sentences on the need, the free amount and its holders, or on the reservation or turn that held the job
+    back.
     """
     if cause.lacks:
         return [_needs(explained, cause), *_held_by(explained, cause, held)]
@@ -216,7 +216,7 @@ def _held_by(explained: "Explanation", cause: Cause, held: Held) -> list[str]:
 
 
 def lines(explained: "Explanation") -> list[str]:
-    """The whole text, line by line."""
+    """Return the whole text, line by line."""
     return [
         *_head(explained),
         "",
@@ -248,7 +248,7 @@ def _head(explained: "Explanation") -> list[str]:
     ]
     what = [_asked(explained, row), *([f"licences {', '.join(licences)}"] if licences else [])]
     asked = {name: jobs[name][row] for name in ("reservation", "site", "partition")}
-    asked["constraint"] = asks.workload.jobs.constraint[row]  # jobs may have another one for reservations
+    asked["constraint"] = asks.workload.jobs.constraint[row]  # jobs may have another constraint for reservations
     bound = [f"{name} {printable(text)}" for name, text in sorted(asked.items()) if text]
     if bound:
         nodes = np.flatnonzero(asks.nodes(row)).tolist()
@@ -267,7 +267,7 @@ def _head(explained: "Explanation") -> list[str]:
 
 
 def _asked(explained: "Explanation", row: int) -> str:
-    """`12 cpus and 6 GiB of memory`, `8 tasks of 4 cpus`."""
+    """Phrase a demand: `12 cpus and 6 GiB of memory`, `8 tasks of 4 cpus`."""
     asks = explained.record.asks
     tasks, names = int(asks.jobs.tasks[row]), asks.platform.resources
     each = [_of(name, value) for name, value in zip(names, asks.demand[row].tolist(), strict=True) if value]
@@ -312,7 +312,7 @@ def _causes(explained: "Explanation") -> Rows:
 
 
 def _who(explained: "Explanation", kind: str, who: int) -> str:
-    """The job whose reservation or turn it was, or the window."""
+    """Phrase the job with the reservation or turn, or the window."""
     if kind != WINDOW:
         return _job(explained, who)
     assert explained.record.outages is not None
@@ -392,7 +392,7 @@ def _change(explained: "Explanation", change: Change) -> tuple[str, str]:
 
 
 def _mover(explained: "Explanation", mover: Mover) -> str:
-    """The event at the instant of a promise."""
+    """Phrase the event at the instant of a promise."""
     first = [_job(explained, job) for job in mover.jobs[:1]]
     others = mover.count - len(first)
     jobs = _listed([*first, *([counted(others, "other")] if others else [])])
@@ -423,12 +423,12 @@ def _instant(explained: "Explanation", time: int) -> str:
 
 
 def _time(explained: "Explanation", time: int) -> str:
-    """A part of the wait within a sentence, in the unit of the wait."""
+    """Format a part of the wait within a sentence, in the unit of the wait."""
     return within(time / SECOND, explained.unit)
 
 
 def _column(explained: "Explanation", spans: Sequence[int]) -> list[str]:
-    """Spans of time one below the other, in one unit."""
+    """Format spans of time for a column, in one unit."""
     seconds = [time / SECOND for time in spans]
     unit = explained.unit if max(seconds, default=0) >= UNITS[explained.unit] else unit_of(seconds)
     texts = [within(each, unit) for each in seconds] if unit == "s" else times(seconds, unit)
@@ -436,7 +436,7 @@ def _column(explained: "Explanation", spans: Sequence[int]) -> list[str]:
 
 
 def _name(lack: Short) -> str:
-    """The name of a missing resource: `cpus`, `licence matlab`, `limit students (running_jobs of ann)`."""
+    """Name a missing resource: `cpus`, `licence matlab`, `limit students (running_jobs of ann)`."""
     if lack.kind == LIMIT:
         limit, _, what = lack.name.partition(": ")
         return f"limit {limit} ({what})"
@@ -456,14 +456,14 @@ def _at_most(name: str, value: int) -> str:
 
 
 def _of(name: str, value: int) -> str:
-    """`12 cpus`, `1 cpu`, `6 GiB of memory`."""
+    """Format an amount: `12 cpus`, `1 cpu`, `6 GiB of memory`."""
     if name == "memory":
         return f"{amount(name, value)} of memory"
     return f"{value:,} {name.removesuffix('s') if value == 1 else name}"
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join texts: `a`, `a and b`, `a, b and c`."""
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}" if texts else ""
 
 

@@ -1,1 +1,1 @@
-"""The exact optimum of small instances: what has to be decided (`instance`), and how it is found (`solver`)."""
+"""The exact optimum of small instances: the problem (`instance`), and its solution (`solver`)."""

@@ -1,7 +1,7 @@
-"""An instance of the scheduling problem in whole numbers: jobs, nodes and licences, without anything that decides.
+"""An instance of the scheduling problem in whole numbers: jobs, nodes and licences, without a policy.
 
 Times are divided by their greatest common divisor and so is each resource, which changes no schedule and keeps the
-solver's sums small. docs/reference/optimum.md says what is modelled and what is not.
+solver's sums small. docs/reference/optimum.md lists what is modelled.
 """
 
 from collections.abc import Sequence
@@ -20,36 +20,36 @@ from backfill.model.schedule import at_speed
 from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints, Workload
 
-OBJECTIVES = {  # name -> what its values are
+OBJECTIVES = {  # name -> description
     "mean-wait": "mean wait",
     "makespan": "makespan",
     "weighted-bounded-slowdown": "mean bounded slowdown, weighted by processors",
 }
-PLACES_MOST = 2_000  # jobs x nodes; beyond it nodes are pooled, which gives a bound and no schedule
+PLACES_MOST = 2_000  # jobs x nodes; above it nodes are pooled, which gives a bound and no schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A job as the solver sees it; times in units of the instance."""
+    """A job as seen by the solver; times in units of the instance."""
 
     release: int
     held: int
-    run: int  # held without the dead time
-    count: int  # of its equal tasks
+    run: int  # held time without the dead time
+    count: int  # number of its equal tasks
     demand: tuple[int, ...]  # per task and resource
     licences: tuple[tuple[int, int], ...]  # (licence, copies)
-    nodes: tuple[int, ...]  # where a task may be
+    nodes: tuple[int, ...]  # possible nodes of a task
     spread: str  # of SPREAD
     exclusive: bool
-    after: tuple[int, ...]  # places in the instance
+    after: tuple[int, ...]  # indices in the instance
     think: int
     weight: int  # in a mean weighted by processors
-    start: int | None = None  # of a job that runs already; it is not counted
+    start: int | None = None  # if the job already runs; it is not counted then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """Jobs that are to be scheduled on a machine."""
+    """A set of jobs to be scheduled on a machine."""
 
     rows: Ints  # of the workload, in the order of `tasks`
     tasks: tuple[Task, ...]
@@ -58,27 +58,27 @@ class Instance:
     copies: tuple[int, ...]  # of each licence
     begin: int  # microseconds; time 0 of the instance
     unit: int  # microseconds
-    pooled: bool  # whether several nodes are one: a relaxation
+    pooled: bool  # whether several nodes are merged into one: a relaxation
 
     @property
     def horizon(self) -> int:
-        """An instant by which a best schedule has ended: after the last release jobs run one after the other."""
+        """An instant by which a best schedule has ended: the jobs run one after another from the last release."""
         latest = max((max(task.release, task.start or 0) for task in self.tasks), default=0)
         return latest + sum(task.held + task.think for task in self.tasks)
 
     @property
     def tau(self) -> int:
-        """The least run time that slowdowns count with."""
+        """The minimum run time in slowdowns."""
         return TAU // self.unit
 
     @property
     def counted(self) -> list[int]:
-        """The places of the jobs whose waits count: all that do not run already."""
+        """The indices of the jobs whose waits count: all that are not already running."""
         return [place for place, task in enumerate(self.tasks) if task.start is None]
 
 
 def check_modelled(workload: Workload, platform: Platform) -> None:
-    """Raise UsageError where the platform has something that the model does not."""
+    """Raise UsageError if the platform has a feature that the model does not."""
     for there, what in (
         (platform.has_rules, "partitions, qualities of service and limits"),
         (len(np.unique(platform.speed)) > 1, "nodes of different speeds"),
@@ -97,9 +97,9 @@ def instance(
     running: Sequence[int] = (),
     alone: bool = False,
 ) -> Instance:
-    """The instance of these rows of a workload, all of which can run.
+    """Build the instance of these rows of a workload, all of which can run.
 
-    running: the rows among them that hold the machine from their submit on. alone: without what jobs come after.
+    running: the rows among them that hold the machine from their submit on. alone: ignore dependencies.
     """
     workload = with_node_licences(workload, platform)
     jobs, there = workload.jobs.take(rows), set(running)
@@ -154,6 +154,6 @@ def _nodes(platform: Platform, site: str, constraint: str, licences: dict[int, i
 
 
 def _divided(demand: Ints, capacity: Ints) -> tuple[Ints, Ints]:
-    """Demands and capacities in the largest units that leave every demand whole."""
+    """Divide demands and capacities by the largest units that leave every demand whole."""
     units = np.maximum(np.gcd.reduce(demand, axis=0), 1)
     return demand // units, capacity // units

@@ -1,6 +1,6 @@
-"""Finds the best schedule of an instance with CP-SAT, or as good a one as its time allows, with a proven bound.
+"""Find the best schedule of an instance with CP-SAT, or the best within its time limit, with a proven bound.
 
-Strategies that take turns, a seed and a limit in the solver's own time, which counts steps: the same instance gives
+Search strategies in fixed turns, a seed and a limit in deterministic time, which counts steps: the same instance gives
 the same answer.
 """
 
@@ -12,24 +12,24 @@ from typing import Any
 from backfill.analysis.optimum.instance import Instance, Task
 from backfill.model.errors import BackfillError, MissingExtra, UsageError
 
-LOOK_S = 0.2  # seconds between two looks for Ctrl-C
-WORKERS = 4  # whatever the machine has: as many strategies take turns
-_LARGEST = 2**58  # of a sum of costs, so that the solver's own sums stay below 2^63
-_FINEST = 10**6  # slowdowns are rounded down to this part of one
+LOOK_S = 0.2  # seconds between two checks for Ctrl-C
+WORKERS = 4  # independent of the machine: this many strategies take turns
+_LARGEST = 2**58  # limit of a sum of costs, so that the solver's own sums stay below 2^63
+_FINEST = 10**6  # slowdowns are rounded down to this fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solved:
-    """The best schedule that was found, and a value that no schedule falls below."""
+    """The best schedule found, and a lower bound for all schedules."""
 
     starts: tuple[int, ...]  # in units of the instance
     held: tuple[tuple[tuple[int, int], ...], ...]  # (node, tasks) of each job
-    bound: float  # of the objective as `cost` counts it, never above the optimum
-    proven: bool  # whether the schedule is a best one
+    bound: float  # of the objective as in `cost`, never above the optimum
+    proven: bool  # whether the schedule is proven optimal
 
 
 def check_installed() -> Any:
-    """The solver's module; raises MissingExtra where it is not installed."""
+    """Return the solver's module; raises MissingExtra if it is not installed."""
     try:
         from ortools.sat.python import cp_model
     except ImportError:
@@ -38,7 +38,7 @@ def check_installed() -> Any:
 
 
 def costs(instance: Instance, objective: str, starts: Sequence[int]) -> float:
-    """The objective of a schedule, in units of the instance: the makespan, or the mean over the counted jobs."""
+    """Return the objective of a schedule, in units of the instance: the makespan, or the mean over the counted jobs."""
     ends = [start + task.held for start, task in zip(starts, instance.tasks, strict=True)]
     if objective == "makespan":
         return float(max((ends[j] for j in instance.counted), default=0))
@@ -53,9 +53,9 @@ def costs(instance: Instance, objective: str, starts: Sequence[int]) -> float:
 
 
 def solve(instance: Instance, objective: str, hint: Sequence[int], time_limit: float = 60.0, seed: int = 0) -> Solved:
-    """The best schedule of an instance; without starts where none was found in time.
+    """Find the best schedule of an instance; the result has no starts if none was found in time.
 
-    hint: lawful starts, from which the solver begins. time_limit: in its deterministic seconds.
+    hint: valid starts, from which the solver begins. time_limit: in its deterministic seconds.
     """
     cp_model = check_installed()
     model = _Model(cp_model.CpModel(), instance)
@@ -66,7 +66,7 @@ def solve(instance: Instance, objective: str, hint: Sequence[int], time_limit: f
     if problem := model.cp.validate():
         raise UsageError(f"the numbers of this instance are too large for the solver: {problem.splitlines()[0]}")
     solver = cp_model.CpSolver()
-    solver.parameters.interleave_search = True  # several strategies in turns, in an order that no clock decides
+    solver.parameters.interleave_search = True  # several strategies in turns, in an order independent of any clock
     solver.parameters.num_workers = WORKERS
     solver.parameters.random_seed = seed % 2**31
     solver.parameters.max_deterministic_time = time_limit
@@ -84,7 +84,7 @@ def solve(instance: Instance, objective: str, hint: Sequence[int], time_limit: f
 
 
 def _interruptible(solver: Any, model: Any) -> Any:
-    """Solve in a thread: here Ctrl-C would only be noticed when the search is over."""
+    """Solve in a thread, so that Ctrl-C is noticed before the search is over."""
     with ThreadPoolExecutor(1) as thread:
         search = thread.submit(solver.solve, model)
         try:
@@ -97,7 +97,7 @@ def _interruptible(solver: Any, model: Any) -> Any:
 
 
 class _Model:
-    """The instance as constraints: starts, seats on nodes, and what each resource and licence can carry."""
+    """The instance as constraints: starts, seats on nodes, and the capacity of each resource and licence."""
 
     def __init__(self, cp: Any, instance: Instance) -> None:
         self.cp, self.instance = cp, instance
@@ -114,7 +114,7 @@ class _Model:
         self._carry()
 
     def _seats(self, task: Task) -> dict[int, Any]:
-        """How many tasks of a job are on each node where it may be."""
+        """Return the number of tasks of a job on each of its possible nodes."""
         if len(self.instance.capacity) == 1:
             return {0: self.cp.new_constant(task.count)}
         most = 1 if task.spread == "distinct" else task.count
@@ -134,7 +134,7 @@ class _Model:
         return all(need <= there for need, there in zip(task.demand, self.instance.capacity[node], strict=True))
 
     def _ready(self, task: Task) -> Any:
-        """The instant from which a job waits."""
+        """Return the instant from which a job waits."""
         if not task.after:
             return task.release
         ends = [self.starts[k] + self.instance.tasks[k].held + task.think for k in task.after]
@@ -157,7 +157,7 @@ class _Model:
             self._cumulative([dict(task.licences).get(licence, 0) for task in tasks], copies)
 
     def _loads(self, task: Task, seats: dict[int, Any]) -> dict[int, dict[int, Any]]:
-        """node -> resource -> what a job holds there."""
+        """Return the load of a job: node -> resource -> amount."""
         capacity = self.instance.capacity
         if not task.exclusive:
             alone = len(capacity) == 1
@@ -173,7 +173,7 @@ class _Model:
         return loads
 
     def _cumulative(self, loads: Sequence[Any], capacity: int) -> None:
-        """No more than `capacity` at any instant; jobs that hold nothing, or for no time, are left out."""
+        """Limit the loads to `capacity` at any instant; jobs with no load or no duration are omitted."""
         tasks = self.instance.tasks
         used = [
             (interval, load)
@@ -185,7 +185,7 @@ class _Model:
         self.cp.add_cumulative([interval for interval, _ in used], [load for _, load in used], capacity)
 
     def minimise(self, objective: str) -> tuple[Any, float, float]:
-        """Set the objective; returns it, by what its values are divided, and what is added to them then."""
+        """Set the objective; return it, the divisor of its values, and the offset added after the division."""
         counted, tasks = self.instance.counted, self.instance.tasks
         if not counted:
             return None, 1.0, 0.0
@@ -201,9 +201,9 @@ class _Model:
         return self._slowdown(counted)
 
     def _slowdown(self, counted: Sequence[int]) -> tuple[Any, float, float]:
-        """Each job's bounded slowdown - 1 is what it waits beyond tau, over its run time or tau.
+        """Return the objective of bounded slowdowns: the slowdown - 1 is the wait beyond tau over the run time or tau.
 
-        Factors are rounded down to whole numbers, so the bound stays one.
+        Factors are rounded down to whole numbers, so that the bound stays valid.
         """
         tasks, tau, horizon = self.instance.tasks, self.instance.tau, self.instance.horizon
         exact = {j: tasks[j].weight / max(tasks[j].run, tau) for j in counted}

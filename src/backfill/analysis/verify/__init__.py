@@ -1,48 +1,48 @@
-"""An independent checker of any schedule. It shares no code with what makes schedules, so it cannot share a mistake.
+"""An independent checker of any schedule. It shares no code with the simulator, so it cannot share its mistakes.
 
-| rule | what must hold |
+| rule | requirement |
 | --- | --- |
 | `jobs` | every job of the workload is in the schedule, exactly once, and no other |
-| `submit` | a submit that the schedule states is the workload's |
-| `start` | no start before the submit, before `eligible`, or before the end (and think time) of what it comes after |
-| `end` | end = start + the time that it holds its nodes: run time / speed, longer on several sites, cut at walltime |
-| `state` | TIMEOUT exactly for killed jobs (a run just as long as the walltime is none), REJECTED without a start |
+| `submit` | a submit in the schedule equals the workload's |
+| `start` | no start before the submit, before `eligible`, or before the end (and think time) of a predecessor |
+| `end` | end = start + held time: run time / speed, longer on several sites, cut at the walltime |
+| `state` | TIMEOUT exactly for killed jobs (not if run time = walltime), REJECTED without a start |
 | `reason` | the reason of a start is one of the closed list |
-| `rejected` | a job without a start could not run even alone with all that there ever is, or comes after such a one |
-| `pending` | jobs wait for ever only where one of them could not run even alone with what the events leave in the end |
-| `runs` | runs of a job do not overlap, it runs again exactly after it was lost or preempted, its row is its last run |
-| `progress` | a lost run keeps nothing, no run more than its length, and a job that completes was run whole |
-| `lost` | a run is lost exactly where capacity that it holds goes away; where some can stay, the last to start go |
-| `cancel` | a job is CANCELLED exactly where an event cancels it: it ends then, and never starts after it |
-| `window` | no job starts that by its walltime would hold what a window takes that was known by then |
+| `rejected` | a job without a start could not run even alone at full capacity, or depends on such a job |
+| `pending` | jobs never start only if one of them could not run even alone at the final capacity |
+| `runs` | runs of a job do not overlap; it reruns exactly after a loss or preemption; its row is the last run |
+| `progress` | a lost run keeps nothing, no run keeps more than its length, and a completed job has run entirely |
+| `lost` | a run is lost exactly if capacity that it holds goes away; if some can stay, the last started go |
+| `cancel` | a job is CANCELLED exactly if an event cancels it: it ends then, and never starts later |
+| `window` | no job starts that, by its walltime, would hold resources of a window announced before |
 | `node` | the nodes exist, and the tasks on them are all the job's tasks |
-| `spread` | a gang that must stay on one node, on one site, or on nodes of their own for its tasks, does |
-| `site` | a job pinned to a site sits there |
-| `constraint` | a job sits only on nodes with the features that it asks for |
-| `partition` | a job sits on nodes of its partition, and breaks no rule of it, of its quality of service, of a limit |
-| `reservation` | only jobs that ask for a reservation, and own it, run in it: in its time, on what it has of nodes |
-| `whole` | a job that is placed on whole nodes shares none of them with a job that holds anything there |
-| `limit` | what the jobs that a limit counts hold together is never more than it allows |
-| `queued` | no job runs that came when as many were queued as a limit allows |
+| `spread` | a gang keeps to one node, to one site, or to different nodes, if it must |
+| `site` | a job bound to a site runs there |
+| `constraint` | a job runs only on nodes with the features that it requests |
+| `partition` | a job runs on nodes of its partition, and obeys it, its quality of service and all limits |
+| `reservation` | only jobs that request a reservation, and may use it, run in it: in its time, on its resources |
+| `whole` | a job on whole nodes shares none of them with a job that holds resources there |
+| `limit` | the jobs that a limit counts never hold more in total than it allows |
+| `queued` | no job runs whose submit exceeded a limit on queued jobs |
 | `host` | a node holds no job with a licence that it may not host |
-| `turns` | a run that shares processors has turns from its start on, in rows of which there are as many for all jobs |
+| `turns` | a run that shares processors has turns from its start on, in rows of a number common to all jobs |
 | `capacity` | no resource of a node is held beyond its capacity at any instant, less outages and windows |
-| `capacity` | the same of the cpus in each row, where rows take turns |
-| `capacity` | a job that asks for nothing starts on no node that is closed |
+| `capacity` | the same for the cpus in each row, if rows take turns |
+| `capacity` | a job without a demand starts on no closed node |
 | `licence` | no floating licence is held beyond its copies at any instant, less windows |
 | `promise` | no job starts later than the first start promised to it (only with `promises_bind`) |
-| `promise` | no job is promised a start where the policy planned by predictions (`predicted`) |
+| `promise` | no job is promised a start if the policy planned by predictions (`predicted`) |
 
-A job holds what it holds on [start, end): one that starts when another ends may take its place. Without events, and
-where each job ran once, a job and its run are the same. Events change walltimes and capacities as they say; the checker
-reads them by itself (`analysis/outages.py`).
+A job holds resources on [start, end): one that starts when another ends may take its place. Without events, and
+if each job ran once, a job and its run are the same. Events change walltimes and capacities; the checker
+interprets them independently (`analysis/outages.py`).
 
 Where each rule is checked:
 
 * `reading.py`: `jobs`, while it lays the schedule out as a `Case` (`case.py`)
 * `times.py`: `submit`, `start`, `promise`, `end`, `state`, `reason`, `runs`, `progress`, `lost`, `cancel`
-* `dangling.py`: how long runs wait for others, where jobs may start before what they come after is over
-* `turns.py`: `turns`, and how long runs last that share processors
+* `dangling.py`: how long runs wait for others, if jobs may start before their predecessors end
+* `turns.py`: `turns`, and the duration of runs that share processors
 * `alone.py`: `rejected`, `pending`, `cancel` of a job that could never run, and `capacity` of a run of 0 s
 * `rules.py`: `partition`, `whole`, `limit`, `queued`
 * `reserved.py`: `reservation`
@@ -98,21 +98,21 @@ def verify(
     sharing: tuple[int, int] = (1, 0),
     seen: Ints | None = None,
 ) -> list[Violation]:
-    """Every rule that the schedule breaks, empty when it is lawful; at most 20 of a rule in full, then their count.
+    """Return the violated rules; empty for a valid schedule. At most 20 violations of each in full, then their count.
 
     Columns that the schedule does not have are not checked: an end is then computed, and without nodes only the sums
-    over the platform are compared (which on a platform of one node is everything). Of a resource or a licence that the
-    platform does not name it has none, but a memory that it does not name is unlimited. A licence that stays on nodes
-    is a resource there: a job of one task may ask for it as for any licence, a gang by a column, per task.
-    Where a speed is not 1, an end may differ by a microsecond for each run, the rounding of a division.
+    over the platform are compared (which is everything on a platform of one node). A resource or licence that the
+    platform does not name counts as absent, but memory that it does not name is unlimited. A licence bound to nodes
+    is a resource there: a job of one task may request it like any licence, a gang by a column, per task.
+    If a speed is not 1, an end may differ by a microsecond for each run, the rounding of a division.
 
-    ties: whether the submits of an instant come after its ends (batch) or before them (step), which counts where queued
-    jobs are limited. events: what happened besides. lost: what becomes of a job whose run is lost. place: with
-    `exclusive` a job is alone on its nodes, as in a partition that says so. overhead: microseconds that a run takes
-    longer because its job was preempted before it. dangles: whether a job may start before what it comes after is over;
-    its run makes progress from then on. sharing: how many rows of runs may take turns on the processors, and the
-    millionths of a turn that the switch to it takes; the walltime of a job then counts its progress. seen: the
-    walltimes that the policy was told, where they are not those of the workload; by them a job must fit beside windows.
+    ties: whether the submits of an instant come after its ends (batch) or before them (step), which matters if queued
+    jobs are limited. events: those of the run. lost: the fate of a job whose run is lost. place: with
+    `exclusive` a job is alone on its nodes, as in a partition with this rule. overhead: microseconds by which a run is
+    longer after a preemption of its job. dangles: whether a job may start before its predecessors end;
+    its run makes progress only after that. sharing: the number of rows of runs that may take turns on the processors,
+    and the millionths of a turn that a switch takes; the walltime of a job then counts its progress. seen: the
+    walltimes shown to the policy, if they are not those of the workload; by them a job must fit beside windows.
     predicted: whether these are predictions.
     """
     if isinstance(events, Events):

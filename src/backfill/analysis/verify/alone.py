@@ -1,7 +1,7 @@
 """Checks of jobs that never start: rules `rejected` and `pending`.
 
-A job stays without a start only where it could not run even alone, or comes after such a one. A part of rule `cancel`
-is here too: a job that can never run is rejected when it comes, so that no event cancels it later.
+A job stays without a start only if it could not run even alone, or depends on such a job. Part of rule `cancel`
+is here too: a job that can never run is rejected at its submit, so that no event cancels it later.
 """
 
 import heapq
@@ -31,9 +31,9 @@ from backfill.model.workload import SPREAD, Ints, Workload
 
 
 def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask, members: Membership) -> None:
-    """A job stays without a start only where it must; one that was cancelled may be rejected before that.
+    """Check that only jobs that cannot run stay without a start; a cancelled job may have been rejected before.
 
-    full: which jobs came when as many were queued as a limit allows.
+    full: the mask of jobs whose submit exceeded a limit on queued jobs.
     """
     jobs, report, platform = case.workload.jobs, case.report, _all_there_is(case)
     stays = ~case.ran & (case.cancelled == NEVER) & ~case.pending
@@ -55,10 +55,10 @@ def check_rejected(case: Case, schedule: Schedule | ScheduleColumns, full: Mask,
 
 
 def refused(case: Case, until: Ints, ties: Ties, lost: Lost, members: Membership) -> Mask:
-    """The jobs that were submitted when a limit on queued jobs was reached, shape (jobs,).
+    """Return the mask of jobs that were submitted when a limit on queued jobs was reached, shape (jobs,).
 
-    What does not run for that is not queued from then on, nor is what comes after it. ties: with `step` the submits of
-    an instant come before its ends, so who ends then is still queued. lost: what becomes of a job whose run is lost.
+    Such jobs, and those that depend on them, are not queued from then on. ties: with `step` the submits of an instant
+    come before its ends, so jobs that end then are still queued. lost: the fate of a job whose run is lost.
     """
     full, jobs = np.zeros(len(case.workload), np.bool_), case.workload.jobs
     limits = [limit for limit in case.platform.limits if limit.queued_jobs is not None]
@@ -90,7 +90,7 @@ def refused(case: Case, until: Ints, ties: Ties, lost: Lost, members: Membership
             for queue in queues.values() if len(new) > 1 else ():
                 queue.leave(new)
         else:
-            # One that starts and ends at this very instant does so after the submits.
+            # A job that starts and ends at this very instant does so after the submits.
             stays = ties == "step" or case.start[row] == over[row]
             for queue in mine:
                 queue.join(row, int(over[row]), bool(stays))
@@ -98,23 +98,23 @@ def refused(case: Case, until: Ints, ties: Ties, lost: Lost, members: Membership
 
 
 class _Queue:
-    """The jobs that one limit counts, until they are over."""
+    """The jobs that one limit counts, until they end."""
 
     def __init__(self) -> None:
-        self._ends: list[tuple[int, bool, int]] = []  # a heap: when it is over, whether at that instant it still counts
+        self._ends: list[tuple[int, bool, int]] = []  # a heap: (end, whether it counts at its end, row)
         self._rows: set[int] = set()
 
     def join(self, row: int, over: int, stays: bool) -> None:
-        """A job that counts until it is over; stays: also at that very instant."""
+        """Add a job that counts until its end; stays: including that instant."""
         heapq.heappush(self._ends, (over, stays, row))
         self._rows.add(row)
 
     def leave(self, rows: set[int]) -> None:
-        """These will never run, so they count no longer."""
+        """Remove jobs that will never run."""
         self._rows -= rows
 
     def count(self, now: int) -> int:
-        """How many count at this instant; instants never go back."""
+        """Return the number of jobs that count at this instant; instants must not decrease."""
         while self._ends and (self._ends[0][0] < now or (self._ends[0][0] == now and not self._ends[0][1])):
             self._rows.discard(heapq.heappop(self._ends)[2])
         return len(self._rows)
@@ -129,7 +129,7 @@ def _with_followers(rows: set[int], later: dict[int, list[int]]) -> set[int]:
 
 
 def check_moments(case: Case, until: Ints, members: Membership) -> None:
-    """A run of no length holds nothing at any instant, but its job must have been able to run."""
+    """Check that jobs with a run of length 0, which holds nothing at any instant, would have been able to run."""
     jobs, runs = case.workload.jobs, case.runs
     moments = (until == runs.start) & case.ran[runs.job]
     if not moments.any():
@@ -142,14 +142,14 @@ def check_moments(case: Case, until: Ints, members: Membership) -> None:
 
 
 def _all_there_is(case: Case) -> Platform:
-    """The platform with the greatest capacity that events give it."""
+    """Return the platform with the largest capacity that events give it."""
     if case.outages is None:
         return case.platform
     return replace(case.platform, capacity=case.outages.most, copies=case.outages.most_copies)
 
 
 def check_pending(case: Case, members: Membership) -> None:
-    """At least one job lacks what the events took for good; others may wait behind it."""
+    """Check that at least one pending job lacks capacity that events removed for good; others may wait behind it."""
     pending, replay = np.flatnonzero(case.pending), cast(Replay, case.replay)
     if not len(pending):
         return
@@ -163,7 +163,7 @@ def check_pending(case: Case, members: Membership) -> None:
 
 
 def _too_late(case: Case, stays: Mask, alone: "_Alone") -> Mask:
-    """The jobs that were cancelled after they had been rejected because they can never run."""
+    """Return the mask of jobs that were cancelled after they had been rejected because they can never run."""
     late = ~case.ran & ~stays & (case.cancelled > case.workload.jobs.submit) & (case.line >= 0)
     rows = np.flatnonzero(late).tolist()
     late[rows] = [not alone.runs(row) for row in rows]
@@ -171,11 +171,12 @@ def _too_late(case: Case, stays: Mask, alone: "_Alone") -> Mask:
 
 
 class _Alone:
-    """Whether a job could run if it had the platform to itself; equal demands are worked out once."""
+    """Decides whether a job could run if it had the platform to itself; equal demands are computed once."""
 
     def __init__(self, workload: Workload, platform: Platform, members: Membership, closed: Mask | None = None) -> None:
-        """members: of the workload as it asks, while here jobs on whole nodes may ask for all of these. closed: nodes
-        on which no job can run, not even one that asks for nothing; None for none."""
+        """members: of the workload as submitted; here, jobs on whole nodes may request all of these. closed: nodes
+        on which no job can run, not even one without a demand; None for none.
+        """
         self.closed = np.zeros(len(platform.nodes), np.bool_) if closed is None else closed
         self.jobs, self.platform, self.members = workload.jobs, platform, members
         _, self.demand, self.capacity = limited(workload, platform)
@@ -183,7 +184,7 @@ class _Alone:
         self.known: dict[tuple[bytes, bytes, int, int, str, str, str | None], bool] = {}
 
     def runs(self, row: int) -> bool:
-        """Whether the job of this row could run so."""
+        """Return whether the job in this row could run alone."""
         jobs, demand = self.jobs, self.demand[row]
         if self.members.breaks(row):
             return False

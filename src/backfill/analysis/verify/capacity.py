@@ -1,7 +1,7 @@
 """Checks of the nodes on which runs are placed, and of the resources that they hold there.
 
-Rules `node`, `spread`; `site`, `constraint`, `host`; `window`; `capacity`, `licence`. What is held at any instant comes
-from a sweep over all begins and ends, apart for each node or licence.
+Rules `node`, `spread`; `site`, `constraint`, `host`; `window`; `capacity`, `licence`. The amounts held at each
+instant come from a sweep over all begins and ends, separately for each node or licence.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _LOW = 0xFFFFFFFF  # the lower half of 64 bits
 
 
 def check_nodes(case: Case) -> None:
-    """Check that all tasks of a job are on nodes, and that a gang keeps together."""
+    """Check that all tasks of a job are on nodes, and that a gang stays together."""
     jobs, report, runs, n = case.workload.jobs, case.report, case.runs, len(case.runs)
     seated, strange = np.zeros(n, np.int64), np.zeros(n, np.bool_)
     np.add.at(seated, case.seat_run, case.seat_tasks)
@@ -47,7 +47,7 @@ def check_nodes(case: Case) -> None:
 
 
 def check_hosts(case: Case) -> None:
-    """Jobs sit only where their site, their constraint and their licences let them."""
+    """Check that jobs run only on nodes that their site, constraint and licences allow."""
     jobs, platform, report = case.workload.jobs, case.platform, case.report
     real = case.seat_node >= 0
     job, node = case.seat_job[real], case.seat_node[real]
@@ -73,9 +73,9 @@ def check_hosts(case: Case) -> None:
 
 
 def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: Ints) -> None:
-    """At the begin of each window that was known at a start, what is held then by walltimes fits beside it.
+    """Check that at the begin of each window known at a job's start, the amounts held by walltimes fit beside it.
 
-    since: when each run began to make progress; until then nobody knows when it will end.
+    since: when each run began to make progress; until then its end is unknown.
     """
     runs, platform, outages = case.runs, case.platform, cast(Outages, case.outages)
     real = (case.seat_node >= 0) & case.placed
@@ -96,7 +96,7 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: 
         for time in np.unique(start[late]).tolist():
             there = (start <= time) & (limit(held, time) > begin)
             stays, gone = there & (time < end), there & (start == time) & (end <= time)
-            # Who ran for no time may have gone before another started.
+            # A run of length 0 may have ended before another started.
             passing = sum(amount[stays & (start < time)].tolist()) + int(amount[gone].max(initial=0))
             taken = max(sum(amount[stays].tolist()), passing)
             room = _room_then(case, lane, resource, time, begin, window.licence)
@@ -128,7 +128,7 @@ def check_windows(case: Case, until: Ints, seen: Ints, lengths: Lengths, since: 
 
 
 def _room_then(case: Case, lane: int, resource: int, now: int, then: int, licence: bool) -> int:
-    """The capacity of a lane at a later time, by what is known now: capacity now, without the windows then."""
+    """Return the capacity of a lane at a later time, as known now: the capacity now, less the windows active then."""
     room = int(cast(Replay, case.replay).without_windows(lane, now, licence)[resource])
     for window in cast(Outages, case.outages).windows:
         there = window.is_known(now) and window.begin <= then < window.until and lane in window.lanes
@@ -140,7 +140,7 @@ def _room_then(case: Case, lane: int, resource: int, now: int, then: int, licenc
 
 
 def check_capacity(case: Case, until: Ints, turns: Turns | None = None) -> None:
-    """No resource of a node is held beyond what there is, the cpus of rows that take turns in each of them."""
+    """Check that no node resource is held beyond its capacity; cpus of rows that take turns, in each row."""
     workload, platform = case.workload, case.platform
     if case.outages is not None:
         platform = replace(platform, capacity=case.outages.most)
@@ -184,7 +184,7 @@ def _check_rows(
     most: Ints,
     k: int,
 ) -> None:
-    """No row holds more cpus of a node than there are. seats: run, node, cpus; k: the cpus among the resources."""
+    """Check that no row holds more cpus of a node than it has. seats: run, node, cpus; k: index of cpus."""
     run, node, amount = seats
     by_run = np.argsort(run, kind="stable")
     first = np.searchsorted(run[by_run], np.arange(len(case.runs) + 1))
@@ -202,7 +202,7 @@ def _check_rows(
 
 
 def check_licences(case: Case, until: Ints) -> None:
-    """No floating licence is held beyond its copies."""
+    """Check that no floating licence is held beyond its copies."""
     licences, platform, runs = case.workload.jobs.licences, case.platform, case.runs
     index, run = items_of(licences, runs.job)
     licence_of = licences.items[index]
@@ -223,7 +223,7 @@ def check_licences(case: Case, until: Ints) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Blocked:
-    """The amounts that cannot be held on [begin, end), compared with the greatest capacity."""
+    """The amounts that are unavailable on [begin, end), compared with the largest capacity."""
 
     lane: Ints
     begin: Ints
@@ -232,13 +232,13 @@ class Blocked:
 
     @classmethod
     def none(cls) -> "Blocked":
-        """Nothing is."""
+        """Return no blocked amounts."""
         nothing = np.zeros(0, np.int64)
         return cls(nothing, nothing, nothing, np.zeros((0, 0), np.int64))
 
 
 class Sweep:
-    """Amounts held on intervals [begin, end), each in its lane, in order of time; what is blocked comes first."""
+    """Amounts held on intervals [begin, end), each in its lane, in order of time; blocked amounts come first."""
 
     def __init__(self, lane: Ints, begin: Ints, end: Ints, blocked: Blocked) -> None:
         self.blocked, self.skip = blocked, len(blocked.lane)
@@ -256,21 +256,21 @@ class Sweep:
     def above(
         self, k: int, amount: Ints, limit: Ints, report: Report, rule: str
     ) -> Iterator[tuple[int, int, int, int, int]]:
-        """The instants at which a lane exceeds its limit: (the last interval that begins there, instant, lane, held,
+        """Yield the instants at which a lane exceeds its limit: (last interval that begins there, instant, lane, held,
         limit then).
 
-        k: the resource. Where no interval begins there, because the limit falls: the one that began last.
+        k: the resource. If no interval begins there, because the limit falls: the one that began last.
         """
         if self.skip:
             amount = np.concatenate([self.blocked.amount[:, k], amount])
         change = amount[self.interval] * self.sign
-        # In two halves, so that no sum passes 2^63: `>>` rounds down and `&` is its remainder, also below zero.
+        # In two halves, so that no sum exceeds 2^63: `>>` rounds down and `&` is its remainder, also below zero.
         low = np.cumsum(change & _LOW)
         high = np.cumsum(change >> 32) + (low >> 32)
         low &= _LOW
         most = limit[self.lanes]
         over = (high > most >> 32) | ((high == most >> 32) & (low > most & _LOW))
-        # Only what is held once all events of an instant are done counts.
+        # Only the amounts held after all events of an instant count.
         at = np.flatnonzero(np.append((self.lanes[1:] != self.lanes[:-1]) | (self.times[1:] != self.times[:-1]), True))
         at = at[: len(over)]
         was = np.append(False, over[at[:-1]])[: len(at)] & (self.lanes[at] == self.lanes[at - 1])

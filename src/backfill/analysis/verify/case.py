@@ -1,6 +1,6 @@
 """The input of the checker (a schedule of any program), its layout as a `Case`, and the report of violations.
 
-Below them is what several modules of rules need: texts as codes, and what jobs ask for in the platform's own terms.
+Shared helpers of the rule modules follow: texts as codes, and the requests of jobs in the platform's terms.
 No rule is checked here.
 """
 
@@ -17,7 +17,7 @@ from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
 from backfill.model.workload import Ints, Ragged, Workload
 
-SHOWN = 20  # violations of one rule that are told in full
+SHOWN = 20  # violations of one rule that are listed
 
 Overrun = Literal["kill", "extend"]
 Lost = Literal["requeue", "fail"]
@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 
 class _Lines(Protocol):
-    """The columns that any program's schedule has, of jobs or of runs."""
+    """The columns of jobs or runs in any program's schedule."""
 
     @property
     def job(self) -> Any: ...
@@ -43,7 +43,7 @@ class _Lines(Protocol):
 class RunColumns(_Lines, Protocol):
     """The runs of any program's schedule, a row each: columns as in `ScheduleColumns`; `kept` is their progress.
 
-    turns: (since, rows as bits, of how many), end to end, of runs that share processors.
+    turns: (since, rows as bits, number of rows), concatenated, of runs that share processors.
     """
 
     @property
@@ -55,9 +55,9 @@ class RunColumns(_Lines, Protocol):
 
 
 class ScheduleColumns(_Lines, Protocol):
-    """Any program's schedule: columns of equal length, int64 microseconds (NO_TIME where blank); None = no such column.
+    """Any program's schedule: columns of equal length, int64 microseconds (NO_TIME if blank); None = no such column.
 
-    `state` holds texts of STATES, `reason` texts of REASONS where the job ran, `node` a name or `a*2;b*3`.
+    `state` holds texts of STATES, `reason` texts of REASONS if the job ran, `node` a name or `a*2;b*3`.
     """
 
     @property
@@ -86,18 +86,18 @@ class Violation:
 
 @dataclass(slots=True)
 class Report:
-    """The violations found, told in full up to SHOWN of a rule; all are counted."""
+    """The violations found, at most SHOWN of a rule in full; all are counted."""
 
     clock: Clock | None = None  # of the log
     told: dict[str, list[Violation]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
     def date(self, time: object) -> str:
-        """An instant in microseconds, as texts tell it."""
+        """Format an instant in microseconds for a message."""
         return exact_text(int(cast(int, time)), self.clock)
 
     def each(self, rule: str, broken: Mask) -> list[int]:
-        """The places at which `broken` holds, as far as they will be shown; all are counted."""
+        """Count the indices at which `broken` holds, and return those that will be shown."""
         places: list[int] = np.flatnonzero(broken).tolist()
         self.count[rule] += len(places)
         return places[: SHOWN - len(self.told.setdefault(rule, []))]
@@ -107,7 +107,7 @@ class Report:
         self.told[rule].append(Violation(rule, str(job), None if time is None else int(time), text, self.clock))
 
     def violations(self) -> list[Violation]:
-        """All violations that are shown, rule by rule, and after each rule the number of the others."""
+        """Return all violations that are shown, rule by rule, and after each rule the number of the others."""
         lines = []
         for rule, shown in self.told.items():
             lines += shown
@@ -118,15 +118,15 @@ class Report:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CheckedRuns:
-    """The runs of a schedule in order of (job, start); where it states none, each job that ran did so once."""
+    """The runs of a schedule in order of (job, start); if it states none, one run for each job that ran."""
 
     job: Ints  # row of the workload
     start: Ints
-    end: Ints  # NO_TIME where it is not stated
-    state: Ints  # -1 where it is not stated, -2 for none of the known
+    end: Ints  # NO_TIME if unstated
+    state: Ints  # -1 if unstated, -2 if unknown
     reason: Ints  # likewise
-    kept: Ints  # NO_TIME where it is not stated
-    line: Ints  # of the table that states it
+    kept: Ints  # NO_TIME if unstated
+    line: Ints  # of the table that states the run
 
     def __len__(self) -> int:
         return len(self.job)
@@ -146,7 +146,7 @@ class CheckedRuns:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Case:
-    """A schedule laid out by the rows of its workload, and what is wrong with it so far."""
+    """A schedule arranged by the rows of its workload, with the violations found so far."""
 
     workload: Workload
     platform: Platform
@@ -154,30 +154,30 @@ class Case:
     start: Ints  # of the last run
     ran: Mask
     runs: CheckedRuns
-    placed: bool  # whether nodes are known; where not, all is one node with the sums
+    placed: bool  # whether nodes are known; if not, everything is on one node with the sums
     seat_run: Ints  # shape (seats,): one per run and node
-    seat_node: Ints  # -1 = no node of the platform
+    seat_node: Ints  # -1 = not a node of the platform
     seat_tasks: Ints
-    place: Any  # the text of where a run is, by its place in `runs`
+    place: Any  # the text of a run's place, by its index in `runs`
     report: Report
-    cancelled: Ints  # when an event cancels each job; NEVER where none does
-    pending: Mask  # which jobs wait for ever, as the schedule states
+    cancelled: Ints  # when an event cancels each job; NEVER if none does
+    pending: Mask  # the jobs that never start, as stated by the schedule
     outages: Outages | None = None
     replay: Replay | None = None
 
     @property
     def seat_job(self) -> Ints:
-        """The row of the workload that sits on each seat."""
+        """The workload row on each seat."""
         return self.runs.job[self.seat_run]
 
     def column(self, values: Any, missing: int = NO_TIME) -> Ints:
-        """A column of the schedule by workload row."""
-        picked: Ints = np.append(np.asarray(values, np.int64), missing)[self.line]  # -1 finds what was appended
+        """Return a column of the schedule by workload row."""
+        picked: Ints = np.append(np.asarray(values, np.int64), missing)[self.line]  # -1 selects the appended value
         return picked
 
 
 def codes_of(column: Any, names: tuple[str, ...]) -> Ints:
-    """Indexes into `names`; -1 for an empty text, -2 for what is none of them."""
+    """Return indices into `names`; -1 for an empty text, -2 for an unknown one."""
     values = np.asarray(column)
     if values.dtype.kind in "iu":
         return np.where((values >= -1) & (values < len(names)), values, -2).astype(np.int64)
@@ -186,7 +186,7 @@ def codes_of(column: Any, names: tuple[str, ...]) -> Ints:
 
 
 def items_of(ragged: Ragged, rows: Ints) -> tuple[Ints, Ints]:
-    """The places of the items of these rows, end to end, and for each item the place of its row in `rows`."""
+    """Return the indices of the items of these rows, concatenated, and for each item the index of its row in `rows`."""
     count = ragged.first[rows + 1] - ragged.first[rows]
     owner = np.repeat(np.arange(len(rows)), count)
     skipped = ragged.first[rows] - (np.cumsum(count) - count)
@@ -194,7 +194,7 @@ def items_of(ragged: Ragged, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def demand_of(workload: Workload, platform: Platform) -> Ints:
-    """The demand of a task of each job, in the order of the platform's resources."""
+    """Return the demand of a task of each job, in the order of the platform's resources."""
     demand = np.zeros((len(workload), len(platform.resources)), np.int64)
     for k, name in enumerate(platform.resources):
         if name in workload.resources:
@@ -203,22 +203,22 @@ def demand_of(workload: Workload, platform: Platform) -> Ints:
 
 
 def limited(workload: Workload, platform: Platform) -> tuple[list[str], Ints, Ints]:
-    """The resources that jobs ask for and the platform limits, demand per task and capacity per node."""
+    """Return the resources that jobs request and the platform limits, the demand per task and the capacity per node."""
     names = [name for name in workload.resources if platform.bounds(name)]
     demand = workload.jobs.demand[:, [workload.resources.index(name) for name in names]]
     place = {name: k for k, name in enumerate(platform.resources)}
-    capacity = np.pad(platform.capacity, ((0, 0), (0, 1)))  # the last column is what the platform does not have
+    capacity = np.pad(platform.capacity, ((0, 0), (0, 1)))  # the last column: resources that the platform lacks
     return names, demand, capacity[:, [place.get(name, -1) for name in names]]
 
 
 def licence_index(workload: Workload, platform: Platform) -> Ints:
-    """The platform's licence for each of the workload's; -1 where it has none."""
+    """Return the platform's index of each licence of the workload; -1 if it has none."""
     place = {name: i for i, name in enumerate(platform.licences)}
     return np.array([place.get(name, -1) for name in workload.licences], np.int64)
 
 
 def copies_held(case: Case) -> tuple[Ints, Ints, Ints]:
-    """(run, licence, copies) for each run and each licence of the platform that it holds."""
+    """Return the (run, licence, copies) of each run and each licence of the platform that it holds."""
     index, run = items_of(case.workload.jobs.licences, case.runs.job)
     licence = licence_index(case.workload, case.platform)[case.workload.jobs.licences.items[index]]
     known = licence >= 0
@@ -226,7 +226,7 @@ def copies_held(case: Case) -> tuple[Ints, Ints, Ints]:
 
 
 def meets(platform: Platform, constraint: str) -> list[bool]:
-    """Whether each node has the features that a constraint asks for."""
+    """Return whether each node has the features that a constraint requires."""
     features = platform.features or [()] * len(platform.nodes)
     there = [{node, *each} for node, each in zip(platform.nodes, features, strict=True)]
     alternatives = [[term.strip() for term in part.split("&")] for part in constraint.split("|")]

@@ -13,9 +13,9 @@ from backfill.model.workload import Ints
 
 
 def dangling(case: Case, overrun: Overrun, overhead: int) -> tuple[Lengths, Lengths]:
-    """The time for which each run must make progress, and its length, which includes its wait for others.
+    """Return the time for which each run must make progress, and its length, including its wait for others.
 
-    Where ends are not stated, they follow from one another.
+    If ends are not stated, they are derived one after another.
     """
     runs = case.runs
     wait = np.zeros(len(runs), np.int64)
@@ -32,10 +32,10 @@ def dangling(case: Case, overrun: Overrun, overhead: int) -> tuple[Lengths, Leng
 
 
 def waits(case: Case, until: Ints) -> Ints:
-    """The time for which each run waits for the predecessors of its job, shape (runs,). until: the end of each run."""
+    """Return the time that each run waits for predecessors of its job, shape (runs,). until: the end of each run."""
     runs, after, think = case.runs, case.workload.jobs.after, case.workload.jobs.think
     over, gone = np.full(len(case.workload), NEVER), ~case.ran & (case.cancelled < NEVER)
-    over[runs.job] = until  # of several runs the last one stays
+    over[runs.job] = until  # the last of several runs remains
     over[gone] = case.cancelled[gone]
     index, owner = items_of(after, runs.job)
     latest = runs.start.copy()
@@ -44,7 +44,7 @@ def waits(case: Case, until: Ints) -> Ints:
 
 
 def lose_with(case: Case, replay: Replay) -> None:
-    """Lose the runs that wait for the end of a run that is lost."""
+    """Mark as lost the runs that wait for the end of a lost run."""
     runs, after = case.runs, case.workload.jobs.after
     index, owner = items_of(after, runs.job)
     before = after.items[index]

@@ -1,6 +1,6 @@
-"""Lays out a schedule and its workload as a `Case`: the row of each job, its runs, their places, the effects of events.
+"""Arrange a schedule and its workload as a `Case`: the row of each job, its runs, their places, the effects of events.
 
-Rule `jobs` is checked on the way: what is not in the workload cannot be laid out by it.
+Rule `jobs` is checked on the way: jobs that are not in the workload cannot be arranged by it.
 """
 
 import re
@@ -40,7 +40,7 @@ from backfill.model.workload import Counted, Ints, Ragged, Workload
 
 
 def with_node_licences(workload: Workload, platform: Platform) -> Workload:
-    """Jobs of one task ask for licences that stay on nodes by name; here these are resources, as on the platform."""
+    """Turn node-bound licences, which jobs of one task request by name, into resources, as on the platform."""
     bound = [x for x, name in enumerate(workload.licences) if name in platform.resources[1:]]
     if not bound:
         return workload
@@ -59,7 +59,7 @@ def with_node_licences(workload: Workload, platform: Platform) -> Workload:
 
 
 def read(workload: Workload, platform: Platform, schedule: Schedule | ScheduleColumns) -> Case:
-    """The case without events, laid out by the rows of the workload; violations of rule `jobs` are in its report."""
+    """Return the case without events, arranged by the rows of the workload; it reports violations of rule `jobs`."""
     report = Report(workload.calendar)
     line = _lines(workload, schedule, report)
     start = np.append(np.asarray(schedule.start, np.int64), NO_TIME)[line]
@@ -120,7 +120,7 @@ def _runs_of(
 
 
 def with_events(case: Case, schedule: Schedule | ScheduleColumns, events: BoundEvents) -> Case:
-    """The case after its events."""
+    """Return the case after its events."""
     workload, platform, runs = case.workload, case.platform, case.runs
     outages = Outages(events, platform, len(workload))
     over = ~np.isin(runs.state, (CANCELLED, NODE_FAIL, PREEMPTED))
@@ -138,7 +138,7 @@ def with_events(case: Case, schedule: Schedule | ScheduleColumns, events: BoundE
 
 
 def _lines(workload: Workload, schedule: Schedule | ScheduleColumns, report: Report) -> Ints:
-    """The schedule's line about each job, by id; reports ids that are strange, doubled or missing."""
+    """Return the schedule's line about each job, by id; reports ids that are unknown, duplicate or missing."""
     ours, theirs = workload.jobs.job, np.asarray(schedule.job)
     if ours.dtype.kind == theirs.dtype.kind and np.array_equal(ours, theirs):
         return np.arange(len(ours))
@@ -169,7 +169,7 @@ def _seats_of_pairs(names: tuple[str, ...], held: Ragged, platform: Platform, li
 
 
 def _seats_of_text(texts: Any, platform: Platform, lines: Ints) -> tuple[Ints, Ints, Ints]:
-    """From `name`, with -1 tasks standing for all of the job's, or `a*2;b*3`."""
+    """Parse `name`, with -1 tasks meaning all of the job's, or `a*2;b*3`."""
     place = {name: node for node, name in enumerate(platform.nodes)}
     known: dict[str, list[tuple[int, int]]] = {}
     seats: list[tuple[int, int, int]] = []

@@ -1,4 +1,4 @@
-"""Rule `reservation`, checked on the nodes as they are: who runs in an advance reservation, and who beside it."""
+"""Rule `reservation`, checked on the undivided nodes: which jobs run in a reservation, and which beside it."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from backfill.model.workload import Ints
 
 
 def on_parts(case: Case, divided: Divided) -> Case:
-    """The case on the divided platform, on which all other rules are checked: runs sit on parts of their nodes."""
+    """Return the case on the divided platform, for all other rules: runs are on parts of their nodes."""
     node, jobs, division = case.seat_node.copy(), case.workload.jobs, divided.division
     for code, name in enumerate(jobs.reservation.names):
         number = division.number(name)
@@ -24,9 +24,9 @@ def on_parts(case: Case, divided: Divided) -> Case:
 
 
 def check_reservations(case: Case, until: Ints, reservations: list[Reservation]) -> None:
-    """Only jobs of its owner run in a reservation, on its nodes, within its amounts and its time.
+    """Check that only jobs of its owner run in a reservation, on its nodes, within its amounts and its time.
 
-    case: on the nodes as they are. until: when each run ended.
+    case: on the undivided nodes. until: when each run ended.
     """
     for each in reservations:
         asks = np.array([name == each.name for name in case.workload.jobs.reservation.names] + [False], np.bool_)
@@ -38,18 +38,18 @@ def check_reservations(case: Case, until: Ints, reservations: list[Reservation])
     known = np.array([name in names for name in case.workload.jobs.reservation.names] + [True], np.bool_)
     for i in case.report.each("reservation", ~known[case.workload.jobs.reservation.codes][case.runs.job]):
         job = case.runs.job[i]
-        text = f"asks for reservation {case.workload.jobs.reservation[job]}, which there is not"
+        text = f"requests reservation {case.workload.jobs.reservation[job]}, which does not exist"
         case.report.add("reservation", case.workload.jobs.job[job], case.runs.start[i], text)
 
 
 def _check_own(case: Case, until: Ints, each: Reservation, mine: Mask) -> None:
-    """The jobs that ask for the reservation: shape (runs,) of `mine`."""
+    """Check the jobs that request the reservation: shape (runs,) of `mine`."""
     jobs, runs, report = case.workload.jobs, case.runs, case.report
     owners = np.zeros(len(jobs), np.bool_)
     for name, allowed in zip(OWNERS, each.owners, strict=True):
         owners |= [jobs[name][row] in allowed for row in range(len(jobs))]
     for i in report.each("reservation", mine & ~owners[runs.job]):
-        report.add("reservation", jobs.job[runs.job[i]], runs.start[i], f"runs in {each.name}, which is not for it")
+        report.add("reservation", jobs.job[runs.job[i]], runs.start[i], f"runs in {each.name}, which it may not use")
     outside = (runs.start < each.begin) | (until > each.over) | (runs.start >= each.over)
     for i in report.each("reservation", mine & outside):
         span = f"{report.date(each.begin)} to {report.date(each.over)}"
@@ -63,7 +63,7 @@ def _check_own(case: Case, until: Ints, each: Reservation, mine: Mask) -> None:
 
 
 def _check_others(case: Case, until: Ints, each: Reservation, mine: Mask) -> None:
-    """Beside what the reservation has of its nodes, others have room; and its own jobs hold no more than that."""
+    """Check that other jobs fit beside the reservation on its nodes, and that its own jobs hold no more than it has."""
     platform, runs, report = case.platform, case.runs, case.report
     demand = demand_of(case.workload, platform)
     capacity = platform.capacity if case.outages is None else case.outages.most[: len(platform.nodes)]
@@ -87,5 +87,5 @@ def _check_others(case: Case, until: Ints, each: Reservation, mine: Mask) -> Non
     begin, end = runs.start[case.seat_run], until[case.seat_run]
     for seat in report.each("reservation", beside & (begin < each.over) & (end > each.begin)):
         run, where = case.seat_run[seat], platform.nodes[case.seat_node[seat]]
-        text = f"runs on node {where}, which {each.name} has"
+        text = f"runs on node {where}, which is reserved as {each.name}"
         report.add("reservation", case.workload.jobs.job[runs.job[run]], runs.start[run], text)

@@ -1,4 +1,4 @@
-"""Rules `partition`, `whole`, `limit` and `queued`, of partitions, qualities of service and limits, read anew."""
+"""Rules `partition`, `whole`, `limit` and `queued`, about partitions, qualities of service and limits."""
 
 from dataclasses import replace
 
@@ -14,9 +14,9 @@ UNKNOWN = "?"
 
 
 class Membership:
-    """The partition and quality of service of each job, and the rules of these that it breaks.
+    """The partition and quality of service of each job, and their rules that it breaks.
 
-    place: by which rule jobs are placed whose partition does not say it.
+    place: how jobs are placed if their partition does not state it.
     """
 
     def __init__(self, workload: Workload, platform: Platform, place: str = "power") -> None:
@@ -27,7 +27,7 @@ class Membership:
         self.default = next((each for each in platform.partitions if each.default), None)
 
     def partition(self, row: int) -> Partition | str | None:
-        """None where every node is allowed, UNKNOWN where the job names a partition that there is not."""
+        """Return the partition of a job: None if every node is allowed, UNKNOWN if it names a missing partition."""
         jobs = self.workload.jobs
         if not self.partitions:
             return None
@@ -36,7 +36,7 @@ class Membership:
         return self.partitions.get(jobs.queue[row], self.default)
 
     def breaks(self, row: int) -> str:
-        """The first rule that a job breaks for ever, as messages call it; empty where it breaks none."""
+        """Return the first rule that a job breaks permanently, as named in messages; empty if it breaks none."""
         partition = self.partition(row)
         qos: Rules | str | None = None
         if self.qos and self.workload.jobs.qos[row]:
@@ -53,12 +53,12 @@ class Membership:
         return ""
 
     def name(self, row: int) -> str | None:
-        """The name of the partition of a job."""
+        """Return the name of the partition of a job."""
         partition = self.partition(row)
         return partition.name if isinstance(partition, Partition) else partition
 
     def nodes(self, row: int) -> Mask:
-        """The nodes that the partition of a job has, shape (nodes,); none where there is no such partition."""
+        """Return the nodes of a job's partition, shape (nodes,); none if there is no such partition."""
         partition, name = self.partition(row), self.name(row)
         if name not in self.masks:
             self.masks[name] = np.full(len(self.platform.nodes), partition is None)
@@ -67,7 +67,7 @@ class Membership:
         return self.masks[name]
 
     def on_whole_nodes(self) -> Mask:
-        """The jobs that are placed on whole nodes, shape (jobs,): those that ask for it or whose partition says so."""
+        """Return the jobs on whole nodes, shape (jobs,), by their own request or their partition's rule."""
         alone: Mask = self.workload.jobs.exclusive.copy()
         if "exclusive" in (self.place, *(each.place for each in self.platform.partitions)):
             places = {None: self.place} | {name: each.place or self.place for name, each in self.partitions.items()}
@@ -75,7 +75,7 @@ class Membership:
         return alone
 
     def nodes_for_all(self, row: int) -> Mask:
-        """The nodes that the partition, the site and the constraint of a job leave to it, shape (nodes,)."""
+        """Return the nodes that the partition, the site and the constraint of a job allow, shape (nodes,)."""
         jobs, platform = self.workload.jobs, self.platform
         nodes = self.nodes(row)
         if jobs.site[row]:
@@ -93,7 +93,7 @@ class Membership:
         return f"max_size.{large[0]}" if large else ""
 
     def walltimes(self) -> Ints:
-        """The longest run times that jobs may have, shape (jobs,): jobs that requested nothing get the default."""
+        """Return the longest run times that jobs may have, shape (jobs,): jobs without a request get the default."""
         jobs = self.workload.jobs
         longest = jobs.walltime.copy()
         for row in np.flatnonzero(~jobs.requested).tolist():
@@ -104,14 +104,14 @@ class Membership:
         return longest
 
     def amount(self, resource: str, row: int) -> int:
-        """The amount of a limit that a job uses."""
+        """Return the amount of a limit that a job uses."""
         if resource == "running_jobs":
             return 1
         names, jobs = self.workload.resources, self.workload.jobs
         return int(jobs.tasks[row]) * int(jobs.demand[row, names.index(resource)]) if resource in names else 0
 
     def account(self, limit: Limit, row: int) -> str | None:
-        """The account in which a limit counts a job; None if it does not count the job."""
+        """Return the account in which a limit counts a job; None if it does not count the job."""
         jobs = self.workload.jobs
         named = {
             "partitions": self.name(row),
@@ -129,9 +129,9 @@ class Membership:
 
 
 def on_whole_nodes(case: Case, members: Membership) -> Case:
-    """The case in which each job on whole nodes asks for nodes, and holds all that the platform states of each.
+    """Return the case in which each job on whole nodes requests nodes, and holds the entire capacity of each.
 
-    Where nodes that could hold a task of a job are not alike, it stays as it is; that it is alone there is checked.
+    If nodes that could hold a task of a job differ, it is left unchanged; that it is alone there is checked.
     """
     workload, platform, jobs = case.workload, case.platform, case.workload.jobs
     asked, tasks = demand_of(workload, platform), jobs.tasks.copy()
@@ -157,7 +157,7 @@ def on_whole_nodes(case: Case, members: Membership) -> Case:
 
 
 def check_rules(case: Case, until: Ints, members: Membership, full: Mask) -> None:
-    """Each job ran where its partition has nodes and broke no rule, and no limit was ever exceeded."""
+    """Check that each job ran on nodes of its partition and broke no rule, and that no limit was ever exceeded."""
     _check_whole_nodes(case, until, members.on_whole_nodes())
     if not case.platform.has_rules:
         return
@@ -180,7 +180,7 @@ def check_rules(case: Case, until: Ints, members: Membership, full: Mask) -> Non
 
 
 def _check_whole_nodes(case: Case, until: Ints, alone: Mask) -> None:
-    """A job on whole nodes shares none of them; one that holds nothing anywhere counts as not there."""
+    """Check that a job on whole nodes shares none of them; a job that holds nothing anywhere is ignored."""
     if not alone.any():
         return
     holds = demand_of(case.workload, case.platform).any(axis=1) | alone
@@ -195,7 +195,7 @@ def _check_whole_nodes(case: Case, until: Ints, alone: Mask) -> None:
 
 
 def _check_running(case: Case, until: Ints, members: Membership, limit: Limit) -> None:
-    """Check that no limit is exceeded, for each user, group or project by itself."""
+    """Check that no limit is exceeded, for each user, group or project separately."""
     runs, ids = case.runs, case.workload.jobs.job
     accounts = [members.account(limit, row) for row in range(len(case.workload))]
     names = sorted({each for each in accounts if each is not None})

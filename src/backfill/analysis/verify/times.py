@@ -1,7 +1,7 @@
 """Checks of the start and end of each run, and of the way in which it ended.
 
-Rules `submit`, `start`, `promise`; `end`, `state`, `reason`; `runs`, `progress`; `lost`, `cancel`. How long each run
-must last (`lengths_of`) and how it must end (`outcomes`) is worked out first; the checks compare.
+Rules `submit`, `start`, `promise`; `end`, `state`, `reason`; `runs`, `progress`; `lost`, `cancel`. The required length
+of each run (`lengths_of`) and its outcome (`outcomes`) are computed first; the checks compare.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,8 @@ from backfill.model.workload import Floats, Ints
 def check_starts(
     case: Case, schedule: Schedule | ScheduleColumns, promises_bind: bool, predicted: bool = False
 ) -> None:
-    """No start before its submit or `eligible`, and none after its promise; a stated submit is the workload's.
+    """Check that no start precedes its submit or `eligible`, none follows its promise, and stated submits match the
+    workload's.
 
     predicted: whether the policy planned by predictions, which give no promises.
     """
@@ -67,10 +68,10 @@ def check_starts(
 
 
 def check_after(case: Case, until: Ints) -> None:
-    """No start before the end, and the think time, of what the job comes after."""
+    """Check that no job starts before the end, and the think time, of its predecessors."""
     ids, after, report, runs = case.workload.jobs.job, case.workload.jobs.after, case.report, case.runs
     over, gone = np.full(len(ids), NEVER), ~case.ran & (case.cancelled < NEVER)
-    over[runs.job] = until  # of several runs the last one stays
+    over[runs.job] = until  # the last of several runs remains
     over[gone] = case.cancelled[gone]
     index, owner = items_of(after, runs.job)
     before = after.items[index]
@@ -84,19 +85,19 @@ def check_after(case: Case, until: Ints) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lengths:
-    """The least and the greatest length of each run if only its end or its walltime stops it."""
+    """The minimum and maximum length of each run if only its end or its walltime stops it."""
 
     shortest: Ints
     longest: Ints
-    rounding: Ints  # by how much more or less
-    killed: Mask  # whether the walltime cuts it, surely
-    spared: Mask  # whether it surely does not
-    extra: Ints  # the overhead of a resumed run, which is in its length
-    spent: Ints  # the time that earlier runs of its job kept, which counts against its walltime
+    rounding: Ints  # tolerance
+    killed: Mask  # whether the walltime certainly cuts it
+    spared: Mask  # whether it certainly does not
+    extra: Ints  # the overhead of a resumed run, included in its length
+    spent: Ints  # the kept time of earlier runs of its job, which counts against its walltime
 
 
 def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
-    """The length that each run must have by its run time, its pace, its walltime and the earlier runs of its job."""
+    """Return the required length of each run by its run time, pace, walltime and the earlier runs of its job."""
     runs, jobs = case.runs, case.workload.jobs
     fast, slow = _paces(case)
     left, spent = jobs.runtime[runs.job], np.zeros(len(runs), np.int64)
@@ -129,13 +130,13 @@ def lengths_of(case: Case, overrun: Overrun, overhead: int) -> Lengths:
         for time, value in cast(Outages, case.outages).walltimes[int(runs.job[i])]:
             past, more = time - int(runs.start[i]), max(value - int(spent[i]) + int(extra[i]), 0)
             for each, whole in ((shortest, needed), (longest, at_most)):
-                if 0 < past < each[i]:  # it still runs
+                if 0 < past < each[i]:  # it is still running
                     each[i] = max(past, min(int(whole[i]), more))
     return Lengths(shortest, longest, rounding, needed > shortest, at_most <= longest, extra, spent)
 
 
 def _overheads(runs: CheckedRuns, preempted: Mask, overhead: int) -> Ints:
-    """The overhead of each run: its own, and the rest that the previous run had no time to pay."""
+    """Return the overhead of each run: its own, and the rest that the previous run was too short for."""
     extra = np.where(preempted, overhead, 0)
     for i in np.flatnonzero(extra).tolist():
         extra[i] += max(int(extra[i - 1] - (runs.end[i - 1] - runs.start[i - 1])), 0)
@@ -143,17 +144,17 @@ def _overheads(runs: CheckedRuns, preempted: Mask, overhead: int) -> Ints:
 
 
 def _before(runs: CheckedRuns, values: Ints) -> Ints:
-    """The sum of a value over the earlier runs of the same job."""
+    """Return the sum of a value over the earlier runs of the same job."""
     upto = np.cumsum(values) - values
     before: Ints = upto - upto[runs.first][np.cumsum(runs.first) - 1]
     return before
 
 
 def _paces(case: Case) -> tuple[Floats, Floats]:
-    """The pace of each run where it is, at most and at least: a gang goes at the pace of its slowest node, and slower
-    on several sites.
+    """Return the maximum and minimum pace of each run: a gang has the pace of its slowest node, less on several
+    sites.
 
-    Where that is not known, every pace of the platform is lawful.
+    If the nodes are unknown, every pace of the platform is accepted.
     """
     speed = case.platform.speed
     pace = np.full(len(case.runs), np.inf)
@@ -170,11 +171,11 @@ def _paces(case: Case) -> tuple[Floats, Floats]:
 
 
 def outcomes(case: Case, lengths: Lengths, preempts: bool) -> Ints:
-    """The way in which each run must end, by what is known of it."""
+    """Return the required outcome of each run, as far as it is determined."""
     runs = case.runs
     outcome = np.where(lengths.killed, TIMEOUT, COMPLETED)
     cut = (runs.end != NO_TIME) & (runs.end - runs.start < lengths.longest + lengths.rounding)
-    # in a step of --ties step a run may be preempted at the very instant at which it would have ended
+    # with --ties step, a run may be preempted at the very instant of its end
     halted = (runs.end != NO_TIME) & (runs.end - runs.start <= lengths.longest + lengths.rounding)
     outcome[halted & (runs.state == PREEMPTED) & preempts] = PREEMPTED
     over = (runs.state == outcome) & (runs.end - runs.start >= lengths.shortest - lengths.rounding)
@@ -187,7 +188,7 @@ def outcomes(case: Case, lengths: Lengths, preempts: bool) -> Ints:
 
 
 def check_ends(case: Case, schedule: Schedule | ScheduleColumns, lengths: Lengths, outcome: Ints) -> Ints:
-    """Check the ends; return when each run ended, computed where the schedule does not say."""
+    """Check the ends; return when each run ended, computed if the schedule does not state it."""
     ids, report, runs = case.workload.jobs.job, case.report, case.runs
     shortest, longest, rounding = lengths.shortest, lengths.longest, lengths.rounding
     if schedule.end is None and schedule.runs is None:
@@ -210,21 +211,21 @@ def check_ends(case: Case, schedule: Schedule | ScheduleColumns, lengths: Length
 def check_states(
     case: Case, schedule: Schedule | ScheduleColumns, lengths: Lengths, outcome: Ints, lost: Lost, waited: Mask
 ) -> None:
-    """Each job, and each run, is in the state that follows from its outcome, with a reason that is known."""
+    """Check that the state of each job and run follows from its outcome, with a known reason."""
     jobs, report, listed, runs = case.workload.jobs, case.report, case.line >= 0, case.runs
     expected = np.full(len(jobs), REJECTED)
-    expected[runs.job] = outcome  # of several runs the last one stays
+    expected[runs.job] = outcome  # the last of several runs remains
     either = np.zeros(len(jobs), np.bool_)
     either[runs.job] = ~lengths.killed & ~lengths.spared & (outcome < REJECTED)
     idle = ~case.ran & (case.cancelled < NEVER)
     expected[idle] = CANCELLED
     again = ((expected == NODE_FAIL) & (lost == "requeue")) | (expected == PREEMPTED)
-    expected[again & (case.cancelled < NEVER)] = CANCELLED  # while it waited again
+    expected[again & (case.cancelled < NEVER)] = CANCELLED  # while it waited for another run
     expected[case.pending & (again | ~case.ran) & (case.cancelled == NEVER)] = PENDING
     if schedule.state is not None:
         state = case.column(codes_of(schedule.state, STATES), -1)
         spared = either & ((state == TIMEOUT) | (state == COMPLETED))
-        spared |= idle & (state == REJECTED)  # `check_rejected` judges it
+        spared |= idle & (state == REJECTED)  # checked by `check_rejected`
         spared |= waited & (state == NODE_FAIL)
         for row in report.each("state", listed & (state != -1) & (state != expected) & ~spared):
             stated = STATES[state[row]] if state[row] >= 0 else "not one of the known states"
@@ -241,7 +242,7 @@ def check_states(
 
 
 def lost_suspended(case: Case, outcome: Ints, lost: Lost) -> Mask:
-    """Jobs that may have failed while they were suspended: what their last run held went away after it."""
+    """Return the mask of jobs that may have failed while suspended: capacity of their last run went away after it."""
     failed = np.zeros(len(case.workload.jobs), np.bool_)
     if case.replay is None or lost != "fail":
         return failed
@@ -255,7 +256,7 @@ def lost_suspended(case: Case, outcome: Ints, lost: Lost) -> Mask:
 
 
 def check_runs(case: Case, schedule: Schedule | ScheduleColumns, outcome: Ints, lost: Lost, waited: Mask) -> None:
-    """A job runs again exactly where it was lost or preempted, and after that."""
+    """Check that a job runs again exactly after a run that was lost or preempted."""
     ids, report, runs = case.workload.jobs.job, case.report, case.runs
     next_of = np.flatnonzero(~runs.first)
     for i in report.each("runs", runs.start[next_of] < runs.end[next_of - 1]):
@@ -299,7 +300,7 @@ def check_progress(case: Case, lengths: Lengths, outcome: Ints) -> None:
 
 
 def check_lost(case: Case) -> None:
-    """Runs are lost exactly where the events say so."""
+    """Check that runs are lost exactly if the events require it."""
     ids, report, runs = case.workload.jobs.job, case.report, case.runs
     lost = {run: time for time, rows in cast(Replay, case.replay).lost.items() for run in rows}
     must = np.full(len(runs), NO_TIME)
@@ -312,7 +313,7 @@ def check_lost(case: Case) -> None:
 
 
 def check_cancelled(case: Case, until: Ints) -> None:
-    """No run starts or goes on once its job is cancelled."""
+    """Check that no run starts or continues after its job is cancelled."""
     ids, report, runs, cancelled = case.workload.jobs.job, case.report, case.runs, case.cancelled
     when = cancelled[runs.job]
     for i in report.each("cancel", runs.start >= when):

@@ -1,7 +1,7 @@
-"""Runs that share processors: rows of them take turns, and each makes progress in its own turns alone.
+"""Runs that share processors: rows of them take turns, and each makes progress only in its own turns.
 
-Rule `turns`: a run has turns from its start on, in some of as many rows as there are for all at that instant, and no
-more rows than there may be. How long a run lasts follows from its turns; what a row holds is checked by `capacity.py`.
+Rule `turns`: a run has turns from its start on, in some of the rows that all share at that instant, and no
+more rows than allowed. The length of a run follows from its turns; the load of a row is checked by `capacity.py`.
 """
 
 import math
@@ -20,20 +20,20 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Turns:
-    """Stretches in which a run has the same turns, in order of run and time."""
+    """Intervals with constant turns of a run, in order of run and time."""
 
     run: Ints
     since: Ints
     until: Ints
     rows: Ints  # as bits
     of: Ints
-    first: Ints  # shape (runs + 1,): the stretches of each run
-    most: int  # rows that there may be
-    switching: int  # millionths of a turn that a switch takes
+    first: Ints  # shape (runs + 1,): the intervals of each run
+    most: int  # maximum number of rows
+    switching: int  # millionths of a turn used by a switch
 
     @classmethod
     def of_schedule(cls, case: Case, schedule: Schedule | ScheduleColumns, most: int, switching: int) -> "Turns":
-        """The turns that the schedule states; of a run without any, all of its processors."""
+        """Return the turns that the schedule states; for a run without any, all of its processors."""
         runs = case.runs
         stated: Any = None if schedule.runs is None else schedule.runs.turns
         if stated is None:
@@ -49,12 +49,12 @@ class Turns:
         return cls(np.repeat(np.arange(len(runs)), np.diff(first)), since, until, rows, of, first, most, switching)
 
     def in_row(self, row: int) -> Ints:
-        """The stretches in which a run has turns in a row, from 0."""
+        """Return the intervals in which a run has turns in a row, counted from 0."""
         return np.flatnonzero((self.rows >> row) & 1 == 1)
 
 
 def check_turns(case: Case, turns: Turns) -> Turns:
-    """Each run has turns from its start to its end, in rows that there are. Returns the turns; whole ones if not."""
+    """Check that each run has turns from start to end, in existing rows. Returns the turns; full turns on failure."""
     report, ids, runs = case.report, case.workload.jobs.job, case.runs
 
     def complain(run: int, time: int | None, text: str) -> None:
@@ -71,7 +71,7 @@ def check_turns(case: Case, turns: Turns) -> Turns:
     strange = (turns.of < 1) | (turns.of > turns.most) | (turns.rows < 1)
     strange |= turns.rows >= np.int64(1) << np.clip(turns.of, 0, 62)
     for i in report.each("turns", strange):
-        complain(turns.run[i], turns.since[i], f"has turns in rows that there are not; expected some of {turns.most}")
+        complain(turns.run[i], turns.since[i], f"has turns in rows that do not exist; expected some of {turns.most}")
     if absent.any() or back.any() or strange.any():
         whole = np.ones(len(runs), np.int64)
         first = np.arange(len(runs) + 1)
@@ -84,10 +84,10 @@ def check_turns(case: Case, turns: Turns) -> Turns:
 
 
 def _at_odds(turns: Turns) -> list[tuple[int, int]]:
-    """Pairs of stretches at one instant that do not agree on how many rows there are, the later one first."""
+    """Return pairs of intervals at one instant that disagree on the number of rows, the later one first."""
     lasting = np.flatnonzero(turns.since < turns.until)
     order = lasting[np.argsort(turns.since[lasting], kind="stable")]
-    latest: dict[int, int] = {}  # number of rows -> the stretch so far that ends last
+    latest: dict[int, int] = {}  # number of rows -> the interval so far that ends last
     found = []
     for stretch, since, until, of in zip(
         order.tolist(), *(each[order].tolist() for each in (turns.since, turns.until, turns.of)), strict=True
@@ -99,11 +99,11 @@ def _at_odds(turns: Turns) -> list[tuple[int, int]]:
 
 
 def in_turns(case: Case, lengths: Lengths, turns: Turns) -> Lengths:
-    """The length of each run by its turns, which are those in which it makes the progress that `lengths` asks for.
+    """Return the length of each run by its turns, in which it makes the progress that `lengths` requires.
 
-    `extra` is then the part of a run, as it is stated, in which it made no progress.
+    `extra` is then the part of a run, as stated, in which it made no progress.
     """
-    unit = math.lcm(*range(1, turns.most + 1)) * MILLION  # parts of a microsecond
+    unit = math.lcm(*range(1, turns.most + 1)) * MILLION  # units per microsecond
     paces = _paces(turns, unit)
     bounds = zip(lengths.shortest.tolist(), lengths.longest.tolist(), strict=True)
     shortest, longest, extra = np.zeros((3, len(case.runs)), np.int64)
@@ -124,7 +124,7 @@ def in_turns(case: Case, lengths: Lengths, turns: Turns) -> Lengths:
 
 
 def _paces(turns: Turns, unit: int) -> list[int]:
-    """The progress of each stretch in a microsecond, in parts of it."""
+    """Return the progress of each interval per microsecond, in units."""
     rows = sum((turns.rows >> row) & 1 for row in range(turns.most))
     lost = np.where(turns.of > 1, turns.switching, 0)
     counts = zip(np.asarray(rows).tolist(), turns.of.tolist(), lost.tolist(), strict=True)
@@ -132,7 +132,7 @@ def _paces(turns: Turns, unit: int) -> list[int]:
 
 
 def _when(stretches: list[tuple[int, int | None, int]], asked: int) -> int:
-    """The first microsecond at which so much progress has been made."""
+    """Return the first microsecond at which this much progress has been made."""
     for since, until, pace in stretches:
         if until is None or asked <= (until - since) * pace:
             return since + max(-(-asked // pace), 0)
