@@ -161,7 +161,7 @@ def test_a_schedule_of_other_jobs_is_told(tmp_path):
     bf.simulate(log.head(10)).save(tmp_path / "b")
     (tmp_path / "b" / "jobs.csv.gz").write_bytes((tmp_path / "a" / "jobs.csv.gz").read_bytes())
     changed(tmp_path / "b", "files", to={})
-    with pytest.raises(InputError, match="are not about the same jobs"):
+    with pytest.raises(InputError, match="have different jobs"):
         load(tmp_path / "b")
 
 

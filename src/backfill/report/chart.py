@@ -1,4 +1,4 @@
-"""Lines over time, as numbers that a page can draw: paths in a square of 1000 x 1000 and the ticks around it."""
+"""Line charts as numbers for a page: paths in a square of 1000 x 1000 and the ticks around it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from backfill.report.dates import Dates
 
 SIDE = 1000
 _SPANS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-# Marks of an axis of waits: short ones, and long ones in the unit that the page has for waits.
+# Marks of an axis of waits: short ones, and long ones in the unit of waits of the page.
 _SHORT = {"1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
 _LONG = {
     "d": {"1 h": 3600, "6 h": 21_600, "1 d": 86_400, "10 d": 864_000, "100 d": 8_640_000},
@@ -27,11 +27,11 @@ _SHARES = (100, 10, 1, 0.1, 0.01, 0.001)  # percent
 _POINTS = 160
 _ROWS = 20  # of a table
 _DATES = 9  # marks of an axis of dates, about
-_APART = 8  # percent of the axis that two marks keep from each other
+_APART = 8  # minimum distance of two marks in percent of the axis
 _UNEQUAL = 8  # a count this many times another's peak puts both on a logarithmic axis
 
 _LEAST_TOP = 0.04  # of an axis of ratios, above 1
-_DASH = "h5"  # a point without neighbours, else it would not be seen
+_DASH = "h5"  # draws a point without neighbours, which would be invisible
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Chart:
     x_ticks: list[Tick]
     x_unit: str
     y_ticks: list[Tick]
-    logarithmic: bool = False  # of 1 + the value, so that 0 has a place
-    zone: str = ""  # of the dates on the x axis, where it has dates
-    scale: str = ""  # how values are read back from the places of points; static/plots.js knows these
+    logarithmic: bool = False  # of 1 + the value, so that 0 can be shown
+    zone: str = ""  # of the dates on the x axis, if it has dates
+    scale: str = ""  # how values are computed from positions of points; static/plots.js implements these
 
     @property
     def under(self) -> str:
@@ -63,7 +63,7 @@ class Chart:
 def share_chart(
     series: Sequence[Binned], wholes: Sequence[int], highest: float = 1.0, dates: Dates | None = None
 ) -> Chart:
-    """The mean of each bin as a share of the whole; the y axis is 0% to 100%, or to a round share above `highest`."""
+    """Return the mean of each bin as a share of the whole; the y axis ends at 100%, or above `highest`."""
     step = 0.25 if highest > 0.8 else _nice(highest / 4)
     top = _top(highest, step)
     heights = [binned.mean / max(whole, 1) / top for binned, whole in zip(series, wholes, strict=True)]
@@ -71,7 +71,7 @@ def share_chart(
 
 
 def ratio_chart(series: Sequence[Binned], dates: Dates | None = None) -> Chart:
-    """The mean of each bin, none below 1, where the y axis begins; lines break where there is no mean."""
+    """Return the mean of each bin, none below 1, where the y axis begins; lines break where there is no mean."""
     highest = max([_LEAST_TOP, *(float(np.fmax.reduce(binned.mean, initial=1)) - 1 for binned in series)])
     step = _nice(highest / 4)
     top = _top(highest, step)
@@ -80,7 +80,7 @@ def ratio_chart(series: Sequence[Binned], dates: Dates | None = None) -> Chart:
 
 
 def count_chart(series: Sequence[Binned], dates: Dates | None = None) -> Chart:
-    """The mean of each bin as a count; on a logarithmic axis where one line would press another to the floor."""
+    """Return the mean of each bin as a count; on a logarithmic axis if one line would flatten another."""
     peaks = [float(binned.mean.max(initial=0)) for binned in series]
     highest = max(peaks, default=0)
     if highest > _UNEQUAL * min([peak for peak in peaks if peak >= 1], default=highest):
@@ -95,10 +95,9 @@ def count_chart(series: Sequence[Binned], dates: Dates | None = None) -> Chart:
 
 
 def tail_chart(samples: Sequence[Floats], seconds: bool, unit: str = "d") -> Chart:
-    """The share of the values above each value, both axes logarithmic; samples are sorted, and no line begins below 1.
+    """Chart the share of the values above each value, both axes logarithmic; samples are sorted, and lines begin at 1.
 
-    A line ends at its greatest value, with the share of those as great; the axis ends at the greatest of all.
-
+    A line ends at its greatest value, with the share of the values equal to it; the axis ends at the greatest of all.
     seconds: the values are spans of time, so their axis has marks such as `10 min`. unit: of the long ones.
     """
     highest = max((float(values[-1]) for values in samples if len(values)), default=1.0)
@@ -127,9 +126,9 @@ def tail_chart(samples: Sequence[Floats], seconds: bool, unit: str = "d") -> Cha
 
 
 def cloud_chart(across: Floats, up: Floats, unit: str) -> Chart:
-    """A dot for each pair of spans in seconds, both axes logarithmic and alike, and the line on which both are equal.
+    """Chart a dot for each pair of spans in seconds, on equal logarithmic axes, and the line on which both are equal.
 
-    What is below 1 s stands at 1 s. unit: of long marks.
+    Values below 1 s are drawn at 1 s. unit: of long marks.
     """
     top = max([10.0, *across.tolist(), *up.tolist()])
     marks = {**{text: v for text, v in _SHORT.items() if unit != "s" or v < 60}, **_LONG[unit]}
@@ -140,7 +139,7 @@ def cloud_chart(across: Floats, up: Floats, unit: str) -> Chart:
 
 
 def names_chart(names: Sequence[str], lines: Sequence[Sequence[float | None]], unit: str) -> Chart:
-    """A point for each name at equal distances, 0 at the bottom; lines break where there is no value.
+    """Chart a point for each name at equal distances, 0 at the bottom; lines break at missing values.
 
     unit: `%` for shares, else one of time for spans in seconds.
     """
@@ -160,7 +159,7 @@ def names_chart(names: Sequence[str], lines: Sequence[Sequence[float | None]], u
 
 
 def table(series: Sequence[Binned], dates: Dates | None = None) -> list[tuple[str, list[float]]]:
-    """The lines as rows of a table: the begin of a part of the time, and the mean of each line in it, or NaN."""
+    """Return the lines as table rows: the begin of a time interval, and the mean of each line in it, or NaN."""
     begin, _, _, size = _span(series)
     bins = min((len(binned.mean) for binned in series), default=0)
     first = np.unique(np.linspace(0, bins, _ROWS, endpoint=False).astype(np.int64))[:bins]
@@ -177,7 +176,7 @@ def table(series: Sequence[Binned], dates: Dates | None = None) -> list[tuple[st
 
 
 def _tail(values: Floats, top: float, decades: float) -> str:
-    """The path of one line: evenly spaced on both axes, so that steps of few values and long ones are seen alike."""
+    """Return the path of one line, sampled evenly on both axes, so that short and long steps are equally visible."""
     if not len(values) or values[-1] < 1:
         return ""
     last = float(values[-1])
@@ -211,7 +210,7 @@ def _chart(
 
 
 def _span(series: Sequence[Binned]) -> tuple[int, int, str, int]:
-    """The time that the lines cover: begin and length in microseconds, and the unit for its axis."""
+    """Return the time range of the lines: begin and length in microseconds, and the unit of its axis."""
     edges = [binned.edges for binned in series if len(binned.mean)]
     begin = min((int(e[0]) for e in edges), default=0)
     length = max((int(e[-1]) for e in edges), default=SECOND) - begin
@@ -220,7 +219,7 @@ def _span(series: Sequence[Binned]) -> tuple[int, int, str, int]:
 
 
 def _path(x: Floats, y: Floats) -> str:
-    """From point to point, broken where y is NaN; x and y are shares of their axes."""
+    """Return a path from point to point, broken where y is NaN; x and y are shares of their axes."""
     points = zip((x * SIDE).tolist(), ((1 - y) * SIDE).tolist(), strict=True)
     parts = [
         "L".join(f"{across:.1f} {down:.1f}" for across, down in part)
@@ -231,13 +230,13 @@ def _path(x: Floats, y: Floats) -> str:
 
 
 def _nice(step: float) -> float:
-    """The least of 1, 2, 5, 10, 20, 50 ... that is not below `step`."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50 ... that is at least `step`."""
     power: float = 10.0 ** math.floor(math.log10(step))
     return next(n * power for n in (1, 2, 5, 10) if n * power >= step * (1 - 1e-9))
 
 
 def _top(highest: float, step: float) -> float:
-    """The least multiple of the step that is not below the highest value."""
+    """Return the smallest multiple of the step that is at least the highest value."""
     return step * max(1, math.ceil(highest / step - 1e-9))
 
 

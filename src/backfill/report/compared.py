@@ -14,13 +14,13 @@ from backfill.report.sentences import loser_sentence, one_by_one, wait_sentence
 from backfill.report.terminal import WIDTH, plain, policy_table
 from backfill.report.values import BOUND_0, EXPLAINED, columns, cut, grouped, heading, texts, wait_unit, without_cpus
 
-NEAR = 10  # times a bound; where a policy is farther above it, the ratios stand beside the bound, not in a column
-MORE = ("out_deadline", "mean_project_turnaround_s", "kept_departures")  # where there are deadlines, or projects
+NEAR = 10  # times a bound; if a policy is above it, the ratios are listed below the table, not in a column
+MORE = ("out_deadline", "mean_project_turnaround_s", "kept_departures")  # if there are deadlines, or projects
 COLUMNS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
 
 
 def compared_table(names: Sequence[str], metrics: Sequence[Metrics], gaps: Sequence[BoundGap]) -> Table:
-    """A row for each policy: headline metrics, and how many times a lower bound it is, where no policy is far off."""
+    """Return a row for each policy: headline metrics, and ratios to lower bounds, unless a policy is far above."""
     more = [name for name in MORE if any(each.get(name) is not None for each in metrics)]
     shown = [name for name in (*COLUMNS, *more) if name != "utilization" or not without_cpus(metrics)]
     cells = columns(shown, metrics, wait_unit(metrics))
@@ -41,9 +41,9 @@ def compared_text(
     losers: bool = True,
     distances: Sequence[Distance] = (),
 ) -> list[str]:
-    """The text below the table: explanations, the comparison with reality, pairs, losers, longest waits, bounds.
+    """Return the text below the table: explanations, the comparison with reality, pairs, losers, longest waits, bounds.
 
-    unit: of waits, as in the table. losers: whether they are named here, else see `losers_text`.
+    unit: of waits, as in the table. losers: whether to name them here instead of by `losers_text`.
     """
     if fairness and not any(each.jobs for each in fairness):
         return ["no job ran, so there is nothing to compare"]
@@ -64,7 +64,7 @@ def compared_text(
 
 
 def losers_text(fairness: Sequence[Fairness], unit: str) -> list[str]:
-    """Who waits longer under each policy than under the first. unit: of waits."""
+    """Return sentences on who waits longer under each policy than under the first. unit: of waits."""
     shown = [fairness[i] for i in one_by_one(fairness) if fairness[i].b == fairness[0].b]
     return _part("who loses", [loser_sentence(each, unit) for each in shown])
 
@@ -80,7 +80,7 @@ def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
 
 
 def _bounds(gaps: Sequence[BoundGap], unit: str) -> list[str]:
-    """A line for each bound, with the policies that are far above it."""
+    """Return a line for each bound, with the policies that are far above it."""
     return [_bound(each, unit) for each in by_metric(gaps).values() if each[0].bound is not None]
 
 

@@ -1,6 +1,6 @@
-"""Calendar time on a page: dates in the log's zone, and the places of the marks of a time axis.
+"""Calendar time on a page: dates in the log's zone, and the marks of a time axis.
 
-`static/dates.js` is the same rule for axes that zoom, and a test compares them.
+`static/dates.js` implements the same rule for axes that zoom, and a test compares them.
 """
 
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from backfill.model.clock import Clock
 from backfill.model.units import SECOND
 
 DAY = 86_400
-# Seconds between two marks; then days, Mondays, months and years.
+# Seconds between two marks, followed by days, Mondays, months and years.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, DAY, 2 * DAY, 7 * DAY)
 MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 _MONTH = 30.4 * DAY
 _MONDAY = 4 * DAY  # 5 January 1970
-_SAMPLES = 4000  # instants at which the offset of a zone is looked up, one a day at the most
+_SAMPLES = 4000  # instants at which the offset of a zone is looked up, at most one a day
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """The dates of a stretch of time in the log's zone."""
+    """The dates of a time range in the log's zone."""
 
     zone: str
     epoch: int  # seconds from 1970 to time 0 of the log
@@ -30,7 +30,7 @@ class Dates:
 
     @classmethod
     def of(cls, clock: Clock | None, begin: int, end: int) -> "Dates | None":
-        """The dates of [begin, end], in microseconds of the log; None without a clock, or beyond the calendar."""
+        """Return the dates of [begin, end], microseconds of the log; None without a clock or outside the calendar."""
         if clock is None or clock.date(begin) is None or clock.date(end) is None:
             return None
         first, last = clock.epoch + begin // SECOND, clock.epoch + end // SECOND
@@ -57,16 +57,16 @@ class Dates:
         return ";".join(f"{unix},{offset}" for unix, offset in self.offsets)
 
     def text(self, time: int, with_seconds: bool = False) -> str:
-        """An instant in microseconds of the log: `2013-01-30 08:41`."""
+        """Format an instant in microseconds of the log: `2013-01-30 08:41`."""
         date = _EPOCH + timedelta(seconds=int(self.local(self.epoch + time / SECOND)))
         return date.strftime("%Y-%m-%d %H:%M:%S" if with_seconds else "%Y-%m-%d %H:%M")
 
     def local(self, unix: float) -> float:
-        """The seconds that a calendar on the wall shows, counted from 1970."""
+        """Return the local time as seconds since 1970."""
         return unix + next((offset for begin, offset in reversed(self.offsets) if begin <= unix), self.offsets[0][1])
 
     def marks(self, begin: int, end: int, most: float) -> list[tuple[int, str]]:
-        """About `most` round instants within [begin, end], in microseconds of the log, and how they read."""
+        """Return about `most` round instants within [begin, end], in microseconds of the log, and their texts."""
         first, last = self.epoch + begin / SECOND, self.epoch + end / SECOND
         least = (last - first) / max(most, 1)
         marked, before = [], None
@@ -78,13 +78,13 @@ class Dates:
         return marked
 
     def _unix(self, wall: int) -> int:
-        """The instant at which the calendar shows this; the later one where it does twice."""
+        """Return the instant of a local time; the later one if it occurs twice."""
         return next((wall - offset for begin, offset in reversed(self.offsets) if begin <= wall - offset),
                     wall - self.offsets[0][1])  # fmt: skip
 
 
 def _walls(first: float, last: float, least: float) -> Iterator[tuple[int, str]]:
-    """Round times on the wall with at least so many seconds between them."""
+    """Yield round local times with at least this many seconds between them."""
     step = next((step for step in STEPS if step >= least), None)
     if step is None:
         months = next((count for count in MONTHS if count * _MONTH >= least), MONTHS[-1])

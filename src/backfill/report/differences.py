@@ -1,4 +1,4 @@
-"""Paired differences as the page shows them: texts, and intervals as places on one axis of ratios for all pairs."""
+"""Paired differences as shown on the page: texts, and intervals positioned on one axis of ratios for all pairs."""
 
 import math
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from backfill.model.spans import NONE
 from backfill.report.chart import Tick
 from backfill.report.values import heading, texts
 
-# How far the axis may reach to both sides, and the mark halfway, where there is room for one.
+# The limits of the axis on both sides, and the mark halfway, if there is space.
 _FACTORS = {1.1: None, 1.2: None, 1.5: None, 2.0: None, 3.0: None, 5.0: 2, 10.0: 3, 20.0: 5, 50.0: 5, 100.0: 10,
             200.0: 10, 500.0: 20, 1000.0: 20, 10_000.0: 100, 1e6: 1000}  # fmt: skip
-MAIN = ("mean_wait_s", "mean_bounded_slowdown")  # shown at once; the other metrics where they are asked for
+MAIN = ("mean_wait_s", "mean_bounded_slowdown")  # shown at once; the other metrics on request
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A ratio and its interval, in percent of the axis; None where there is none, or where it lies outside."""
+    """A ratio and its interval, in percent of the axis; None if missing or outside."""
 
     at: float | None
     low: float | None
@@ -40,7 +40,7 @@ class Difference:
     relative: str
     relative_interval: str
     drawn: Drawn
-    why: str  # there is no interval; empty if there is one
+    why: str  # reason why there is no interval; empty if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Table:
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], values: dict[str, Metrics], unit: str | None = None) -> "Table":
-        """values: the metrics by policy. unit: of waits."""
+        """Position the pairs. values: the metrics by policy. unit: of waits."""
         reach = _reach(pairs)
         return cls([_difference(pair, values, reach, unit) for pair in pairs], _ticks(reach))
 
@@ -64,7 +64,7 @@ class Differences:
     main: Table
     pairs: list[Table]
     methods: list[str]  # of the intervals
-    intervals: int  # how many there are
+    intervals: int  # number of intervals
 
     @classmethod
     def of(
@@ -106,7 +106,7 @@ def _difference(pair: Pair, values: dict[str, Metrics], reach: float, unit: str 
 
 
 def _without(pair: Pair) -> str:
-    """What is certain without an interval."""
+    """Return the certain statement without an interval, if any."""
     return f"{pair.always_higher} higher in each of {BLOCKS} parts" if pair.always_higher else NONE
 
 
@@ -118,7 +118,7 @@ def _signed(text: str, value: float | None) -> str:
 def _percent(share: float | None) -> str:
     if share is None:
         return NONE
-    if share >= 9:  # ten times as much and more
+    if share >= 9:  # ten times as much or more
         return f"× {1 + share:,.1f}"
     digits = 0 if abs(share) >= 0.1 else 1
     return f"{share:+.{digits}%}".replace("-", "\N{MINUS SIGN}") if round(share, 2 + digits) else "0%"
@@ -129,7 +129,7 @@ def _between(low: float | None, high: float | None) -> str:
 
 
 def _reach(pairs: Sequence[Pair]) -> float:
-    """The factor at both ends of the axis: the least that has all relative differences inside."""
+    """Return the factor at both ends of the axis: the smallest that includes all relative differences."""
     shares = [x for pair in pairs for x in (pair.relative, pair.relative_low, pair.relative_high) if x is not None]
     most = max((max(1 + x, 1 / (1 + x)) for x in shares if x > -1), default=1.0)
     return next((factor for factor in _FACTORS if most <= factor), max(_FACTORS))

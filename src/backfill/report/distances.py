@@ -8,7 +8,7 @@ from backfill.analysis.distance import Distance
 
 @dataclass(frozen=True, slots=True)
 class DistanceRow:
-    """One policy: a sentence, and the places of its value and interval on an axis from 0 to 100; None without them."""
+    """One policy: a sentence, and the positions of its value and interval on an axis from 0 to 100; None if missing."""
 
     sentence: str
     label: str
@@ -19,7 +19,7 @@ class DistanceRow:
 
 
 def distance_rows(distances: Sequence[Distance]) -> list[DistanceRow]:
-    """A row for each policy; all share one axis."""
+    """Return a row for each policy; all share one axis."""
     far = max((max(each.above or 0, each.high or 0) for each in distances), default=0) or 1.0
 
     def place(share: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Explanations of waits for the chart: a summary of the longest waits, and the full text for the requested job."""
+"""Explanations of waits for the chart: summaries of the longest waits, and the full text for the requested job."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from backfill.model.schedule import Schedule
 from backfill.model.workload import Ints, Workload
 from backfill.worlds.adapt import as_run
 
-LONGEST = 50  # waits of a policy that have a summary: they take seconds on the largest logs, and little room
+LONGEST = 50  # waits of a policy that have a summary: these take seconds on the largest logs, and little space
 
 
 def record_of(
@@ -26,10 +26,10 @@ def record_of(
     place: str = "power",
     overhead: int = 0,
 ) -> Record:
-    """A schedule laid out for questions about its jobs.
+    """Index a schedule for queries about its jobs.
 
-    seen: the walltimes of its jobs as policies saw them. place: where jobs sat whose partition does not say it.
-    overhead: what a checkpoint adds to walltimes, in microseconds.
+    seen: the walltimes of its jobs as seen by policies. place: how jobs are placed if their partition does not state
+    it. overhead: what a checkpoint adds to walltimes, in microseconds.
     """
     if (divided := divide(workload, platform, events)) is not None:
         schedule = divided.division.divided(schedule, workload.jobs)
@@ -49,11 +49,11 @@ def explained(
     events: BoundEvents | None = None,
     unit: str | None = None,
 ) -> dict[int, str]:
-    """Row of the workload -> why that job waited.
+    """Explain waits: row of the workload -> the explanation.
 
-    result: as in the JSON, with the explanation of a job or without. unit: of the waits on the page.
+    result: as in the JSON, with or without the explanation of a job. unit: of the waits on the page.
     """
-    if schedule.shares:  # what a job lacked in which row nobody has written down
+    if schedule.shares:  # the missing resources per row are not recorded
         return {}
     place = result["params"].get("place", "power")
     record = record_of(workload, platform, schedule, workload.jobs.walltime, events, place=place)

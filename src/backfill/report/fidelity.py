@@ -1,4 +1,4 @@
-"""How faithful a model of a watched pool is: as the section of a page, and as text in a terminal."""
+"""The accuracy of a model of a watched pool: the section of a page, and the text for a terminal."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ from backfill.model.units import counted
 from backfill.report.chart import cloud_chart, tail_chart
 from backfill.report.terminal import WIDTH, as_text, plain
 
-MOST = 6  # classes that a terminal shows
+MOST = 6  # classes shown in a terminal
 THEN = "What follows compares the policies on the observed jobs. The first one is the model of the pool."
 DOUBT = (
-    "The differences below are those between simulated policies. The model does not start jobs as the pool does, so on "
-    "the pool they may be others."
+    "The differences below are those between simulated policies. The model does not start jobs as the pool does, so "
+    "they may differ on the pool."
 )
-Told = Mapping[str, Any]  # as `Fit.to_dict`
+Told = Mapping[str, Any]  # as in `Fit.to_dict`
 
 
 def how(told: Told) -> str:
-    """How the model was found."""
+    """Return sentences on how the model was found."""
     fitted, judged = (counted(told[half]["jobs"], "job") for half in ("fitted", "judged"))
     return (
         f"The model is {model_text(told['model'])}. It was chosen by the real starts of the {fitted} that were "
@@ -33,7 +33,7 @@ def how(told: Told) -> str:
 
 
 def model_text(model: Told) -> str:
-    """`easy, with 1 s of dead time after each run`."""
+    """Phrase a model: `easy, with 1 s of dead time after each run`."""
     dead, delay = model["dead_time_s"], model["delay_s"]
     said = [f"{dead:g} s of dead time after each run" if dead else "no dead time"]
     said += [f"{delay:g} s from submit to first look"] if delay else []
@@ -41,13 +41,13 @@ def model_text(model: Told) -> str:
 
 
 def verdict(told: Told) -> str:
-    """The verdict as a sentence of its own."""
+    """Return the verdict as a sentence of its own."""
     said = told["sentence"]
     return f"{said[:1].upper()}{said[1:]}."
 
 
 def measures(told: Told) -> list[tuple[str, list[str]]]:
-    """(what, of the first half, of the second half)."""
+    """Return the rows (measure, values of the first and second half)."""
     both = (told["fitted"], told["judged"])
     waits = times([each[name] for name in ("observed_s", "simulated_s") for each in both])
     apart = [each["difference_s"] for each in both]
@@ -59,7 +59,7 @@ def measures(told: Told) -> list[tuple[str, list[str]]]:
         ("mean wait, simulated", waits[2:]),
         ("error of the mean wait", [signed(each["relative"]) for each in both]),
         ("pairs in the same order", [_share(each["in_order"]) for each in both]),
-        ("of those that waited at one time", [_share(each["chosen_in_order"]) for each in both]),
+        ("of those that waited at the same time", [_share(each["chosen_in_order"]) for each in both]),
         ("simulated \N{MINUS SIGN} real start, median", [_at(each, "0.5", unit) for each in apart]),
         ("middle half of the jobs", [f"{_at(each, '0.25', unit)} to {_at(each, '0.75', unit)}" for each in apart]),
         ("90 of 100 jobs", [f"{_at(each, '0.05', unit)} to {_at(each, '0.95', unit)}" for each in apart]),
@@ -67,7 +67,7 @@ def measures(told: Told) -> list[tuple[str, list[str]]]:
 
 
 def class_rows(told: Told) -> list[tuple[str, list[str]]]:
-    """(class, cells) of the judged jobs: jobs, observed and simulated mean wait, error."""
+    """Return the rows (class, cells) of the judged jobs: jobs, observed and simulated mean wait, error."""
     some = told["judged"]["classes"]
     unit = unit_of([value for each in some for value in (each["observed_s"], each["simulated_s"])])
     return [
@@ -84,7 +84,7 @@ def class_rows(told: Told) -> list[tuple[str, list[str]]]:
 
 
 def fidelity_section(told: Told) -> dict[str, Any]:
-    """What the template shows."""
+    """Return the values for the template."""
     observed, simulated = (np.array(told["waits_s"][name], np.float64) for name in ("observed", "simulated"))
     jobs = told["judged"]["jobs"]
     real, model = times([told["judged"]["observed_s"], told["judged"]["simulated_s"]])
@@ -116,7 +116,7 @@ def fidelity_section(told: Told) -> dict[str, Any]:
 
 
 def fidelity_text(told: Told) -> list[str]:
-    """The same for a terminal, 80 columns wide."""
+    """Return the same section for a terminal, 80 columns wide."""
     lines = ["fidelity:", *_wrapped(told["sentence"])]
     for reason in told["reasons"][1:]:
         lines += _wrapped(reason)
@@ -133,7 +133,7 @@ def fidelity_text(told: Told) -> list[str]:
 
 
 def signed(share: float | None) -> str:
-    """A relative error as a percentage with its sign."""
+    """Return a relative error as a percentage with its sign."""
     if share is None:
         return NONE
     return f"{share:+,.1%}".replace("-", "\N{MINUS SIGN}") if round(share, 3) else "0%"

@@ -16,12 +16,12 @@ from backfill.report.rows import boxes, lanes, lay_out, with_rows
 from backfill.report.values import WHY, cut
 
 KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
-SCHEMES = ("why", "user", "project")  # what colours of the Gantt chart tell
+SCHEMES = ("why", "user", "project")  # meanings of the colours of the Gantt chart
 # Okabe and Ito's palette; the keys are REASONS.
 COLOURS = dict(zip(REASONS, ("#56b4e9", "#e69f00", "#009e73", "#999999", "#d55e00", "#0072b2", "#cc79a7", "#f0e442"),
                    strict=True))  # fmt: skip
 _BINS = 500
-_ROOM = 0.04  # share of the height from which a node or licence has its name beside it
+_ROOM = 0.04  # share of the height above which a node or licence is labelled
 _DAY = 86_400 * SECOND
 _UNITS = (("days", _DAY), ("hours", 3600 * SECOND), ("minutes", 60 * SECOND), ("seconds", SECOND))
 _WAITS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 86_400: "1 d", 864_000: "10 d"}
@@ -37,7 +37,7 @@ def figure(
     trims: tuple[Trim, Trim] = (NOTHING, NOTHING),
     colour: str = "why",
 ) -> Any:
-    """Draw one of KINDS on `ax`, or on a new figure; returns the axes. Raises UsageError, MissingExtra.
+    """Draw one of KINDS on `ax`, or on a new figure; return the axes. Raises UsageError, MissingExtra.
 
     trims: the jobs left out of the distributions, first and last. colour: of the Gantt chart, one of SCHEMES.
     """
@@ -62,9 +62,9 @@ def figure(
 
 
 def _time_axis(ax: Any, workload: Workload, begin: int, end: int) -> Callable[[Any], Any]:
-    """Label the axis of time: dates in the log's zone where they are known, else time since the first submit.
+    """Label the time axis: dates in the log's zone if known, else time since the first submit.
 
-    Returns where an instant in microseconds is on it.
+    Returns a function from an instant in microseconds to its position.
     """
     clock = workload.calendar
     first = None if clock is None else clock.date(begin)
@@ -144,7 +144,7 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any, 
 
 
 def _boxes(left: Floats, right: Floats, low: Ints, high: Ints) -> Any:
-    """The corners of rectangles: shape (rectangles, 4, 2)."""
+    """Return the corners of rectangles: shape (rectangles, 4, 2)."""
     return np.stack([np.stack(c, -1) for c in ((left, low), (left, high), (right, high), (right, low))], 1)
 
 
@@ -180,6 +180,6 @@ def _tail(kind: str, values: Floats, ax: Any, label: str) -> None:
 
 
 def _legend(ax: Any, handles: list[Any]) -> None:
-    """The legend of the colours, above the axes."""
+    """Draw the legend of the colours above the axes."""
     if handles:
         ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False)

@@ -1,4 +1,4 @@
-"""The findings of a comparison, as the page takes them; empty for results without one."""
+"""The findings of a comparison, in the form that the page uses; empty for results without one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -29,13 +29,13 @@ class Findings:
     groups: Sequence[Groups]  # metrics by user, group and class, under every policy
     waits: Sequence[LongWait]  # the longest of each policy
     pairs: Sequence[Pair] = ()  # every two policies and metric: difference and interval
-    fairness: Sequence[Fairness] = ()  # every two policies: who waits longer
+    fairness: Sequence[Fairness] = ()  # every two policies: the jobs and users that wait longer
     gaps: Sequence[BoundGap] = ()  # every policy against every lower bound
     distances: Sequence[Distance] = ()  # every policy against the best possible, on sampled windows
 
     @classmethod
     def told(cls, result: Mapping[str, Any]) -> "Findings | None":
-        """The findings in the JSON of a result; None if there was no comparison."""
+        """Return the findings in the JSON of a result; None if there was no comparison."""
         if "pairs" not in result:
             return None
         each: dict[str, list[Any]] = {
@@ -52,7 +52,7 @@ class Findings:
         warmup: Trim = NOTHING,
         cooldown: Trim = NOTHING,
     ) -> "Findings":
-        """The findings from (policy, schedule) pairs over the same workload."""
+        """Return the findings from (policy, schedule) pairs over the same workload."""
         counted = in_common([Counted.of(workload, schedule, warmup, cooldown) for _, schedule in schedules])
         longest = [
             wait

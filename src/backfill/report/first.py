@@ -1,4 +1,4 @@
-"""The first screen of a page: a sentence (the best policy, by how much, how certain, who loses) and four tiles."""
+"""The first screen of a page: a sentence (the best policy, its advantage, the certainty, the losers) and four tiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,24 +24,24 @@ _LABELS = {
     PROJECT: "Mean project turn-around",
     "max_queue": "Longest queue",
 }
-_SAME = 0.0005  # a relative difference of means that reads as 0.0%
+_SAME = 0.0005  # a relative difference of means that is shown as 0.0%
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number that most readers ask for first."""
+    """A number that most readers look for first."""
 
     label: str
     value: str
-    note: Markup  # what to compare it with
+    note: Markup  # a value to compare it with
 
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The content of the first screen, and the policies that it is about."""
+    """The content of the first screen, and the policies that it covers."""
 
     headline: Markup
-    more: list[Markup]  # sentences in small print: why so sure, who pays most, what comes second
+    more: list[Markup]  # sentences in small print: the certainty, who loses most, the second best
     tiles: list[Tile]
     best: int  # the policy of interest
     other: int | None  # the policy that it is compared with
@@ -55,7 +55,7 @@ class First:
         reality: Reality | None,
         unit: str,
     ) -> "First":
-        """The first screen; policies are in the order of the names, the first is the baseline. unit: of waits."""
+        """Build the first screen; policies are in the order of the names, the first is the baseline. unit: of waits."""
         waits = [each.get(DECIDES) for each in metrics]
         known = [i for i, wait in enumerate(waits) if wait is not None]
         if not known:
@@ -84,7 +84,7 @@ def _text(name: str, metrics: Metrics, unit: str) -> str:
 
 
 def _tiles(metrics: Sequence[Metrics]) -> list[str]:
-    """The metrics of the tiles, most wanted first."""
+    """Return the metrics of the tiles, most important first."""
     deadlines = any(each.get("out_deadline") is not None for each in metrics)
     projects = any(each.get(PROJECT) is not None for each in metrics)
     names = ["mean_wait_s", "p95_wait_s", *(["out_deadline"] if deadlines else []), *([PROJECT] if projects else [])]
@@ -92,7 +92,7 @@ def _tiles(metrics: Sequence[Metrics]) -> list[str]:
 
 
 def _one(name: str, metrics: Metrics, unit: str) -> Markup:
-    """The headline of a single policy."""
+    """Return the headline of a single policy."""
     wait, p95 = (metrics.get(each) or 0.0 for each in ("mean_wait_s", "p95_wait_s"))
     if not metrics.get("max_wait_s", 1.0):
         return Markup("Under {}, no job waits.").format(_name(name))
@@ -111,7 +111,7 @@ def _real(reality: Reality | None, unit: str) -> list[Markup]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Two:
-    """The best policy against another one."""
+    """The best policy compared with another one."""
 
     names: Sequence[str]
     metrics: Sequence[Metrics]
@@ -155,12 +155,12 @@ class _Two:
         return wait is not None and abs(wait - best) <= _SAME * max(best, 1e-9)
 
     def _pair(self, i: int) -> Pair | None:
-        """The pair of the mean wait with the best policy and another one, in either order."""
+        """Return the pair of the mean wait with the best policy and another one, in either order."""
         two = {self.names[self.best], self.names[i]}
         return next((p for p in self.findings.pairs if p.metric == DECIDES and {p.a, p.b} == two), None)
 
     def _change(self, i: int) -> tuple[float, float] | None:
-        """The interval of the change in the mean wait from another policy to the best one, both relative."""
+        """Return the interval of the change in the mean wait from another policy to the best one, both relative."""
         pair = self._pair(i)
         if pair is None or pair.relative_low is None or pair.relative_high is None:
             return None
@@ -192,7 +192,7 @@ class _Two:
 
     @property
     def _paid(self) -> str:
-        """A sentence on the jobs or users that wait longer for it."""
+        """A sentence on the jobs or users that wait longer under the best policy."""
         fair = self._fair
         if fair is None:
             return ""
@@ -208,7 +208,7 @@ class _Two:
 
     @property
     def _deadlines(self) -> list[Markup]:
-        """A sentence on the policy that misses fewest deadlines, if it is not the one with the shortest waits."""
+        """A sentence on the policy with the fewest missed deadlines, unless it is the one with the shortest waits."""
         missed = [each.get("out_deadline") for each in self.metrics]
         known = [i for i, share in enumerate(missed) if share is not None]
         fewest = min(known, key=lambda i: float(missed[i] or 0.0), default=self.best)
@@ -308,6 +308,6 @@ def _name(text: str) -> Markup:
 
 
 def _list(names: Sequence[str]) -> Markup:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join texts: `a`, `a and b`, `a, b and c`."""
     each = [_name(name) for name in names]
     return each[0] if len(each) == 1 else Markup("{} and {}").format(Markup(", ").join(each[:-1]), each[-1])

@@ -1,9 +1,9 @@
 """The data of the chart of every job: the columns of jobs and schedules, packed small.
 
 The text is base64 of one zlib stream: the length of a header (4 bytes, little-endian), the header (JSON), and the
-columns that the header lists, end to end. A column is int32, its four planes of bytes one after the other, least first,
-so that the planes that are zero cost nothing. What the policies share stands there once: a schedule is the wait of each
-job and why it started, and differences from what is usual. `static/data.js` reads it.
+columns that the header lists, concatenated. A column is int32, stored as four planes of bytes, lowest first,
+so that zero planes cost nothing. Data common to the policies are stored once: a schedule is the wait of each
+job and the reason of its start, and deviations from the defaults. `static/data.js` reads it.
 """
 
 import base64
@@ -28,13 +28,13 @@ from backfill.model.workload import Ints, Ragged, Workload
 from backfill.report.rows import boxes, lanes, licence_lanes, licences_of, with_rows
 from backfill.report.values import cut
 
-BYTES_MAX = 9_000_000  # of the text; the page has to stay below 10 MB
+BYTES_MAX = 9_000_000  # of the text; the page must stay below 10 MB
 _LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The data of a chart as text, and how many of the jobs, by submit, are in it."""
+    """The data of a chart as text, and the number of jobs, by submit, that it contains."""
 
     text: str
     jobs: int
@@ -49,11 +49,11 @@ def pack(
     explained: Sequence[Mapping[int, str]] = (),
     asked: int | None = None,
 ) -> Packed:
-    """The chart's data for (policy, schedule) pairs over one workload; the jobs submitted last are left out where it
-    would be longer than `most` characters.
+    """Pack the chart's data for (policy, schedule) pairs over one workload into at most `most` characters.
 
+    The jobs submitted last are omitted if it would be longer.
     events:    whose outages and windows are shaded.
-    explained: of each schedule, row of the workload -> why that job waited; asked: the job that is chosen at first.
+    explained: for each schedule, row of the workload -> why that job waited; asked: the job selected at first.
     """
     order = np.argsort(workload.jobs.submit, kind="stable")
     rows, platform = order, with_rows(platform, [schedule for _, schedule in schedules])
@@ -159,8 +159,10 @@ def _packed(
 
 
 def _resources(workload: Workload, platform: Platform) -> list[tuple[dict[str, Any], Ints]]:
-    """Resources beside cpus that jobs ask for: name, size of the machine in words and in a unit in which the whole
-    machine is a number of 30 bits, and how much each job holds in that unit."""
+    """Return the resources beside cpus that jobs request: name, text and number of the machine's size, jobs' amounts.
+
+    Sizes are in a unit in which the whole machine is a number of 30 bits.
+    """
     rows_of = []
     for name in shared(workload, platform)[1:]:
         held = workload.jobs.tasks * workload.jobs.demand[:, workload.resources.index(name)]
@@ -173,12 +175,12 @@ def _resources(workload: Workload, platform: Platform) -> list[tuple[dict[str, A
 
 
 def has_sites(platform: Platform) -> bool:
-    """Whether the chart parts sites from each other."""
+    """Return whether the chart separates sites."""
     return len(platform.sites) > 1
 
 
 def _told(rows: Ints, explained: Sequence[Mapping[int, str]], asked: int | None) -> dict[str, Any]:
-    """The explanations of jobs among the rows: for each schedule, place of the job -> text."""
+    """Return the explanations of jobs among the rows: for each schedule, index of the job -> text."""
     place = {row: i for i, row in enumerate(rows.tolist())}
     texts = [{place[row]: text for row, text in each.items() if row in place} for each in explained]
     return {
@@ -189,7 +191,7 @@ def _told(rows: Ints, explained: Sequence[Mapping[int, str]], asked: int | None)
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """Time counted in ticks from the first instant; a tick is a second where that is exact, else as fine as fits."""
+    """Time counted in ticks from the first instant; a tick is a second if that is exact, else as fine as possible."""
 
     begin: int
     tick: int
@@ -203,7 +205,7 @@ class _Clock:
         return cls(begin, SECOND if exact else fits[0])
 
     def ticks(self, times: Ints) -> Ints:
-        """Rounded down, so that what did not overlap does not now."""
+        """Convert times to ticks, rounded down, so that intervals that did not overlap still do not."""
         ticks: Ints = (times - self.begin) // self.tick
         return ticks
 
@@ -213,12 +215,12 @@ def _instants(schedule: Schedule) -> tuple[Ints, Ints, Ints]:
 
 
 def _dangled(workload: Workload, schedule: Schedule) -> Ints:
-    """The time for which the last run of each job held its nodes before it made progress."""
+    """Return the time for which the last run of each job held its nodes before it made progress."""
     return boxes(schedule).take(np.arange(len(schedule))).dangled(schedule.ready(workload.jobs))
 
 
 def _why(schedule: Schedule, rows: Ints, words: dict[str, int], deadline: Ints) -> Ints:
-    """Four times the index of why a job started, or of what stood against it; +1 if killed, +2 if late."""
+    """Return four times the index of the reason of each job's start, or of its rejection; +1 if killed, +2 if late."""
     codes: Ints = schedule.reason[rows].astype(np.int64)
     for at in np.flatnonzero(codes < 0).tolist():
         state = schedule.state[rows[at]]
@@ -231,7 +233,7 @@ def _why(schedule: Schedule, rows: Ints, words: dict[str, int], deadline: Ints) 
 
 
 def _places(held: Ragged) -> list[tuple[str, Ints]]:
-    """Where the boxes sit: how many runs of nodes each has, and of each the first node, how many, and tasks on each."""
+    """Return the places of boxes: their numbers of node ranges; first node, length and tasks per node of each range."""
     owner = np.repeat(np.arange(len(held)), np.diff(held.first) // 2)
     node, tasks = held.items[::2], held.items[1::2]
     goes_on = (np.diff(owner) == 0) & (np.diff(node) == 1) & (np.diff(tasks) == 0)
@@ -248,9 +250,10 @@ def _places(held: Ragged) -> list[tuple[str, Ints]]:
 def _away(
     events: BoundEvents, workload: Workload, platform: Platform, clock: _Clock, end: int
 ) -> list[tuple[int, int, int, int]]:
-    """The processors and licences that outages, windows and smaller capacities take away: (low, high row, begin, end).
+    """Return the processors and licences that events make unavailable: (low, high row, begin, end).
 
-    Which of a node are away nobody knows; the highest rows of it are drawn.
+    The events are outages, windows and smaller capacities. Which processors of a node are affected is unknown; its
+    highest rows are drawn.
     """
     replay = Outages(events, platform, len(workload)).replay(Holders.none(), Holders.none(), np.zeros(0, np.int64))
     _, floor = lanes(workload, platform)
@@ -271,7 +274,7 @@ def _away(
 
 
 def _again(schedule: Schedule, clock: _Clock) -> list[tuple[str, Ints]]:
-    """How each box ended, jobs first, and of the runs before the last ones the job, start, length and reason."""
+    """Return the outcome of each box, jobs first, and for earlier runs the job, start, length and reason."""
     box = boxes(schedule)
     runs = box.take(np.arange(len(schedule), len(box)))
     start = clock.ticks(runs.start)
@@ -285,7 +288,7 @@ def _again(schedule: Schedule, clock: _Clock) -> list[tuple[str, Ints]]:
 
 
 def _whole_ids(ids: NDArray[Any]) -> Ints | None:
-    """The ids as numbers where each is one that reads the same again."""
+    """Return the ids as numbers if each is a number whose text is the same; else None."""
     try:
         numbers = ids.astype(np.int64)
     except (ValueError, TypeError, OverflowError):

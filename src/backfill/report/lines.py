@@ -1,4 +1,4 @@
-"""The figures of a page: lines over time and distributions, with the tables and sentences that tell the same."""
+"""The figures of a page: lines over time and distributions, with equivalent tables and sentences."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,11 @@ from backfill.report.dates import Dates
 from backfill.report.shown import BINS, QUANTILES, Shown, Used, longest, quantiles
 from backfill.report.values import cut, number, texts
 
-FIGURES, AT_ONCE = 100, 8  # so many licences have a figure, and these are seen at once; the table has all
+FIGURES, AT_ONCE = 100, 8  # licences with a figure, and figures shown at first; the table has all
 
 
 def lines(names: Sequence[str], shown: Sequence[Shown], unit: str, dates: Dates | None) -> dict[str, Any]:
-    """The figures of policies of these names, and what stands beside their lines. unit: of waits."""
+    """Return the figures of policies of these names, with the texts beside their lines. unit: of waits."""
     policies = [cut(name) for name in names]
     held, queue, inside = ([getattr(each, name) for each in shown] for name in ("held", "queue", "inside"))
     waits, slowdowns = ([quantiles(getattr(each, name)) for each in shown] for name in ("waits", "slowdowns"))
@@ -43,7 +43,7 @@ def lines(names: Sequence[str], shown: Sequence[Shown], unit: str, dates: Dates 
 
 
 def _used(policies: Sequence[str], shown: Sequence[Sequence[Used]], dates: Dates | None) -> dict[str, Any] | None:
-    """The use of each licence or resource: figures, those in use most first, and a table."""
+    """Return the use of each licence or resource: figures, most used first, and a table."""
     rows = [*zip(*shown, strict=True)]
     if not rows:
         return None
@@ -59,7 +59,7 @@ def _used(policies: Sequence[str], shown: Sequence[Sequence[Used]], dates: Dates
 
 
 def _figure(policies: Sequence[str], row: Sequence[Used], highest: float, dates: Dates | None) -> dict[str, Any]:
-    """The use of one licence or resource under each policy, and what is free but unusable, where something is."""
+    """Return the use of one licence or resource under each policy, and the part that is free but unusable, if any."""
     wholes, held = [each.there for each in row], [each.held for each in row]
     unusable = [each.unusable for each in row if each.unusable] if _most_unusable(row) else []
     return {
@@ -77,12 +77,12 @@ def _there(row: Sequence[Used]) -> str:
 
 
 def _most_unusable(row: Sequence[Used]) -> float:
-    """The greatest share that is free but unusable in any part of the time, under any policy."""
+    """Return the greatest share that is free but unusable at any time, under any policy."""
     return max((float(u.unusable.mean.max(initial=0)) / max(u.there, 1) for u in row if u.unusable), default=0.0)
 
 
 def _balance(policies: Sequence[str], series: Sequence[Binned], dates: Dates | None) -> dict[str, Any]:
-    """The figure of the imbalance over time, where there are several resources."""
+    """Return the figure of the imbalance over time, if there are several resources."""
     if not series:
         return {"imbalance": None}
     means = [number(_mean(each)) for each in series]
@@ -96,7 +96,7 @@ def _balance(policies: Sequence[str], series: Sequence[Binned], dates: Dates | N
 
 
 def _counts(name: str, policies: Sequence[str], series: Sequence[Binned], dates: Dates | None) -> dict[str, Any]:
-    """A figure of numbers of jobs over time."""
+    """Return a figure of numbers of jobs over time."""
     most = [f"{each.most.max(initial=0):,}" for each in series]
     means = [f"{_mean(each):,.1f}" for each in series]
     return {
@@ -112,7 +112,7 @@ def _shares(held: Iterable[float], cpus: Sequence[int]) -> list[str]:
 
 
 def _each(policies: Sequence[str], texts_: Sequence[str]) -> str:
-    """A text for each policy, for those who do not see the lines."""
+    """Return a text for each policy, for readers who cannot see the lines."""
     return "; ".join(f"{policy}: {text}" for policy, text in zip(policies, texts_, strict=True))
 
 
@@ -131,7 +131,7 @@ def _spread(name: str, values: Sequence[float | None], unit: str) -> str:
 
 
 def _quantiles(name: str, values: Sequence[Sequence[float | None]], unit: str) -> list[tuple[str, list[str]]]:
-    """A column for each share; all of the table in one unit."""
+    """Return a column for each share; the whole table in one unit."""
     heads = [*(f"{percent}%" for percent in QUANTILES), "100%"]
     cells = texts(name, [each[i] for i in range(len(heads)) for each in values], unit)
     return [(head, cells[i * len(values) : (i + 1) * len(values)]) for i, head in enumerate(heads)]

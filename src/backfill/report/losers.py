@@ -9,10 +9,10 @@ from backfill.model.spans import NONE, brief, times
 from backfill.report.values import BOUND_0, UNTIL, grouped, heading, number, share_text, texts
 
 ROWS_MOST = 15  # users or groups that a table shows at first
-ROWS_ALL = 3000  # and at most, once all are asked for
+ROWS_ALL = 3000  # maximum on request
 WAITS_MOST = 5  # long waits per policy
-_WORSE = 1.05  # a mean wait this many times that under the first policy is marked
-_DEPTHS = (0, 600, 3600, 21_600, 86_400)  # seconds; a class of waits has one more shade than the one before
+_WORSE = 1.05  # a mean wait this many times that under the first policy is highlighted
+_DEPTHS = (0, 600, 3600, 21_600, 86_400)  # seconds; each class of waits is one shade darker than the previous one
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class WaitCell:
 
     text: str
     worse: bool = False  # clearly longer than under the first policy
-    depth: int = 0  # 0 to 5: how long it is
+    depth: int = 0  # 0 to 5: class of its length
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Who:
     """Mean wait by user or group: one row each, a cell per policy."""
 
     by: str
-    rows: list[tuple[str, str, str, list[WaitCell]]]  # name, jobs, cpu hours, waits; at first ROWS_MOST are seen
+    rows: list[tuple[str, str, str, list[WaitCell]]]  # name, jobs, cpu hours, waits; ROWS_MOST are shown at first
     left_out: int
 
 
@@ -43,7 +43,7 @@ class Crossing:
 
 
 def by_name(groups: Sequence[Groups], unit: str) -> list[Who]:
-    """The tables by user, group, size and run time; those with most jobs first. unit: of the waits."""
+    """Return the tables by user, group, size and run time, by number of jobs, descending. unit: of the waits."""
     tables = []
     for each in groups:
         if each.by == "size x run time":
@@ -60,7 +60,7 @@ def by_name(groups: Sequence[Groups], unit: str) -> list[Who]:
 
 
 def crossings(groups: Sequence[Groups], policies: Sequence[str], unit: str) -> tuple[Crossing | None, list[Crossing]]:
-    """The number of jobs by size and run time, and their mean wait under each policy, in this unit."""
+    """Return the number of jobs by size and run time, and their mean wait under each policy, in this unit."""
     each = next((g for g in groups if g.by == "size x run time"), None)
     if each is None:
         return None, []
@@ -79,7 +79,7 @@ def crossings(groups: Sequence[Groups], policies: Sequence[str], unit: str) -> t
 
 
 def fairness_rows(fairness: Sequence[Fairness], unit: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """(a, b, cells) for each pair; a cell is a name from outside, or none, and a text. unit: of the times."""
+    """Return the rows (a, b, cells) per pair; a cell is a name from the input, if any, and a text. unit: of times."""
     means, longest, users, classes = (
         times([getattr(each, name) for each in fairness], unit)
         for name in ("mean_delay_s", "max_delay_s", "worst_user_s", "worst_class_s")
@@ -107,7 +107,7 @@ FAIRNESS_HEADS = (
 
 
 def long_waits(waits: Sequence[LongWait], unit: str) -> list[tuple[LongWait, str, str, str]]:
-    """The longest of each policy: with the wait in this unit, the run time, and until when it waited."""
+    """Return the longest waits of each policy: the wait in this unit, the run time, and what ended the wait."""
     seen: dict[str, int] = {}
     shown = []
     for wait in waits:
@@ -119,7 +119,7 @@ def long_waits(waits: Sequence[LongWait], unit: str) -> list[tuple[LongWait, str
 
 
 def gap_rows(gaps: Sequence[BoundGap], unit: str) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    """Per bound: what of, its value, how it was found, and (value, how many times the bound or "") of each policy.
+    """Return for each bound the metric, value, method, and (value, ratio to the bound or "") of each policy.
 
     unit: of waits.
     """

@@ -1,4 +1,4 @@
-"""The outcome of runs over one workload, as plain data: everything that a page shows and a folder keeps."""
+"""The outcome of runs over one workload, as plain data: the content of a page and of a saved folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Finished(Simulated, Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Details:
-    """The jobs, and what became of each under every policy."""
+    """The jobs, and their schedules under every policy."""
 
-    workload: Workload  # as it was run
+    workload: Workload  # as simulated
     platform: Platform
     schedules: Sequence[Schedule]  # in the order of the names
     trims: tuple[Trim, Trim] = (NOTHING, NOTHING)  # the jobs left out of the metrics, first and last
@@ -50,10 +50,10 @@ class Outcome:
         names: Sequence[str] | None = None,
         title: str = "",
     ) -> "Outcome":
-        """The outcome of results over the same workload.
+        """Collect results over the same workload.
 
-        told:  what `--json` prints of them; by default what it prints of each, without a comparison.
-        names: what the results are called; by default what they call themselves.
+        told:  the `--json` output for them; by default that of each, without a comparison.
+        names: the names of the results; by default their own.
         title: by default that of the first result.
         """
         first = results[0]

@@ -1,4 +1,4 @@
-"""Writes results as one HTML page, which needs neither network nor other files."""
+"""Write results as one HTML page that needs neither network nor other files."""
 
 import base64
 import hashlib
@@ -41,14 +41,12 @@ from backfill.report.templating import templates
 from backfill.report.values import EXPLAINED, columns, cut, heading, headline, wait_unit
 from backfill.traces.files import written
 
-USERS = 500  # that the field of the filter offers; any other can be typed
+USERS = 500  # offered by the filter field; any other can be typed
 # Scripts of every page, of the timelines of projects, and of the chart of every job.
 BASE = ("dates", "words", "tables", "plots")
 PROJECTS = ("hand", "projects")
 SCRIPTS = ("data", "rows", "raster", "colours", "front", "use", "chart", "hand", "found", "view", "page")
-CONTENTS: dict[
-    str, tuple[str, str | None]
-] = {  # id of a section -> its name, and the value without which the page does not have it
+CONTENTS: dict[str, tuple[str, str | None]] = {  # section id -> its name, and the value that it needs
     "fidelity": ("fidelity", "fidelity"),
     "summary": ("all policies", "headline"),
     "losers": ("who waits longer", "groups"),
@@ -81,14 +79,14 @@ class Provenance:
 
     version: str
     seed: int
-    command: str  # exactly as it was typed
-    hashes: Mapping[str, str] = field(default_factory=dict)  # what was read -> its SHA-256
-    notes: Sequence[str] = ()  # what was assumed or left out, one sentence each
+    command: str  # as typed
+    hashes: Mapping[str, str] = field(default_factory=dict)  # input -> its SHA-256
+    notes: Sequence[str] = ()  # assumptions and omissions, one sentence each
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PolicyRun:
-    """The result of one policy: its metrics, and its schedule where that is available."""
+    """The result of one policy: its metrics, and its schedule if available."""
 
     policy: str
     metrics: Metrics
@@ -103,17 +101,17 @@ class Page:
     runs: Sequence[PolicyRun]
     provenance: Provenance
     findings: Findings
-    sentences: Sequence[str] = ()  # what the findings say in words
-    shown: Sequence[Shown] = ()  # lines over time and distributions, of each run or of none
+    sentences: Sequence[str] = ()  # the findings in words
+    shown: Sequence[Shown] = ()  # lines over time and distributions, of all runs or of none
     ran: tuple[Workload, Platform] | None = None  # for the chart of every job
-    reality: Reality | None = None  # where the log recorded waits
+    reality: Reality | None = None  # if the log recorded waits
     events: BoundEvents | None = None  # whose outages the chart shades
-    explained: Sequence[Mapping[int, str]] = ()  # of each run: row of the workload -> why that job waited
-    asked: int | None = None  # the row of the job that the chart tells of at first
-    projects: Projects | None = None  # where policies promised them departures
+    explained: Sequence[Mapping[int, str]] = ()  # for each run: row of the workload -> explanation of that job's wait
+    asked: int | None = None  # the row of the job selected in the chart at first
+    projects: Projects | None = None  # if policies promised them departures
     sweep: Mapping[str, Any] | None = None  # kinds of estimates, and a row for each policy under each
-    fidelity: Mapping[str, Any] | None = None  # of a model of the pool that was watched
-    predictions: tuple[str, Sequence[Mapping[str, Any]]] | None = None  # of a policy: their errors for each user
+    fidelity: Mapping[str, Any] | None = None  # of a model of the watched pool
+    predictions: tuple[str, Sequence[Mapping[str, Any]]] | None = None  # of a policy: errors for each user
 
     @classmethod
     def of(
@@ -136,7 +134,7 @@ class Page:
         fidelity: Mapping[str, Any] | None = None,
         predictions: tuple[str, Sequence[Mapping[str, Any]]] | None = None,
     ) -> "Page":
-        """The page of runs over one workload; without workload, platform or schedules it has tables only.
+        """Build the page of runs over one workload; without workload, platform or schedules it has tables only.
 
         trims:    the jobs left out of the metrics, first and last.
         findings: with the policies in the order of `runs`.
@@ -159,14 +157,14 @@ class Page:
 
 
 def write_page(path: str | Path, page: Page) -> None:
-    """Write the page, the whole file at once or not at all. Raises BackfillError."""
+    """Write the page to a file, completely or not at all. Raises BackfillError."""
     text = render(page)
     with written(path) as out:
-        out.write(text.encode(errors="replace"))  # a name of a file need not be UTF-8
+        out.write(text.encode(errors="replace"))  # a file name need not be UTF-8
 
 
 def render(page: Page) -> str:
-    """The page as HTML; every text from outside is escaped."""
+    """Render the page as HTML; every external text is escaped."""
     policies, metrics = [run.policy for run in page.runs], [run.metrics for run in page.runs]
     nothing = _nothing(page)
     chart = _jobs(page)
@@ -204,13 +202,13 @@ def render(page: Page) -> str:
 
 
 def _names(metrics: Sequence[Metrics], known: bool) -> list[str]:
-    """The names of all metrics, or of those that have a value."""
+    """Return the names of all metrics, or of those that have a value."""
     names = dict.fromkeys(name for each in metrics for name in each)
     return [name for name in names if not known or any(each.get(name) is not None for each in metrics)]
 
 
 def _nothing(page: Page) -> str:
-    """A sentence for a page of which no job counts; empty where there is one."""
+    """Return a sentence for a page without counted jobs; empty if there are any."""
     if not page.runs or any(run.metrics.get("jobs") != 0 for run in page.runs):
         return ""
     if page.ran and not len(page.ran[0]):
@@ -223,7 +221,7 @@ def _nothing(page: Page) -> str:
 
 
 def _dates(page: Page) -> Dates | None:
-    """The calendar of all that the page shows, where the log has one."""
+    """Return the calendar of the page, if the log has one."""
     if page.ran is None or not len(page.ran[0]):
         return None
     begin, end = window(*(run.schedule for run in page.runs if run.schedule is not None))
@@ -236,7 +234,7 @@ def _dates(page: Page) -> Dates | None:
 
 
 def _found(page: Page, unit: str) -> dict[str, Any]:
-    """The findings of a page: the first screen, differences, bounds and losers."""
+    """Return the findings of a page: the first screen, differences, bounds and losers."""
     findings = page.findings
     policies = [run.policy for run in page.runs]
     shown = one_by_one(findings.fairness)
@@ -270,7 +268,7 @@ def _values(page: Page) -> dict[str, Metrics]:
 
 
 def _jobs(page: Page) -> dict[str, Any]:
-    """The chart of every job."""
+    """Return the chart of every job."""
     if not page.ran or not any(run.schedule is not None and run.schedule.ran.any() for run in page.runs):
         return {"gantt": None}
     workload, platform = page.ran
@@ -289,7 +287,7 @@ def _jobs(page: Page) -> dict[str, Any]:
 
 
 def _frequent(users: Labels) -> list[str]:
-    """The names of those with most jobs first."""
+    """Return the user names, by number of jobs, descending."""
     count = np.bincount(users.codes[users.codes >= 0], minlength=len(users.names))
     order = np.argsort(-count, kind="stable")[:USERS]
     return [users.names[code] for code in order.tolist() if count[code]]
@@ -301,7 +299,7 @@ def _static(name: str) -> str:
 
 
 def _script(names: Sequence[str]) -> str:
-    """The page's own JavaScript, each file once, in a scope of its own; empty where it needs none."""
+    """Return the page's own JavaScript, each file once, in a scope of its own; empty if unneeded."""
     each = [_static(f"{name}.js") for name in dict.fromkeys(names)]
     return "".join(['"use strict";\n(() => {\n', *each, "})();\n"]) if each else ""
 

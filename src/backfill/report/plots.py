@@ -11,17 +11,17 @@ from backfill.analysis.interval import Estimate
 from backfill.model.errors import MissingExtra
 from backfill.traces.files import written, written_text
 
-# Okabe and Ito's palette, told apart without colour by its markers.
+# Okabe and Ito's palette; markers tell the lines apart without colour.
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-MANY_LINES, MANY_TICKS = 5, 18  # beyond, the legend stands below the lines; not every tick has its text then
+MANY_LINES, MANY_TICKS = 5, 18  # with more, the legend is below the lines; not every tick has a label
 LONG = 18  # characters of a label
-ASIDE = 0.8  # of the way to the next name that points beside each other take
-STYLES = ("-", "-", "-", (0, (4, 4)))  # where two lines lie on each other both are seen
+ASIDE = 0.8  # horizontal share of the distance to the next name that a group of points uses
+STYLES = ("-", "-", "-", (0, (4, 4)))  # so that two coinciding lines are both visible
 
 
 class Drawing(Protocol):
-    """What is written as PNG, SVG and CSV. The page asks it for x, y, at, lines, text, table and points too."""
+    """A figure that can be written as PNG, SVG and CSV. The page also uses x, y, at, lines, text, table and points."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -45,17 +45,17 @@ class Figure:
     x: str
     y: str
     at: Sequence[str]  # values of x, in order
-    lines: Mapping[str, Sequence[Estimate | None]]  # label -> one estimate per x; None where there is none
+    lines: Mapping[str, Sequence[Estimate | None]]  # label -> one estimate per x; None if missing
     percent: bool = False
-    first: int = 0  # style of the first line, so that a policy looks the same in all figures
+    first: int = 0  # style of the first line, so that a policy has the same style in all figures
     table: bool = False  # the paper prints it as a table
     log: bool = False  # values that span decades
-    of: str = "policy"  # what a line is
-    points: bool = False  # x has names: points beside each other, no lines; as wide as the page, for its table
-    apart: bool = False  # the legend stands below the lines
+    of: str = "policy"  # the meaning of a line
+    points: bool = False  # x has names: points side by side, no lines; as wide as the page, to match its table
+    apart: bool = False  # the legend is below the lines
 
     def text(self, estimate: Estimate | None) -> str:
-        """A point in the unit of the axis."""
+        """Format a point in the unit of the axis."""
         if estimate is None:
             return ""
         return str(estimate.times(100) if self.percent else estimate)
@@ -77,7 +77,7 @@ class Figure:
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """What is plotted: (x, line, mean, low, high, replications); no low and high where there is no interval."""
+        """The plotted values: (x, line, mean, low, high, replications); low and high are empty without an interval."""
         return [
             (x, label, repr(p.mean), *((repr(p.low), repr(p.high)) if p.bounded else ("", "")), repr(p.count))
             for i, x in enumerate(self.at)
@@ -86,12 +86,12 @@ class Figure:
         ]
 
     def draw(self, drawn: Any) -> None:
-        """Draw on an empty figure of matplotlib."""
+        """Draw on an empty matplotlib figure."""
         _draw(self, drawn.subplots())
 
 
 def check_plot() -> None:
-    """Raise MissingExtra where no figure can be drawn, before the work rather than after it."""
+    """Raise MissingExtra if no figure can be drawn, before the work starts."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -99,7 +99,7 @@ def check_plot() -> None:
 
 
 def write_figure(figure: Drawing, folder: Path) -> None:
-    """NAME.png, NAME.svg and NAME.csv; the same numbers give the same bytes with one version of matplotlib."""
+    """Write NAME.png, NAME.svg and NAME.csv; equal numbers give equal bytes with one version of matplotlib."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Drawn
 
@@ -117,7 +117,7 @@ def write_figure(figure: Drawing, folder: Path) -> None:
 
 def _draw(figure: Figure, ax: Any) -> None:
     scale = 100 if figure.percent else 1
-    many = len(figure.at) > MANY_TICKS  # then whiskers would hide the points
+    many = len(figure.at) > MANY_TICKS  # whiskers would hide the points
     for number, (label, line) in enumerate(figure.lines.items(), figure.first):
         aside = (
             (number - figure.first - (len(figure.lines) - 1) / 2) * ASIDE / len(figure.lines) if figure.points else 0
@@ -125,7 +125,7 @@ def _draw(figure: Figure, ax: Any) -> None:
         reach = [(e.mean - e.low, e.high - e.mean) if e and e.bounded and not many else (0.0, 0.0) for e in line]
         ax.errorbar(
             [place + aside for place in range(len(line))],
-            [scale * each.mean if each else math.nan for each in line],  # a line has a gap there
+            [scale * each.mean if each else math.nan for each in line],  # the line has a gap there
             [[scale * side for side in sides] for sides in zip(*reach, strict=True)],
             label=label,
             color=COLOURS[number % len(COLOURS)],
@@ -147,7 +147,7 @@ def _draw(figure: Figure, ax: Any) -> None:
         ax.set_ylim(bottom=0)
     ax.grid(axis="y", alpha=0.3)
     if figure.crowded:
-        columns = 3 if max(map(len, figure.lines)) <= LONG else 2  # all of which fit in its width
+        columns = 3 if max(map(len, figure.lines)) <= LONG else 2  # that fit in its width
         ax.figure.legend(loc="outside lower center", ncols=columns, frameon=False)
     else:
         ax.legend(frameon=False)

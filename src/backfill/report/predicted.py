@@ -1,4 +1,4 @@
-"""The section of a page on predictions: how far they and the walltimes were from the run times, by user."""
+"""The section of a page on predictions: their errors and those of the walltimes, by user."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ HEADS = ("jobs", "error of predictions", "error of walltimes", "jobs that ran lo
 
 
 def predicted(policy: str, users: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The table of a policy: a row for each user, those with the most jobs first."""
+    """Return the table of a policy: a row for each user, those with the most jobs first."""
     errors = [
         texts("prediction_error_s", [user[name] for user in users])
         for name in ("prediction_error_s", "walltime_error_s")

@@ -1,4 +1,4 @@
-"""The section of a page on projects: a chart with every promised departure over time, and a table of the same."""
+"""The section of a page on projects: a chart of every promised departure over time, and an equivalent table."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from backfill.report.chart import Tick
 from backfill.report.dates import Dates
 from backfill.report.values import cut, texts
 
-ROW = 30  # pixels of a row's height, as in static/projects.css and projects.js
+ROW = 30  # pixels per row, as in static/projects.css and projects.js
 MOVES_DRAWN, MOVES_TOLD = 50, 3  # of one project
 RESULTS = {
     KEPT: "kept: no later than first promised",
@@ -24,24 +24,24 @@ RESULTS = {
     None: "not departed: a job never ran",
 }
 _WHY = {**WHY, "given": "more jobs of the project came"}
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)  # as static/dates.js
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)  # see static/dates.js
 _DAY = 86_400
 _MARKS = 7  # of the axis, at most
-_TURN = 60  # percent of the axis; behind it a row's label stands to the left
+_TURN = 60  # percent of the axis; beyond it a row's label is on the left
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A promised departure that became another one."""
+    """A change of a promised departure."""
 
     begin: float  # percent of the axis
     end: float
-    at: str  # when
+    at: str  # time of the change
     far: str
-    job: str  # what it made way for, or empty
+    job: str  # the preferred job, or empty
     project: str  # of that job, or empty
-    why: str  # else
-    grown: bool  # only because more jobs of the project came
+    why: str  # reason otherwise
+    grown: bool  # caused only by new jobs of the project
 
     @property
     def told(self) -> str:
@@ -58,7 +58,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One project; places are in percent of the axis, instants as text."""
+    """One project; positions are in percent of the axis, instants are texts."""
 
     name: str
     top: int  # pixels
@@ -68,24 +68,24 @@ class Row:
     end: float | None
     promised: list[float]
     drawn: list[Move]
-    moves: list[Move]  # those that the table tells
-    moved: int  # how many there are
+    moves: list[Move]  # those listed in the table
+    moved: int  # their number
     cells: list[str]  # submit, first and last promise, departure
-    label: tuple[float, str, str] | None  # where a text about for whom it was moved begins or ends, and the text
+    label: tuple[float, str, str] | None  # begin or end of the label on preferred jobs, its alignment, its text
 
     @property
     def until(self) -> float:
-        """The place at which its wait for the first start ends."""
+        """The position at which its wait for the first start ends."""
         return self.submit if self.start is None else self.start
 
     @property
     def last(self) -> float:
-        """The end of all that is drawn of it."""
+        """The end of everything drawn for it."""
         return max(each for each in (self.submit, self.end, *self.promised) if each is not None)
 
     @property
     def told(self) -> str:
-        """The project in a line of text."""
+        """The project as a line of text."""
         submit, first, last, end = self.cells
         again = f", last {last}" if self.moved else ""
         return f"{cut(self.name)}: submit {submit}, promised {first}{again}, departed {end} ({RESULTS[self.result]})"
@@ -114,26 +114,26 @@ class Projects:
     begin: float  # seconds after it
     length: float
     ticks: list[Tick]
-    which: str  # a sentence about which projects these are; empty for all of them
-    dates: Dates | None  # where the log knows its calendar
+    which: str  # a sentence on the selection of these projects; empty if all are shown
+    dates: Dates | None  # if the log has a calendar
 
     @property
     def told_in(self) -> str:
-        """The description of the instants."""
+        """The reference of shown instants: dates in a zone, or time since the first submit."""
         return f"dates in {self.dates.zone}" if self.dates else "time since the first submit"
 
     @property
     def open(self) -> bool:
-        """Whether some project never departed."""
+        """Whether any project never departed."""
         return any(row.result is None for each in self.timelines for row in each.rows)
 
     @classmethod
     def of(
         cls, names: Sequence[str], results: Sequence[Mapping[str, Any]], replicated: bool = False
     ) -> "Projects | None":
-        """None where no policy promised a departure to a project.
+        """Build the timelines from results; None if no policy promised a departure to a project.
 
-        results: as in the JSON. replicated: they are those of the first of several replications.
+        results: as in the JSON. replicated: whether they are those of the first of several replications.
         """
         those = [(name, each) for name, each in zip(names, results, strict=True) if "projects" in each]
         shown = [project for _, each in those for project in each["projects"]["shown"]]
@@ -164,7 +164,7 @@ def _instants(project: Mapping[str, Any]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    zero: float  # the first submit of the log, from which instants are told
+    zero: float  # the first submit of the log, the origin of shown instants
     begin: float
     length: float  # seconds
     dates: Dates | None
@@ -189,7 +189,7 @@ class _Axis:
             return NONE
         if self.dates is not None:
             return self.dates.text(int(seconds * SECOND), with_seconds=True)
-        alone = self.begin - self.zero + self.length < _DAY  # then the day would be the same everywhere
+        alone = self.begin - self.zero + self.length < _DAY  # the day would be the same everywhere
         date = instant(seconds - self.zero)
         return date.partition(", ")[2] if alone else date
 
@@ -240,7 +240,7 @@ class _Axis:
 
 
 def instant(seconds: float, with_seconds: bool = True) -> str:
-    """Time since the first submit, as static/words.js tells it: `day 12, 03:04:05`."""
+    """Format time since the first submit, as in static/words.js: `day 12, 03:04:05`."""
     days, rest = divmod(int(seconds // 1), _DAY)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}"
     return f"day {days}, {clock}" + (f":{rest % 60:02}" if with_seconds else "")
@@ -251,7 +251,7 @@ def _short(name: str) -> str:
 
 
 def _sentences(metrics: Mapping[str, Any]) -> list[str]:
-    """Sentences on how the promises were kept and moved."""
+    """Return sentences on how the promises were kept and moved."""
     kept, last, ran = (metrics[name] for name in ("kept_departures", "kept_last_departures", "promised_projects"))
     moved, times = metrics["moved_projects"], metrics["moved_departures"]
     whole = counted(ran, "project")
@@ -268,7 +268,7 @@ def _sentences(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def _which(results: Sequence[Mapping[str, Any]], replicated: bool) -> str:
-    """A sentence on the projects that are shown, unless these are all."""
+    """Return a sentence on the projects that are shown, unless these are all."""
     promised = max(each["projects"]["promised"] for each in results)
     shown = max(len(each["projects"]["shown"]) for each in results)
     numbers = [each["metrics"] for each in results]

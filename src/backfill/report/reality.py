@@ -6,7 +6,7 @@ from typing import Any
 
 from backfill.model.spans import NONE, brief
 
-NEAR_S = "600"  # seconds; the share of jobs that start no farther than that from their real start
+NEAR_S = "600"  # seconds; the share of jobs that start within this distance of their real start
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +18,13 @@ class Reality:
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> "Reality | None":
-        """The comparison in the JSON of a result or of several; None if it has no replay."""
+        """Return the comparison in the JSON of a result or of several; None if it has no replay."""
         replays = [each["replay"] for each in result.get("results", [result]) if each.get("replay")]
         return cls(result.get("reality") or replays[0]["sentence"], replays) if replays else None
 
 
 def replay_rows(reality: Reality, unit: str) -> list[tuple[str, list[str]]]:
-    """(policy, cells) for each policy; waits are in this unit."""
+    """Return the rows (policy, cells) for each policy; waits are in this unit."""
     return [
         (
             each["policy"],
@@ -41,7 +41,7 @@ def replay_rows(reality: Reality, unit: str) -> list[tuple[str, list[str]]]:
 
 
 def class_rows(reality: Reality, unit: str) -> list[tuple[str, str, str, str, list[str]]]:
-    """(by, class, jobs, recorded, what each policy gives) by size and by run time; waits in this unit."""
+    """Return the rows (by, class, jobs, recorded, value of each policy) by size and by run time; waits in this unit."""
     first, *_ = reality.replays
     rows = []
     for i, one in enumerate(first["classes"]):

@@ -1,8 +1,8 @@
-"""The rows on which each job is drawn; `static/rows.js` is the same rule for the page, and a test compares them.
+"""The rows on which each job is drawn; `static/rows.js` implements the same rule, and a test compares them.
 
-A row is a processor, node after node, or a copy of a licence, below them. A schedule says on which node a job runs and
-with how many processors, not with which. So it gets the lowest hole of that node that takes it whole, else the lowest
-free rows, in pieces; and likewise of each licence that it holds.
+A row is a processor, node after node, or a copy of a licence, below them. A schedule states a job's nodes and
+its number of processors there, not which ones. So it gets the lowest hole of that node that holds all of it, else the
+lowest free rows, in pieces; and likewise for each licence that it holds.
 """
 
 from bisect import bisect_left
@@ -26,7 +26,7 @@ class Holes:
         self.low, self.high = [floor], [top]
 
     def take(self, wanted: int) -> list[tuple[int, int]]:
-        """The pieces that a job of that many rows gets; fewer rows where there are not as many."""
+        """Take the pieces for a job of `wanted` rows; fewer rows if not enough are free."""
         low, high = self.low, self.high
         for i in range(len(low)):
             if high[i] - low[i] >= wanted:
@@ -46,7 +46,7 @@ class Holes:
         return pieces
 
     def give(self, begin: int, end: int) -> None:
-        """Take back a piece."""
+        """Release a piece."""
         low, high = self.low, self.high
         i = bisect_left(low, begin)
         below, above = i > 0 and high[i - 1] == begin, i < len(low) and low[i] == end
@@ -63,12 +63,12 @@ class Holes:
 
 
 def licence_lanes(workload: Workload, platform: Platform) -> Ints:
-    """The licences of the platform that have rows: those that some job asks for."""
+    """Return the licences of the platform that have rows: those that some job requests."""
     return np.unique(licence_items(workload, platform, np.arange(len(workload)))[1])
 
 
 def lanes(workload: Workload, platform: Platform) -> tuple[list[str], Ints]:
-    """The names of nodes and then of licences that have rows, and the first row of each and one beyond the last."""
+    """Return the names of nodes and then of licences with rows, and the first row of each, ending with the total."""
     licences = licence_lanes(workload, platform)
     names, copies = [*platform.all_licences], [*platform.all_licences.values()]
     tall = np.array([0, *platform.capacity[:, 0].tolist(), *(copies[i] for i in licences.tolist())], np.int64)
@@ -76,22 +76,23 @@ def lanes(workload: Workload, platform: Platform) -> tuple[list[str], Ints]:
 
 
 def licences_of(workload: Workload, platform: Platform, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """What each of the jobs `rows` asks for, in order: (its place in `rows`, place among the licences with rows,
-    copies), one item per licence."""
+    """Return the licence requests of the jobs `rows`, in order: (index in `rows`, index among the licences with rows,
+    copies), one item per licence.
+    """
     job, licence, copies = licence_items(workload, platform, rows)
     return job, np.searchsorted(licence_lanes(workload, platform), licence), copies
 
 
 def boxes(schedule: Schedule) -> Runs:
-    """The runs for which the chart has a box: the last run of each job, in their order, and then the runs before the
-    last ones.
+    """Return the runs for which the chart has a box: the last run of each job, in order of jobs, and then the earlier
+    runs.
 
     A job that never ran has a start of NO_TIME there.
     """
     rows, progress = np.arange(len(schedule)), np.zeros(len(schedule), np.int64)
     columns = (schedule.start, schedule.end, schedule.state, schedule.reason, schedule.held)
     every = schedule.all_runs
-    progress[every.job] = every.progress  # of several runs the last one is written last
+    progress[every.job] = every.progress  # the last of several runs is written last
     last = Runs(rows, *columns, progress)
     if schedule.runs is None:
         return last
@@ -102,22 +103,21 @@ def boxes(schedule: Schedule) -> Runs:
 
 
 def with_rows(platform: Platform, schedules: Sequence[Schedule]) -> Platform:
-    """The platform with the cpus of all rows that take turns on them, so that the chart has a place for each run."""
+    """Return the platform with the cpus of all rows that take turns, so that the chart has a place for each run."""
     most = max((int(each.all_runs.spans.of.max(initial=1)) for each in schedules), default=1)
     times = np.where(np.arange(platform.capacity.shape[1]) == 0, most, 1)
     return replace(platform, capacity=platform.capacity * times)
 
 
 def lay_out(workload: Workload, platform: Platform, schedule: Schedule) -> Ints:
-    """The pieces of all boxes in order of start: shape (pieces, 3), the place in `boxes`, lowest row and the one above
-    the highest."""
+    """Return the pieces of all boxes in order of start: shape (pieces, 3), index in `boxes`, rows [low, high)."""
     floor = lanes(workload, platform)[1].tolist()
     holes = [Holes(low, high) for low, high in pairwise(floor)]
     box = boxes(schedule)
     rank = np.argsort(workload.jobs.submit, kind="stable")
     place = np.empty(len(box), np.int64)
     place[rank] = np.arange(len(rank))
-    again = len(rank) + np.argsort(place[box.job[len(rank) :]], kind="stable")  # those before the last runs
+    again = len(rank) + np.argsort(place[box.job[len(rank) :]], kind="stable")  # the runs before the last ones
     place[again] = np.arange(len(rank), len(box))
     ran = np.flatnonzero(box.start != NO_TIME)
     starts = ran[np.lexsort((place[ran], box.start[ran]))].tolist()
@@ -146,7 +146,7 @@ def lay_out(workload: Workload, platform: Platform, schedule: Schedule) -> Ints:
 
 
 def _licences(workload: Workload, platform: Platform) -> dict[int, list[tuple[int, int]]]:
-    """Job -> (lane, copies) of its licences; their lanes come after those of the nodes."""
+    """Return the lanes of each job's licences: job -> (lane, copies); they follow those of the nodes."""
     lanes: dict[int, list[tuple[int, int]]] = {}
     for job, lane, copies in zip(*licences_of(workload, platform, np.arange(len(workload))), strict=True):
         lanes.setdefault(int(job), []).append((len(platform.nodes) + int(lane), int(copies)))

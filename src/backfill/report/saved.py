@@ -1,9 +1,9 @@
-"""A result on disk, from which its page can be made again: a folder of JSON and CSV that anything can read.
+"""A result on disk, from which its page can be rebuilt: a folder of JSON and CSV files, readable by any program.
 
-`result.json`: what `--json` prints, with title, command and the names of the policies. `jobs.csv.gz`: the workload as
-it was run. `platform.toml`: the platform. `schedule-1.csv.gz`, `schedule-2.csv.gz` ...: the schedules in the order of
-the names; `runs-1.csv.gz` ... beside those in which jobs ran more than once. `events.csv.gz`: the events of the run,
-where there were some.
+`result.json`: the `--json` output, with title, command and the names of the policies. `jobs.csv.gz`: the workload as
+simulated. `platform.toml`: the platform. `schedule-1.csv.gz`, `schedule-2.csv.gz` ...: the schedules in the order of
+the names; `runs-1.csv.gz` ... beside schedules in which jobs ran more than once. `events.csv.gz`: the events of the
+run, if any.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ from backfill.traces.files import filled_folder, written_text
 from backfill.traces.schedules import read_runs, read_schedule, write_runs, write_schedule
 from backfill.traces.table import read_table, write_csv
 
-SCHEMA = 1  # of the JSON that it reads
-HEAD = ("title", "command", "names")  # what stands in the JSON before the hashes of the files
+SCHEMA = 1  # of the JSON that this version reads
+HEAD = ("title", "command", "names")  # keys in the JSON before the hashes of the files
 RESULT, JOBS, PLATFORM, EVENTS = "result.json", "jobs.csv.gz", "platform.toml", "events.csv.gz"
 
 
@@ -68,16 +68,16 @@ def save(folder: str | Path, outcome: Outcome) -> None:
 
 
 def load(path: str | Path) -> Page:
-    """The page of a saved result: its folder, or a file of JSON as `--json` prints it, which gives tables only.
+    """Return the page of a saved result: its folder, or a `--json` file, which gives tables only.
 
-    Raises SavedError where it is not one.
+    Raises SavedError for anything else.
     """
     with _judged(path) as outcome:
         return page_of(outcome)
 
 
 def rewrite(path: str | Path, out: str | Path) -> Page:
-    """Write the page of a saved result to `out`, and return it. Raises SavedError where it is not one."""
+    """Write the page of a saved result to `out`, and return it. Raises SavedError if it is not one."""
     with _judged(path) as outcome:
         page = page_of(outcome)
         write_page(out, page)
@@ -86,7 +86,7 @@ def rewrite(path: str | Path, out: str | Path) -> Page:
 
 @contextmanager
 def _judged(path: str | Path) -> Iterator[Outcome]:
-    """What was saved; whatever cannot be done with it is the fault of the file."""
+    """Yield the saved outcome; any failure within the block is reported as a fault of the file."""
     path = Path(path)
     file = path / RESULT if path.is_dir() else path
     result = _json(file)
@@ -96,7 +96,7 @@ def _judged(path: str | Path) -> Iterator[Outcome]:
     try:
         for name, sha256 in result.get("files", {}).items() if folder else ():
             if (folder / name).exists() and _sha256(folder / name) != sha256:
-                raise SavedError(at(str(folder / name), None, "is not the file that was saved: its hash is another"))
+                raise SavedError(at(str(folder / name), None, "is not the file that was saved: its hash differs"))
         yield Outcome(result, _details(result, folder))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
         message = f"is not a saved result: {type(problem).__name__}: {problem}"
@@ -104,7 +104,7 @@ def _judged(path: str | Path) -> Iterator[Outcome]:
 
 
 def _details(saved: dict[str, Any], folder: Path | None) -> Details | None:
-    """The details in the files beside the JSON, if they exist."""
+    """Return the details in the files beside the JSON, if they exist."""
     results = saved.get("results", [saved])
     options = results[0]["options"]
     if folder is None or not (folder / JOBS).exists():
@@ -127,7 +127,7 @@ def _details(saved: dict[str, Any], folder: Path | None) -> Details | None:
 
 
 def _in_time(workload: Workload, calendar: dict[str, Any] | None, options: dict[str, Any]) -> Workload:
-    """The workload with the calendar of its log, and its dead time, as the saved file of jobs may lack them."""
+    """Return the workload with the log's calendar and its dead time, which the saved job file may lack."""
     chosen = {"dead_time": round(options["dead_time_s"] * SECOND)} if options.get("dead_time_s") else {}
     if calendar is not None:
         return replace(workload, clock=Clock(int(calendar["epoch_s"]), str(calendar["zone"])), chosen=chosen)
@@ -135,16 +135,16 @@ def _in_time(workload: Workload, calendar: dict[str, Any] | None, options: dict[
 
 
 def _read(workload: Workload, platform: Platform, file: Path, runs: Path | None, dangles: bool) -> Schedule:
-    """The schedule of files that `write_schedule` and `write_runs` made, for this workload.
+    """Read the schedule of this workload from files written by `write_schedule` and `write_runs`.
 
-    dangles: whether jobs could start before what they come after was over.
+    dangles: whether jobs could start before their predecessors ended.
     """
     table = read_schedule(file)
     jobs = workload.jobs
     if table.end is None or table.state is None or table.reason is None or table.node is None:
         raise ValueError(f"{file.name} lacks a column")
     if [str(job) for job in jobs.job.tolist()] != table.job.tolist():
-        raise ValueError(f"{file.name} and {JOBS} are not about the same jobs")
+        raise ValueError(f"{file.name} and {JOBS} have different jobs")
     state = np.array([STATES.index(text) for text in table.state.tolist()], np.int8)
     codes = {text: code for code, text in enumerate(REASONS)}
     rejected = state == REJECTED
@@ -179,7 +179,7 @@ def _runs_of(workload: Workload, platform: Platform, file: Path) -> Runs:
 
 
 def _eligible(workload: Workload, end: Ints) -> Ints:
-    """The submit, or the end of the last of the jobs that must have ended, as far as they ran, and the think time."""
+    """Return the eligible time of each job: its submit, or its predecessors' last end plus the think time."""
     after, eligible = workload.jobs.after, workload.jobs.submit.copy()
     for job in np.flatnonzero(np.diff(after.first)).tolist():
         eligible[job] = max(eligible[job], end[after[job]].max() + workload.jobs.think[job])
@@ -187,7 +187,7 @@ def _eligible(workload: Workload, end: Ints) -> Ints:
 
 
 def _known(workload: Workload) -> Ints:
-    """The submit of each job, or of the last of all that it comes after."""
+    """Return the time at which each job is known: the last submit among itself and its predecessors."""
     after, known = workload.jobs.after, workload.jobs.submit.copy()
     for job in in_order(after):
         known[job] = max(known[job], *known[after[job]].tolist()) if len(after[job]) else known[job]

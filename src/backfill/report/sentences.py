@@ -1,4 +1,4 @@
-"""Turns numbers into plain sentences, the same in the terminal and on a page."""
+"""Turn numbers into plain sentences, the same in the terminal and on a page."""
 
 from collections.abc import Sequence
 
@@ -8,20 +8,20 @@ from backfill.analysis.paired import Pair
 from backfill.model.spans import span
 from backfill.report.values import UNTIL, share_text
 
-LONGEST_NAME = 40  # of a user or a job, in a sentence
+LONGEST_NAME = 40  # characters of a user or job in a sentence
 
-PAIRS_MOST = 6  # that are told of one by one
+PAIRS_MOST = 6  # listed one by one
 NOTHING = "0.0%"
 
 
 def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
-    """The pairs that are shown at once: all, or if they are many those with the first policy."""
+    """Return the pairs that are shown at once: all, or if there are many, those with the first policy."""
     few = len(fairness) <= PAIRS_MOST
     return [i for i, pair in enumerate(fairness) if few or pair.b == fairness[0].b]
 
 
 def pair_sentence(wait: Pair, fair: Fairness, unit: str) -> str:
-    """`easy waits 41.2% less than fcfs (95% interval 38.0% to 44.1%); 9 of 214 users wait longer`.
+    """Phrase a pair: `easy waits 41.2% less than fcfs (95% interval 38.0% to 44.1%); 9 of 214 users wait longer`.
 
     wait: the pair of the mean wait. unit: of waits, as in the table.
     """
@@ -32,7 +32,7 @@ def pair_sentence(wait: Pair, fair: Fairness, unit: str) -> str:
 
 
 def users_longer(fair: Fairness) -> str:
-    """`1 of 214 users waits longer`."""
+    """Phrase the number of losing users: `1 of 214 users waits longer`."""
     longer = f"{fair.users_longer:,}" if fair.users_longer else "none"
     return f"{longer} of {fair.users:,} users {'waits' if fair.users_longer < 2 else 'wait'} longer"
 
@@ -60,7 +60,7 @@ def _change(wait: Pair, unit: str) -> str:
 
 
 def but_always(wait: Pair) -> str:
-    """`; but fcfs waits longer in each of 8 parts of the log`, if so much is certain without an interval."""
+    """Phrase the certain part without an interval, if any: `; but fcfs waits longer in each of 8 parts of the log`."""
     return f"; but {wait.always_higher} waits longer in each of {BLOCKS} parts of the log" if wait.always_higher else ""
 
 
@@ -70,7 +70,7 @@ def _signed(relative: float) -> str:
 
 
 def chance(intervals: int) -> str:
-    """A caution about many 95% intervals side by side; empty if there are fewer than two."""
+    """Return a caution about many 95% intervals side by side; empty if there are fewer than two."""
     if intervals < 2:
         return ""
     expected = intervals / 20
@@ -80,7 +80,7 @@ def chance(intervals: int) -> str:
 
 
 def loser_sentence(fair: Fairness, unit: str) -> str:
-    """A sentence on the jobs that wait longer under a policy than under another one, and by how much."""
+    """Return a sentence on the jobs that wait longer under a policy than under another one, and by how much."""
     if not fair.jobs or not fair.later:
         return f"under {fair.a} no job starts later than under {fair.b}"
     share, delay = share_text(fair.later / fair.jobs).replace("<", "less than "), span(fair.mean_delay_s or 0, unit)
@@ -93,7 +93,7 @@ def loser_sentence(fair: Fairness, unit: str) -> str:
 
 
 def wait_sentence(wait: LongWait, unit: str) -> str:
-    """The longest wait under a policy, and until when it lasted."""
+    """Return the longest wait under a policy, and what ended it."""
     who = f" of user {_name(wait.user)}" if wait.user else ""
     cpus = f"{wait.cpus:,} {'cpu' if wait.cpus == 1 else 'cpus'}"
     until = UNTIL.get(wait.reason, wait.reason)

@@ -15,7 +15,7 @@ from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
 from backfill.report.rows import licence_lanes
 
-BINS = 100  # points of a line; with more of them lines that cross hide each other
+BINS = 100  # points of a line; with more, crossing lines hide each other
 QUANTILES = (50, 90, 95, 99)  # percent
 
 
@@ -24,14 +24,14 @@ class Used:
     """The use of one licence, or of one resource, under one policy."""
 
     name: str
-    there: int  # copies, or how much there is
+    there: int  # copies, or amount, in total
     held: Binned  # over time
     all_held: float  # share of the time at which all of it is in use
-    unusable: Binned | None = None  # of a resource: what is free where nobody can use it, over time
+    unusable: Binned | None = None  # of a resource: free but unusable, over time
 
     @classmethod
     def of(cls, name: str, there: int, held: Steps, span: tuple[int, int], unusable: Steps | None = None) -> "Used":
-        """The use of what is held, within the time that the lines cover."""
+        """Return the use of a resource from its held amount over time, within the time range of the lines."""
         times = np.clip(np.append(held.times, span[1]), *span)
         full = int(np.diff(times)[held.values >= max(there, 1)].sum())
         idle = None if unusable is None else unusable.binned(*span, BINS)
@@ -48,15 +48,15 @@ class Shown:
     inside: Binned  # jobs waiting or running over time
     waits: Floats  # of the jobs that count, sorted, seconds
     slowdowns: Floats  # bounded, sorted
-    licences: Sequence[Used]  # those that jobs ask for
-    resources: Sequence[Used]  # those that jobs hold, where there are others than cpus
+    licences: Sequence[Used]  # those that jobs request
+    resources: Sequence[Used]  # those that jobs hold, if there are others than cpus
     imbalance: Binned | None  # of the same, over the time when any is held
 
     @classmethod
     def of(
         cls, workload: Workload, platform: Platform, schedule: Schedule, counted: Counted, span: tuple[int, int]
     ) -> "Shown":
-        """The lines of a schedule; `counted` jobs are in the distributions, `span` is the time that the lines cover."""
+        """Return the lines of a schedule; the distributions have the `counted` jobs. span: time range of the lines."""
         ran, runs = np.flatnonzero(schedule.ran), schedule.all_runs
         held = held_licences(workload, platform, runs.job, runs.start, runs.end)
         lanes = set(licence_lanes(workload, platform).tolist())
@@ -80,7 +80,7 @@ class Shown:
 
 
 def _use(workload: Workload, platform: Platform, schedule: Schedule, rows: Ints) -> Use | None:
-    """The use of the resources; none where cpus are the only one. Licences of nodes are shown with the others."""
+    """Return the use of the resources; None if cpus are the only one. Node-bound licences count as licences."""
     if len(set(shared(workload, platform)) - set(platform.node_licences)) < 2:
         return None
     return Use.of(workload, platform, schedule, rows)
@@ -95,12 +95,12 @@ def _resources(use: Use, platform: Platform, span: tuple[int, int]) -> list[Used
 
 
 def quantiles(values: Floats) -> list[float | None]:
-    """The QUANTILES of sorted values and the greatest, as the metrics compute theirs."""
+    """Return the QUANTILES and the maximum of sorted values, computed as in the metrics."""
     if not len(values):
         return [None] * (len(QUANTILES) + 1)
     return [*np.percentile(values, QUANTILES).tolist(), float(values[-1])]
 
 
 def longest(results: Sequence[Shown]) -> int:
-    """The time that the lines span, in microseconds."""
+    """Return the time range of the lines, in microseconds."""
     return max((int(r.held.edges[-1] - r.held.edges[0]) for r in results if len(r.held.mean)), default=0)

@@ -7,8 +7,8 @@ from backfill.model.spans import NONE, times, unit_of
 from backfill.report.chart import names_chart
 from backfill.report.values import cut, share_text
 
-AGAINST = "later_share"  # what is told of it is told against the first kind
-FIGURES = (  # metric, title, what it says
+AGAINST = "later_share"  # values of this metric are relative to the first kind
+FIGURES = (  # metric, title, explanation
     ("mean_wait_s", "Mean wait", "Of all jobs."),
     ("later_share", "Jobs that start later", "The share of the jobs that start later than under"),
     ("broken_share", "Promises that slip", "The share of the promised jobs that start later than promised."),
@@ -27,7 +27,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def swept(sweep: Mapping[str, Any], unit: str) -> dict[str, Any]:
-    """The figures and the table of a sweep: its kinds of estimates, and a row for each policy under each.
+    """Return the figures and the table of a sweep: its kinds of estimates, and a row for each policy under each.
 
     unit: of waits.
     """
@@ -52,7 +52,7 @@ def swept(sweep: Mapping[str, Any], unit: str) -> dict[str, Any]:
 
 
 def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], unit: str) -> dict[str, Any]:
-    """A line for each policy that has a value under some kind; empty where none has."""
+    """Return the figure of a metric: a line for each policy that has a value under some kind; empty if none has."""
     lines = {policy: [row[metric] for row in rows] for policy, rows in by_policy.items()}
     known = {policy for policy, values in lines.items() if any(value is not None for value in values)}
     if not known:
@@ -86,7 +86,7 @@ def _texts(metric: str, rows: Rows, unit: str) -> list[str]:
 
 
 def _hurt(row: Mapping[str, Any], unit: str) -> list[str]:
-    """The class and the user whose mean wait grew most."""
+    """Return the class and the user whose mean wait grew most."""
     return [
         f"{of}{cut(row[f'worst_{who}'])}, {times([row[f'worst_{who}_s']], unit)[0]}"
         for who, of in (("class", ""), ("user", "user "))

@@ -1,10 +1,10 @@
-"""Makes pages from templates: every text from outside is escaped, and a name without a value is an error."""
+"""Make pages from templates: every external text is escaped, and a name without a value is an error."""
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def templates(package: str) -> Environment:
-    """The templates in the folder `templates` of a package."""
+    """Return the templates in the folder `templates` of a package."""
     return Environment(
         loader=PackageLoader(package),
         autoescape=True,

@@ -14,11 +14,11 @@ from backfill.report.values import columns, headline, texts, wait_unit
 WIDTH = 80
 _GAP = 2
 _OF = "utilization_"
-_CELL, _BESIDE = 14, 26  # characters of a resource's name, and of what stands beside the resources
+_CELL, _BESIDE = 14, 26  # characters of a resource's name, and of the columns beside the resources
 
 
 def result_table(rows: Sequence[tuple[str, Metrics]]) -> Table:
-    """The headline metrics of one or several results, (policy, metrics) each, side by side."""
+    """Return the headline metrics of one or several results, (policy, metrics) each, side by side."""
     all_metrics = [metrics for _, metrics in rows]
     return policy_table(
         [policy for policy, _ in rows], columns(headline(all_metrics), all_metrics, wait_unit(all_metrics))
@@ -26,7 +26,7 @@ def result_table(rows: Sequence[tuple[str, Metrics]]) -> Table:
 
 
 def used_table(rows: Sequence[tuple[str, Metrics]]) -> tuple[str, Table] | None:
-    """The table of the use of resources, the most used first, with a title. None if cpus are the only one."""
+    """Return the table of the use of resources, the most used first, with a title. None if cpus are the only one."""
     metrics = [each for _, each in rows if each["utilization"] is not None]
     use = {"cpus": "utilization"} | {
         n.removeprefix(_OF): n for n in (metrics[0] if metrics else ()) if n.startswith(_OF)
@@ -52,17 +52,17 @@ def _used_cells(held: str, unusable: str, metrics: Sequence[Metrics]) -> list[st
 
 
 def policy_table(policies: Sequence[str], named: Sequence[tuple[str, Sequence[str]]]) -> Table:
-    """A row for each policy, with these columns: a heading and a cell for each policy.
+    """Return a table with a row for each policy and these columns: a heading and a cell for each policy.
 
-    Lines fit 80 columns: a policy's name is cut where it would not, or goes on below where cut names would be alike.
-    Print it with a `rich.console.Console`, which knows about colours, NO_COLOR and non-terminals.
+    Lines fit 80 columns: a policy's name is cut if it is too long, or wrapped if cut names would be equal.
+    Print it with a `rich.console.Console`, which handles colours, NO_COLOR and non-terminals.
     """
     narrow = [("\n".join(map(plain, head.split(" "))), cells) for head, cells in named]
     room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in narrow)
     padding = (0, _GAP - 1, 0, 0)  # the box adds a column
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     room = max(room, 6)
-    alike = len({policy[: room - 1] for policy in policies}) < len(set(policies))  # once they are cut
+    alike = len({policy[: room - 1] for policy in policies}) < len(set(policies))  # after they are cut
     cut: dict[str, Any] = {"overflow": "fold"} if alike else {"overflow": "ellipsis", "no_wrap": True}
     table.add_column("policy", max_width=room, vertical="bottom", **cut)
     for head, _ in narrow:
@@ -73,7 +73,7 @@ def policy_table(policies: Sequence[str], named: Sequence[tuple[str, Sequence[st
 
 
 def as_text(table: Table) -> str:
-    """A table without colours, 80 columns wide, without white space at the ends of its lines."""
+    """Format a table without colours, 80 columns wide, without trailing white space."""
     console = Console(width=WIDTH, color_system=None)
     with console.capture() as captured:
         console.print(table)
@@ -81,5 +81,5 @@ def as_text(table: Table) -> str:
 
 
 def plain(label: str) -> str:
-    """Without control characters, which a terminal would obey."""
+    """Return the text without control characters, which a terminal would interpret."""
     return "".join(c if c.isprintable() else "?" for c in label)

@@ -7,11 +7,11 @@ from backfill.analysis.metrics import Metrics
 from backfill.model.spans import NONE, UNITS, times, unit_of
 
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
-FARM = ("out_deadline", "licence_usage", "mean_project_turnaround_s")  # told where a workload or platform has them
-SHARES = ("utilization", "fragmentation", "out_deadline", "system_usage", "licence_usage")  # so their names begin
-TROUBLE = ("killed_jobs", "rejected_jobs", "lost_cpu_hours", "failed_jobs", "pending_jobs")  # told where there are any
+FARM = ("out_deadline", "licence_usage", "mean_project_turnaround_s")  # shown if a workload or platform has them
+SHARES = ("utilization", "fragmentation", "out_deadline", "system_usage", "licence_usage")  # prefixes of their names
+TROUBLE = ("killed_jobs", "rejected_jobs", "lost_cpu_hours", "failed_jobs", "pending_jobs")  # shown if positive
 
-NAME_MAX = 80  # characters of a name that a table shows
+NAME_MAX = 80  # characters of a name shown in a table
 _HEADINGS = {
     "out_deadline": "missed deadlines",
     "mean_bounded_slowdown": "bounded slowdown",
@@ -19,7 +19,7 @@ _HEADINGS = {
     "throughput_jobs_per_h": "jobs per hour",
 }
 
-# Why a job started, in the words of the page; the keys are REASONS. static/words.js tells them at more length.
+# Short reasons of a start, as on the page; the keys are REASONS. static/words.js has longer texts.
 WHY = {
     "head": "first in the queue",
     "backfill": "backfilled",
@@ -30,7 +30,7 @@ WHY = {
     "thread": "thread",
     "resumed": "resumed",
 }
-# Until when a job waited, as far as the reason of its start tells.
+# The end of a wait, by the reason of the start.
 UNTIL = {
     "head": "until it was first in the queue and enough was free for it",
     "backfill": "until a hole opened that no earlier job could use",
@@ -41,7 +41,7 @@ UNTIL = {
     "thread": "until its thread's turn came",
     "resumed": "until it was resumed",
 }
-# What a reader may not know of the headline metrics.
+# Explanations of headline metrics.
 EXPLAINED = {
     "mean_bounded_slowdown": "(wait + run) / run, where runs below 10 s count as 10 s",
     "p95_wait_s": "95 of 100 jobs wait no longer",
@@ -50,19 +50,19 @@ BOUND_0 = "the bound is 0: there may be a schedule in which no job waits"
 
 
 def heading(name: str) -> str:
-    """The heading of a metric: `mean wait` for `mean_wait_s`."""
+    """Return the heading of a metric: `mean wait` for `mean_wait_s`."""
     return _HEADINGS.get(name) or name.removesuffix("_s").replace("_", " ")
 
 
 def cut(name: str) -> str:
-    """A name short enough for a table."""
+    """Shorten a name for a table."""
     return name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…"
 
 
 def texts(name: str, values: Sequence[float | int | None], unit: str | None = None) -> list[str]:
-    """Values of one metric to stand side by side: `-` where there is none.
+    """Format values of one metric side by side: `-` if missing.
 
-    Times have one unit, so that they compare at a glance; shares are in percent. unit: of waits, see `wait_unit`.
+    Times have one unit, so that they are easy to compare; shares are in percent. unit: of waits, see `wait_unit`.
     """
     if name.endswith("_s"):
         return times(values, unit if "wait" in name else None)
@@ -70,12 +70,12 @@ def texts(name: str, values: Sequence[float | int | None], unit: str | None = No
 
 
 def columns(names: Sequence[str], metrics: Sequence[Metrics], unit: str | None = None) -> list[tuple[str, list[str]]]:
-    """Metrics of results side by side: (heading, a text per result) for each of these metrics. unit: of waits."""
+    """Return the metrics of results side by side: (heading, a text per result) for each metric. unit: of waits."""
     return [(heading(name), texts(name, [each.get(name) for each in metrics], unit)) for name in names]
 
 
 def wait_unit(metrics: Sequence[Metrics]) -> str:
-    """The unit of every wait of an output: the one in which mean and 95th percentile of all policies read well."""
+    """Return the unit of all waits of an output, in which mean and 95th percentile of all policies read well."""
     waits = [value for each in metrics for name in ("mean_wait_s", "p95_wait_s") if (value := each.get(name))]
     least, most = min(waits, default=0), max(waits, default=0)
     large = [u for u, size in UNITS.items() if most >= 2 * size and least >= 0.75 * size and most < 10_000 * size]
@@ -83,28 +83,28 @@ def wait_unit(metrics: Sequence[Metrics]) -> str:
 
 
 def number(value: float) -> str:
-    """A number with at least four digits: `0.1200`, `92.58`, `6,815`."""
+    """Format a number with at least four digits: `0.1200`, `92.58`, `6,815`."""
     return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 999.95 else f"{value:#.4g}"
 
 
 def share_text(share: float) -> str:
-    """A share as a percentage; one that is not 0 does not read as 0."""
+    """Format a share as a percentage; a positive one is never shown as 0."""
     return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def grouped(text: str) -> str:
-    """Whole numbers of a text with commas: `jobs of 4,096 or more cpus`."""
+    """Group the digits of whole numbers in a text: `jobs of 4,096 or more cpus`."""
     return re.sub(r"(?<![\w.,])\d{4,}(?![\w.,]*\d)", lambda digits: f"{int(digits[0]):,}", text)
 
 
 def headline(all_metrics: Sequence[Metrics]) -> list[str]:
-    """The names of the metrics worth a column, given those of all the results side by side."""
+    """Return the names of the metrics worth a column, given those of all the results side by side."""
     farm = [name for name in FARM if any(name in metrics for metrics in all_metrics)]
     usual = [name for name in HEADLINE if name != "utilization" or not without_cpus(all_metrics)]
     return [*usual, *farm, *(name for name in TROUBLE if any(metrics.get(name) for metrics in all_metrics))]
 
 
 def without_cpus(all_metrics: Sequence[Metrics]) -> bool:
-    """Whether no job held a cpu, but some held another resource: then the utilization of cpus tells nothing."""
+    """Return whether no job held a cpu, but some held another resource: then the utilization of cpus is meaningless."""
     held = any(value for each in all_metrics for name, value in each.items() if name.startswith("utilization_"))
     return held and not any(metrics["utilization"] for metrics in all_metrics)

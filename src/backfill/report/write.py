@@ -1,4 +1,4 @@
-"""Writes the page of an outcome, fresh or saved."""
+"""Write the page of an outcome, new or saved."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -22,13 +22,13 @@ NO_WAITS = "the log records no waits, so these policies cannot be compared with 
 
 
 def write_report(path: str | Path, outcome: Outcome) -> None:
-    """Write an outcome as one HTML page, whole or not at all."""
+    """Write an outcome as one HTML page, completely or not at all."""
     check_path("path", path)
     write_page(path, page_of(outcome))
 
 
 def page_of(outcome: Outcome) -> Page:
-    """The page of an outcome; without details it has tables only."""
+    """Return the page of an outcome; without details it has tables only."""
     saved, details = outcome.told, outcome.details
     results = saved.get("results", [saved])
     names = saved.get("names", [each["policy"] for each in results])
@@ -72,13 +72,13 @@ def page_of(outcome: Outcome) -> Page:
 
 
 def _of_events(result: Mapping[str, Any]) -> dict[str, str]:
-    """The name and hash of its events; nothing if it has none."""
+    """Return the name and hash of its events; empty if it has none."""
     events = result.get("options", {}).get("events")
     return {f"events {events['name']}": events["sha256"]} if events else {}
 
 
 def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:
-    """A note on the size of the machine and its source. stated: its processors in the log; platform: as in the JSON."""
+    """Return a note on the machine's size and its source. stated: its processors in the log; platform: as in JSON."""
     cpus, nodes = platform["cpus"], platform["nodes"]
     size = f"{cpus:,} cpus" + (f" on {nodes:,} nodes" if nodes > 1 else "")
     if stated is None:
@@ -87,7 +87,7 @@ def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:
 
 
 def provenance(seed: int, command: str, hashes: Mapping[str, str], notes: Sequence[str]) -> Provenance:
-    """The origin of a page that this version of backfill makes; no note is repeated."""
+    """Return the origin of a page made by this version of backfill, without duplicate notes."""
     return Provenance(
         version=version("backfill"), seed=seed, command=command, hashes=hashes, notes=list(dict.fromkeys(notes))
     )
