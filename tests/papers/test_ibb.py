@@ -318,7 +318,7 @@ def test_without_logs_what_needs_them_is_not_judged_and_the_rest_is(small, tmp_p
     found = ibb.reproduce(Asked(replications=2))
     open_ = [claim for claim in found.claims if claim.note.startswith("needs the log")]
     assert [claim.id for claim in open_] == list(ibb_claims.OF_LOGS)
-    assert open_[0].note == "needs the log LANL-CM5: hand it over by --log PATH"
+    assert open_[0].note == "needs the log LANL-CM5; give it by --log PATH"
     assert all(claim.held is None for claim in open_)
     assert {claim.id[:4] for claim in found.claims if claim not in open_} == {"F1.4", "F1.5", "F1.6"}
     write(found, tmp_path / "out")

@@ -1,6 +1,6 @@
-"""The papers whose experiments can be run again: their experiments, figures and claims."""
+"""The papers with reproducible experiments: their experiments, figures and claims."""
 
-# Name -> (module of this package with `reproduce`, NAMES of policies, REPLICATIONS and LOGS, what it is). A module is
+# Name -> (module of this package with `reproduce`, NAMES of policies, REPLICATIONS and LOGS, description). A module is
 # imported when its paper is asked for.
 PAPERS = {
     "farm": ("farm", "computational farm with licences and deadlines: FCFS, BF_FCFS, BF_UNMOD, BF_MOD (CoreGRID 2007)"),

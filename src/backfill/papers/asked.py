@@ -1,6 +1,6 @@
-"""The request to reproduce a paper, and the tasks that it makes of it.
+"""The request to reproduce a paper, and the tasks that result from it.
 
-Every module of PAPERS has `reproduce(asked)`, which reads of it what it needs.
+Every module of PAPERS has `reproduce(asked)`, which uses the fields that it needs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,23 +14,23 @@ from backfill.papers.logs import Log
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Asked:
-    """How often, from which seed, with what, and where."""
+    """A request to reproduce a paper: replications, seed, options, logs and executor."""
 
     replications: int  # of each generated workload
-    seed: int = 0  # of the first one
-    sensitivity: bool = False  # also sweep the parameters, and run the second readings
-    quick: bool = False  # a first look, which judges no claim
-    logs: Mapping[str, Log] = field(default_factory=dict)  # those of the module's LOGS that are there
+    seed: int = 0  # of the first replication
+    sensitivity: bool = False  # also sweep the parameters, and run the alternative readings
+    quick: bool = False  # a preview, which judges no claim
+    logs: Mapping[str, Log] = field(default_factory=dict)  # the available ones of the module's LOGS
     executor: Where = None  # of the tasks; None: this process
-    progress: Callable[[float, int], None] | None = None  # is told how many of how many tasks are done
+    progress: Callable[[float, int], None] | None = None  # called with the number of tasks done, and of all
 
     @property
     def seeds(self) -> range:
-        """One per replication."""
+        """The seeds, one per replication."""
         return range(self.seed, self.seed + self.replications)
 
     def caveat(self, usual: int) -> list[str]:
-        """What a reader must know where there are fewer replications than usual."""
+        """Return a warning for the reader if there are fewer replications than usual."""
         if self.replications >= usual:
             return []
         fewer = f"{self.replications} replications instead of {usual}"
@@ -39,21 +39,21 @@ class Asked:
         return [f"{fewer}: intervals are wider, so more claims stay undecided."]
 
     def judged(self, claims: Iterable[Claim]) -> list[Claim]:
-        """The claims as they are; a quick look judges none."""
+        """Return the claims unchanged; a quick look judges none."""
         if not self.quick:
             return [*claims]
         return [replace(claim, verdict=UNDECIDED).noted("quick look") for claim in claims]
 
 
 class Plan:
-    """The tasks of all experiments in one list, so that they share one executor and one bar."""
+    """The tasks of all experiments in one list, which share one executor and one progress bar."""
 
     def __init__(self, asked: Asked, run: Callable[[Any], Any]) -> None:
-        self.asked, self.run = asked, run  # a function of a module, which carries out one task
+        self.asked, self.run = asked, run  # a function of a module that executes one task
         self.tasks: list[Any] = []
 
     def add(self, sweep: Mapping[Any, Iterable[Any]]) -> dict[Any, range]:
-        """A sweep: x -> its tasks. Returns where they are."""
+        """Add a sweep: x -> its tasks. Returns their indices."""
         places = {}
         for x, tasks in sweep.items():
             first = len(self.tasks)
@@ -62,7 +62,7 @@ class Plan:
         return places
 
     def carry_out(self) -> Callable[[Mapping[Any, range]], dict[Any, list[Any]]]:
-        """Run all tasks. Returns what gives the results of a sweep: x -> what its tasks returned."""
+        """Run all tasks. Returns a function from the indices of a sweep to x -> the results of its tasks."""
         progress = self.asked.progress
         tell: Progress | None = None if progress is None else lambda done: progress(done, len(self.tasks))
         results = carry_out(self.run, self.tasks, self.asked.executor, tell)

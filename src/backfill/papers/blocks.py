@@ -1,4 +1,4 @@
-"""A figure of a few jobs: one block for each resource type, and in it a box for what a job holds over time."""
+"""A figure of a few jobs: one block for each resource type, with a box for each job's holdings over time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from backfill.report.plots import COLOURS
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one job holds, in seconds and units."""
+    """The holdings of one job, in seconds and units."""
 
     job: str
-    group: str  # jobs of one have one colour
+    group: str  # jobs of a group share a colour
     start: float
     end: float
     demand: tuple[int, ...]  # by resource type
@@ -21,12 +21,12 @@ class Held:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Blocks:
-    """Schedules of the same jobs beside each other. It has what `write_figure` and the page ask a figure for."""
+    """Schedules of the same jobs side by side, with the attributes that `write_figure` and the page require."""
 
     name: str  # of its files
     title: str
     resources: Mapping[str, int]  # resource type -> capacity
-    schedules: Mapping[str, Sequence[Held]]  # what made the schedule -> its jobs
+    schedules: Mapping[str, Sequence[Held]]  # maker of the schedule -> its jobs
     x: str = "job"
     y: str = "start to end, s"
     table: bool = True
@@ -44,7 +44,7 @@ class Blocks:
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """What is drawn."""
+        """The drawn values."""
         return [
             (label, each.job, f"{each.start:g}", f"{each.end:g}", *map(str, each.demand))
             for label, jobs in self.schedules.items()
@@ -58,11 +58,11 @@ class Blocks:
 
     @property
     def lines(self) -> dict[str, list[str]]:
-        """From when until when each runs, for the table."""
+        """The start and end of each job, for the table."""
         return {label: [f"{each.start:g} to {each.end:g}" for each in jobs] for label, jobs in self.schedules.items()}
 
     def text(self, cell: str) -> str:
-        """A cell of the table."""
+        """Return a cell of the table."""
         return cell
 
     def draw(self, drawn: Any) -> None:
@@ -89,7 +89,7 @@ class Blocks:
 
 
 def _draw(ax: Any, jobs: Sequence[Held], resource: int, capacity: int, colours: Mapping[str, str]) -> None:
-    """Boxes for the jobs that hold units of a resource type; each takes the lowest that are free when it starts."""
+    """Draw boxes for the jobs that hold units of a resource type; each takes the lowest units free at its start."""
     free_from = [0.0] * capacity
     for each in sorted(jobs, key=lambda held: held.start):
         free = [unit for unit, since in enumerate(free_from) if since <= each.start]

@@ -15,12 +15,12 @@ from backfill.papers.claims import Claim, verdict_of
 TSB, TFB_SF = "2tsb", "2tfb-sf:sf=0.2"
 LABELS = {TSB: "2TSB", TFB_SF: "2TFB-SF, SF 0.2"}
 CAPACITY = {"r1": 3, "r2": 4}
-JOBS = {  # submit and run time in seconds, demand of r1 and r2, as Table 3 has them
+JOBS = {  # submit and run time in seconds, demand of r1 and r2, as in Table 3
     "J1.1": (0, 2, (1, 2)), "J1.2": (0, 6, (1, 2)), "J2.1": (1, 1, (1, 3)),
     "J3.1": (2, 1, (1, 2)), "J3.2": (2, 4, (2, 1)), "J4.1": (5, 2, (1, 2)),
 }  # fmt: skip
 Demands = Mapping[str, tuple[int, int]]
-TAKEN: Demands = {"J3.2": (2, 2)}  # instead of what is printed
+TAKEN: Demands = {"J3.2": (2, 2)}  # instead of the printed value
 REPAIRS: tuple[Demands, ...] = (TAKEN, {"J2.1": (2, 3)}, {"J2.1": (3, 3)}, {"J2.1": (1, 4)})
 ENDS = {TSB: (2, 6, 7, 3, 11, 9), TFB_SF: (2, 6, 8, 3, 7, 10)}  # Table 4
 MEANS = {TSB: 6.25, TFB_SF: 5.75}  # turn-around time of a project
@@ -28,7 +28,7 @@ MEANS = {TSB: 6.25, TFB_SF: 5.75}  # turn-around time of a project
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a policy makes of the six jobs, in seconds."""
+    """The result of a policy for the six jobs, in seconds."""
 
     starts: tuple[float, ...]
     ends: tuple[float, ...]
@@ -36,7 +36,7 @@ class Outcome:
 
     @classmethod
     def of(cls, result: Result) -> "Outcome":
-        """From a run."""
+        """Extract it from a run."""
         schedule = result.schedule
         mean = result.metrics["mean_project_turnaround_s"]
         assert mean is not None  # every job runs to its end
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def study(repair: Demands) -> Workload:
-    """The six jobs, with other demands for some of them."""
+    """Return the six jobs, some of them with other demands."""
     names = [*JOBS]
     submit, runtime = (np.array([JOBS[name][i] for name in names], np.int64) * SECOND for i in (0, 1))
     demand = [(0, *({name: row[2] for name, row in JOBS.items()} | dict(repair))[name]) for name in names]
@@ -62,13 +62,13 @@ def study(repair: Demands) -> Workload:
 
 
 def outcomes(repair: Demands) -> dict[str, Outcome]:
-    """The outcome of each policy."""
+    """Return the outcome of each policy."""
     log = study(repair)
     return {policy: Outcome.of(simulate(log, None, policy)) for policy in ENDS}
 
 
 def claims() -> list[Claim]:
-    """Whether Table 4 follows from Table 3, as printed and with one cell of it changed."""
+    """Return the claims that Table 4 follows from Table 3, as printed and with one cell of it changed."""
     repaired, printed = [outcomes(repair) for repair in REPAIRS], outcomes({})
     text = "case study, mean turn-around time of a project: 6.25 under 2TSB, 8% less under 2TFB-SF with SF 0.2"
     return [
@@ -83,7 +83,7 @@ def claims() -> list[Claim]:
             "Table 4, as printed",
             text,
             "every end of Table 4, exactly, from Table 3 as it is printed",
-            f"{_told(printed)}: J3.2 fits beside J2.1, so that nobody has to make way",
+            f"{_told(printed)}: J3.2 fits beside J2.1, so no job has to make way",
             verdict_of([_is_table_4(printed)]),
         ),
     ]
@@ -101,7 +101,7 @@ def _told(by_policy: Mapping[str, Outcome]) -> str:
 
 
 def figure() -> Blocks:
-    """Figure 6: what each job holds of each resource under both policies."""
+    """Draw Figure 6: the holdings of each job of each resource under both policies."""
     demands, by_policy = {name: row[2] for name, row in JOBS.items()} | dict(TAKEN), outcomes(TAKEN)
     held = {
         LABELS[policy]: [

@@ -1,4 +1,4 @@
-"""Claims about several cases, each of which has bounds of its own: over all seeds, and over as few as the paper has."""
+"""Claims about several cases, each with its own bounds: over all seeds, and over the paper's number of seeds."""
 
 import math
 from collections.abc import Sequence
@@ -12,34 +12,34 @@ SHOWN = 10  # cases in a note
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is measured somewhere, and the bounds between which its interval must lie."""
+    """A measured value, and the bounds between which its interval must lie."""
 
     where: str
     found: Estimate
-    few: Estimate | None = None  # of as many seeds as the paper has
+    few: Estimate | None = None  # over the paper's number of seeds
     least: float = -math.inf
     most: float = math.inf
 
     @property
     def fits(self) -> bool | None:
-        """Whether the interval lies within the bounds; None where it reaches beyond one."""
+        """Whether the interval lies within the bounds; None if it crosses one."""
         return within(self.found, self.least, self.most)
 
     @property
     def margin(self) -> float:
-        """How far the interval is from the nearer bound; below 0 it reaches beyond."""
+        """The distance of the interval from the nearer bound; negative if it crosses it."""
         return min(self.found.low - self.least, self.most - self.found.high)
 
     @property
     def beyond(self) -> float:
-        """How far the whole interval lies beyond a bound; below 0 where some of it lies within."""
+        """The distance of the whole interval beyond a bound; negative if part of it lies within."""
         return max(self.least - self.found.high, self.found.low - self.most)
 
 
 def judged(name: str, claim: str, expected: str, cases: Sequence[Case], share: bool = True) -> Claim:
-    """A claim that holds where every interval lies within its bounds; shares are told in percent.
+    """Return a claim that holds if every interval lies within its bounds; shares are shown in percent.
 
-    Its note has all cases, or of many the first and the last. Beside each stands what the first seeds alone give.
+    Its note lists all cases, or the first and the last of many, each with the value of the first seeds alone.
     """
     against = [case for case in cases if case.fits is False]
     worst = max(against, key=lambda case: case.beyond) if against else min(cases, key=lambda case: case.margin)
@@ -54,7 +54,7 @@ def judged(name: str, claim: str, expected: str, cases: Sequence[Case], share: b
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What is measured somewhere, and the number that the paper prints for it, a mean over `seeds`."""
+    """A measured value, and the number that the paper prints for it, a mean over `seeds`."""
 
     where: str
     found: Estimate
@@ -63,12 +63,12 @@ class Size:
 
     @property
     def further(self) -> Estimate:
-        """Where a mean over as many seeds as the paper has would lie."""
+        """The prediction interval of a mean over the paper's number of seeds."""
         return self.found.of_further(self.seeds)
 
     @property
     def fits(self) -> bool | None:
-        """Whether the printed number may be such a mean; None where ours is not told from 0, or has no interval."""
+        """Whether the printed number may be such a mean; None if our interval includes 0 or is missing."""
         if not self.found.bounded:
             return None
         if not self.further.low <= self.printed <= self.further.high:
@@ -82,7 +82,7 @@ class Size:
 
 
 def sizes(name: str, claim: str, cases: Sequence[Size]) -> Claim:
-    """A claim on printed numbers: holds where each may be the mean of as many seeds as the paper has."""
+    """Return a claim on printed numbers: it holds if each may be a mean over the paper's number of seeds."""
     worst = max(cases, key=lambda case: abs(case.found.mean - case.printed) / max(_reach(case.further), 1e-12))
     low, high = (100 * worst.found.low, 100 * worst.found.high) if worst.found.bounded else (None, None)
     expected = f"each printed number where the mean of {cases[0].seeds} seeds lies with 95%, and ours not 0"
@@ -95,7 +95,7 @@ def _reach(estimate: Estimate) -> float:
 
 
 def _fewer(case: Case) -> Estimate | None:
-    """What as few seeds as the paper has give, where we have more."""
+    """Return the estimate from the paper's number of seeds, if we have more."""
     return case.few if case.few is not None and case.few.count < case.found.count else None
 
 

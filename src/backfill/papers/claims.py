@@ -1,4 +1,4 @@
-"""The claims of a paper, what was measured for each, and the verdict on it: docs/decisions/0062-verdicts.md."""
+"""The claims of a paper, the measurement for each, and the verdict on it: docs/decisions/0062-verdicts.md."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,14 +18,14 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim: what the paper says, what was expected of it here, what was measured, and the verdict."""
+    """One claim: the paper's statement, the expectation here, the measurement, and the verdict."""
 
     id: str
     claim: str
     expected: str
     measured: str
     verdict: str  # one of VERDICTS
-    low: float | None = None  # interval of the case that speaks most against it
+    low: float | None = None  # interval of the case that contradicts it most
     high: float | None = None
     note: str = ""
 
@@ -33,25 +33,25 @@ class Claim:
     def of(
         cls, name: str, claim: str, expected: str, worst: Estimate, verdict: str, where: str, unit: str = ""
     ) -> "Claim":
-        """A claim that is judged by its worst case, which stands `where`, in a unit such as ` points`."""
+        """Build a claim judged by its worst case, at `where`, in a unit such as ` points`."""
         low, high = (worst.low, worst.high) if worst.bounded else (None, None)
         return cls(name, claim, expected, f"{worst}{unit}, {where}", verdict, low, high)
 
     @property
     def held(self) -> bool | None:
-        """Whether it holds; None where nothing was decided, or nothing was tested."""
+        """Whether it holds; None if undecided or not tested."""
         return {HOLDS: True, CONTRADICTED: False}.get(self.verdict)
 
     def noted(self, note: str) -> "Claim":
-        """The same with a further note, before its own."""
+        """Return the claim with a further note, before its own."""
         return replace(self, note="; ".join(filter(None, (note, self.note))))
 
     def fitted(self) -> "Claim":
-        """A claim on a number for which a parameter was chosen: where the number comes out, that tests nothing."""
+        """Return the claim marked as fitted: a parameter was chosen for its number, so a match tests nothing."""
         return replace(self, verdict=FITTED) if self.verdict == HOLDS else self
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields for JSON."""
+        """Return the fields for JSON."""
         return {
             "id": self.id, "claim": self.claim, "expected": self.expected, "measured": self.measured,
             "held": self.held, "verdict": self.verdict, "low": self.low, "high": self.high, "note": self.note,
@@ -59,7 +59,7 @@ class Claim:
 
 
 def within(estimate: Estimate, least: float = -math.inf, most: float = math.inf) -> bool | None:
-    """Whether an interval lies between two bounds; None where it reaches over one of them, or there is no interval."""
+    """Return whether an interval lies between two bounds; None if it crosses one, or if there is no interval."""
     if not estimate.bounded:
         return None
     if least < estimate.low and estimate.high < most:
@@ -68,23 +68,23 @@ def within(estimate: Estimate, least: float = -math.inf, most: float = math.inf)
 
 
 def verdict_of(cases: Iterable[bool | None]) -> str:
-    """The verdict on a claim of several cases, each of which is as it says, is not, or is open."""
+    """Return the verdict on a claim of several cases, each of which confirms it, contradicts it, or is open."""
     found = {*cases}
     return CONTRADICTED if False in found else UNDECIDED if None in found else HOLDS
 
 
-Cases = Mapping[str, Estimate]  # where -> what is measured there
+Cases = Mapping[str, Estimate]  # place -> estimate
 
 
 def worst_of(cases: Cases) -> tuple[str, Estimate]:
-    """The case whose interval reaches highest, and where it is."""
+    """Return the case with the highest end of the interval, and its place."""
     return max(cases.items(), key=lambda case: case[1].high)
 
 
 def below(name: str, claim: str, expected: str, cases: Cases, unit: str = "", scale: float = 1) -> Claim:
-    """A claim that holds where every interval lies below 0; told in a unit, of which `scale` are 1.
+    """Return a claim that holds if every interval lies below 0, shown in a unit of which `scale` make 1.
 
-    Cases without an interval leave it open where no other contradicts it; they are noted.
+    Cases without an interval leave it open if no other one contradicts it; they are noted.
     """
     scaled = {where: each.times(scale) for where, each in cases.items()}
     bounded = {where: each for where, each in scaled.items() if each.bounded}

@@ -1,7 +1,7 @@
 """Baraglia et al., CoreGRID 2007: the computational farm, its three figures, its two tables and its claims.
 
 One task is one farm with its stream of jobs, under all policies that are compared: common random numbers.
-docs/decisions/0009-farm-readings.md has the readings taken where the paper is silent.
+docs/decisions/0009-farm-readings.md lists the readings of what the paper leaves open.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ TITLE = (
 )
 REPLICATIONS = 30  # the paper has 20
 NAMES = POLICIES
-LOGS = ()  # it needs none
+LOGS = ()  # none needed
 TABLE_INTERARRIVALS = (6, 12)
 WEIGHTS = ("w_aging", "w_deadline", "w_licences", "w_wait")
 KEPT = ("out_deadline", "system_usage", "system_usage_to_end", "system_usage_printed", "mean_slowdown", "licence_usage")
@@ -38,7 +38,7 @@ class FarmTask:
 
     arguments: Mapping[str, Any]  # of the farm model
     specs: Mapping[str, RunSpec]  # by policy
-    check: bool = False  # count the broken promises of bf-unmod
+    check: bool = False  # whether to count the broken promises of bf-unmod
 
     @classmethod
     def of(
@@ -49,13 +49,13 @@ class FarmTask:
         params: Mapping[str, float] | None = None,
         check: bool = False,
     ) -> "FarmTask":
-        """The farm of a seed. params: of the policies with priorities."""
+        """Build the task for the farm of a seed. params: of the policies with priorities."""
         specs = {name: RunSpec.of(name, params if name in PRIORITY else None, seed=seed) for name in policies}
         return cls({"seed": seed, **arguments}, specs, check)
 
 
 def run(cell: FarmTask) -> dict[str, Numbers]:
-    """The metrics of each policy on one farm."""
+    """Return the metrics of each policy on one farm."""
     log = farm(**cell.arguments)
     return {policy: _numbers(log, policy, spec, cell.check) for policy, spec in cell.specs.items()}
 
@@ -69,7 +69,7 @@ def _numbers(log: Workload, policy: str, spec: RunSpec, check: bool) -> Numbers:
 
 
 def reproduce(request: Asked) -> Reproduction:
-    """All experiments: figures and claims; with `sensitivity` also other weights and the other reading of margins."""
+    """Run all experiments: figures and claims; with `sensitivity` also other weights and reading of margins."""
     plan = Plan(request, run)
 
     def add(settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, range]:
@@ -120,7 +120,7 @@ def reproduce(request: Asked) -> Reproduction:
 
 
 def _cells(request: Asked, settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, list[FarmTask]]:
-    """A sweep: x -> arguments of the farm."""
+    """Return a sweep: x -> the tasks of its farms."""
     return {x: [FarmTask.of(seed, arguments, **more) for seed in request.seeds] for x, arguments in settings.items()}
 
 

@@ -1,4 +1,4 @@
-"""The claims of the farm paper, one function each, judged by the case that speaks most against it."""
+"""The claims of the farm paper, one function each, judged by the case that contradicts it most."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from backfill.papers.starvation import waits_of_the_starved
 from backfill.papers.sweep import Sweep
 
 INTERARRIVALS = (4, 6, 12, 24, 48)
-BUSY, CALM = (4, 6, 12), (24, 48)  # as the paper parts them, by contention
+BUSY, CALM = (4, 6, 12), (24, 48)  # the paper's division by contention
 RATIOS = ((0.1, 0.2), (0.2, 0.3), (0.3, 0.5), (0.5, 0.7), (0.7, 0.9))
 SCARCE, AMPLE = RATIOS[:2], RATIOS[3:]
 FCFS, BF_FCFS, BF_UNMOD, BF_MOD = POLICIES = ("fcfs", "bf-fcfs", "bf-unmod", "bf-mod")
@@ -17,17 +17,17 @@ PRIORITY = (BF_UNMOD, BF_MOD)
 LABELS = {FCFS: "FCFS", BF_FCFS: "BF_FCFS", BF_UNMOD: "BF_UNMOD", BF_MOD: "BF_MOD"}
 LATE, USE, SLOW, LICENCES = "out_deadline", "system_usage", "mean_slowdown", "licence_usage"
 
-Cases = dict[str, Estimate]  # where -> what is measured there
+Cases = dict[str, Estimate]  # place -> estimate
 Tables = Mapping[int, Sweep]  # inter-arrival -> sweep over RATIOS
 
 
 def band(ratio: tuple[float, float]) -> str:
-    """`10-20 %`."""
+    """Format a band of ratios: `10-20 %`."""
     return f"{100 * ratio[0]:.0f}-{100 * ratio[1]:.0f} %"
 
 
 def claims_of(sweep: Sweep) -> list[Claim]:
-    """The claims about the sweep over inter-arrival times."""
+    """Return the claims about the sweep over inter-arrival times."""
     return [
         deadlines_in_order(sweep),
         calm_gain_is_backfilling(sweep),
@@ -41,7 +41,7 @@ def claims_of(sweep: Sweep) -> list[Claim]:
 
 
 def deadlines_in_order(sweep: Sweep) -> Claim:
-    """F0.1a."""
+    """Judge claim F0.1a."""
     cases = _changes(sweep, BF_FCFS, FCFS, LATE)
     for policy in PRIORITY:
         cases |= _changes(sweep, policy, BF_FCFS, LATE, BUSY)
@@ -52,7 +52,7 @@ def deadlines_in_order(sweep: Sweep) -> Claim:
 
 
 def calm_gain_is_backfilling(sweep: Sweep) -> Claim:
-    """F0.1b."""
+    """Judge claim F0.1b."""
     cases = {}
     for policy in PRIORITY:
         for calm in CALM:
@@ -64,25 +64,25 @@ def calm_gain_is_backfilling(sweep: Sweep) -> Claim:
 
 
 def busy_gain_is_priority(sweep: Sweep) -> Claim:
-    """F0.1c."""
+    """Judge claim F0.1c."""
     cases = _all(_changes(sweep, policy, BF_FCFS, LATE, BUSY) for policy in PRIORITY)
     return _below("F0.1c", "at 4, 6, 12 priority makes the difference", "BF_* below BF_FCFS in Out Deadline", cases)
 
 
 def usage_above_fcfs(sweep: Sweep) -> Claim:
-    """F0.2."""
+    """Judge claim F0.2."""
     cases = _all(_changes(sweep, FCFS, policy, USE) for policy in POLICIES[1:])
     return _below("F0.2", "System Usage: all backfilling policies above FCFS", "at every inter-arrival", cases)
 
 
 def usage_above_bf_fcfs(sweep: Sweep) -> Claim:
-    """F0.2b."""
+    """Judge claim F0.2b."""
     cases = _all(_changes(sweep, BF_FCFS, policy, USE) for policy in PRIORITY)
     return _below("F0.2b", "BF_MOD and BF_UNMOD above BF_FCFS in System Usage", "at every inter-arrival", cases)
 
 
 def slowdown_far_below_fcfs(sweep: Sweep) -> Claim:
-    """F0.3a."""
+    """Judge claim F0.3a."""
     cases = _all(_ratios(sweep, policy, FCFS, BUSY, 0.5) for policy in POLICIES[1:])
     cases |= _all(_ratios(sweep, policy, FCFS, CALM, 1.0) for policy in POLICIES[1:])
     what = "Slow Down: all backfilling policies far below FCFS"
@@ -90,7 +90,7 @@ def slowdown_far_below_fcfs(sweep: Sweep) -> Claim:
 
 
 def slowdown_like_bf_fcfs(sweep: Sweep) -> Claim:
-    """F0.3b."""
+    """Judge claim F0.3b."""
     cases: Cases = {}
     for policy in PRIORITY:
         cases |= _ratios(sweep, policy, BF_FCFS, INTERARRIVALS, 1.2)
@@ -102,7 +102,7 @@ def slowdown_like_bf_fcfs(sweep: Sweep) -> Claim:
 
 
 def licence_usage_where_scarce(tables: Tables) -> Claim:
-    """F0.4a."""
+    """Judge claim F0.4a."""
     cases: Cases = {}
     for ia, sweep in tables.items():
         for policy in PRIORITY:
@@ -117,7 +117,7 @@ def licence_usage_where_scarce(tables: Tables) -> Claim:
 
 
 def deadlines_where_scarce(tables: Tables) -> Claim:
-    """F0.4b."""
+    """Judge claim F0.4b."""
     ratios = RATIOS[:3]
     changes = [sweep.changes(r, BF_MOD, BF_UNMOD, LATE) for sweep in tables.values() for r in ratios]
     pooled = Estimate.of([sum(each) / len(each) for each in zip(*changes, strict=True)])
@@ -137,7 +137,7 @@ def deadlines_where_scarce(tables: Tables) -> Claim:
 
 
 def mod_like_unmod(sweep: Sweep) -> Claim:
-    """F0.5."""
+    """Judge claim F0.5."""
     cases: Cases = {}
     for metric, within in ((LATE, 0.03), (USE, 0.02)):
         for one, other in (PRIORITY, PRIORITY[::-1]):
@@ -148,7 +148,7 @@ def mod_like_unmod(sweep: Sweep) -> Claim:
 
 
 def nobody_starves_unless(sweep: Sweep) -> Claim:
-    """F0.6: the law of BF_UNMOD on every farm of the sweep, and a job that BF_MOD starves."""
+    """Judge claim F0.6: the law of BF_UNMOD on every farm of the sweep, and a job that BF_MOD starves."""
     broken = sum(sum(sweep.values(ia, BF_UNMOD, "violations")) for ia in INTERARRIVALS)
     runs = sum(len(each) for each in sweep.found.values())
     starved, aged, others = waits_of_the_starved()
@@ -163,7 +163,7 @@ def nobody_starves_unless(sweep: Sweep) -> Claim:
 
 
 def robust(sweep: Sweep, other: Mapping[tuple[str, float], Sweep]) -> Claim:
-    """F0.1c with each weight a tenth of what it was, and ten times that."""
+    """Judge claim F0.1c with each weight divided by ten, and multiplied by ten."""
     cases = {
         f"{LABELS[policy]} less BF_FCFS at {ia}, {name} x {factor:g}": Estimate.of(
             [a - b for a, b in zip(each.values(ia, policy, LATE), sweep.values(ia, BF_FCFS, LATE), strict=True)]
@@ -192,5 +192,5 @@ def _all(several: Iterable[Cases]) -> Cases:
 
 
 def _below(name: str, claim: str, expected: str, cases: Cases, shares: bool = True) -> Claim:
-    """A claim that holds where every interval lies below 0. Differences of shares are told in percentage points."""
+    """Return a claim that holds if every interval lies below 0. Differences of shares are in percentage points."""
     return below(name, claim, expected, cases, *((" points", 100) if shares else ()))

@@ -1,7 +1,7 @@
 """Dimitriadou and Karatza, CISIS 2010: gangs and local jobs on a grid of two sites, Figures 2 to 7, and the claims.
 
 One task is the jobs of one seed, under all policies that are compared: common random numbers.
-docs/decisions/0026-grid-readings.md has the readings taken where the paper is silent.
+docs/decisions/0026-grid-readings.md lists the readings of what the paper leaves open.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,12 +49,12 @@ TITLE = (
 )
 REPLICATIONS = 30
 NAMES = APPROACHES
-LOGS = ()  # it needs none
+LOGS = ()  # none needed
 GANGS = 0.5  # per second
 SINGLE = (0.5, 0.7)  # local jobs per second at sites of one processor
 READINGS: dict[
     str, tuple[tuple[str, ...], dict[str, Any]]
-] = {  # second ones: gang-site and gang-span, and what else is not as usual
+] = {  # alternative readings: gang-site and gang-span, and their non-default options
     "cross=idle": ((SITE, f"{SPAN}:cross=idle"), {}),
     "T = 0.5, delay=bounded": (tuple(f"{each}:tolerance=0.5,delay=bounded" for each in APPROACHES), {}),
     "coallocation_overhead=0.25": (APPROACHES, {"coallocation_overhead": 0.25}),
@@ -71,7 +71,7 @@ DRAWN = (
 
 
 def reproduce(request: Asked) -> Reproduction:
-    """All experiments: figures and claims; with `sensitivity` also F2.2, F2.4a and F2.5a in other readings."""
+    """Run all experiments: figures and claims; with `sensitivity` also F2.2, F2.4a and F2.5a in other readings."""
     plan = Plan(request, run)
     by_sizes = {
         sizes: plan.add({
@@ -133,7 +133,7 @@ def reproduce(request: Asked) -> Reproduction:
 
 
 def _as_defaults(by_place: Mapping[float, list[dict[str, Numbers]]], both: tuple[str, ...]) -> Sweep:
-    """What two policies did, under the names of the approaches."""
+    """Return the results of two policies, under the names of the approaches."""
     rows = {
         x: [{name: each[text] for name, text in zip(APPROACHES, both, strict=True)} for each in some]
         for x, some in by_place.items()
@@ -142,7 +142,7 @@ def _as_defaults(by_place: Mapping[float, list[dict[str, Numbers]]], both: tuple
 
 
 def _policies(local: float, sizes: str) -> list[str]:
-    """Those that some figure or claim needs at this load."""
+    """Return the policies that some figure or claim needs at this load."""
     tolerances: tuple[float, ...] = TOLERANCES
     if sizes == POWERS and local in STARVED:
         tolerances += STARVING
@@ -160,12 +160,12 @@ def _completion(number: int, sizes: str, sweep: Sweep) -> Figure:
 
 
 def _in_longer_runs(sizes: str) -> list[str]:
-    """Those whose gangs have a mean in some figure."""
+    """Return the policies whose gangs have a mean in some figure."""
     return [*APPROACHES, *([policy(SPAN, tolerance) for tolerance in TOLERANCES[1:]] if sizes == POWERS else [])]
 
 
 def _both(sweeps: Mapping[str, Sweep], steady: Steady, name: str, title: str, y: str, metric: str, log: bool) -> Figure:
-    """Both approaches and both distributions of sizes; no mean of gangs where there is no steady state."""
+    """Return figures of both approaches and size distributions; without means of gangs if there is no steady state."""
     lines = {
         f"{each}, {SIZES[sizes]}": [
             None if metric in (WRT, WSLD) and not steady(sizes, local, each) else sweep.mean(local, each, metric)
@@ -178,7 +178,7 @@ def _both(sweeps: Mapping[str, Sweep], steady: Steady, name: str, title: str, y:
 
 
 def _left_over(steady: Steady) -> Figure:
-    """What tells a queue that has no steady state: the gangs left over, in usual and in longer runs."""
+    """Return the figure that shows a queue without a steady state: the gangs left over, in usual and in longer runs."""
     lines = {
         f"{each}, {SIZES[sizes]}, {arrivals:,}": [steady.left(sizes, local, each)[i] for local in TESTED]
         for sizes in SIZES
@@ -197,7 +197,7 @@ def _left_over(steady: Steady) -> Figure:
 
 
 def _by_tolerance(sweep: Sweep, steady: Steady) -> list[Figure]:
-    """RT, WRT and completion over the load, a line for each T, of gang-span with powers of two."""
+    """Return figures of RT, WRT and completion over the load, a line for each T, of gang-span with powers of two."""
     drawn = (("rt", "local jobs", "RT, s", RT, False, False), ("wrt", "gangs", "WRT, s", WRT, False, True),
              ("completion", "completion of gangs", "gangs that ended by the last arrival, %", COMPLETED, True,
               False))  # fmt: skip
@@ -216,7 +216,7 @@ def _by_tolerance(sweep: Sweep, steady: Steady) -> list[Figure]:
 
 
 def _starvation(approach: str, sweep: Sweep) -> Figure:
-    """Completion over T up to two mean service times."""
+    """Return the figure of completion over T, up to two mean service times."""
     every = (*TOLERANCES, *STARVING)
     return Figure(
         f"starvation-{approach}", f"A large tolerance starves gangs: {approach}, sizes {SIZES[POWERS]}",
@@ -230,7 +230,7 @@ def _starvation(approach: str, sweep: Sweep) -> Figure:
 
 
 def _warm_up(sweeps: Mapping[str, Sweep]) -> Figure:
-    """The mean response of local jobs in each block of completions, at the highest load."""
+    """Return the figure of the mean response of local jobs in each block of completions, at the highest load."""
     blocks = range((WARMUP + COMPLETIONS) // BLOCK)
     return Figure(
         "warm-up", f"Warm-up: the first {WARMUP:,} completions are left out", f"{BLOCK:,} completions from",
@@ -250,7 +250,7 @@ def _texts(values: Iterable[float]) -> list[str]:
 
 
 def _sentences(request: Asked) -> Sequence[str]:
-    """What was run."""
+    """Return sentences on the runs."""
     return [
         f"Two sites of 16 processors; service times of mean 1 s, {GANGS:g} gangs per second; {request.replications} "
         "replications, the same jobs for all policies. Intervals by Student's t; ratios are those of means over the "

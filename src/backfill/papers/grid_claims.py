@@ -1,4 +1,4 @@
-"""The claims of the grid paper, judged by the case that speaks most against each."""
+"""The claims of the grid paper, judged by the case that contradicts each most."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,25 +19,25 @@ LOCAL = (8, 9, 10, 11, 12, 13)  # local jobs per second at each site
 LOW, HIGH = LOCAL[0], (12, 13)
 TOLERANCES = (0, 0.1, 0.25, 0.5)
 STARVING = (1, 2)
-STARVED = (10, 11, 12, 13)  # where these are run
+STARVED = (10, 11, 12, 13)  # loads at which these are run
 APPROACHES = SITE, SPAN = ("gang-site", "gang-span")
 SIZES = {UNIFORM: "uniform 2-13", POWERS: "2, 4, 8, 16"}
-LITTLE = 0.1  # by which T changes means at low load
-USUALLY = 0.9  # of the runs, so that a warm-up is long enough
-MOST = 0.15  # by which RT and SLD are higher under gang-span
-NEARLY = 0.03  # by which nearly equal shares differ, and nearly all is less than all
+LITTLE = 0.1  # tolerated effect of T on means at low load
+USUALLY = 0.9  # share of the runs in which a warm-up must be long enough
+MOST = 0.15  # tolerated increase of RT and SLD under gang-span
+NEARLY = 0.03  # tolerated difference of nearly equal shares, and of nearly all from all
 
 Cases = dict[str, Estimate]
 BySizes = Mapping[str, Sweep]
 
 
 def policy(approach: str, tolerance: float = 0) -> str:
-    """The text of a policy."""
+    """Return the text of a policy."""
     return f"{approach}:tolerance={tolerance:g}" if tolerance else approach
 
 
 def claims_of(sweeps: BySizes, alone: Sweep, single: Sweep, steady: Steady) -> list[Claim]:
-    """All claims. sweeps: by sizes of gangs; alone: without gangs; single: without gangs, one processor per site."""
+    """Judge all claims. sweeps: by sizes of gangs; alone: without gangs; single: also one processor per site."""
     of_gangs = f"steady state: {steady.sentence()}"
     return [
         nearly_all_complete(sweeps[UNIFORM]),
@@ -57,7 +57,7 @@ def claims_of(sweeps: BySizes, alone: Sweep, single: Sweep, steady: Steady) -> l
 
 
 def in_another_reading(reading: str, powers: Sweep) -> list[Claim]:
-    """Those that compare the approaches with powers of two at high load."""
+    """Judge the claims that compare the approaches with powers of two at high load."""
     claims = [
         span_completes_more(powers),
         gangs_respond_sooner({POWERS: powers}, WRT, "F2.4a"),
@@ -67,7 +67,7 @@ def in_another_reading(reading: str, powers: Sweep) -> list[Claim]:
 
 
 def nearly_all_complete(uniform: Sweep) -> Claim:
-    """F2.1."""
+    """Judge claim F2.1."""
     cases = {
         f"{1 - NEARLY:.0%} less the completion under {approach} at {local}": uniform.mean(local, approach, COMPLETED)
         .negative()
@@ -80,7 +80,7 @@ def nearly_all_complete(uniform: Sweep) -> Claim:
 
 
 def span_completes_more(powers: Sweep) -> Claim:
-    """F2.2: the direction is judged by intervals, the size by means."""
+    """Judge claim F2.2: the direction by intervals, the size by means."""
     gains = {f"at {local}": powers.change(local, SPAN, SITE, COMPLETED).times(100) for local in HIGH}
     text = "Figure 3, powers of two: approach 2 completes about 10% more gangs at high load"
     fits = [within(each, least=0) if 2 <= each.mean <= 15 else within(each, 2, 15) for each in gains.values()]
@@ -91,7 +91,7 @@ def span_completes_more(powers: Sweep) -> Claim:
 
 
 def completion_of_both(sweeps: BySizes) -> Claim:
-    """F2.3."""
+    """Judge claim F2.3."""
     cases: Cases = {}
     for local in HIGH:
         more = _apart(sweeps, local, SITE)
@@ -103,14 +103,14 @@ def completion_of_both(sweeps: BySizes) -> Claim:
 
 
 def span_prefers_powers(sweeps: BySizes) -> Claim:
-    """F2.3b."""
+    """Judge claim F2.3b."""
     cases = {f"uniform less powers at {local}": _apart(sweeps, local, SPAN) for local in HIGH}
     text = "Figure 3: approach 2 completes more gangs with powers of two than with uniform sizes"
     return _points("F2.3b", text, f"more at {shown(HIGH)}", cases).noted(_shares(sweeps, SPAN))
 
 
 def _apart(sweeps: BySizes, local: int, approach: str) -> Estimate:
-    """The completion with uniform sizes less that with powers of two, seed by seed."""
+    """Return the completion with uniform sizes less that with powers of two, seed by seed."""
     one, other = (sweeps[sizes].values(local, approach, COMPLETED) for sizes in (UNIFORM, POWERS))
     return Estimate.of([p - q for p, q in zip(one, other, strict=True)])
 
@@ -126,7 +126,7 @@ def _shares(sweeps: BySizes, approach: str) -> str:
 
 
 def paired(sweep: Sweep, local: float, metric: str, sizes: str, a: str = SPAN, b: str = SITE) -> Case:
-    """By which share a metric of policy a differs from that of b: the median over the seeds, by the sign test.
+    """Return the relative difference of a metric between policies a and b: the median over the seeds, by the sign test.
 
     Slowdowns, and responses of a queue that is nearly unstable, have tails too heavy for an interval of their mean.
     """
@@ -137,7 +137,7 @@ def paired(sweep: Sweep, local: float, metric: str, sizes: str, a: str = SPAN, b
 
 
 def gangs_respond_sooner(sweeps: BySizes, metric: str, name: str) -> Claim:
-    """F2.4."""
+    """Judge claim F2.4."""
     cases = [
         replace(paired(sweep, local, metric, sizes), most=0.0) for sizes, sweep in sweeps.items() for local in HIGH
     ]
@@ -146,7 +146,7 @@ def gangs_respond_sooner(sweeps: BySizes, metric: str, name: str) -> Claim:
 
 
 def local_jobs_respond_later(sweeps: BySizes, metric: str, name: str, loads: Sequence[int] = ()) -> Claim:
-    """F2.5, judged at high loads; the note has all, or those given."""
+    """Judge claim F2.5 at high loads; the note lists all loads, or those given."""
     every = {
         (sizes, local): paired(sweep, local, metric, sizes)
         for sizes, sweep in sweeps.items()
@@ -161,7 +161,7 @@ def local_jobs_respond_later(sweeps: BySizes, metric: str, name: str, loads: Seq
 
 
 def tolerance_changes_little(sweeps: BySizes) -> Claim:
-    """F2.6, low load; it is ours."""
+    """Judge our own claim F2.6 at low load."""
     cases: Cases = {}
     for sizes, approach, metric, tolerance, changed in _by_tolerance(sweeps, LOW, (RT, WRT)):
         where = f"ratio of {metric} at {LOW}, T = {tolerance:g}, {approach}, {SIZES[sizes]}"
@@ -172,7 +172,7 @@ def tolerance_changes_little(sweeps: BySizes) -> Claim:
 
 
 def tolerance_helps_local_jobs(sweeps: BySizes) -> Claim:
-    """F2.6, high load; it is ours."""
+    """Judge our own claim F2.6 at high load."""
     most, cases = TOLERANCES[-1], []
     for sizes, sweep in sweeps.items():
         for approach in APPROACHES:
@@ -196,7 +196,7 @@ def _by_tolerance(
 
 
 def no_gang_is_late(sweeps: Iterable[Sweep]) -> Claim:
-    """F2.7, T = 0."""
+    """Judge claim F2.7 with T = 0."""
     gangs = late = 0.0
     for sweep in sweeps:
         for each in sweep.found.values():
@@ -208,7 +208,7 @@ def no_gang_is_late(sweeps: Iterable[Sweep]) -> Claim:
 
 
 def sites_join_the_shortest_queue(alone: Sweep) -> Claim:
-    """F2.7, no gangs: every wait, and the mean between that of one queue for all and that of queues drawn by lot."""
+    """Judge claim F2.7 without gangs: every wait, and the mean between those of one queue and of random queues."""
     jobs, other = (sum(sum(alone.values(local, SITE, each)) for local in LOCAL) for each in (JOBS, OTHER))
     means = {local: alone.mean(local, SITE, WAIT) for local in LOCAL}
     bounds = {local: (mean_wait(local, 1, 16), mean_wait(local / 16, 1, 1)) for local in LOCAL}
@@ -228,7 +228,7 @@ def sites_join_the_shortest_queue(alone: Sweep) -> Claim:
 
 
 def single_processors_are_mm1(single: Sweep) -> Claim:
-    """F2.7, sites of one processor."""
+    """Judge claim F2.7 for sites of one processor."""
     waits = {load: single.mean(load, SITE, WAIT) for load in single.found}
     held = all(each.low <= mean_wait(load, 1, 1) <= each.high for load, each in waits.items())
     shown = "; ".join(f"at {load:g}: {each}, theory {mean_wait(load, 1, 1):.4g}" for load, each in waits.items())
@@ -238,7 +238,7 @@ def single_processors_are_mm1(single: Sweep) -> Claim:
 
 
 def shown(values: Iterable[float]) -> str:
-    """Several values as a text."""
+    """Return several values as a text."""
     return " and ".join(f"{value:g}" for value in values)
 
 
@@ -247,7 +247,7 @@ def _points(name: str, claim: str, expected: str, cases: Cases) -> Claim:
 
 
 def warm_up_is_over(sweeps: BySizes) -> str:
-    """Whether the warm-up is over when measuring begins, by MSER-5 of each run at the highest load."""
+    """Return a sentence on whether the warm-up suffices, by MSER-5 of each run at the highest load."""
     sentences = []
     for whose, name in CUTS.items():
         cuts = [cut for sweep in sweeps.values() for each in APPROACHES for cut in sweep.values(HIGH[1], each, name)]

@@ -1,4 +1,4 @@
-"""The runs of the grid reproduction: local jobs and gangs under several policies, and what is measured of each run."""
+"""The runs of the grid reproduction: local jobs and gangs under several policies, and the numbers of each run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,24 +16,24 @@ from backfill.papers.waiting_lines import draws, join_shortest_queue
 from backfill.spec import RunSpec
 from backfill.workloads.grid import grid
 
-COMPLETIONS, WARMUP = 20_000, 2_000  # that are measured, and that are left out before
-ARRIVALS = 22_500  # so that so many end before the last comes, though some wait then
-BLOCK = 1_000  # completions of a point of the warm-up check
-BATCH = 5  # values of a batch of MSER-5
+COMPLETIONS, WARMUP = 20_000, 2_000  # measured, and omitted before
+ARRIVALS = 22_500  # enough for that many to end before the last arrival, with some still waiting
+BLOCK = 1_000  # completions per point of the warm-up check
+BATCH = 5  # values per batch of MSER-5
 RT, SLD, WRT, WSLD, COMPLETED = "RT", "SLD", "WRT", "WSLD", "completion"
 GANGS, LATE = "gangs", "late gangs"  # with a promised start, and started after it
-LEFT, ARRIVED = "gangs left over", "arrived gangs"  # that had not ended by the last arrival, and all
-WAIT, JOBS, OTHER = "wait", "jobs", "other waits"  # without gangs; OTHER: than those of a reference simulation
-CUTS = {"local jobs": "cut of MSER-5, local", "gangs": "cut of MSER-5, gangs"}  # completions
+LEFT, ARRIVED = "gangs left over", "arrived gangs"  # not ended by the last arrival, and all
+WAIT, JOBS, OTHER = "wait", "jobs", "other waits"  # without gangs; OTHER: waits that differ from a reference simulation
+CUTS = {"local jobs": "cut of MSER-5, local", "gangs": "cut of MSER-5, gangs"}  # in completions
 
 
 @dataclass(frozen=True, slots=True)
 class GridTask:
-    """The jobs of one seed under several policies. It can be sent anywhere."""
+    """The jobs of one seed under several policies. It can be sent to any process."""
 
     arguments: Mapping[str, Any]  # of the grid model
     specs: Mapping[str, RunSpec]  # by policy
-    blocks: bool = False  # also the mean local response of each block of completions, and what MSER-5 would cut
+    blocks: bool = False  # whether to add the mean local response of each block of completions, and the cut of MSER-5
 
     @classmethod
     def of(
@@ -46,19 +46,19 @@ class GridTask:
         longer: int = 1,
         **arguments: Any,
     ) -> "GridTask":
-        """With policies by their texts. longer: times as many arrivals as usual."""
+        """Build the task with policies given as texts. longer: multiple of the usual number of arrivals."""
         specs = {text: RunSpec.of(text, seed=seed, estimates=estimates) for text in policies}
         return cls({"jobs": longer * ARRIVALS, "seed": seed, **arguments}, specs, blocks)
 
 
 def run(cell: GridTask) -> dict[str, Numbers]:
-    """The numbers of each policy."""
+    """Return the numbers of each policy."""
     log = grid(**cell.arguments)
     return {policy: _numbers(log, spec, cell.blocks) for policy, spec in cell.specs.items()}
 
 
 def block(number: int) -> str:
-    """What the mean local response of a block of completions is called."""
+    """Return the name of the mean local response of a block of completions."""
     return f"RT of block {number}"
 
 
@@ -96,7 +96,7 @@ def _numbers(log: Workload, spec: RunSpec, blocks: bool) -> Numbers:
 
 
 def _weighted(values: Floats, weights: Ints) -> float:
-    """NaN where all gangs starved."""
+    """Return the weighted mean; NaN if all gangs starved."""
     return float(np.average(values, weights=weights)) if len(values) else float("nan")
 
 
@@ -115,14 +115,14 @@ def _by_block(over: Ints, site: Any, response: Any) -> Numbers:
 
 
 def _cut(response: Floats, mine: Ints) -> float:
-    """How many completions MSER-5 would leave out at the begin, by the responses of some; all if these are too few."""
+    """Return the initial completions that MSER-5 would omit, by the responses of some jobs; all if too few."""
     return float(mine[mser_5(response[mine])] if len(mine) >= BATCH else len(response))
 
 
 def mser_5(values: Floats) -> int:
-    """How many of 5 values or more to leave out at the begin, so that the mean of the rest has the least error.
+    """Return the number of initial values, of at least 5, whose omission minimizes the error of the mean of the rest.
 
-    Of means of 5 values each, and at most half of all. White, Cobb and Spratt, WSC 2000: MSER-5.
+    In means of 5 values each, and at most half of all. White, Cobb and Spratt, WSC 2000: MSER-5.
     """
     batches = values[: len(values) // BATCH * BATCH].reshape(-1, BATCH).mean(axis=1)
     left = np.arange(len(batches), 0, -1)
@@ -132,7 +132,7 @@ def mser_5(values: Floats) -> int:
 
 
 def _against_reference(log: Workload, schedule: Schedule, seed: int) -> Numbers:
-    """The mean wait, and how many waits are not those of a reference simulation with the same random numbers."""
+    """Return the mean wait, and the number of waits unlike those of a reference simulation with the same draws."""
     jobs = log.jobs
     waits = schedule.start - jobs.submit
     servers = np.bincount(log.platform.site).tolist()

@@ -1,4 +1,4 @@
-"""Whether the queue of gangs has a steady state, by the gangs that are left over in runs of different lengths."""
+"""A test for a steady state of the queue of gangs, by the gangs left over in runs of different lengths."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from backfill.papers.grid_runs import ARRIVALS, ARRIVED, LEFT
 from backfill.papers.sweep import Sweep
 
 LONGER = 4  # times as many arrivals
-GROWS = 1.5  # times as many gangs left over, or more: a queue at its limit has twice as many, beyond it four times
-FEW = 0.01  # of the gangs of a longer run: so many are under way at any instant
+GROWS = 1.5  # ratio of gangs left over: a queue at its limit has twice as many, beyond it four times
+FEW = 0.01  # of the gangs of a longer run: this many are under way at any instant
 TESTED = (11, 12, 13)  # local jobs per second; at fewer nearly all gangs complete
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Steady:
-    """Runs of the usual length and longer ones, by sizes of gangs, which both have the same seeds.
+    """Runs of the usual length and longer ones, by sizes of gangs, with the same seeds.
 
-    Where gangs come faster than they are served, as many more are left over at the last arrival as the run is longer.
-    Their mean response is then a number about the length of the run, and gangs that never ended are not in it.
+    If gangs arrive faster than they are served, those left over at the last arrival grow with the length of the run.
+    Their mean response then depends on the length of the run, and excludes gangs that never ended.
     """
 
     usual: Mapping[str, Sweep]
@@ -27,11 +27,11 @@ class Steady:
     approaches: tuple[str, ...]
 
     def left(self, sizes: str, local: float, policy: str) -> tuple[Estimate, Estimate]:
-        """The gangs left over at the last arrival, in usual and in longer runs."""
+        """Return the gangs left over at the last arrival, in usual and in longer runs."""
         return tuple(sweeps[sizes].mean(local, policy, LEFT) for sweeps in (self.usual, self.longer))  # type: ignore[return-value]
 
     def __call__(self, sizes: str, local: float, policy: str) -> bool:
-        """Whether there is a steady state, as far as that was tried."""
+        """Return whether there is a steady state, as far as tested."""
         tried = self.longer[sizes].found.get(local)
         if not tried or policy not in tried[0]:
             return True
@@ -40,7 +40,7 @@ class Steady:
         return longer.mean < GROWS * usual.mean or longer.mean < few
 
     def sentence(self) -> str:
-        """Where there is none, and how many gangs are censored there."""
+        """Return a sentence on the cases without a steady state, and the number of gangs censored there."""
         without = [
             f"{100 * (left := usual.mean) / self.usual[sizes].mean(local, policy, ARRIVED).mean:.1f}% of the gangs "
             f"({left:.0f}, and {longer.mean:.0f} of {LONGER} times as many) under {policy} at {local}, {label}"

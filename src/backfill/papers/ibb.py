@@ -1,7 +1,7 @@
 """Liu, Luan, Wang and Qian, NPC 2016: IBB on two recorded logs and on 54 jobs, its figures and its claims.
 
-One task is one workload at one load, under all policies that are compared. docs/decisions/0011-ibb-readings.md has the
-readings taken where the paper is silent.
+One task is one workload at one load, under all compared policies. docs/decisions/0011-ibb-readings.md lists the
+readings of what the paper leaves open.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -52,11 +52,11 @@ TITLE = (
 REPLICATIONS = 30  # of generated workloads
 LOGS = (LANL, META)
 QUICK_WEEKS = 8  # of each log
-BEGINS = 10  # of the second log in the mix, a minute apart: whether a result hangs on when single jobs come
+BEGINS = 10  # of the second log in the mix, a minute apart: tests the effect of single arrivals
 POLICIES = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB, IBB_EVEN)  # on logs; the first is the baseline
-FEW = (BB, EASY, IBB)  # with the other readings of walltimes
-CROWDED = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB)  # where the queue never ends: the others take minutes there
-CALM = 1.0  # conservative plans for every job that waits, and runs up to this load
+FEW = (BB, EASY, IBB)  # with the alternative readings of walltimes
+CROWDED = (BB, FCFS, EASY, LOWEST, BB_EMPTY, IBB)  # for a queue that never empties: the others take minutes there
+CALM = 1.0  # conservative plans and runs every waiting job up to this load
 SHOWN = (FCFS, EASY, LOWEST, IBB, BB, BB_EMPTY, IBB_EVEN, CONSERVATIVE)  # IBB dashed: it often hides BFF
 NAMES = tuple(dict.fromkeys(text.partition(":")[0] for text in (*SHOWN, BEST_FIT)))
 ON_NODES = (FCFS, BEST_FIT, EASY, IBB, BB)
@@ -80,12 +80,12 @@ WHAT = {PURE.logs: "LANL-CM5", MIXED.logs: "LANL-CM5 + MetaCentrum"}
 
 
 def run(cell: LogTask | Drawn) -> Any:
-    """What a task returns."""
+    """Return the result of a task."""
     return cell.carry_out()
 
 
 def reproduce(request: Asked) -> Reproduction:
-    """All experiments for which the logs are there; claims that need others are not judged."""
+    """Run all experiments whose logs are available; claims that need others are not judged."""
     plan, fixed = Plan(request, run), (IBB_FIXED,) if request.sensitivity else ()
     places = {setting: plan.add(_over_loads(request, setting, fixed)) for setting in _settings(request)}
     jobs = plan.add(_drawn(request, {54: nas.jobs}, ON_NODES, of_jobs))
@@ -121,7 +121,7 @@ def reproduce(request: Asked) -> Reproduction:
 
 
 def _over_loads(request: Asked, setting: Setting, more: tuple[str, ...]) -> dict[float, list[LogTask]]:
-    """A sweep over relative loads, the longest tasks first."""
+    """Return a sweep over relative loads, the longest tasks first."""
     logs = tuple(request.logs[name] for name in setting.logs)
     main = setting.walltime == PURE.walltime and setting != MIXED_SMALL
     chosen = (POLICIES if main else CROWDED if setting == MIXED_SMALL else FEW) + more
@@ -141,7 +141,7 @@ def _over_loads(request: Asked, setting: Setting, more: tuple[str, ...]) -> dict
 
 
 def _shifted(request: Asked) -> dict[float, list[LogTask]]:
-    """The mixed workload over relative loads, with several begins of the second log."""
+    """Return the mixed workload over relative loads, with several begins of the second log."""
     logs = tuple(request.logs[name] for name in LOGS)
     return {
         load: [LogTask.of(logs, load, FEW, weeks=_weeks(request), later_s=60 * k) for k in range(BEGINS)]
@@ -155,17 +155,17 @@ def _drawn(
     chosen: tuple[str, ...],
     more: Callable[[Result], Numbers] | None = None,
 ) -> dict[Any, list[Drawn]]:
-    """A sweep over generated workloads, one task per replication."""
+    """Return a sweep over generated workloads, one task per replication."""
     return {x: [Drawn.of(source, seed, chosen, more) for seed in request.seeds] for x, source in sources.items()}
 
 
 def _weeks(request: Asked) -> int | None:
-    """So much of each log is looked at; None: all."""
+    """Return the weeks of each log that are used; None: all."""
     return QUICK_WEEKS if request.quick else None
 
 
 def _settings(request: Asked) -> list[Setting]:
-    """The sweeps for which the logs are there."""
+    """Return the sweeps whose logs are available."""
     wanted = [*(Setting(logs, walltime) for logs in (MIXED.logs, PURE.logs) for walltime in WALLTIMES), SMALL]
     wanted.insert(0, MIXED_SMALL)  # its tasks are the longest
     return [setting for setting in wanted if not missing(setting.logs, request.logs)]
@@ -183,7 +183,7 @@ def _claims(sweeps: Mapping[Setting, LogSweep]) -> list[Claim]:
 
 
 def _second_readings(sweeps: Mapping[Setting, LogSweep]) -> list[Claim]:
-    """The claims about logs with other walltimes, and with a fixed right side of the test."""
+    """Return the claims about logs with other walltimes, and with a fixed right side of the test."""
     claims: list[Claim] = []
     for walltime, ibb, reading in (
         *((walltime, IBB, f"walltimes {walltime}") for walltime in WALLTIMES[1:]),
@@ -220,7 +220,7 @@ def _figures(found: Mapping[Setting, LogSweep]) -> list[Figure]:
 
 
 def _sentences(request: Asked, sweeps: Mapping[Setting, LogSweep]) -> list[str]:
-    """What was run."""
+    """Return sentences on the runs."""
     sentences = [
         f"Logs: {CPUS:,} cpus as one pool, with 1 GB of memory for each, and also with {AS_BUILT} GB in total; "
         "walltime = the longer of requested and run time, and no job is killed. Relative loads from "

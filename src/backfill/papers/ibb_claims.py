@@ -1,4 +1,4 @@
-"""The claims of the IBB paper, one function each, judged by the case that speaks most against it."""
+"""The claims of the IBB paper, one function each, judged by the case that contradicts it most."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -21,10 +21,10 @@ LABELS = {
     IBB_CYCLE: "IBB, one pass per cycle",
 }  # fmt: skip
 WORDS = {WAIT: "wait", RESPONSE: "response", SLOWDOWN: "slowdown"}
-FAR, NEAR, CLOSE = 0.5, 0.15, 0.2  # far below is half at most; within 15 %; close to is within 20 %
-GAIN = (0.30, 0.75)  # the best gain may be; the paper has 60 to 65 %
+FAR, NEAR, CLOSE = 0.5, 0.15, 0.2  # far below: at most half; near: within 15 %; close to: within 20 %
+GAIN = (0.30, 0.75)  # bounds of the best gain; the paper has 60 to 65 %
 
-# What is judged of the logs: id -> (what the paper says, what is expected here, the logs it takes)
+# Claims about the logs: id -> (the paper's statement, the expectation here, the logs needed)
 OF_LOGS = {
     "F1.1a": ("LANL-CM5: IBB below BB in mean wait and response", "at every relative load", (LANL,)),
     "F1.1b": ("LANL-CM5: the gain of IBB over BB grows with load", "in wait and response, from load to load", (LANL,)),
@@ -38,7 +38,7 @@ OF_LOGS = {
 
 
 def without(names: Iterable[str]) -> list[Claim]:
-    """The claims that cannot be judged since logs are not there."""
+    """Return the claims that cannot be judged because logs are missing."""
     lacking = set(names)
     return [
         Claim(name, claim, expected, "-", UNDECIDED, note=how_to_get([log for log in logs if log in lacking]))
@@ -48,7 +48,7 @@ def without(names: Iterable[str]) -> list[Claim]:
 
 
 def of_pure(sweep: LogSweep, ibb: str = IBB) -> list[Claim]:
-    """F1.1 and F1.2."""
+    """Judge claims F1.1 and F1.2."""
     return [
         _below_bb("F1.1a", sweep, (WAIT, RESPONSE), ibb),
         _grows("F1.1b", sweep, (WAIT, RESPONSE), ibb),
@@ -59,7 +59,7 @@ def of_pure(sweep: LogSweep, ibb: str = IBB) -> list[Claim]:
 
 
 def of_mixed(sweep: LogSweep, pure: LogSweep, ibb: str = IBB) -> list[Claim]:
-    """F1.3."""
+    """Judge claim F1.3."""
     return [
         _below_bb("F1.3a", sweep, tuple(WORDS), ibb),
         _greatest("F1.3b", sweep, tuple(WORDS), ibb),
@@ -68,7 +68,7 @@ def of_mixed(sweep: LogSweep, pure: LogSweep, ibb: str = IBB) -> list[Claim]:
 
 
 def of_shifted(sweep: Sweep) -> Claim:
-    """F1.3a over several begins of the second log, minutes apart."""
+    """Judge claim F1.3a over several begins of the second log, minutes apart."""
     claim, expected, _ = OF_LOGS["F1.3a"]
     cases = {
         f"IBB less BB in {WORDS[metric]} at {load:g}": sweep.ratio(load, IBB, BB, metric).plus(-1)
@@ -93,7 +93,7 @@ def _below_bb(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> C
 
 
 def _grows(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
-    """Whether the gain at each load is larger than at the load before."""
+    """Judge whether the gain at each load is larger than at the previous load."""
     cases = {
         f"the gain in {WORDS[metric]} at {a:g} less that at {b:g}": sweep.apart(ibb, (b, metric), (a, metric))
         for metric in metrics
@@ -104,7 +104,7 @@ def _grows(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Clai
 
 
 def _greatest(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
-    """Whether the greatest gain lies in the band, with its interval."""
+    """Judge whether the greatest gain lies in the band, with its interval."""
     places = {(metric, load): sweep.gain(load, ibb, metric) for metric in metrics for load in LOADS}
     metric, load = max(places, key=lambda place: places[place])
     gain = sweep.change(load, ibb, metric).negative()
@@ -115,7 +115,7 @@ def _greatest(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> C
 
 
 def _smaller_in_slowdown(sweep: LogSweep, ibb: str) -> Claim:
-    """Whether there is a gain in wait at every load, and a smaller one in slowdown."""
+    """Judge whether there is a gain in wait at every load, and a smaller one in slowdown."""
     cases = {
         f"the gain in slowdown less that in wait at {load:g}": sweep.apart(ibb, (load, WAIT), (load, SLOWDOWN))
         for load in LOADS
@@ -126,7 +126,7 @@ def _smaller_in_slowdown(sweep: LogSweep, ibb: str) -> Claim:
 
 
 def _larger_than_pure(sweep: LogSweep, pure: LogSweep, ibb: str) -> Claim:
-    """Whether there is a gain at every load, larger than with LANL-CM5 alone; the two are taken as independent."""
+    """Judge whether there is a gain at every load, larger than with LANL-CM5 alone; the two count as independent."""
     cases = {
         f"the gain with LANL-CM5 alone less the mixed one at {load:g}": sweep.change(load, ibb, WAIT).less(
             pure.change(load, ibb, WAIT)
@@ -139,7 +139,7 @@ def _larger_than_pure(sweep: LogSweep, pure: LogSweep, ibb: str) -> Claim:
 
 
 def _with_gains(claim: Claim, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
-    """All gains are told as well."""
+    """Return the claim with a note of all gains."""
     by_load = "; ".join(
         f"{WORDS[metric]} {', '.join(f'{100 * sweep.gain(load, ibb, metric):.1f}' for load in LOADS)} %"
         for metric in metrics
@@ -149,7 +149,7 @@ def _with_gains(claim: Claim, sweep: LogSweep, metrics: Iterable[str], ibb: str)
 
 
 def shorter_response(sweep: Sweep) -> list[Claim]:
-    """F1.4: BB against first fit on K resources."""
+    """Judge claim F1.4: BB against first fit on K resources."""
     return [
         _shorter("F1.4", sweep, BB_EMPTY, "until there is no candidate"),
         _shorter("F1.4, one per pass", sweep, BB, "with one backfill in each pass"),
@@ -170,7 +170,7 @@ def of_54_jobs(
     ibb: str = IBB,
     far: Sequence[str] = (WAIT, RESPONSE),
 ) -> list[Claim]:
-    """F1.5; the sweep has one x, 54."""
+    """Judge claim F1.5; the sweep has one x, 54."""
 
     def ratio(a: str, b: str, metric: str, most: float) -> Estimate:
         return sweep.ratio(54, a, b, metric).plus(-most)
@@ -195,7 +195,7 @@ def of_54_jobs(
 
 
 def of_lublin(sweep: Sweep, ibb: str = IBB) -> list[Claim]:
-    """F1.6, which is not of the paper but of a check of ours; x is (memory, load)."""
+    """Judge claim F1.6, which is not from the paper but from our own check; x is (memory, load)."""
     uneven = {
         f"BFF less {LABELS[IBB_EVEN]} in wait, {_at(x)}": sweep.ratio(x, IBB_EVEN, EASY, WAIT).negative().plus(1)
         for x in sweep.found

@@ -1,4 +1,4 @@
-"""The figures of the IBB paper, and those of what was added to it."""
+"""The figures of the IBB paper, and our additional ones."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ X = "relative load"
 
 
 def of_sweep(sweep: LogSweep, policies: Sequence[str], number: int, suffix: str, what: str) -> list[Figure]:
-    """Figure 1 or 2: the metrics over load, and what IBB gains over BB."""
+    """Draw Figure 1 or 2: the metrics over load, and the gains of IBB over BB."""
     metrics = [
         Figure(f"figure-{number}{letter}{suffix}", f"Figure {number}{letter}: {_word(metric)}, {what}", X,
                UNITS[metric], AT,
@@ -28,7 +28,7 @@ def of_sweep(sweep: LogSweep, policies: Sequence[str], number: int, suffix: str,
 
 
 def of_readings(sweeps: Mapping[str, LogSweep], number: int, what: str) -> list[Figure]:
-    """BB and IBB with walltimes read in three ways."""
+    """Draw BB and IBB with three readings of walltimes."""
     return [
         Figure(f"walltimes-{number}{letter}", f"{what}, walltimes read in three ways", X,
                UNITS[metric], AT,
@@ -39,7 +39,7 @@ def of_readings(sweeps: Mapping[str, LogSweep], number: int, what: str) -> list[
 
 
 def of_54_jobs(sweep: Sweep, policies: Sequence[str]) -> list[Figure]:
-    """Figure 3: each job by its processes and its work, over all orders of submission."""
+    """Draw Figure 3: each job by its processes and its work, over all orders of submission."""
     names = [shape.name for shape in sorted(nas.SHAPES, key=lambda shape: (shape.cpus, shape.work))]
     return [
         Figure(f"figure-3{letter}", f"Figure 3{letter}: {what} of 54 jobs on four nodes, by processes and work", "job",
@@ -50,7 +50,7 @@ def of_54_jobs(sweep: Sweep, policies: Sequence[str]) -> list[Figure]:
 
 
 def of_resources(sweep: Sweep, policies: Sequence[str]) -> Figure:
-    """The claim of the older paper: mean response over K."""
+    """Return the figure of the older paper's claim: mean response over K."""
     return Figure(
         "resources", "Several resources: BB beside first fit", "resources K", "mean response, s",
         [str(k) for k in sweep.found], {LABELS[p]: [sweep.mean(k, p, RESPONSE) for k in sweep.found] for p in policies},
@@ -58,7 +58,7 @@ def of_resources(sweep: Sweep, policies: Sequence[str]) -> Figure:
 
 
 def of_lublin(sweep: Sweep, policies: Sequence[str]) -> list[Figure]:
-    """Mean wait over load, for each kind of memory demand."""
+    """Draw the mean wait over load, for each kind of memory demand."""
     kinds = dict.fromkeys(memory for memory, _ in sweep.found)
     at = {memory: [load for kind, load in sweep.found if kind == memory] for memory in kinds}
     return [

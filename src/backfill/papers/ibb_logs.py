@@ -1,4 +1,4 @@
-"""LANL-CM5, and LANL-CM5 merged with MetaCentrum, as the IBB paper may have used them; one run of all policies.
+"""LANL-CM5, alone and merged with MetaCentrum, as the IBB paper may have used them; one run of all policies.
 
 The readings are those of docs/decisions/0011-ibb-readings.md.
 """
@@ -25,7 +25,7 @@ from backfill.spec import RunSpec
 
 LANL, META = "LANL-CM5", "METACENTRUM-2009"
 CPUS = 1024
-AS_PRINTED, AS_BUILT = 1024, 32  # GiB in all: 1 GB per node, as the paper says; 32 MB per node, as the CM-5 had
+AS_PRINTED, AS_BUILT = 1024, 32  # GiB in total: 1 GB per node, as the paper states; 32 MB per node, as in the real CM-5
 LOADS = (0.6, 0.8, 1.0, 1.2, 1.4)
 WALLTIMES = ("max", "requested", "exact")
 WAIT, RESPONSE, SLOWDOWN, BOUNDED = METRICS = (
@@ -35,7 +35,7 @@ WAIT, RESPONSE, SLOWDOWN, BOUNDED = METRICS = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Row:
-    """One workload under several policies."""
+    """The results of one workload under several policies."""
 
     values: Mapping[str, Numbers]  # by policy
     changes: Mapping[str, Mapping[str, Estimate]]  # by policy and metric, relative to the first policy
@@ -49,16 +49,16 @@ class LogSweep:
     found: Mapping[float, Row]
 
     def value(self, load: float, policy: str, metric: str) -> Estimate | None:
-        """One log has one value; None where the policy was not run."""
+        """Return the value of one log; None if the policy was not run."""
         values = self.found[load].values
         return Estimate.of([values[policy][metric]]) if policy in values else None
 
     def change(self, load: float, policy: str, metric: str) -> Estimate:
-        """Relative to the first policy; without an interval where paired.py refuses one."""
+        """Return the change relative to the first policy; without an interval if paired.py gives none."""
         return self.found[load].changes[policy][metric]
 
     def apart(self, policy: str, one: tuple[float, str], other: tuple[float, str]) -> Estimate:
-        """The change at one load and metric less that at another, with an interval where both have one."""
+        """Return the change at one load and metric less that at another, with an interval if both have one."""
         changes = [self.change(load, policy, metric).mean for load, metric in (one, other)]
         parts = [self.found[load].parts.get(policy, {}).get(metric) for load, metric in (one, other)]
         difference = changes[0] - changes[1]
@@ -67,25 +67,25 @@ class LogSweep:
         return Estimate(difference, *parts[0].apart(parts[1]), 1)
 
     def gain(self, load: float, policy: str, metric: str) -> float:
-        """How much less than under the first policy, relative to it."""
+        """Return the relative reduction compared with the first policy."""
         return -self.change(load, policy, metric).mean
 
 
 @dataclass(frozen=True, slots=True)
 class LogTask:
-    """The task of running one log, or two merged, at one load under several policies. Logs are sent packed."""
+    """The task of running one log, or two merged, at one load under several policies. Logs are sent compressed."""
 
     logs: tuple[Log, ...]
     load: float  # relative to the log's own
-    specs: Mapping[str, RunSpec]  # by policy; the first is that with which the others are compared
+    specs: Mapping[str, RunSpec]  # by policy; the first is the baseline
     walltime: str = "max"
     memory: int = AS_PRINTED
-    weeks: int | None = None  # from the begin; None: all
-    later_s: int = 0  # the second log begins so much later
+    weeks: int | None = None  # from the beginning; None: all
+    later_s: int = 0  # delay of the second log's begin
 
     @classmethod
     def of(cls, logs: tuple[Log, ...], load: float, policies: Sequence[str], *more: Any, **named: Any) -> "LogTask":
-        """Under policies that never kill a job. The other arguments are fields."""
+        """Build the task with policies that never kill a job. The other arguments are fields."""
         return cls(logs, load, {text: RunSpec.of(text, overrun="extend") for text in policies}, *more, **named)
 
     def carry_out(self) -> Row:
@@ -121,7 +121,7 @@ class LogTask:
 
 
 def _number(value: float | None, metric: str, policy: str) -> float:
-    """A metric that a claim is about. Raises WorkloadError where the log has none."""
+    """Return a metric that a claim needs. Raises WorkloadError if the log has none."""
     if value is None:
         raise WorkloadError(
             f"{metric} under {policy} is undefined; expected a log of which some jobs run on {CPUS} cpus"
@@ -137,13 +137,13 @@ def _estimate(mean: float | None, low: float | None, high: float | None) -> Esti
 
 @lru_cache(maxsize=4)
 def workload(logs: tuple[Log, ...], walltime: str = "max", weeks: int | None = None, later_s: int = 0) -> Workload:
-    """LANL-CM5, or where there are two logs both merged, at relative load 1. Read once per process."""
+    """Return LANL-CM5, or both logs merged, at relative load 1. Read once per process."""
     lanl, *others = (_first(prepared(each.read(), walltime), weeks) for each in logs)
     return merged(lanl, others[0], later_s) if others else lanl
 
 
 def prepared(log: Workload, walltime: str) -> Workload:
-    """The log with walltimes as policies see them, and the log's median where a job's memory per processor is unknown.
+    """Return the log with walltimes as seen by policies, and its median memory per processor for jobs without one.
 
     walltime: `max` of the requested and the run time, as `requested`, or `exact`.
     """
@@ -161,10 +161,10 @@ def prepared(log: Workload, walltime: str) -> Workload:
 
 
 def merged(lanl: Workload, other: Workload, later_s: int = 0) -> Workload:
-    """Both from a common begin for the span of the shorter, half of the work from each, at LANL-CM5's own load.
+    """Merge both logs from a common begin for the span of the shorter, half of the work from each, at LANL-CM5's load.
 
     The sizes of LANL-CM5's jobs are scaled, since most of the other's cannot be: they hold one cpu. Time is scaled so
-    that both together ask for the share of the machine for which LANL-CM5 alone does. later_s: the other begins later.
+    that both together request the share of the machine that LANL-CM5 alone does. later_s: delay of the other's begin.
     """
     within = min(span(lanl.jobs), span(other.jobs))
     if not within:
@@ -185,12 +185,12 @@ def merged(lanl: Workload, other: Workload, later_s: int = 0) -> Workload:
 
 
 def work(jobs: Jobs) -> float:
-    """Processors x time, in microseconds."""
+    """Return the work of all jobs, processors x time, in microseconds."""
     return float((jobs.procs * jobs.runtime.astype(np.float64)).sum())
 
 
 def span(jobs: Jobs) -> int:
-    """From the first to the last submit."""
+    """Return the time from the first to the last submit."""
     return int(jobs.submit.max() - jobs.submit.min())
 
 
@@ -199,14 +199,14 @@ def _first(log: Workload, weeks: int | None) -> Workload:
 
 
 def _until(jobs: Jobs, within: int) -> Jobs:
-    """The jobs submitted within a span from the first submit, which becomes time 0."""
+    """Return the jobs submitted within a span from the first submit, which becomes time 0."""
     since = jobs.submit - jobs.submit.min()
     rows = np.flatnonzero(since <= within)
     return jobs.take(rows).replace(submit=since[rows])
 
 
 def _together(a: Jobs, b: Jobs) -> Jobs:
-    """Both tables in one, with new ids."""
+    """Return both tables in one, with new ids."""
     submit, runtime, walltime, tasks, demand = (
         np.concatenate([a[name], b[name]]) for name in ("submit", "runtime", "walltime", "tasks", "demand")
     )

@@ -21,14 +21,14 @@ CAPACITY = 1000  # of each of the K resources
 SMALLEST, LARGEST = 0.01, 0.5  # share of a resource that a job holds
 RUN_S = 3600  # mean run time
 LOAD = 0.7  # of each resource
-UNIT = 1000  # of memory; as many for each cpu in all
-PER_CPU = (0.25, 0.5, 1.0, 2.0)  # units, all as likely
+UNIT = 1000  # of memory; as many in total for each cpu
+PER_CPU = (0.25, 0.5, 1.0, 2.0)  # units, equally likely
 SIGMA = 1.0  # of the logarithm of the units per cpu, whose mean is 1
 KEPT = ("mean_wait_s", "mean_response_s", "mean_slowdown", "mean_running_jobs")
 
 
 def several(count: int, seed: int, jobs: int = 1000) -> Workload:
-    """Jobs that hold `count` resources, a share of each that is log-uniform and independent of the others.
+    """Generate jobs that hold `count` resources, an independent, log-uniform share of each.
 
     Poisson arrivals at a mean offered load of LOAD of each resource, exponential run times, exact walltimes.
     """
@@ -53,7 +53,7 @@ def several(count: int, seed: int, jobs: int = 1000) -> Workload:
 
 
 def lublin_with_memory(memory: str, load: float, seed: int, jobs: int = 2500, cpus: int = 256) -> Workload:
-    """Lublin's jobs with a memory per cpu that is `discrete` or `lognormal`; of memory there is a unit for each cpu."""
+    """Generate Lublin's jobs with `discrete` or `lognormal` memory per cpu; there is one unit of memory per cpu."""
     log = lublin(jobs, cpus, seed=seed, load=load)
     first, second = (Uniform(seed, stream)(jobs) for stream in (100, 101))
     units: Floats = (
@@ -72,13 +72,13 @@ def lublin_with_memory(memory: str, load: float, seed: int, jobs: int = 2500, cp
 
 
 def of_jobs(result: Result) -> Numbers:
-    """Wait, response and slowdown of each of the 54 jobs, by name, and how unequal the slowdowns are."""
+    """Return the wait, response and slowdown of each of the 54 jobs, by name, and the unevenness of the slowdowns."""
     jobs, schedule = result.workload.jobs, result.schedule
     return of_times(jobs, schedule.start, schedule.end)
 
 
 def of_times(jobs: Jobs, start: Ints, end: Ints) -> Numbers:
-    """The same of the 54 jobs that began and ended then."""
+    """Return the same numbers from the starts and ends of the 54 jobs."""
     wait, response = start - jobs.submit, end - jobs.submit
     slowdown = response / jobs.runtime
     each = {"wait": wait / SECOND, "response": response / SECOND, "slowdown": slowdown}
@@ -96,7 +96,7 @@ def of_times(jobs: Jobs, start: Ints, end: Ints) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A generated workload under several policies. Of functions it has only those of modules, so it can be sent."""
+    """A generated workload under several policies. Its functions are module-level, so it can be sent to any process."""
 
     source: Callable[[int], Workload]  # by seed
     seed: int
@@ -111,11 +111,11 @@ class Drawn:
         policies: Sequence[str],
         more: Callable[[Result], Numbers] | None = None,
     ) -> "Drawn":
-        """The workload of a seed, under policies with their usual options."""
+        """Build the task for a seed, under policies with their usual options."""
         return cls(source, seed, {text: RunSpec.of(text) for text in policies}, more)
 
     def carry_out(self) -> dict[str, Numbers]:
-        """The metrics of each policy."""
+        """Return the metrics of each policy."""
         log = self.source(self.seed)
         return {policy: self._numbers(log, policy, spec) for policy, spec in self.specs.items()}
 

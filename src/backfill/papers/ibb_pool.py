@@ -1,6 +1,6 @@
 """The experiment of the IBB paper on a real HTCondor: 54 jobs on four nodes, beside the same jobs simulated.
 
-The policy that a queue asks decides (worlds.live.Planner); docs/decisions/0053-ibb-on-a-real-pool.md has the readings.
+The planner of a queue decides (worlds.live.Planner); docs/decisions/0053-ibb-on-a-real-pool.md lists the readings.
 """
 
 import os
@@ -41,10 +41,10 @@ from backfill.report.plots import Figure
 
 POLICIES = (FCFS, BEST_FIT, IBB, EASY)
 REPLICATIONS = 3
-SCALE = 0.04  # of the run times: their mean is 5 s
+SCALE = 0.04  # of the run times, which gives a mean of 5 s
 NEGOTIATION_S = 60.0  # the cycle of HTCondor at full scale
 REAL, SIMULATED = "measured", "simulated"
-METRICS = {  # metric -> what it is called, and its unit
+METRICS = {  # metric -> its name and unit
     WAIT: ("mean wait", "s"), WIDE_WAIT: (f"mean wait of jobs of {WIDE} processes", "s"),
     LARGEST_WAIT: (f"mean wait of the {len(nas.LARGEST)} largest jobs", "s"), RESPONSE: ("mean response", "s"),
     SLOWDOWN: ("mean slowdown", ""), UNEVEN: ("coefficient of variation of the slowdown", ""),
@@ -57,7 +57,7 @@ Job = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PoolAsked:
-    """What to run. cycle_s: between two passes of the further reading of IBB; 0 leaves it out."""
+    """The experiment to run. cycle_s: between two passes of the additional reading of IBB; 0 omits it."""
 
     policies: Sequence[str] = POLICIES
     replications: int = REPLICATIONS
@@ -67,19 +67,19 @@ class PoolAsked:
 
     @property
     def names(self) -> list[str]:
-        """The policies, and the further reading of IBB behind it."""
+        """The policies, followed by the additional reading of IBB."""
         more = {IBB: [IBB_CYCLE]} if self.cycle_s else {}
         return [name for policy in self.policies for name in (policy, *more.get(policy, ()))]
 
     @property
     def seeds(self) -> range:
-        """One per replication."""
+        """The seeds, one per replication."""
         return range(self.seed, self.seed + self.replications)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OnPool:
-    """What was found. runs: each run with its jobs, for JSON."""
+    """The results of the experiment. runs: each run with its jobs, for JSON."""
 
     reproduction: Reproduction
     table: Mapping[str, Mapping[str, Sequence[Estimate]]]  # metric -> measured or simulated -> one per policy
@@ -89,14 +89,14 @@ class OnPool:
 
 @dataclass
 class _Found:
-    """What the runs of all seeds came to: world -> one dict of policies per seed."""
+    """The collected numbers of the runs of all seeds: world -> one dict of policies per seed."""
 
     by_world: dict[str, list[dict[str, Numbers]]] = field(default_factory=lambda: {REAL: [], SIMULATED: []})
     runs: list[Mapping[str, Any]] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
 
     def add(self, log: Workload, name: str, seed: int, ran: Ran, again: Ran) -> None:
-        """A run and its simulation."""
+        """Add a run and its simulation."""
         for world, each in ((REAL, ran), (SIMULATED, again)):
             told = numbers(log, each)
             self.by_world[world][-1][name] = told
@@ -111,9 +111,9 @@ def reproduce(
     clock: Callable[[], Any] = WallClock,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> OnPool:
-    """Run all policies, seed by seed, and judge the claims. Raises BackfillError; ends the jobs that run then.
+    """Run all policies, seed by seed, and judge the claims. Raises BackfillError, and then ends the running jobs.
 
-    progress: is told how many of how many jobs have ended.
+    progress: called with the number of jobs ended, and of all.
     """
     with ended(pool):
         platform = checked(pool)
@@ -150,7 +150,7 @@ def _tell(progress: Callable[[int, int], None], before: int, of: int, over: int)
 
 
 def checked(pool: Gangs) -> Platform:
-    """The platform of a pool that is idle, and like that of the paper. Raises UsageError, Down."""
+    """Return the platform of a pool if it is idle and like that of the paper. Raises UsageError, Down."""
     platform = platform_of(pool)
     cpus, memory = (platform.capacity[:, platform.resources.index(name)] for name in ("cpus", "memory"))
     if len(cpus) != nas.NODES or {*cpus.tolist()} != {nas.CORES} or len({*memory.tolist()}) != 1:
@@ -177,7 +177,7 @@ def _rows(log: Workload, ran: Ran) -> list[Job]:
 
 
 def _claims(asked: PoolAsked, sweeps: Mapping[str, Sweep]) -> list[Claim]:
-    """The four claims, of both readings of IBB, measured and simulated."""
+    """Return the four claims, for both readings of IBB, measured and simulated."""
     found = []
     for ibb in (IBB, IBB_CYCLE):
         if not {FCFS, BEST_FIT, ibb} <= {*asked.names}:

@@ -1,4 +1,4 @@
-"""Runs of the 54 jobs on a pool, beside their simulation, and the numbers that both are compared by."""
+"""Runs of the 54 jobs on a pool, beside their simulation, and the numbers for the comparison."""
 
 from dataclasses import replace
 
@@ -13,21 +13,21 @@ from backfill.papers.ibb_models import of_times
 from backfill.papers.sweep import Numbers
 from backfill.spec import RunSpec
 
-WIDE = nas.PROCESSES[-1]  # cpus of the jobs whose wait is told apart
+WIDE = nas.PROCESSES[-1]  # cpus of the jobs whose wait is reported separately
 DEAD, LAUNCH, WIDE_WAIT = "dead_time_s", "launch_s", "wait_of_wide_s"
 MAKESPAN, BUSY, AT_ONCE = "makespan_s", "busy", "mean_running_jobs"
 LARGEST_WAIT, UNEVEN = "wait_of_largest", "unevenness"
 
 
 def policy_of(name: str) -> str:
-    """The policy that a name stands for."""
+    """Return the policy for a display name."""
     return IBB if name == IBB_CYCLE else name
 
 
 def simulated(log: Workload, name: str, dead: int, ran: Ran, cycle: int) -> Ran:
-    """The same run, simulated with the mean dead time of one that was measured. dead, cycle: see gang_run.run.
+    """Simulate the same run with the measured mean dead time. dead, cycle: see gang_run.run.
 
-    With passes at multiples of the cycle alone a job waits, and a run holds its nodes, until the next of them.
+    If passes happen only at multiples of the cycle, a job waits, and a run holds its nodes, until the next multiple.
     """
     held, launch = ran.dead(log), ran.launch
     jobs = log.jobs
@@ -41,7 +41,7 @@ def simulated(log: Workload, name: str, dead: int, ran: Ran, cycle: int) -> Ran:
 
 
 def numbers(log: Workload, ran: Ran) -> Numbers:
-    """What is told of a run."""
+    """Return the reported numbers of a run."""
     jobs, cpus = log.jobs, int(log.platform.capacity[:, 0].sum())
     wait, response, span = ran.running - jobs.submit, ran.ended - jobs.submit, ran.ended - ran.running
     makespan = int(ran.ended.max() - jobs.submit.min())

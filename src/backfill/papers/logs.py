@@ -1,4 +1,4 @@
-"""The recorded logs that a paper needs: handed over, or found in a folder of logs. None is part of the project."""
+"""The recorded logs that a paper needs: given by path, or found in a folder. None is part of the project."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,13 +9,13 @@ from backfill.model.workload import Workload
 from backfill.traces.files import Source
 from backfill.traces.swf import read_swf
 
-FOLDERS = ("traces", "../shared/traces")  # where a log is looked for that was not handed over
+FOLDERS = ("traces", "../shared/traces")  # folders searched for a log that was not given
 SUFFIXES = (".swf", ".swf.gz")
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as its file is, mostly packed: it travels to other processes in a few MB, and is read there."""
+    """The bytes of a log file, mostly compressed: a few MB that are sent to other processes and read there."""
 
     file: str
     sha256: str
@@ -23,7 +23,7 @@ class Log:
 
     @classmethod
     def of(cls, path: str | Path) -> "Log":
-        """Raises WorkloadError where the file cannot be read."""
+        """Read the file. Raises WorkloadError if it cannot be read."""
         source = Source.of(path)
         return cls(str(path), source.sha256, Path(path).read_bytes())
 
@@ -38,9 +38,9 @@ class Log:
 
 
 def find(wanted: Sequence[str], given: Sequence[str], folders: Sequence[str] = FOLDERS) -> dict[str, Log]:
-    """The logs of a paper by their names, as far as they are there; a name stands in the name of its file.
+    """Find the logs of a paper by their names, as far as available; a file matches if its name contains the log's name.
 
-    given: paths of logs; each must be one of those wanted. Others are looked for in `folders`. Raises UsageError.
+    given: paths of logs; each must be one of those wanted. Others are searched in `folders`. Raises UsageError.
     """
     paths: dict[str, Path] = {}
     for path in given:
@@ -63,8 +63,8 @@ def find(wanted: Sequence[str], given: Sequence[str], folders: Sequence[str] = F
 
 
 def how_to_get(names: Sequence[str]) -> str:
-    """What to do about logs that are not there."""
-    return f"needs the log {' and '.join(names)}: hand it over by --log PATH"
+    """Return a hint for missing logs."""
+    return f"needs the log {' and '.join(names)}; give it by --log PATH"
 
 
 def _is(path: Path, name: str) -> bool:
@@ -72,5 +72,5 @@ def _is(path: Path, name: str) -> bool:
 
 
 def missing(names: Sequence[str], logs: Mapping[str, Log]) -> list[str]:
-    """The logs that are missing."""
+    """Return the logs that are missing."""
     return [name for name in names if name not in logs]

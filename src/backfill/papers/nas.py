@@ -1,7 +1,7 @@
-"""Fifty-four jobs on four nodes: shapes of the NAS Parallel Benchmarks, since the IBB paper prints no table of its own.
+"""Fifty-four jobs on four nodes: shapes of the NAS Parallel Benchmarks, as the IBB paper prints no table of its own.
 
-Six benchmarks x three classes x three numbers of processes. Operations and memory are of the order of what NASA's
-reports give for the classes A and B (Bailey et al., RNR-94-007 and NAS-95-020); class C is class B times the growth of
+Six benchmarks x three classes x three numbers of processes. Operations and memory are of the order of NASA's
+reports for the classes A and B (Bailey et al., RNR-94-007 and NAS-95-020); class C is class B times the growth of
 its grid. Nodes, speed and rounding are ours: docs/decisions/0011-ibb-readings.md.
 """
 
@@ -21,7 +21,7 @@ GRAIN = 128  # MB: HTCondor rounds the memory of a job up to multiples of it
 RATE = 0.2  # 10^9 operations per second of one process; all processes of a job share its operations evenly
 PROCESSES = (4, 8, 16)
 CLASSES = "ABC"
-TABLE = {  # benchmark -> (10^9 operations, MB in all) of each class
+TABLE = {  # benchmark -> (10^9 operations, total MB) of each class
     "EP": ((26.7, 8), (101, 8), (404, 8)),
     "MG": ((3.9, 460), (18.8, 470), (150, 3800)),
     "CG": ((1.5, 80), (54.9, 780), (143, 2000)),
@@ -47,7 +47,7 @@ class Shape:
 
 
 def shapes() -> list[Shape]:
-    """All of them, by work."""
+    """Return all shapes, by work."""
     jobs = [
         Shape(f"{benchmark}.{letter}.{processes}", processes, memory, math.ceil(operations / RATE / processes))
         for benchmark, classes in TABLE.items()
@@ -62,17 +62,17 @@ LARGEST = tuple(s.name for s in SHAPES if s.name.endswith(f"{CLASSES[-1]}.{PROCE
 
 
 def pool() -> Platform:
-    """The four nodes as one pool: the paper has no rule of placement."""
+    """Return the four nodes as one pool: the paper states no placement rule."""
     return Platform.pool(NODES * CORES, memory=NODES * NODE_MB * 2**20)
 
 
 def drawn(seed: int) -> list[Shape]:
-    """The shapes in an order drawn at random."""
+    """Return the shapes in a random order."""
     return [SHAPES[i] for i in np.argsort(Uniform(seed)(len(SHAPES)), kind="stable")]
 
 
 def jobs(seed: int) -> Workload:
-    """The jobs, submitted a second apart in an order drawn at random; walltimes are exact."""
+    """Return the jobs, submitted a second apart in a random order; walltimes are exact."""
     some = drawn(seed)
     runtime = np.array([shape.runtime for shape in some]) * SECOND
     demand = np.array([(shape.cpus, shape.memory * 2**20) for shape in some])
@@ -80,9 +80,9 @@ def jobs(seed: int) -> Workload:
 
 
 def on_nodes(seed: int, platform: Platform, scale: float) -> Workload:
-    """The same on nodes: a process is a task with its share of the memory, rounded up to GRAIN as HTCondor does.
+    """Return the jobs on nodes: a process is a task with its share of the memory, rounded up to GRAIN as in HTCondor.
 
-    scale: of the run times, which last a second at least. The memory of a job is the same share of a node as in `pool`.
+    scale: of the run times, which are at least a second. The memory of a job is the same share of a node as in `pool`.
     """
     some, node_mb = drawn(seed), int(platform.capacity[0, platform.resources.index("memory")]) / 2**20
     runtime = np.array([max(round(shape.runtime * scale * SECOND), SECOND) for shape in some])
@@ -92,7 +92,7 @@ def on_nodes(seed: int, platform: Platform, scale: float) -> Workload:
 
 
 def _submitted(some: list[Shape], name: str, platform: Platform, runtime: Ints, **more: Any) -> Workload:
-    """The log of these jobs, submitted a second apart."""
+    """Return the workload of these jobs, submitted a second apart."""
     job, submit = np.array([shape.name for shape in some]), np.arange(len(some)) * SECOND
     jobs = Jobs(job=job, submit=submit, runtime=runtime, walltime=runtime, **more)
     return Workload(jobs, name=name, resources=("cpus", "memory"), platform=platform)

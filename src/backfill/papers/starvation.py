@@ -11,7 +11,7 @@ NARROW, EVERY, LENGTH = 400, 50, 100  # jobs, and seconds between them and of ea
 
 
 def stream() -> Workload:
-    """One job that needs both cpus of a node, then a stream of short narrow jobs that keeps one of them busy."""
+    """Return one job that needs both cpus of a node, then a stream of short narrow jobs that keeps one of them busy."""
     submit = np.concatenate([[0, 1], EVERY * np.arange(1, NARROW)]) * SECOND
     runtime = np.concatenate([[LENGTH, 3 * LENGTH], np.full(NARROW - 1, LENGTH)]) * SECOND
     return Workload(
@@ -27,7 +27,7 @@ def stream() -> Workload:
 
 
 def waits_of_the_starved() -> tuple[float, float, float]:
-    """Seconds that the wide job waits under bf-mod with age_factor 0 and 1, and the longest wait of all others then.
+    """Return the wide job's wait in seconds under bf-mod with age_factor 0 and 1, and the longest wait of the others.
 
     The others' wait is the longer of the two runs.
     """

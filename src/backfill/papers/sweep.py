@@ -1,4 +1,4 @@
-"""A sweep over generated workloads: its tasks, their results, and the means, differences and ratios of these."""
+"""A sweep over generated workloads: its tasks, their results, and their means, differences and ratios."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ Numbers = dict[str, float]  # metric -> value
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A drawn workload under several policies. It can be sent anywhere."""
+    """A generated workload under several policies. It can be sent to any process."""
 
     arguments: Mapping[str, Any]  # of the model
     specs: Mapping[str, RunSpec]  # by policy
 
     @classmethod
     def of(cls, policies: Iterable[str], **arguments: Any) -> "Cell":
-        """With policies by their texts."""
+        """Build the task with policies given as texts."""
         return cls(arguments, {text: RunSpec.of(text) for text in policies})
 
 
 def kept(result: Result, metrics: Mapping[str, str]) -> Numbers:
-    """Metrics of a run under other names. Raises BackfillError if one has no value: no claim could rest on it."""
+    """Return metrics of a run under other names. Raises BackfillError if one has no value, which claims need."""
     numbers: Numbers = {}
     for name, metric in metrics.items():
         if (value := result.metrics[metric]) is None:
@@ -36,7 +36,7 @@ def kept(result: Result, metrics: Mapping[str, str]) -> Numbers:
 
 
 def ratio(p: Sequence[float], q: Sequence[float]) -> Estimate:
-    """The ratio of the means of paired values, with the interval of the delta method."""
+    """Return the ratio of the means of paired values, with the interval of the delta method."""
     mean = sum(p) / sum(q)
     spread = Estimate.of([(one - mean * other) * len(q) / sum(q) for one, other in zip(p, q, strict=True)])
     return Estimate(mean, mean + spread.low, mean + spread.high, spread.count)
@@ -49,21 +49,21 @@ class Sweep:
     found: Mapping[Any, Sequence[Mapping[str, Numbers]]]
 
     def values(self, x: Any, policy: str, metric: str) -> list[float]:
-        """One per replication."""
+        """Return the values, one per replication."""
         return [each[policy][metric] for each in self.found[x]]
 
     def mean(self, x: Any, policy: str, metric: str) -> Estimate:
-        """Over the replications."""
+        """Return the mean over the replications."""
         return Estimate.of(self.values(x, policy, metric))
 
     def changes(self, x: Any, a: str, b: str, metric: str) -> list[float]:
-        """Policy a less policy b, one per replication."""
+        """Return the differences of policies a and b, one per replication."""
         return [p - q for p, q in zip(self.values(x, a, metric), self.values(x, b, metric), strict=True)]
 
     def change(self, x: Any, a: str, b: str, metric: str) -> Estimate:
-        """The mean of the changes."""
+        """Return the mean of the differences."""
         return Estimate.of(self.changes(x, a, b, metric))
 
     def ratio(self, x: Any, a: str, b: str, metric: str) -> Estimate:
-        """The ratio of the means of a and b."""
+        """Return the ratio of the means of a and b."""
         return ratio(self.values(x, a, metric), self.values(x, b, metric))

@@ -1,8 +1,8 @@
 """The thread matrix with horizontal scanning: the three experiments of its paper, Figures 5 to 8, and the claims.
 
 One task is the jobs of one seed, under all policies that are compared: common random numbers. The paper gives neither
-processors, nor threads, nor run times: docs/decisions/0022-thread-matrix.md has what was taken, and `--sensitivity`
-what comes out with other choices.
+processors, nor threads, nor run times: docs/decisions/0022-thread-matrix.md lists the choices, and `--sensitivity`
+shows the results of others.
 """
 
 from backfill import __version__
@@ -45,10 +45,10 @@ from backfill.report.plots import Drawing, Figure
 
 TITLE = "The thread matrix with horizontal scanning"
 REPLICATIONS = 10
-LOGS = ()  # it needs none
+LOGS = ()  # none needed
 NAMES = ("partition-variable", "partition-fixed", "partition-adaptive", "round-robin", "thread-matrix", "fcfs")
 MAIN = {"FCFS": FCFS, "backfilling": FIRST_FIT, "thread matrix": MATRIX}
-SETTINGS: dict[str, dict[str, float]] = {  # other choices -> arguments of the model
+SETTINGS: dict[str, dict[str, float]] = {  # alternative choices -> arguments of the model
     "as taken": {},
     "32 processors": {"cpus": 32},
     "64 processors": {"cpus": 64},
@@ -65,11 +65,11 @@ SETTINGS: dict[str, dict[str, float]] = {  # other choices -> arguments of the m
 SETTINGS_JOBS, SETTINGS_SEEDS = 1292, 3  # of each
 WIDE_JOBS = 1292
 THREAD_S = 18.48  # mean thread time
-CPUS, WIDTH = 128, 16  # as taken: processors, and the most threads of a job
+CPUS, WIDTH = 128, 16  # the choice: processors, and the most threads of a job
 
 
 def _between(load: float, most: int = WIDTH) -> float:
-    """The mean time between two jobs of 1 to `most` threads that offer a load, in seconds."""
+    """Return the mean time between two jobs of 1 to `most` threads that offer a load, in seconds."""
     return THREAD_S * (1 + most) / 2 / CPUS / load
 
 
@@ -80,9 +80,9 @@ WIDE: dict[str, dict[str, float]] = {  # jobs up to as wide as the machine
 
 
 def reproduce(request: Asked) -> Reproduction:
-    """All experiments: figures and claims; with `sensitivity` also other choices of what the paper does not give."""
+    """Run all experiments: figures and claims; with `sensitivity` also other choices of missing parameters."""
     plan = Plan(request, run)
-    beside = SIZES[:1] if request.quick else SIZES  # jobs for which other policies are run too
+    beside = SIZES[:1] if request.quick else SIZES  # sizes for which other policies are run too
     main = plan.add({
         size: [Cell.of(_policies(size in beside), jobs=size, seed=seed) for seed in request.seeds] for size in SIZES
     })  # fmt: skip
@@ -124,12 +124,12 @@ def reproduce(request: Asked) -> Reproduction:
 
 
 def _policies(others: bool) -> list[str]:
-    """Those of the figures and of the laws. others: also what else the paper sets itself against."""
+    """Return the policies of the figures and of the laws. others: also those that the paper compares itself with."""
     return [*MAIN.values(), ONE_COLUMN, *(OTHERS.values() if others else [BY_THREADS])]
 
 
 def _of_size(sweep: Sweep, size: int, number: int) -> Figure:
-    """Figures 5 to 7."""
+    """Draw Figures 5 to 7."""
     lines = {"here": [sweep.mean(size, policy, MAKESPAN) for policy in MAIN.values()]}
     if size == MOST:
         lines["paper"] = [Estimate.of([PRINTED[policy]]) for policy in MAIN.values()]
@@ -138,21 +138,21 @@ def _of_size(sweep: Sweep, size: int, number: int) -> Figure:
 
 
 def _of_sizes(sweep: Sweep) -> Figure:
-    """Figure 8."""
+    """Draw Figure 8."""
     lines = {label: [sweep.mean(size, policy, MAKESPAN) for size in SIZES] for label, policy in MAIN.items()}
     title = "Figure 8: overall response time of the three experiments"
     return Figure("figure-8", title, "jobs", f"{MAKESPAN}, s", [str(size) for size in SIZES], lines)
 
 
 def _of_use(sweep: Sweep, name: str, metric: str, y: str, percent: bool) -> Figure:
-    """What the paper has in words: utilization and throughput increase."""
+    """Return the figure of the paper's statements in words: utilization and throughput increase."""
     lines = {label: [sweep.mean(size, policy, metric) for size in SIZES] for label, policy in MAIN.items()}
     title = f"{name.capitalize()} of the three experiments"
     return Figure(name, title, "jobs", y, [str(size) for size in SIZES], lines, percent=percent)
 
 
 def _over_time(sweep: Sweep) -> Figure:
-    """The mean response where jobs arrive over time, beside what the paper prints without saying what it is."""
+    """Return the figure of the mean response for arrivals over time, beside the paper's unexplained numbers."""
     labels = {label: policy for label, policy in MAIN.items() if policy != FCFS}
     lines = {label: [change(sweep, load, policy, RESPONSE) for load in LOADS] for label, policy in labels.items()}
     lines |= {
@@ -165,7 +165,7 @@ def _over_time(sweep: Sweep) -> Figure:
 
 
 def _by_position(sweep: Sweep) -> Figure:
-    """The caveat of the paper: who is first may pay for it."""
+    """Return the figure of the paper's caveat: the first jobs may respond later."""
     at = [f"{100 * (i + 1) // PARTS}%" for i in range(PARTS)]
     lines = {label: [sweep.mean(MOST, policy, part(i)) for i in range(PARTS)] for label, policy in MAIN.items()}
     title = f"Response of jobs by their place in the queue, {MOST} jobs"
@@ -173,7 +173,7 @@ def _by_position(sweep: Sweep) -> Figure:
 
 
 def _of_policies(sweep: Sweep, size: int) -> Figure:
-    """What else the paper sets itself against, and baselines that free a processor with its thread."""
+    """Return the figure of the other policies in the paper, and of baselines that free a processor with its thread."""
     labels = {"backfilling": FIRST_FIT, "thread matrix": MATRIX, **OTHERS}
     lines = {
         label: [change(sweep, size, policy, metric) for metric in (MAKESPAN, RESPONSE)]
@@ -185,7 +185,7 @@ def _of_policies(sweep: Sweep, size: int) -> Figure:
 
 
 def _of_settings(settings: Sweep) -> Figure:
-    """What comes out with other choices of what the paper does not give."""
+    """Return the figure of the results with other choices of what the paper does not give."""
     lines = {
         f"{label}, {metric}": [change(settings, setting, policy, metric) for setting in settings.found]
         for metric in (MAKESPAN, RESPONSE)
@@ -198,7 +198,7 @@ def _of_settings(settings: Sweep) -> Figure:
 
 
 def _sentences(request: Asked, few: int) -> list[str]:
-    """What was run."""
+    """Return sentences on the runs."""
     sentences = [
         "Three experiments of 1292, 2018 and 3113 jobs, all submitted at once; the same jobs for all policies, and "
         f"{request.replications} seeds. Intervals by Student's t; changes are ratios of means over the same seeds "

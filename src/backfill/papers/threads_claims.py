@@ -1,4 +1,4 @@
-"""The claims of the paper on the thread matrix, judged by the case that speaks most against each."""
+"""The claims of the paper on the thread matrix, judged by the case that contradicts each most."""
 
 import math
 
@@ -30,15 +30,15 @@ from backfill.papers.threads_runs import (
 SIZES = (1292, 2018, 3113)  # jobs of the three experiments
 MOST = SIZES[-1]
 PRINTED = {FCFS: 4313.0, FIRST_FIT: 4197.0, MATRIX: 3861.0}  # overall response times of the last one; no unit is given
-NEAR = 0.03  # how far a ratio may be from the printed one
-LOADS = (0.70, 0.75)  # where jobs arrive over time
-AT_ONCE, ARRIVING = "all at once", "at load 0.5"  # jobs up to as wide as the machine; FCFS carries little more
+NEAR = 0.03  # tolerated distance of a ratio from the printed one
+LOADS = (0.70, 0.75)  # for arrivals over time
+AT_ONCE, ARRIVING = "all at once", "at load 0.5"  # jobs up to as wide as the machine; FCFS can handle little more
 FIGURES = (5, 3, 6, 2, 1, 4, 2, 3)  # threads of J1 to J8 in Figures 1 to 3
 ORDER = "1.1 2.1 3.1 4.1 5.1 6.1 1.2 2.2 3.2 4.2 6.2 1.3 2.3 3.3 6.3 1.4 3.4 6.4 1.5 3.5 3.6 7.1 8.1 7.2 8.2 8.3"
 
 
 def change(sweep: Sweep, x: object, policy: str, metric: str, against: str = FCFS) -> Estimate:
-    """By which share a metric differs from that under another policy."""
+    """Return the relative difference of a metric from that under another policy."""
     return sweep.ratio(x, policy, against, metric).plus(-1)
 
 
@@ -53,7 +53,7 @@ BELOW, ABOVE = (-math.inf, 0.0), (0.0, math.inf)
 
 
 def of_figures(sweep: Sweep) -> list[Claim]:
-    """F3.1 and F3.2: overall response times, Figures 5 to 8."""
+    """Judge claims F3.1 and F3.2: overall response times, Figures 5 to 8."""
     order = [
         case
         for size in SIZES
@@ -93,7 +93,7 @@ def of_figures(sweep: Sweep) -> list[Claim]:
 
 
 def of_responses(sweep: Sweep) -> list[Claim]:
-    """F3.2b and F3.3: who waits longer, and who does not."""
+    """Judge claims F3.2b and F3.3: the jobs that respond later or earlier."""
 
     def cases(metric: str, bounds: tuple[float, float], against: str = FCFS) -> list[Case]:
         return [_case(f"{size} jobs", sweep, size, MATRIX, metric, bounds, against) for size in SIZES]
@@ -116,7 +116,7 @@ def of_responses(sweep: Sweep) -> list[Claim]:
 
 
 def of_arrivals(sweep: Sweep) -> list[Claim]:
-    """F3.2c again, with jobs that arrive over time, and what the printed numbers then may be: A26 is open."""
+    """Judge claim F3.2c for arrivals over time, and the possible meaning of the printed numbers: A26 is open."""
     cases = [_case(f"at load {load:.2f}", sweep, load, MATRIX, RESPONSE, BELOW, FIRST_FIT) for load in LOADS]
     near = [
         _case(f"{label} at load {LOADS[-1]:.2f}", sweep, LOADS[-1], policy, RESPONSE, (share - NEAR, share + NEAR))
@@ -136,7 +136,7 @@ def of_arrivals(sweep: Sweep) -> list[Claim]:
 
 
 def of_wide(sweep: Sweep) -> list[Claim]:
-    """F3.3 with jobs up to as wide as the machine."""
+    """Judge claim F3.3 with jobs up to as wide as the machine."""
     every = "; ".join(f"all jobs, {x}: {change(sweep, x, MATRIX, RESPONSE).times(100)}%" for x in (AT_ONCE, ARRIVING))
     small = "small jobs directly behind a big one respond earlier than under FCFS"
     expected = "those with at most half of the mean number of threads behind the largest 1%, earlier"
@@ -155,18 +155,18 @@ def of_wide(sweep: Sweep) -> list[Claim]:
 
 
 def _with_small(sweep: Sweep) -> Sweep:
-    """The seeds in which a small job stands behind a big one."""
+    """Return the seeds in which a small job follows a big one."""
     return Sweep({x: [row for row in rows if not math.isnan(row[FCFS][SMALL])] for x, rows in sweep.found.items()})
 
 
 def _by_seed(sweep: Sweep, x: object, metric: str) -> list[float]:
-    """The change of a metric by the matrix against FCFS, one per seed."""
+    """Return the change of a metric by the matrix against FCFS, one per seed."""
     both = zip(sweep.values(x, MATRIX, metric), sweep.values(x, FCFS, metric), strict=True)
     return [p / q - 1 for p, q in both]
 
 
 def of_use(sweep: Sweep) -> list[Claim]:
-    """F3.5: abstract, sections IV and V."""
+    """Judge claim F3.5: abstract, sections IV and V."""
 
     def above(metric: str) -> list[Case]:
         return [
@@ -185,7 +185,7 @@ def of_use(sweep: Sweep) -> list[Claim]:
 
 
 def of_laws(sweep: Sweep) -> list[Claim]:
-    """F3.4, and the figures that show the matrix: what must hold exactly."""
+    """Judge claim F3.4, and the figures that show the matrix: properties that must hold exactly."""
     idle = max(value for size in SIZES for value in sweep.values(size, MATRIX, IDLE))
     other = max(value for size in SIZES for value in sweep.values(size, ONE_COLUMN, DIFFERENT))
     runs = f"in {sum(len(sweep.found[size]) for size in SIZES)} runs"
@@ -206,7 +206,7 @@ def of_laws(sweep: Sweep) -> list[Claim]:
 
 
 def order() -> str:
-    """The threads of the eight jobs of the figures in the order in which they start on one processor."""
+    """Return the threads of the eight jobs of the figures, in order of their starts on one processor."""
     names = [f"{job}.{thread}" for job, size in enumerate(FIGURES, 1) for thread in range(1, size + 1)]
     second = np.full(len(names), SECOND)
     jobs = Jobs(

@@ -10,7 +10,7 @@ from backfill.papers.sweep import Cell, Numbers, kept
 from backfill.workloads.threads import threads
 
 FCFS = "partition-variable"  # whole jobs, first come first served
-FIRST_FIT = "partition-variable:backfill=first-fit"  # what the paper calls backfilling: no reservation, no estimates
+FIRST_FIT = "partition-variable:backfill=first-fit"  # the paper's backfilling: no reservation, no estimates
 EASY = "partition-variable:backfill=easy"
 MATRIX = "thread-matrix"
 ONE_COLUMN, BY_THREADS = "thread-matrix:n_max=1", "fcfs"
@@ -39,12 +39,12 @@ KEPT = {
 
 
 def part(number: int) -> str:
-    """The name of the mean response in one part of the queue, from 0."""
+    """Return the name of the mean response in one part of the queue, from 0."""
     return f"mean response, part {number + 1}"
 
 
 def run(cell: Cell) -> dict[str, Numbers]:
-    """The numbers of each policy."""
+    """Return the numbers of each policy."""
     log = threads(**cell.arguments)
     by_policy: dict[str, Numbers] = {}
     starts: dict[str, Ints] = {}
@@ -70,7 +70,7 @@ def _numbers(result: Result) -> Numbers:
 
 
 def behind_largest(log: Workload) -> Ints:
-    """The jobs directly behind the largest 1% of all: those with the most threads, of equal ones with the most work."""
+    """Return the jobs directly behind the largest 1%: those with the most threads, ties by most work."""
     job, runtime = log.jobs.project.codes, log.jobs.runtime.astype(np.float64)
     many, work = np.bincount(job), np.bincount(job, runtime)
     largest = np.lexsort((work, many))[-max(len(many) // 100, 1) :]
@@ -79,7 +79,7 @@ def behind_largest(log: Workload) -> Ints:
 
 
 def is_small(log: Workload) -> NDArray[np.bool_]:
-    """Whether each job has at most half as many threads as jobs have on average."""
+    """Return whether each job has at most half of the average number of threads."""
     many = np.bincount(log.jobs.project.codes)
     small: NDArray[np.bool_] = 2 * many <= many.mean()
     return small

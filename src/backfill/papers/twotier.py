@@ -1,7 +1,7 @@
 """Lin, Thai, Wang and Lai, JNCA 52, 2015: projects with promised departures, Figures 6 and 8 to 12, and the claims.
 
 One task is the projects of one seed, under all policies that are compared: common random numbers.
-docs/decisions/0020-two-tier-readings.md has the readings taken where the paper is silent.
+docs/decisions/0020-two-tier-readings.md lists the readings of what the paper leaves open.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,12 +35,12 @@ TITLE = (
     "Journal of Network and Computer Applications 52, 2015"
 )
 REPLICATIONS = 30  # the paper has 5
-AT_HIGH_LOAD = 10  # at most, of the sweep over SF at an inter-arrival time of 10, and of second readings
-LOGS = ()  # it needs none
+AT_HIGH_LOAD = 10  # at most, of the sweep over SF at an inter-arrival time of 10, and of alternative readings
+LOGS = ()  # none needed
 QUICK_PROJECTS = 250
-HIGH = 0.2  # of the projects have a high priority
+HIGH = 0.2  # share of the projects with a high priority
 NAMES = ("2tsb", "2tfb", "2tfb-sf", "2tpb")
-READINGS = {  # who makes way, and where to
+READINGS = {  # which jobs make way, and where to
     "per_time (default)": "",
     "one": "victims=one",
     "any": "victims=any",
@@ -57,7 +57,7 @@ Swept = tuple[Iterable[str], Iterable[int]]  # policies, seeds
 
 
 def reproduce(request: Asked) -> Reproduction:
-    """All experiments: figures and claims; with `sensitivity` also the claims F4.1 to F4.5 in other readings."""
+    """Run all experiments: figures and claims; with `sensitivity` also the claims F4.1 to F4.5 in other readings."""
     plan, projects = Plan(request, run), QUICK_PROJECTS if request.quick else PROJECTS
     few = request.seeds[:AT_HIGH_LOAD]
 
@@ -103,7 +103,7 @@ def reproduce(request: Asked) -> Reproduction:
 
 
 def _main() -> list[str]:
-    """Figures 8, 9, 11 and 12. What two figures share is run once."""
+    """Return the policies of Figures 8, 9, 11 and 12, without duplicates."""
     by_priority = [*(with_priority(sf) for sf in PB_FACTORS), *(with_priority(pl=pl) for pl in LIMITS)]
     return [*dict.fromkeys((TSB, feedback(), with_slack(), *by_priority))]
 
@@ -124,14 +124,14 @@ def _in_other_readings() -> list[str]:
 
 
 def _beside(sweep: Sweep, more: Mapping[int, list[Mapping[str, Numbers]]]) -> Sweep:
-    """What other policies made of the same projects, maybe of the first seeds only, beside the policies of a sweep."""
+    """Return the sweep extended by results of other policies on the same projects, possibly of the first seeds only."""
     return Sweep({
         ia: [{**one, **other} for one, other in zip(sweep.found[ia], rows, strict=False)] for ia, rows in more.items()
     })  # fmt: skip
 
 
 def _sentences(request: Asked, projects: int) -> list[str]:
-    """What was run."""
+    """Return sentences on the runs."""
     few = len(request.seeds[:AT_HIGH_LOAD])
     beside = f"; each value is shown beside that of our first {SEEDS} seeds" if few > SEEDS else ""
     sentences = [

@@ -1,4 +1,4 @@
-"""The claims of the two-tier paper, one function each, judged by the case that speaks most against it."""
+"""The claims of the two-tier paper, one function each, judged by the case that contradicts it most."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -21,30 +21,30 @@ TSB = "2tsb"
 
 
 def feedback(reading: str = "") -> str:
-    """2TFB. reading: parameters that set another one, such as `victims=any`; it has no slack that could be read."""
+    """Return 2TFB as a policy text. reading: parameters of an alternative, such as `victims=any`; it has no slack."""
     own = ",".join(each for each in reading.split(",") if not each.startswith("slack="))
     return ":".join(filter(None, ("2tfb", own)))
 
 
 def with_slack(sf: float = SF, reading: str = "") -> str:
-    """2TFB-SF with PL infinite."""
+    """Return 2TFB-SF with infinite PL, as a policy text."""
     return "2tfb-sf:" + ",".join(filter(None, (f"sf={sf:g}", reading)))
 
 
 def with_priority(sf: float = SF, pl: float = math.inf, reading: str = "") -> str:
-    """2TPB."""
+    """Return 2TPB as a policy text."""
     return "2tpb:" + ",".join(filter(None, (f"sf={sf:g},pl={pl:g}", reading)))
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What the paper prints for the two ends of a figure: changes against 2TSB at 10 and at 160."""
+    """The printed values at the two ends of a figure: changes against 2TSB at 10 and at 160."""
 
     what: str
     metric: str
     printed: tuple[float, float]
     policies: tuple[str, str]
-    with_: tuple[str, str] = ("", "")  # what the ends differ in besides
+    with_: tuple[str, str] = ("", "")  # further differences of the ends
 
 
 _SLACK = (with_slack(), with_slack())
@@ -62,7 +62,7 @@ PRINTED_TURNAROUND = {TSB: (53_300.0, 4_500.0), with_slack(): (49_300.0, 3_800.0
 
 
 def of_ends(sweep: Sweep, ends: Ends, size: str, trend: str, policy: str | None = None) -> list[Claim]:
-    """Two claims: on the printed numbers, and on their trend, that the change at 160 is larger than that at 10."""
+    """Judge two claims: the printed numbers, and their trend, a larger change at 160 than at 10."""
     policies = ends.policies if policy is None else (policy, policy)
     at = [f"at {ia}{also}" for ia, also in zip((BUSIEST, CALMEST), ends.with_, strict=True)]
     found = [change(sweep, ia, each, ends.metric) for ia, each in zip((BUSIEST, CALMEST), policies, strict=True)]
@@ -85,7 +85,7 @@ def of_ends(sweep: Sweep, ends: Ends, size: str, trend: str, policy: str | None 
 
 
 def change(sweep: Sweep, ia: int, policy: str, metric: str) -> Estimate:
-    """The relative difference of a metric from that of 2TSB."""
+    """Return the relative difference of a metric from that of 2TSB."""
     return sweep.ratio(ia, policy, TSB, metric).plus(-1)
 
 
@@ -94,17 +94,17 @@ def _change(where: str, sweep: Sweep, ia: int, policy: str, metric: str, least: 
 
 
 def _case(where: str, p: Sequence[float], q: Sequence[float], least: float, most: float) -> Case:
-    """The ratio of the means of paired values."""
+    """Return the case of a ratio of the means of paired values."""
     return Case(where, ratio(p, q), ratio(p[:SEEDS], q[:SEEDS]), least, most)
 
 
 def _changes(sweep: Sweep, policy: str, metric: str, least: float = -math.inf, most: float = math.inf) -> list[Case]:
-    """At every inter-arrival time, against 2TSB."""
+    """Return the cases at every inter-arrival time, against 2TSB."""
     return [_change(f"at {ia}", sweep, ia, policy, metric, least, most) for ia in INTERARRIVALS]
 
 
 def calibration(sweep: Sweep, projects: int) -> list[Claim]:
-    """F4.0. With fewer projects than the paper has, queues grow less: the numbers cannot be compared then."""
+    """Judge claim F4.0. With fewer projects than in the paper, queues grow less, so numbers are not comparable."""
 
     def case(ia: int, metric: str, least: float, most: float) -> Case:
         values = sweep.values(ia, TSB, metric)
@@ -127,7 +127,7 @@ def calibration(sweep: Sweep, projects: int) -> list[Claim]:
 
 
 def of_moves(sweep: Sweep, reading: str = "") -> list[Claim]:
-    """F4.1 to F4.5."""
+    """Judge claims F4.1 to F4.5."""
     slack, none = with_slack(reading=reading), feedback(reading)
     jobs = "Figure 8a, job turn-around: 2TFB-SF (SF 0.5, PL inf) below 2TSB"
     both = [
@@ -163,7 +163,7 @@ def of_moves(sweep: Sweep, reading: str = "") -> list[Claim]:
 
 
 def of_slack(sweep: Sweep) -> list[Claim]:
-    """F4.6: the least-squares slope over log2 SF, in shares of 2TSB for each doubling."""
+    """Judge claim F4.6: the least-squares slope over log2 SF, in shares of 2TSB for each doubling."""
     logs = [math.log2(sf) for sf in FACTORS]
     centre = sum(logs) / len(logs)
     weights = [(x - centre) / sum((y - centre) ** 2 for y in logs) for x in logs]
@@ -192,7 +192,7 @@ def of_slack(sweep: Sweep) -> list[Claim]:
 
 
 def of_priority(sweep: Sweep) -> list[Claim]:
-    """F4.7."""
+    """Judge claim F4.7."""
 
     def cases(metric: str, least: float = -math.inf, most: float = math.inf) -> list[Case]:
         return [
@@ -229,7 +229,7 @@ def of_priority(sweep: Sweep) -> list[Claim]:
 
 
 def of_limits(sweep: Sweep) -> list[Claim]:
-    """F4.8."""
+    """Judge claim F4.8."""
 
     def cases(metric: str, least: float = -math.inf, most: float = math.inf) -> list[Case]:
         return [
@@ -277,7 +277,7 @@ def of_limits(sweep: Sweep) -> list[Claim]:
 
 
 def of_use(sweep: Sweep) -> Claim:
-    """F4.9."""
+    """Judge claim F4.9."""
     cases = [
         replace(case, where=f"{label} {case.where}")
         for label, policy in (("2TFB", feedback()), ("2TFB-SF", with_slack()), ("2TPB", with_priority()))
@@ -288,7 +288,7 @@ def of_use(sweep: Sweep) -> Claim:
 
 
 def of_laws(sweeps: Iterable[Sweep]) -> Claim:
-    """F4.10, in every run."""
+    """Judge claim F4.10, in every run."""
     every = [numbers for sweep in sweeps for rows in sweep.found.values() for row in rows for numbers in row.values()]
     promised, moved, broken = (sum(each[name] for each in every) for name in (PROMISED, MOVED, BROKEN))
     return Claim(

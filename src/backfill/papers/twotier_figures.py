@@ -41,13 +41,13 @@ ENDS = {"11a": PRINTED_HIGH, "11b": PRINTED_LOW, "12a": PRINTED_HIGH_LIMITED, "1
 
 
 def _ends(printed: tuple[float | None, float | None]) -> list[Estimate | None]:
-    """What the paper prints for the first and the last value of x, and nothing between."""
+    """Return the printed values for the first and the last x, and None between."""
     first, last = (None if value is None else Estimate.of([value]) for value in printed)
     return [first, *[None] * (len(AT) - 2), last]
 
 
 def of_moves(sweep: Sweep) -> list[Figure]:
-    """Figures 8 and 9, and what 2TFB-SF changes in them."""
+    """Draw Figures 8 and 9, and the changes by 2TFB-SF in them."""
     policies = (TSB, feedback(), with_slack())
     drawn = (("8a", JOB, "s"), ("8b", PROJECT, "s"), ("9a", WAIT, "s"), ("9b", RUN, "s"))
     metrics = [
@@ -66,7 +66,7 @@ def of_moves(sweep: Sweep) -> list[Figure]:
 
 
 def of_slack(sweep: Sweep) -> list[Figure]:
-    """Figure 10."""
+    """Draw Figure 10."""
     return [
         Figure(f"figure-10{letter}", f"Figure 10{letter}: {metric} of 2TFB-SF", "slack factor SF", CHANGE,
                [f"{sf:g}" for sf in FACTORS],
@@ -77,7 +77,7 @@ def of_slack(sweep: Sweep) -> list[Figure]:
 
 
 def of_priority(sweep: Sweep) -> list[Figure]:
-    """Figures 11 and 12."""
+    """Draw Figures 11 and 12."""
     swept = (
         (11, "PL infinite", {f"SF {sf:g}": with_priority(sf) for sf in PB_FACTORS}, "slack factor"),
         (12, "SF 0.5", {f"PL {'infinite' if pl == LIMITS[-1] else f'{pl:g}'}": with_priority(pl=pl) for pl in LIMITS},
@@ -95,7 +95,7 @@ def of_priority(sweep: Sweep) -> list[Figure]:
 
 
 def _printed(panel: str) -> dict[str, list[Estimate | None]]:
-    """The line of what the paper prints in a panel of Figures 11 and 12; the parameter differs between its ends."""
+    """Return the line of the printed values in a panel of Figures 11 and 12; the parameter differs between its ends."""
     if panel == "11c":
         return {f"{PAPER}, SF 1": _ends((None, RAISED))}
     ends: Ends | None = ENDS.get(panel)
@@ -107,14 +107,14 @@ def _printed(panel: str) -> dict[str, list[Estimate | None]]:
 
 
 def of_use(sweep: Sweep) -> Figure:
-    """The utilization of the resource types, which the paper has in words."""
+    """Return the figure of the utilization of the resource types, which the paper states in words."""
     lines = {label: [sweep.mean(ia, policy, USED) for ia in INTERARRIVALS] for policy, label in LABELS.items()}
     title = "Utilization, mean of the five resource types"
     return Figure("utilization", title, X, "utilization, %", AT, lines, percent=True)
 
 
 def of_readings(sweep: Sweep, readings: Mapping[str, str], of_priority: Mapping[str, str]) -> list[Figure]:
-    """The tables of other readings of who makes way, and where to, at 160: label -> parameters."""
+    """Return the tables of alternative readings of moves, at 160: label -> parameters."""
     return [
         with_slack_read(sweep, readings, CALMEST),
         _readings(sweep, CALMEST, "readings-2tpb", "2TPB, SF 1",
@@ -123,7 +123,7 @@ def of_readings(sweep: Sweep, readings: Mapping[str, str], of_priority: Mapping[
 
 
 def with_slack_read(sweep: Sweep, readings: Mapping[str, str], ia: int) -> Figure:
-    """The table of the readings of 2TFB-SF at one end."""
+    """Return the table of the readings of 2TFB-SF at one end."""
     name = "readings-2tfb-sf" if ia == CALMEST else f"readings-2tfb-sf-at-{ia}"
     policies = {label: with_slack(reading=each) for label, each in readings.items()}
     return _readings(sweep, ia, name, "2TFB-SF, SF 0.5", policies, OF_SLACK)

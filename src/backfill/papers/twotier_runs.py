@@ -1,4 +1,4 @@
-"""The runs of the two-tier reproduction: projects under several policies, and the laws that each run must keep."""
+"""The runs of the two-tier reproduction: projects under several policies, and the laws that each run must obey."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ PROMISED, MOVED, BROKEN = "promised projects", "moved promises", "broken laws"
 
 
 def run(cell: Cell) -> dict[str, Numbers]:
-    """The numbers of each policy."""
+    """Return the numbers of each policy."""
     log = two_tier(**cell.arguments)
     return {policy: _numbers(run_spec(log, None, spec)) for policy, spec in cell.specs.items()}
 
@@ -43,7 +43,7 @@ def _numbers(result: Result) -> Numbers:
 
 
 def _by_priority(result: Result) -> Numbers:
-    """Mean turn-around time of the projects of high priority, and of the others; NaN where there are none."""
+    """Return the mean turn-around time of projects of high priority, and of the others; NaN if there are none."""
     submit, end = _submits(result), _last(result, result.schedule.end, np.arange(len(result.workload)))
     high = _priority(result) > 0
     return {name: _mean((end - submit)[which]) for name, which in ((HIGH, high), (LOW, ~high))}
@@ -54,10 +54,10 @@ def _mean(times: Ints) -> float:
 
 
 def laws(result: Result) -> tuple[int, int, int]:
-    """How many projects were promised a departure, how many promises of jobs moved, how many projects were wronged.
+    """Return the number of projects with a promised departure, of moved promises of jobs, and of projects wronged.
 
     A project is wronged if it ends later than its first promised departure and its slack, or was ever promised such an
-    end; under 2tsb also if any promise of a job of it became another one.
+    end; under 2tsb also if any promise of one of its jobs changed.
     """
     log, promises = result.workload, result.simulation.promises
     given = promises.cause == GIVEN
@@ -72,7 +72,7 @@ def laws(result: Result) -> tuple[int, int, int]:
 
 
 def _factor(result: Result) -> Any:
-    """How far the departure of each project may be moved, in its turn-around times."""
+    """Return the tolerated move of each project's departure, in its turn-around times."""
     sf = float(result.params.get("sf", 0))
     return sf * (1 - _priority(result)) if result.policy.name == "2tpb" else sf
 
@@ -80,7 +80,7 @@ def _factor(result: Result) -> Any:
 def _submits(result: Result) -> Ints:
     jobs = result.workload.jobs
     submits = np.zeros(len(jobs.project.names), np.int64)
-    submits[jobs.project.codes] = jobs.submit  # all jobs of a project come at once
+    submits[jobs.project.codes] = jobs.submit  # all jobs of a project have the same submit
     return submits
 
 
@@ -92,7 +92,7 @@ def _priority(result: Result) -> Any:
 
 
 def _last(result: Result, times: Ints, rows: Ints) -> Ints:
-    """The last of the times of each project's jobs."""
+    """Return the last of the times of each project's jobs."""
     ends = np.full(len(result.workload.jobs.project.names), NO_TIME)
     np.maximum.at(ends, result.workload.jobs.project.codes[rows], times)
     return ends

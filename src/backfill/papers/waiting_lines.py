@@ -1,4 +1,4 @@
-"""Queueing theory for sites without gangs: a simulation that shares nothing with the scheduler, and formulas."""
+"""Queueing theory for sites without gangs: a simulation independent of the scheduler, and formulas."""
 
 import heapq
 from collections import deque
@@ -16,9 +16,9 @@ def join_shortest_queue(
     servers: Sequence[int],
     draw: Callable[[int], int],
 ) -> list[int]:
-    """The wait of each customer. Each goes to an idle server of its site or, without one, to the shortest queue.
+    """Return the wait of each customer, who goes to an idle server of its site, or else to the shortest queue.
 
-    submit: ascending. servers: how many there are at each site. draw(n): a number below n, where n servers are equal.
+    submit: ascending. servers: number at each site. draw(n): a number below n, for a choice among n equal servers.
     """
     queues: list[list[deque[int]]] = [[deque() for _ in range(many)] for many in servers]
     idle = [[True] * many for many in servers]
@@ -50,7 +50,7 @@ def join_shortest_queue(
 
 
 def draws(seed: int, most: int) -> Callable[[int], int]:
-    """What gives the random numbers that a policy draws with this seed, at most so many: draw(n) is below n."""
+    """Return a function draw(n), below n, that yields at most `most` of a policy's random numbers with this seed."""
     with np.errstate(over="ignore"):
         z = np.uint64(seed) + np.arange(1, most + 1, dtype=np.uint64) * np.uint64(GOLDEN)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
@@ -60,7 +60,7 @@ def draws(seed: int, most: int) -> Callable[[int], int]:
 
 
 def mean_wait(rate: float, service: float, servers: int) -> float:
-    """The mean wait of M/M/c: one queue for all servers (Erlang's C); rate x service < servers."""
+    """Return the mean wait of M/M/c: one queue for all servers (Erlang's C); rate x service < servers."""
     load, blocked = rate * service, 1.0
     for server in range(1, servers + 1):  # Erlang's B by its recurrence
         blocked = load * blocked / (server + load * blocked)

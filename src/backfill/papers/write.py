@@ -1,4 +1,4 @@
-"""Writes the output of a reproduction: its figures, its claims as JSON, and a page with both."""
+"""Write the output of a reproduction: its figures, its claims as JSON, and a page with both."""
 
 import json
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from backfill.traces.files import make_folder, written_text
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reproduction:
-    """The experiments of one paper, done again."""
+    """The repeated experiments of one paper."""
 
     paper: str  # full reference
-    setting: Sequence[str]  # what was run, one sentence each
+    setting: Sequence[str]  # the runs, one sentence each
     claims: Sequence[Claim]
     figures: Sequence[Drawing]
     provenance: dict[str, str] = field(default_factory=dict)
