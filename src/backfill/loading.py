@@ -1,4 +1,4 @@
-"""Finds a policy by its text: a name of the table or of a package, or `file.py:name`, followed by `:key=value,...`."""
+"""Find a policy by its text: a name of the table or of a package, or `file.py:name`, followed by `:key=value,...`."""
 
 import ast
 import builtins
@@ -34,9 +34,9 @@ _TEXT = re.compile(r"(?P<file>.*\.py)?(?(file):?)(?P<name>[^:=]*)(?::(?P<params>
 
 
 def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, float | str]]:
-    """The policy that `name[:key=value,...]` or `file.py:name[:key=value,...]` means, and its parameters.
+    """Return the policy that `name[:key=value,...]` or `file.py:name[:key=value,...]` denotes, and its parameters.
 
-    `order` and `tried` are keys too, with the name of an order, where the policy lets them be given.
+    `order` and `tried` are keys too, with the name of an order, if the policy allows them.
 
     settings: further parameters, `key=value` each. A file with one policy needs no name; it is compiled, a named policy
     is not. Raises UsageError for what is unknown, PolicyError for a mistake in a file.
@@ -52,24 +52,24 @@ def load(text: str, settings: Sequence[str] = ()) -> tuple[Policy, dict[str, flo
 
 
 class _NotKept(Exception):
-    """Something would have to be compiled."""
+    """Raised if something would have to be compiled."""
 
 
 class _Unwanted(event.Listener):  # type: ignore[misc]
-    """Has nothing compiled."""
+    """Prevents all compilation."""
 
     def on_start(self, event: Any) -> None:
-        """The compiler would begin."""
+        """Raise when the compiler is about to begin."""
         raise _NotKept
 
     def on_end(self, event: Any) -> None:
-        """It never began."""
+        """Do nothing: the compiler never began."""
 
 
 def is_kept(text: str) -> bool:
-    """Whether the compiled pass of a policy is on the disk, so that it need not be compiled first.
+    """Return whether the compiled pass of a policy is in the disk cache, so that it need not be compiled first.
 
-    A file is looked at and not imported. Raises UsageError for what is unknown.
+    A file is inspected, not imported. Raises UsageError for an unknown policy.
     """
     match = _TEXT.fullmatch(resolved(text))
     if jit.FOLDER is None or match is None:
@@ -89,17 +89,17 @@ def is_kept(text: str) -> bool:
 
 
 def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
-    """The policy with its answers, and its parameters; pairs: `key=value`, and the argument that it was given in."""
+    """Return the policy with its answers, and its parameters; pairs: `key=value`, and the argument with it."""
     policy, params = choose(policy, dict(_param(policy, *pair) for pair in pairs))
     policy.values(params)
     return policy, params
 
 
 def choose(policy: Policy, given: Mapping[str, float | str]) -> tuple[Policy, dict[str, float | str]]:
-    """The policy with the answers among these, and the parameters that are left; what is compiled of it stays so."""
+    """Return the policy with the answers among these values, and the other parameters; compiled parts stay valid."""
     chosen, params = policy.choose(given)
     if chosen is not policy and "entry" in vars(policy):
-        vars(chosen)["entry"] = policy.entry  # an answer leaves the pass as it is
+        vars(chosen)["entry"] = policy.entry  # an answer does not change the pass
     return chosen, params
 
 
@@ -116,17 +116,17 @@ def _param(policy: Policy, text: str, argument: str) -> tuple[str, float | str]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _File:
-    """A user's file as it was imported."""
+    """A user's file after its import."""
 
-    digest: str  # of its content and of that of the files beside it that it imports
+    digest: str  # of its content and that of the adjacent files that it imports
     tree: ast.Module
     names: Mapping[str, Any]
-    policies: Mapping[str, Policy]  # by the names that they have themselves
-    checked: set[str] = field(default_factory=set)  # those that were found to keep to what is theirs
+    policies: Mapping[str, Policy]  # by their own names
+    checked: set[str] = field(default_factory=set)  # those that passed the check of their names
 
     @classmethod
     def of(cls, file: str, sources: Mapping[Path, bytes], digest: str) -> "_File":
-        """Import it. file: as it was named, for messages; sources: its own first."""
+        """Import it. file: its name in messages; sources: its own first."""
         path, *beside = sources
         tree = _parsed(file, sources[path])
         names = vars(_imported(path, file, tree, beside))
@@ -136,7 +136,7 @@ class _File:
         return cls(digest, tree, names, {value.name: value for value in made})
 
     def policy(self, file: str, name: str) -> Policy:
-        """The policy of this name, or without a name the only one. Raises PolicyError."""
+        """Return the policy of this name, or the only one without a name. Raises PolicyError."""
         if not name and len(self.policies) == 1:
             name = next(iter(self.policies))
         found = self.policies.get(name) or self.names.get(name) if name else None
@@ -145,11 +145,11 @@ class _File:
         return found
 
 
-_FILES: dict[tuple[str, Path], _File] = {}  # by the name of a file in messages and its place: as it was last imported
+_FILES: dict[tuple[str, Path], _File] = {}  # by message name and path: the last import
 
 
 def _from_file(file: str, name: str, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
-    """A policy of a file, which is imported and compiled once for each content that it has in this process."""
+    """Return a policy of a file, which is imported and compiled once per content in this process."""
     try:
         source = Path(file).read_bytes()
     except OSError as error:
@@ -162,19 +162,19 @@ def _from_file(file: str, name: str, pairs: Sequence[tuple[str, str]]) -> tuple[
         if kept is None or kept.digest != digest:
             kept = _FILES[file, path] = _File.of(file, sources, digest)
         bare = kept.policy(file, name)
-        _with_params(bare, pairs)  # judged before it is compiled
+        _with_params(bare, pairs)  # checked before compilation
         if bare.name not in kept.checked:
             if bare.compiled:
                 _check_names(bare.decide, file)
             check_policy(bare, {file: kept.tree})
             kept.checked.add(bare.name)
         if bare.compiled and "entry" not in vars(bare):
-            _ = bare.entry  # compiled here, so that it is kept in the file's own folder
+            _ = bare.entry  # compiled here, so that it is cached in the file's own folder
     return _with_params(bare, pairs)
 
 
 def _check_names(decide: Any, file: str) -> None:
-    """Complain about a name that a pass, or a helper that it calls, cannot find: the compiler does not say where."""
+    """Report a name that a pass, or a helper that it calls, cannot resolve: the compiler does not tell where."""
     seen: set[Any] = set()
     open_ones = [decide]
     while open_ones:
@@ -198,7 +198,7 @@ def _check_names(decide: Any, file: str) -> None:
 
 
 def _not_for_compiled(name: str, value: Any) -> str:
-    """The mistake in a global that compiled code is to use; empty if none is known."""
+    """Return the problem with a global used by compiled code; empty if none is known."""
     if isinstance(value, FunctionType) and value.__module__.startswith("backfill_own_") and not jit.PLAIN:
         return f"{name} is a plain function; expected @kernel() above it"
     if isinstance(value, list | dict | set):
@@ -210,7 +210,7 @@ def _not_for_compiled(name: str, value: Any) -> str:
 
 
 def _missing(file: str, name: str, value: Any, known: list[str], tree: ast.Module) -> str:
-    """The reason why a file has no policy of that name."""
+    """Return the reason why a file has no policy of that name."""
     if not name:
         policies = f"has {len(known)} policies ({', '.join(known)})" if known else "has no policy"
         return at(file, None, f"{policies}; expected {file}:NAME of a function under @policy(...)")
@@ -231,13 +231,13 @@ def _parsed(file: str, source: bytes) -> ast.Module:
         raise PolicyError(at(file, None, f"is not valid Python: {error}")) from None
 
 
-_BESIDE: dict[str, ModuleType] = {}  # what a user's file imported from its folder, by name
+_BESIDE: dict[str, ModuleType] = {}  # modules imported from a user's folder, by name
 
 
 def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -> ModuleType:
-    """The module, made anew from its source. Its folder can be imported from, as when Python runs a script.
+    """Return the module, freshly imported from its source, with its folder on the path, as when Python runs a script.
 
-    beside: the files there that it imports, which are made anew as well where another user's file brought them in.
+    beside: the files there that it imports, which are imported again if another user's file brought them in.
     """
     names = [".".join(each.relative_to(path.parent).with_suffix("").parts) for each in beside]
     for name in names:
@@ -250,7 +250,7 @@ def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -
     folder = str(path.parent)
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
-    linecache.checkcache(file)  # the compiler quotes lines of it, which may be others by now
+    linecache.checkcache(file)  # the compiler quotes lines of it, which may have changed
     try:
         exec(compile(tree, file, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
@@ -266,21 +266,21 @@ def _imported(path: Path, file: str, tree: ast.Module, beside: Sequence[Path]) -
 
 
 def _sources(path: Path, source: bytes) -> dict[Path, bytes]:
-    """A user's file and the files beside it that it imports, by way of each other as well, with their content."""
+    """Return a user's file and the adjacent files that it imports, directly or indirectly, with their content."""
     sources = {path: source}
     open_ones = _imports(path.parent, source)
     while open_ones:
         file = open_ones.pop()
         if file in sources or not file.is_file():
             continue
-        with suppress(OSError):  # Python says so where it is imported
+        with suppress(OSError):  # Python reports it at the import
             sources[file] = file.read_bytes()
             open_ones += _imports(path.parent, sources[file])
     return sources
 
 
 def _imports(folder: Path, source: bytes) -> list[Path]:
-    """The files that a source may import from a folder, as far as their names tell."""
+    """Return the files that a source may import from a folder, judged by their names."""
     names: list[str] = []
     with suppress(SyntaxError, ValueError):
         for node in ast.walk(_parse(source)):
@@ -307,7 +307,7 @@ def _own_folder(folder: Path, digest: str) -> Path:
 
 @contextmanager
 def _own_cache(digest: str) -> Iterator[None]:
-    """Keep what is compiled here under a folder named by the content of these files: see jit.py for the reason."""
+    """Cache what is compiled here in a folder named by the content of these files; see jit.py for the reason."""
     if jit.FOLDER is None:
         yield
         return

@@ -11,7 +11,7 @@ from backfill.model.errors import BadArgument
 from backfill.model.units import TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs
 
-# Kind -> the bounds of its number and whether it may be the lower one; None where it has no number.
+# Kind -> the bounds of its number and whether the lower one is allowed; None if it has no number.
 KINDS: dict[str, tuple[float, float, bool] | None] = {
     "requested": None,
     "exact": None,
@@ -31,7 +31,7 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Estimates:
-    """The error of the walltimes that policies see; each job, or user, has a draw of its own.
+    """The error of the walltimes that policies see; each job, or user, has its own random number.
 
     requested: the walltime; exact: min(run, walltime); inflate: F x walltime; uniform: run x U[1, F]; within: run x
     U[1 - E, 1 + E]; lognormal: run x exp(S Z) for a standard normal Z, over: run x exp(S |Z|), under: run x
@@ -43,7 +43,7 @@ class Estimates:
 
     @classmethod
     def parse(cls, text: str) -> "Estimates":
-        """The estimates that a text such as `exact` or `uniform:2` names. Raises UsageError."""
+        """Parse a kind of estimates such as `exact` or `uniform:2`. Raises UsageError."""
         kind, colon, number = text.partition(":")
         try:
             factor = float(number) if colon else 1.0
@@ -63,7 +63,7 @@ class Estimates:
         return f"{self.kind}:{self.factor:g}" if KINDS.get(self.kind) else self.kind
 
     def of(self, jobs: Jobs, seed: int) -> Ints:
-        """The walltimes that policies see, in microseconds, shape (jobs,). The same job gets the same draw in every
+        """Return the walltimes that policies see, in microseconds, shape (jobs,). A job gets the same draws in every
         run.
         """
         if self.kind == "requested":
@@ -78,7 +78,7 @@ class Estimates:
         return rounded
 
     def _factors(self, jobs: Jobs, seed: int) -> Floats:
-        """Estimate / run time of each job."""
+        """Return the ratio estimate / run time of each job."""
         ids = [str(job) for job in jobs.job.tolist()]
         if self.kind == "uniform":
             return 1 + (self.factor - 1) * _draws(ids, seed)
@@ -95,12 +95,12 @@ class Estimates:
 
 
 def _draws(ids: Sequence[str], seed: int) -> Floats:
-    """A number in [0, 1) for each id, that depends on it and the seed alone."""
+    """Return a number in [0, 1) for each id that depends only on the id and the seed."""
     return np.array([_draw(each, seed) for each in ids])
 
 
 def _normals(ids: Sequence[str], seed: int) -> Floats:
-    """A standard normal number for each id, by Box and Muller from two draws."""
+    """Return a standard normal number for each id, by Box and Muller from two draws."""
     one, other = _draws(ids, seed), _draws([f"{each}\0" for each in ids], seed)
     normals: Floats = np.sqrt(-2 * np.log1p(-one)) * np.cos(2 * np.pi * other)
     return normals
