@@ -1,5 +1,5 @@
 // The chart: a window on time and processor rows, drawn as little as possible. Moving it sideways moves the pixels that
-// are there and draws the columns that come into sight; all else draws the window anew.
+// are there and draws the columns that come into sight; everything else redraws the window.
 
 const GUTTER = 64, FOOT = 26; // CSS pixels for the labels of rows and of time
 const PIXELS_MOST = 1.5e6;
@@ -36,7 +36,7 @@ class Chart {
     this.anew();
   }
 
-  // Jobs that stand back: all but those for which wanted(job) holds; null for none.
+  // Dimmed jobs: all except those for which wanted(job) holds; null for none.
   pick(dim) {
     this.dim = dim;
     this.anew();
@@ -52,7 +52,7 @@ class Chart {
     if (!width) return;
     const most = Math.sqrt(PIXELS_MOST / (width * height)), scale = Math.min(window.devicePixelRatio || 1, Math.max(1, most));
     const size = [width, height, scale].join();
-    if (size === this.size && this.drawn) return this.later(); // the picture stands, as when the browser tells the first size
+    if (size === this.size && this.drawn) return this.later(); // the picture is valid, as when the browser reports the first size
     Object.assign(this, { size, scale });
     this.width = Math.max(1, Math.round((width - GUTTER) * this.scale));
     this.height = Math.max(1, Math.round((height - FOOT) * this.scale));
@@ -88,7 +88,7 @@ class Chart {
     this.moved();
   }
 
-  // at: what stays where it is, as a share of the window.
+  // at: the fixed point, as a share of the window.
   zoom(factor, at = 0.5, factorRows = 1, atRow = 0.5) {
     const { length, rows: all } = this.data;
     const ticks = Math.min(Math.max(this.ticks / factor, Math.min(30, length)), length);

@@ -1,4 +1,4 @@
-// Colours of jobs by what people ask: whether it met its deadline, how long it waited, why it started, whose it is and to which project it belongs. report.css defines them.
+// Colours of jobs by deadline met or missed, wait, reason of the start, user or project. report.css defines them.
 
 const WAITS = [[0, "no wait"], [600, "up to 10 min"], [3600, "up to 1 h"], [21600, "up to 6 h"], [86400, "up to 1 d"],
   [Infinity, "more than 1 d"]];

@@ -54,7 +54,7 @@ class Data {
 
   jobName(job) { return this.ids ? this.ids[job] : String(this.id[job]); }
 
-  // The deadline of a job in ticks; -1 where there is none.
+  // The deadline of a job in ticks; -1 if it has none.
   dueAt(job) { return this.due && this.due[job] >= 0 ? this.submit[job] + this.due[job] : -1; }
 
   // The licences of a job: use(its lane, copies).
@@ -110,7 +110,7 @@ class Data {
   }
 }
 
-// When a box begins to make progress: until then what its job comes after went on, and it holds what it holds.
+// When a box begins to make progress: until then it holds its resources while predecessors of its job are running.
 function progressFrom(schedule, box) {
   const { start, dangled } = schedule;
   return dangled && box < dangled.length ? start[box] + dangled[box] : start[box];

@@ -51,7 +51,7 @@ function marksOf(from, length, least, epoch = undefined) {
   return found;
 }
 
-// Round times on the wall with at least so many seconds between them, and how they read.
+// Round local times with at least this many seconds between them, and their texts.
 function* walls(first, last, least) {
   const step = DATE_STEPS.find((each) => each >= least);
   if (step) {

@@ -3,7 +3,7 @@
 class Found {
   constructor(data) { this.data = data; }
 
-  // The jobs of a schedule that fit; null where nothing is asked for. `what` names them, `none` says that there are none.
+  // The matching jobs of a schedule; null without a search. `what` describes them, `none` states that there are none.
   of(schedule, { find = "", waited = 0, user = "", size = 0, missed = false }) {
     const text = find.trim();
     if (!text && !waited && !user && !size && !missed) return null;

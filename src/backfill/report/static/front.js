@@ -1,4 +1,4 @@
-// What stands over the picture: axes, names of jobs that have room for one, and the outline of the chosen job.
+// The layer over the picture: axes, names of jobs with enough space, and the outline of the selected job.
 
 const LABELS_MOST = 3000; // pieces in sight; with more of them none is large enough for its name
 
@@ -82,7 +82,7 @@ function boxOf(chart, view, job, low, high) {
   return { x, y: (low * view.perRow - view.top) / scale, wide: end - x, tall: ((high - low) * view.perRow) / scale };
 }
 
-// What outages and windows take away: hatched rows, which are idle then.
+// The capacity that outages and windows remove: hatched rows, which are idle then.
 function shadeAway(chart, context, view) {
   const { scale, ink } = chart;
   if (!chart.data.away.length) return;
@@ -158,7 +158,7 @@ function gangsOf(data, schedule) {
   return gangs;
 }
 
-// What the boxes of one gang have in common; nothing for a box that did not start as one of a gang.
+// The connection between the boxes of one gang; nothing for a box that did not start as part of a gang.
 function gangKey(data, schedule, box) {
   const job = schedule.jobOf(box);
   if (data.words[schedule.why[box] >> 2] !== "gang") return "";
@@ -228,7 +228,7 @@ function nameOf(chart, context, job, at) {
 }
 
 // A deadline is a mark where it fell: a thin line through the rows of a job that met it, joined to its box, and a strong
-// one in the box of a job that missed it. Where colours tell something else, what ran beyond it is underlined.
+// one in the box of a job that missed it. If colours show something else, the time beyond it is underlined.
 function deadlineOf(chart, context, view, job, at) {
   if (job >= chart.data.count || chart.data.dueAt(job) < 0) return;
   const due = acrossDue(chart, view, job), end = at.x + at.wide;

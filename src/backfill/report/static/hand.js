@@ -15,7 +15,7 @@ const KEYS = {
   "End": (chart) => chart.look(chart.data.length, chart.ticks),
 };
 
-// point(job, x, y) is told what the pointer is over, choose(job) what was clicked, step(+1 or -1) to go on.
+// point(job, x, y) is called with the job under the pointer, choose(job) with the one clicked, step(+1 or -1) to move on.
 function takeInHand(chart, { point, choose, step }) {
   const front = chart.front, fingers = new Map();
   let travelled = 0, spread = null;

@@ -1,8 +1,8 @@
-// The section of the page around the chart: choice of policies and colours, search and filters, what is told, the legend.
+// The section of the page around the chart: choice of policies and colours, search and filters, the details, the legend.
 
 const MANY_JOBS = 100000; // with more of them one policy is shown at first, which draws in half the time
 
-// A chart, and the rows of what is in use below it.
+// A chart, and the rows of resources in use below it.
 class Pane {
   constructor(root, data, policy) {
     this.root = root;
@@ -129,7 +129,7 @@ class Section {
     this.keep();
   }
 
-  // What is asked for, as the fields have it.
+  // The query in the fields.
   get asked() {
     const value = (name) => this.find(`[name=${name}]`)?.value ?? "";
     return { find: value("find"), waited: Number(value("waited")), user: value("user"), size: Number(value("size")),
@@ -181,7 +181,7 @@ class Section {
     this.paint(this.chart.scheme);
   }
 
-  // The box beside the pointer; the line below the chart tells the same to those who cannot see it.
+  // The box beside the pointer; the line below the chart has the same text for readers who cannot see it.
   point(job, x, y, pane = this.panes[0]) {
     for (const each of this.panes) if (each !== pane || job < 0) each.tip.hidden = true;
     if (job >= 0) {
@@ -227,7 +227,7 @@ class Section {
     this.keep();
   }
 
-  // What the pointer was over lies elsewhere once the window has moved.
+  // The object under the pointer changes once the window has moved.
   moved() {
     if (this.window() !== this.pointedIn) this.point(-1);
     this.find(".range").textContent = `${this.data.names[this.chart.policy]}: ${this.range()}`;
@@ -383,7 +383,7 @@ async function begin() {
   const started = performance.now();
   root.section = new Section(root, await unpack(packed.textContent));
   for (const act of ["pointerdown", "keydown", "wheel", "input"]) root.addEventListener(act, () => { root.section.touched = true; }, { passive: true });
-  root.dataset.ready = String(Math.round(performance.now() - started)); // milliseconds, for those who measure
+  root.dataset.ready = String(Math.round(performance.now() - started)); // milliseconds, for measurements
   note.remove();
 }
 

@@ -16,7 +16,7 @@ class Plot {
     root.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // The points of each line as [across, up], shares of the axes, and what the lines are called.
+  // The points of each line as [across, up], shares of the axes, and the names of the lines.
   read() {
     if (this.lines) return;
     this.lines = [...this.root.querySelectorAll("svg .line")].map((path) =>
@@ -109,7 +109,7 @@ function shortNumber(value) {
   return value >= 100 ? Math.round(value).toLocaleString("en") : value >= 10 ? value.toFixed(1) : value >= 0.995 || !value ? value.toFixed(1) : value.toPrecision(2);
 }
 
-// The point nearest to a place on the axis; -1 where there is none.
+// The point nearest to a position on the axis; -1 if there is none.
 function nearest(line, share) {
   let low = 0;
   for (let high = line.length; low < high;) {
@@ -129,7 +129,7 @@ function between(line, share) {
   return y0 + ((share - x0) / Math.max(x1 - x0, 1e-9)) * (y1 - y0);
 }
 
-// Says something to those who do not see the page.
+// Announces a text to readers who cannot see the page.
 function aloud(text) {
   const main = document.querySelector("main");
   let line = main.querySelector(".aloud");

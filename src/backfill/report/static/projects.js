@@ -1,7 +1,7 @@
-// The charts of projects: their rows are there without a script, which widens them to zoom and writes the axis anew.
+// The charts of projects: their rows are there without a script, which widens them to zoom and rewrites the axis.
 
 const ROW = 30; // pixels
-const WIDEST = 2000; // times as wide as what is in sight; places of far wider drawings are rounded to pixels
+const WIDEST = 2000; // times the visible width; positions in much wider drawings are rounded to pixels
 
 class Timeline {
   constructor(root) {
@@ -64,14 +64,14 @@ class Timeline {
     this.choose(this.chosen < 0 ? (by > 0 ? 0 : many - 1) : (this.chosen + by + many) % many);
   }
 
-  // The axis of what is in sight.
+  // The visible axis.
   mark() {
     const { begin, ticks, data: { length } } = this;
     const from = (this.front.scrollLeft / this.width) * ticks, room = Math.max(2, Math.floor(this.width / 110));
     const marks = [];
     for (const [t, text] of marksOf(begin + from, ticks, ticks / room, this.epoch)) {
       const mark = document.createElement("span");
-      const share = (t - begin - from) / ticks; // labels stay whole at both ends, where they may lie beside their instant
+      const share = (t - begin - from) / ticks; // labels stay whole at both ends, where they may be beside their instant
       mark.className = share < 0.04 ? "begin" : share > 0.96 ? "end" : "";
       mark.style.left = `${(100 * (t - begin)) / length}%`;
       mark.textContent = text;

@@ -2,7 +2,7 @@
 // and what is idle shows the background. So a picture of a million jobs that are smaller than a pixel is their average,
 // and a picture of ten is ten rectangles, by the same rule.
 
-const HELD = 0.35; // of the colour of a box is left where it holds processors and makes no progress
+const HELD = 0.35; // of the colour of a box remains while it holds processors without progress
 
 class Raster {
   constructor(canvas) {
@@ -12,7 +12,7 @@ class Raster {
   }
 
   // Draws the pixel columns [from, to). view: perTick and perRow in pixels, left and top in pixels from the origin.
-  // ink: background and colours as [r, g, b]; shade: the index of each job's colour; dim: jobs that stand back, or null.
+  // ink: background and colours as [r, g, b]; shade: the index of each job's colour; dim: dimmed jobs, or null.
   draw(schedule, view, ink, shade, dim, from, to) {
     const { pieces, start, end } = schedule;
     const wide = to - from, tall = this.canvas.height;
@@ -47,7 +47,7 @@ class Raster {
     this.put(sums, ink.background, from, wide, tall);
   }
 
-  // Adds a rectangle to the sums, which are of so many columns.
+  // Adds a rectangle to the sums, which have this many columns.
   cover(wide, x0, x1, y0, y1, colour, weight) {
     const { sums } = this, firstX = x0 | 0, endX = Math.ceil(x1), endY = Math.ceil(y1);
     const red = colour[0] * weight, green = colour[1] * weight, blue = colour[2] * weight;
@@ -81,14 +81,14 @@ class Raster {
     this.context.putImageData(image, from, 0);
   }
 
-  // Keeps what is drawn, for `stretch`.
+  // Keeps the drawing, for `stretch`.
   keep() {
     this.kept = this.kept || document.createElement("canvas");
     Object.assign(this.kept, { width: this.canvas.width, height: this.canvas.height });
     this.kept.getContext("2d").drawImage(this.canvas, 0, 0);
   }
 
-  // Shows what was kept of one window stretched to another: coarse, but at once.
+  // Shows the kept drawing of one window stretched to another: coarse, but immediate.
   stretch(before, now, [red, green, blue]) {
     const { context, kept } = this, across = now.perTick / before.perTick, down = now.perRow / before.perRow;
     context.fillStyle = `rgb(${red} ${green} ${blue})`;
@@ -96,7 +96,7 @@ class Raster {
     context.drawImage(kept, before.left * across - now.left, before.top * down - now.top, kept.width * across, kept.height * down);
   }
 
-  // Moves what is drawn by whole pixels; what comes into sight is drawn by the caller.
+  // Moves the drawing by whole pixels; the caller draws the part that comes into sight.
   shift(pixels) {
     this.context.globalCompositeOperation = "copy";
     this.context.drawImage(this.canvas, pixels, 0);

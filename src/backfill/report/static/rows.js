@@ -76,7 +76,7 @@ function byTime(times, schedule) {
 
 // Pieces in order of start: piece k is rows low[k] to high[k] of box job[k]; `of` is a box's first piece, pieces follow.
 // A job that ran once is a box of its own number.
-// Blocks of pieces know their earliest start and latest end, so that what is out of sight costs nothing.
+// Blocks of pieces store their earliest start and latest end, so that blocks out of sight cost nothing.
 const BLOCK = 256;
 
 function layOut(data, schedule) {

@@ -1,8 +1,8 @@
-// Tables that sort by a click on a heading, and show all their rows where they hold more than are seen at first.
+// Tables that sort by a click on a heading, and show all their rows if not all are visible at first.
 
 const FEWEST_ROWS = 3; // that are worth sorting
 
-// What a cell sorts by: its number, where it begins with one; a dash is less than all. Each column has one unit.
+// The sort key of a cell: its number, if it begins with one; a dash is less than all numbers. Each column has one unit.
 function keyOf(row, column) {
   const text = row.cells[column].textContent.replace(/longer:|[▲,\s]/g, "").replace("−", "-");
   const found = /^[+×]?(-?)(<?)([\d.]+)/.exec(text);

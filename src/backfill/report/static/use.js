@@ -77,7 +77,7 @@ class Use {
     canvas.style.height = `${ROW_TALL * (1 + chart.data.resources.length)}px`;
   }
 
-  // What the rows show, computed once for each policy: a name, how it reads, its steps, and the most that its axis has.
+  // The content of the rows, computed once for each policy: a name, its text, its steps, and the maximum of its axis.
   rows() {
     const { data, schedule } = this.chart;
     schedule.use ||= [

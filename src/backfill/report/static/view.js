@@ -1,14 +1,14 @@
-// What the chart shows, as the part of the address behind #, so that a link shows what was seen.
+// The view of the chart as the part of the address after #, so that a link restores it.
 
 const SECTION = "#gantt";
 
-// The text for a view: { policy, with, from, to, rows, colour, find, ..., job }; what is undefined or empty is left out.
+// The text for a view: { policy, with, from, to, rows, colour, find, ..., job }; undefined and empty values are omitted.
 function addressOf(view) {
   const fields = Object.entries(view).filter(([, value]) => value !== undefined && value !== "" && value !== 0 && value !== false);
   return fields.length ? `${SECTION}?${new URLSearchParams(fields.map(([name, value]) => [name, String(value)]))}` : SECTION;
 }
 
-// The view of the address; null where it has none.
+// The view in the address; null if it has none.
 function viewOf(address) {
   return address.startsWith(`${SECTION}?`) ? Object.fromEntries(new URLSearchParams(address.slice(SECTION.length + 1))) : null;
 }
@@ -22,7 +22,7 @@ function keepAddress(address) {
   }
 }
 
-// What is seen now.
+// The current view.
 function viewNow(section) {
   const { chart, data } = section, { from, ticks, row, rows } = chart, part = ticks < data.length, few = rows < data.rows;
   const round = (tick) => Math.round(tick * data.tick);
@@ -31,7 +31,7 @@ function viewNow(section) {
     colour: chart.scheme, ...section.asked, job: chart.chosen >= 0 ? data.jobName(chart.chosen) : "" };
 }
 
-// The view of the address, once the page opens and where a reader goes to another one.
+// The view of the address, when the page opens and when a reader goes to another one.
 function recall(section) {
   const view = viewOf(location.hash);
   if (!view) return;

@@ -1,4 +1,4 @@
-// What the chart says in words: times, spans, and why a job started when it did.
+// The texts of the chart: times, spans, and why a job started when it did.
 
 const WHY = {
   "head": ["first in the queue", "it was first in the queue"],
@@ -15,7 +15,7 @@ function plural(count, word) { return `${count.toLocaleString("en")} ${word}${co
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
 
-// A span for people: 42 s, 17 min, 3.2 h, 5.1 d; as units.py tells it.
+// A span for people: 42 s, 17 min, 3.2 h, 5.1 d; as in units.py.
 function span(seconds) {
   for (const [size, unit] of UNITS) if (seconds >= 2 * size) return `${(seconds / size).toLocaleString("en", ONE_DIGIT)} ${unit}`;
   return `${Math.round(seconds)} s`;
@@ -23,7 +23,7 @@ function span(seconds) {
 
 const ONE_DIGIT = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
 
-// A wait: in the unit that the page has for waits, or in a smaller one where it is short; as spans.py tells it.
+// A wait: in the unit that the page has for waits, or in a smaller one if it is short; as in spans.py.
 const WAIT_UNIT = document.querySelector("main").dataset.unit;
 const WAIT_SIZE = UNITS.find(([, unit]) => unit === WAIT_UNIT)?.[0] ?? 1;
 
@@ -86,7 +86,7 @@ function earlierRuns(data, schedule, job) {
   return found;
 }
 
-// What became of a job's deadline, where it has one.
+// The outcome of a job's deadline, if it has one.
 function deadline(data, schedule, job) {
   const due = data.dueAt(job);
   if (due < 0) return [];
