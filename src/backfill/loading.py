@@ -139,10 +139,10 @@ class _File:
         """Return the policy of this name, or the only one without a name. Raises PolicyError."""
         if not name and len(self.policies) == 1:
             name = next(iter(self.policies))
-        found = self.policies.get(name) or self.names.get(name) if name else None
-        if not isinstance(found, Policy):
-            raise PolicyError(_missing(file, name, found, list(self.policies), self.tree))
-        return found
+        chosen = self.policies.get(name) or self.names.get(name) if name else None
+        if not isinstance(chosen, Policy):
+            raise PolicyError(_missing(file, name, chosen, list(self.policies), self.tree))
+        return chosen
 
 
 _FILES: dict[tuple[str, Path], _File] = {}  # by message name and path: the last import

@@ -195,8 +195,8 @@ class Fit:
             return f"not conclusive: {self.reasons[0]}"
         real, model = times([self.judged.observed_s, self.judged.simulated_s])
         order = self.judged.chosen_in_order
-        some = "" if order is None else f", and {order:.0%} of the pairs that waited at the same time"
-        pairs = some and f"{some} start in the same order"
+        waiting = "" if order is None else f", and {order:.0%} of the pairs that waited at the same time"
+        pairs = waiting and f"{waiting} start in the same order"
         off = "" if self.judged.relative is None else f" ({self.judged.relative:+.1%})"
         return f"conclusive: {self.model} gives a mean wait of {model}{off} where the pool had {real}{pairs}"
 
@@ -290,18 +290,20 @@ def against(judged: Fidelity, fitted: Fidelity) -> list[str]:
         if one.waited < FEWEST:
             jobs = f"only {one.waited} of the {counted(one.jobs, 'job')} submitted in the {half} half waited"
             return [f"{jobs}; expected {FEWEST} or more. Observe the pool for longer"]
-    found = []
+    objections = []
     if off := _is_off(judged):
-        found.append(f"{_error(judged)}; a model may be {ERROR_MAX:.0%} off")
+        objections.append(f"{_error(judged)}; a model may be {ERROR_MAX:.0%} off")
     elif _is_off(fitted):
-        found.append(
+        objections.append(
             f"in the first half, by which the model was chosen, {_error(fitted)}, so the second half is chance"
         )
     order = judged.chosen_in_order
     if order is not None and order < ORDER_MIN:
         share = f"only {order:.0%} of the pairs of jobs that waited at the same time start in the observed order"
-        found.append(f"{share}; the pool chooses by something that no model here knows, such as priorities or shares")
-    return [*found, *(_causes(judged) if off else [])]
+        objections.append(
+            f"{share}; the pool chooses by something that no model here knows, such as priorities or shares"
+        )
+    return [*objections, *(_causes(judged) if off else [])]
 
 
 def _is_off(one: Fidelity) -> bool:
@@ -319,26 +321,28 @@ def _error(one: Fidelity) -> str:
 
 def _causes(judged: Fidelity) -> list[str]:
     """Return the possible causes of the error of the mean wait."""
-    found = []
+    causes = []
     few = f"{DOMINANT:.0%} of the jobs"
     if judged.jobs < FEW:
-        found.append(f"there are few jobs: only {judged.jobs} were submitted in the second half, so single waits count")
+        causes.append(
+            f"there are few jobs: only {judged.jobs} were submitted in the second half, so single waits count"
+        )
     if judged.held_share > 0.5:
-        found.append(f"long jobs dominate: {few} hold {judged.held_share:.0%} of the processor time")
+        causes.append(f"long jobs dominate: {few} hold {judged.held_share:.0%} of the processor time")
     elif judged.few_share > 0.5:
-        found.append(f"few jobs dominate: {few} make {judged.few_share:.0%} of all differences")
+        causes.append(f"few jobs dominate: {few} make {judged.few_share:.0%} of all differences")
     error = judged.simulated_s - judged.observed_s
     for by in ("size", "user"):
-        some = [each for each in judged.classes if each.by == by]
-        most = max(some, key=lambda each: (each.simulated_s - each.observed_s) * each.jobs * error, default=None)
-        if most is None or len(some) < 2:
+        classes = [each for each in judged.classes if each.by == by]
+        most = max(classes, key=lambda each: (each.simulated_s - each.observed_s) * each.jobs * error, default=None)
+        if most is None or len(classes) < 2:
             continue
         share = (most.simulated_s - most.observed_s) * most.jobs / (error * judged.jobs) if error else 0.0
         if share > 0.5 and most.jobs < judged.jobs:
             real, model = times([most.observed_s, most.simulated_s])
             who = f"jobs of {most.label}" if by == "size" else f"jobs of user {most.label}"
-            found.append(f"{who} are off most: they waited {real} on average, in the simulation {model}")
-    return found
+            causes.append(f"{who} are off most: they waited {real} on average, in the simulation {model}")
+    return causes
 
 
 # ---------------------------------------------------------------------- pairs
@@ -377,7 +381,7 @@ def pairs_above(key_a: Ints, a: Ints, key_b: Ints, b: Ints) -> int:
     order = np.lexsort((is_b, keys))
     values = np.unique(np.concatenate([a, b]), return_inverse=True)[1][order]
     is_b = is_b[order]
-    place, found, size = np.arange(len(order)), 0, 1
+    place, count, size = np.arange(len(order)), 0, 1
     while size < len(order):
         block = place // (2 * size)
         by_value = np.lexsort((place, values, block))
@@ -387,9 +391,9 @@ def pairs_above(key_a: Ints, a: Ints, key_b: Ints, b: Ints) -> int:
         ends = np.append(np.flatnonzero(np.diff(block)), len(order) - 1)
         in_blocks_so_far = up_to[ends][block]  # the blocks stay where they are
         asks = right & is_b[by_value]
-        found += int((in_blocks_so_far - up_to)[asks].sum())
+        count += int((in_blocks_so_far - up_to)[asks].sum())
         size *= 2
-    return found
+    return count
 
 
 # ---------------------------------------------------------------------- classes
@@ -409,12 +413,12 @@ def _by_user(observed: Observed, real: Ints, model: Ints) -> list[ClassFidelity]
 
 
 def _classes(by: str, names: Mapping[int, str], codes: NDArray[Any], real: Ints, model: Ints) -> list[ClassFidelity]:
-    found = []
+    rows = []
     for code, label in names.items():
         mine = codes == code
         if count := int(np.count_nonzero(mine)):
-            found.append(ClassFidelity(by, label, count, _mean_s(real[mine]), _mean_s(model[mine])))
-    return found
+            rows.append(ClassFidelity(by, label, count, _mean_s(real[mine]), _mean_s(model[mine])))
+    return rows
 
 
 def _share_of_few(amounts: NDArray[Any]) -> float:

@@ -28,8 +28,8 @@ def prediction_metrics(
     guesses = [np.maximum(values[rows], 1) / SECOND for values in (predicted, workload.jobs.walltime)]
     errors = [float(np.abs(guess - ran).mean()) for guess in guesses]
     accuracies = [float((np.minimum(guess, ran) / np.maximum(guess, ran)).mean()) for guess in guesses]
-    found: dict[str, float | int | None] = dict(zip(names, (*errors, *accuracies), strict=True))
-    return found | {"underpredicted_share": float((guesses[0] < ran).mean())}
+    metrics: dict[str, float | int | None] = dict(zip(names, (*errors, *accuracies), strict=True))
+    return metrics | {"underpredicted_share": float((guesses[0] < ran).mean())}
 
 
 def errors_by_user(workload: Workload, schedule: Schedule, predicted: Ints) -> list[dict[str, Any]]:

@@ -131,9 +131,9 @@ def _amounts(workload: Workload, machine: Platform | int) -> tuple[dict[str, tup
         return {"cpus": (jobs.procs, machine)}, True
     if len(machine.nodes) > 1 or len(jobs.licences.items):
         return {"cpus": (jobs.procs, machine.cpus)}, False
-    there = dict(zip(machine.resources, machine.capacity[0].tolist(), strict=True))
+    capacity = dict(zip(machine.resources, machine.capacity[0].tolist(), strict=True))
     needs = {name: jobs.tasks * jobs.demand[:, k] for k, name in enumerate(workload.resources)}
-    return {name: (need, there[name]) for name, need in needs.items() if name in there}, True
+    return {name: (need, capacity[name]) for name, need in needs.items() if name in capacity}, True
 
 
 def _on(times: int, begin: Ints, end: Ints, weight: Ints | int) -> Ints:

@@ -108,8 +108,8 @@ class Replay:
     def against(self, unit: str | None = None) -> str:
         """Phrase the comparison: `mean wait 7.4 h against 6.9 h in reality (+7%)`."""
         change = "" if self.relative is None else f" ({100 * self.relative:+,.0f}%)"
-        here, there = times([self.simulated_s, self.recorded_s], unit)
-        return f"mean wait {here} against {there} in reality{change}"
+        simulated, recorded = times([self.simulated_s, self.recorded_s], unit)
+        return f"mean wait {simulated} against {recorded} in reality{change}"
 
     @property
     def caution(self) -> str:

@@ -358,8 +358,8 @@ def events_of(workload: Workload, given: Events | None) -> Events | None:
     """
     ours = given
     if given is not None and workload.left_out:
-        there = [row for row, job in enumerate(given.cells["job"]) if job not in workload.left_out]
-        ours = given if len(there) == len(given) else given.rows(there)
+        kept = [row for row, job in enumerate(given.cells["job"]) if job not in workload.left_out]
+        ours = given if len(kept) == len(given) else given.rows(kept)
     if workload.chosen.get("cancelled") != "leave":
         return ours
     jobs = workload.jobs

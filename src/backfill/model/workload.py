@@ -123,8 +123,8 @@ class Labels:
         return cls(np.full(jobs, -1, np.int32))
 
     def __repr__(self) -> str:
-        some = ", ".join(map(str, self.names[:5])) + (", ..." if len(self.names) > 5 else "")
-        return f"<Labels of {counted(len(self), 'job')}: {counted(len(self.names), 'name')}{some and ': '}{some}>"
+        shown = ", ".join(map(str, self.names[:5])) + (", ..." if len(self.names) > 5 else "")
+        return f"<Labels of {counted(len(self), 'job')}: {counted(len(self.names), 'name')}{shown and ': '}{shown}>"
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -69,8 +69,8 @@ def within(estimate: Estimate, least: float = -math.inf, most: float = math.inf)
 
 def verdict_of(cases: Iterable[bool | None]) -> str:
     """Return the verdict on a claim of several cases, each of which confirms it, contradicts it, or is open."""
-    found = {*cases}
-    return CONTRADICTED if False in found else UNDECIDED if None in found else HOLDS
+    outcomes = {*cases}
+    return CONTRADICTED if False in outcomes else UNDECIDED if None in outcomes else HOLDS
 
 
 Cases = Mapping[str, Estimate]  # place -> estimate

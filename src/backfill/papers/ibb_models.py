@@ -82,13 +82,13 @@ def of_times(jobs: Jobs, start: Ints, end: Ints) -> Numbers:
     wait, response = start - jobs.submit, end - jobs.submit
     slowdown = response / jobs.runtime
     each = {"wait": wait / SECOND, "response": response / SECOND, "slowdown": slowdown}
-    found = {
+    by_job = {
         f"{what} {name}": float(value)
         for what, values in each.items()
         for name, value in zip(jobs.job.tolist(), values, strict=True)
     }
-    largest = [found[f"wait {name}"] for name in nas.LARGEST]
-    return found | {
+    largest = [by_job[f"wait {name}"] for name in nas.LARGEST]
+    return by_job | {
         "unevenness": float(slowdown.std() / slowdown.mean()),
         "wait_of_largest": math.fsum(largest) / len(largest),
     }

@@ -118,19 +118,19 @@ def reproduce(
     with ended(pool):
         platform = checked(pool)
         version, dead = pool.version(), probe(pool, platform, clock())
-        found = _Found()
+        collected = _Found()
         done, of = 0, len(nas.SHAPES) * len(asked.names) * asked.replications
         for seed in asked.seeds:
             log = nas.on_nodes(seed, platform, asked.scale)
-            for world in found.by_world.values():
+            for world in collected.by_world.values():
                 world.append({})
             for name in asked.names:
                 cycle = round(asked.cycle_s * SECOND) if name == IBB_CYCLE else 0
                 tell = partial(_tell, progress, done, of)
                 ran = run(pool, log, policy_of(name), dead, cycle, clock(), tell)
                 done += len(nas.SHAPES)
-                found.add(log, name, seed, ran, simulated(log, name, dead, ran, cycle))
-    sweeps = {world: Sweep({54: each}) for world, each in found.by_world.items()}
+                collected.add(log, name, seed, ran, simulated(log, name, dead, ran, cycle))
+    sweeps = {world: Sweep({54: each}) for world, each in collected.by_world.items()}
     table = {
         metric: {world: [sweep.mean(54, name, metric) for name in asked.names] for world, sweep in sweeps.items()}
         for metric in METRICS
@@ -139,10 +139,10 @@ def reproduce(
     provenance = {
         "version": f"backfill {__version__}",
         "HTCondor": version,
-        "load of this machine": f"{min(found.loads):.1f} to {max(found.loads):.1f}, {os.cpu_count()} cpus",
+        "load of this machine": f"{min(collected.loads):.1f} to {max(collected.loads):.1f}, {os.cpu_count()} cpus",
     }
     reproduction = Reproduction(TITLE, setting, _claims(asked, sweeps), _figures(asked, table), provenance)
-    return OnPool(reproduction, table, asked.names, found.runs)
+    return OnPool(reproduction, table, asked.names, collected.runs)
 
 
 def _tell(progress: Callable[[int, int], None], before: int, of: int, over: int) -> None:
@@ -154,9 +154,9 @@ def checked(pool: Gangs) -> Platform:
     platform = platform_of(pool)
     cpus, memory = (platform.capacity[:, platform.resources.index(name)] for name in ("cpus", "memory"))
     if len(cpus) != nas.NODES or {*cpus.tolist()} != {nas.CORES} or len({*memory.tolist()}) != 1:
-        there = f"{len(cpus)} with {', '.join(str(n) for n in sorted({*cpus.tolist()}))} cpus"
+        nodes = f"{len(cpus)} with {', '.join(str(n) for n in sorted({*cpus.tolist()}))} cpus"
         raise UsageError(
-            f"the pool has other nodes than the experiment needs: {there}; expected {nas.NODES} with {nas.CORES} cpus "
+            f"the pool has other nodes than the experiment needs: {nodes}; expected {nas.NODES} with {nas.CORES} cpus "
             "and equal memory"
         )
     check_idle(pool)
@@ -178,7 +178,7 @@ def _rows(log: Workload, ran: Ran) -> list[Job]:
 
 def _claims(asked: PoolAsked, sweeps: Mapping[str, Sweep]) -> list[Claim]:
     """Return the four claims, for both readings of IBB, measured and simulated."""
-    found = []
+    claims = []
     for ibb in (IBB, IBB_CYCLE):
         if not {FCFS, BEST_FIT, ibb} <= {*asked.names}:
             continue
@@ -186,8 +186,8 @@ def _claims(asked: PoolAsked, sweeps: Mapping[str, Sweep]) -> list[Claim]:
             few = ibb_claims.of_54_jobs(sweep, ibb)
             alone = replace(ibb_claims.of_54_jobs(sweep, ibb, (WAIT,))[0], id="F1.5a, wait alone")
             more = ", one pass per cycle" if ibb == IBB_CYCLE else ""
-            found += [replace(claim, id=f"{claim.id}{more}, {world}") for claim in (few[0], alone, *few[1:])]
-    return found
+            claims += [replace(claim, id=f"{claim.id}{more}, {world}") for claim in (few[0], alone, *few[1:])]
+    return claims
 
 
 def _figures(asked: PoolAsked, table: Mapping[str, Mapping[str, Sequence[Estimate]]]) -> list[Figure]:

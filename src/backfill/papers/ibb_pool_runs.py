@@ -45,7 +45,7 @@ def numbers(log: Workload, ran: Ran) -> Numbers:
     jobs, cpus = log.jobs, int(log.platform.capacity[:, 0].sum())
     wait, response, span = ran.running - jobs.submit, ran.ended - jobs.submit, ran.ended - ran.running
     makespan = int(ran.ended.max() - jobs.submit.min())
-    found = {
+    values = {
         WAIT: wait.mean() / SECOND,
         RESPONSE: response.mean() / SECOND,
         SLOWDOWN: (response / jobs.runtime).mean(),
@@ -56,4 +56,4 @@ def numbers(log: Workload, ran: Ran) -> Numbers:
         DEAD: ran.dead(log) / SECOND,
         LAUNCH: ran.launch / SECOND,
     }
-    return {name: float(value) for name, value in found.items()} | of_times(jobs, ran.running, ran.ended)
+    return {name: float(value) for name, value in values.items()} | of_times(jobs, ran.running, ran.ended)

@@ -73,10 +73,10 @@ def drawn(seed: int) -> list[Shape]:
 
 def jobs(seed: int) -> Workload:
     """Return the jobs, submitted a second apart in a random order; walltimes are exact."""
-    some = drawn(seed)
-    runtime = np.array([shape.runtime for shape in some]) * SECOND
-    demand = np.array([(shape.cpus, shape.memory * 2**20) for shape in some])
-    return _submitted(some, "54 NAS benchmarks", pool(), runtime=runtime, demand=demand)
+    ordered = drawn(seed)
+    runtime = np.array([shape.runtime for shape in ordered]) * SECOND
+    demand = np.array([(shape.cpus, shape.memory * 2**20) for shape in ordered])
+    return _submitted(ordered, "54 NAS benchmarks", pool(), runtime=runtime, demand=demand)
 
 
 def on_nodes(seed: int, platform: Platform, scale: float) -> Workload:
@@ -84,11 +84,11 @@ def on_nodes(seed: int, platform: Platform, scale: float) -> Workload:
 
     scale: of the run times, which are at least a second. The memory of a job is the same share of a node as in `pool`.
     """
-    some, node_mb = drawn(seed), int(platform.capacity[0, platform.resources.index("memory")]) / 2**20
-    runtime = np.array([max(round(shape.runtime * scale * SECOND), SECOND) for shape in some])
-    grains = [math.ceil(shape.memory / shape.cpus / NODE_MB * node_mb / GRAIN) for shape in some]
-    demand, tasks = np.array([(1, count * GRAIN * 2**20) for count in grains]), np.array([one.cpus for one in some])
-    return _submitted(some, "54 NAS benchmarks on nodes", platform, runtime=runtime, demand=demand, tasks=tasks)
+    ordered, node_mb = drawn(seed), int(platform.capacity[0, platform.resources.index("memory")]) / 2**20
+    runtime = np.array([max(round(shape.runtime * scale * SECOND), SECOND) for shape in ordered])
+    grains = [math.ceil(shape.memory / shape.cpus / NODE_MB * node_mb / GRAIN) for shape in ordered]
+    demand, tasks = np.array([(1, count * GRAIN * 2**20) for count in grains]), np.array([one.cpus for one in ordered])
+    return _submitted(ordered, "54 NAS benchmarks on nodes", platform, runtime=runtime, demand=demand, tasks=tasks)
 
 
 def _submitted(some: list[Shape], name: str, platform: Platform, runtime: Ints, **more: Any) -> Workload:

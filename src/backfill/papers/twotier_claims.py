@@ -65,15 +65,15 @@ def of_ends(sweep: Sweep, ends: Ends, size: str, trend: str, policy: str | None 
     """Judge two claims: the printed numbers, and their trend, a larger change at 160 than at 10."""
     policies = ends.policies if policy is None else (policy, policy)
     at = [f"at {ia}{also}" for ia, also in zip((BUSIEST, CALMEST), ends.with_, strict=True)]
-    found = [change(sweep, ia, each, ends.metric) for ia, each in zip((BUSIEST, CALMEST), policies, strict=True)]
+    changes = [change(sweep, ia, each, ends.metric) for ia, each in zip((BUSIEST, CALMEST), policies, strict=True)]
     low, high = (f"{100 * share:+g}%" for share in ends.printed)
-    grows = found[1].less(found[0])
+    grows = changes[1].less(changes[0])
     bounds = (0.0, math.inf) if ends.printed[1] > ends.printed[0] else (-math.inf, 0.0)
     return [
         sizes(
             size,
             f"{ends.what} against 2TSB: {low} {at[0]}, {high} {at[1]}",
-            [Size(*each, SEEDS) for each in zip(at, found, ends.printed, strict=True)],
+            [Size(*each, SEEDS) for each in zip(at, changes, ends.printed, strict=True)],
         ),
         judged(
             trend,

@@ -68,8 +68,8 @@ def measures(told: Told) -> list[tuple[str, list[str]]]:
 
 def class_rows(told: Told) -> list[tuple[str, list[str]]]:
     """Return the rows (class, cells) of the judged jobs: jobs, observed and simulated mean wait, error."""
-    some = told["judged"]["classes"]
-    unit = unit_of([value for each in some for value in (each["observed_s"], each["simulated_s"])])
+    classes = told["judged"]["classes"]
+    unit = unit_of([value for each in classes for value in (each["observed_s"], each["simulated_s"])])
     return [
         (
             each["class"] if each["by"] == "size" else f"{each['by']} {each['class']}",
@@ -79,7 +79,7 @@ def class_rows(told: Told) -> list[tuple[str, list[str]]]:
                 signed(each["relative"]),
             ],
         )
-        for each in some
+        for each in classes
     ]
 
 

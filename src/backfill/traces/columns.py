@@ -77,15 +77,15 @@ class Columns:
         """Raise the error unless all these columns exist. hint: end of the message, with {} for the name."""
         for name in names:
             if name not in self:
-                there = quote(",".join(self._called.values()))
-                raise self._refused(1, f"no column {name}; the columns are {there}{hint.format(name)}")
+                listed = quote(",".join(self._called.values()))
+                raise self._refused(1, f"no column {name}; the columns are {listed}{hint.format(name)}")
 
     def require_headers(self, wanted: Iterable[tuple[str, str]]) -> None:
         """Raise the error unless these columns exist under these headers."""
         for name, header in wanted:
             if self._called.get(name) != header:
-                there = quote(",".join(self._called.values()))
-                raise self._refused(1, f"no column {quote(header)} for {name}; the columns are {there}")
+                listed = quote(",".join(self._called.values()))
+                raise self._refused(1, f"no column {quote(header)} for {name}; the columns are {listed}")
 
     def texts(self, name: str) -> list[str]:
         """Return the cells, stripped of white space; all empty if the column is absent."""
@@ -246,10 +246,10 @@ class Columns:
         return csv.reader(text, strict=True, delimiter=self._separator)
 
     def _cells(self, name: str) -> Sequence[str]:
-        found = self._columns[self._place[name]]
-        if isinstance(found, _Nested):
-            raise self._refused(None, f"{self._called[name]} holds {found.kind}; expected texts or numbers")
-        return found
+        column = self._columns[self._place[name]]
+        if isinstance(column, _Nested):
+            raise self._refused(None, f"{self._called[name]} holds {column.kind}; expected texts or numbers")
+        return column
 
     def _csv(self) -> tuple[list[str], Sequence[Sequence[str] | _Nested], int]:
         columns: list[list[str]] = []

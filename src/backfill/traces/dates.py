@@ -52,7 +52,7 @@ class Instants:
 
         A row is bad if its text is not an instant. The zone flag is not updated.
         """
-        found, left, zoneless = np.full(len(texts), NO_TIME), np.ones(len(texts), np.bool_), self.zoneless
+        instants, left, zoneless = np.full(len(texts), NO_TIME), np.ones(len(texts), np.bool_), self.zoneless
         without = np.zeros(len(texts), np.bool_)
         fixed = Texts(texts)
         rows, digits = fixed.digits("0000-00-00T00:00:00")
@@ -65,10 +65,10 @@ class Instants:
                 begins[place] = self(f"{texts[row][:14]}00:00")
         begin, clock_of = begins[hour_of], 60 * number(digits[:, 10:12]) + number(digits[:, 12:])
         dated = begin != NO_TIME
-        found[rows[dated]] = (begin + clock_of * SECOND)[dated]
+        instants[rows[dated]] = (begin + clock_of * SECOND)[dated]
         left[rows[dated]], without[rows[dated]] = False, True
         rows, digits = fixed.digits("0" * 10)
-        found[rows], left[rows] = number(digits) * SECOND, False
+        instants[rows], left[rows] = number(digits) * SECOND, False
         bad = list[int]()
         for row in np.flatnonzero(left).tolist():
             text = texts[row]
@@ -76,12 +76,12 @@ class Instants:
                 continue
             self.zoneless = False
             try:
-                found[row] = self(text)
+                instants[row] = self(text)
             except ValueError:
                 bad.append(row)
             without[row] = self.zoneless or (text[:14] in self._hours and text[14:] in CLOCK)
         self.zoneless = zoneless
-        return found, bad, without
+        return instants, bad, without
 
     def _new(self, text: str) -> int:
         if len(text) == 19 and text[13] == ":" and text[14:] in CLOCK:

@@ -170,21 +170,21 @@ def make_folder(path: str | Path) -> None:
 
 def check_folder(path: str | Path) -> None:
     """Raise the error that `make_folder` would raise, and leave nothing behind."""
-    there = Path(path).exists()
+    existed = Path(path).exists()
     make_folder(path)
-    if not there:
+    if not existed:
         Path(path).rmdir()
 
 
 @contextmanager
 def filled_folder(path: str | Path) -> Iterator[Path]:
     """Yield a folder to write into; on failure, remove it if it did not exist before."""
-    there = Path(path).exists()
+    existed = Path(path).exists()
     make_folder(path)
     try:
         yield Path(path)
     except BaseException:
-        if not there:
+        if not existed:
             shutil.rmtree(path)
         raise
 

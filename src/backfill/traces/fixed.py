@@ -43,19 +43,19 @@ def _places(form: str) -> tuple[list[int], list[int]]:
 
 def number(digits: NDArray[np.uint8]) -> Ints:
     """Return the number that the digits of each row form, at most 18 digits; shape (rows,)."""
-    found = np.zeros(len(digits), np.int64)
+    numbers = np.zeros(len(digits), np.int64)
     for column in digits.T:
-        found *= 10
-        found += column
-    return found
+        numbers *= 10
+        numbers += column
+    return numbers
 
 
 def whole_numbers(texts: Sequence[str], most: int) -> tuple[Ints, list[int]]:
     """Parse whole numbers of at most `most` digits, -1 for empty texts; also return the rows that are not numbers."""
-    found, fixed = np.full(len(texts), -1), Texts(texts)
+    numbers, fixed = np.full(len(texts), -1), Texts(texts)
     left = fixed.length > 0
     for length in np.unique(fixed.length).tolist():
         if 0 < length <= most:
             rows, digits = fixed.digits("0" * length)
-            found[rows], left[rows] = number(digits), False
-    return found, np.flatnonzero(left).tolist()
+            numbers[rows], left[rows] = number(digits), False
+    return numbers, np.flatnonzero(left).tolist()

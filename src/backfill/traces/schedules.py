@@ -182,7 +182,7 @@ def _turns_texts(turns: Ragged) -> list[str]:
 
 def _turns(table: Columns) -> Ragged:
     """Parse the turns of each run, in the format of `write_runs`. Raises ScheduleError otherwise."""
-    found: list[list[int]] = []
+    turns: list[list[int]] = []
     for row, text in enumerate(table.texts(TURNS)):
         items: list[int] = []
         for each in text.split():
@@ -191,8 +191,8 @@ def _turns(table: Columns) -> Ragged:
                 raise table.fail(TURNS, row, "SINCE:ROWS/OF for each stretch, as in 0:1/1 60:1+2/3")
             bits = {int(one) for one in match[2].split("+")}
             items += [round(Decimal(match[1]) * SECOND), sum(1 << (one - 1) for one in bits), int(match[3])]
-        found.append(items)
-    return Ragged.of(found)
+        turns.append(items)
+    return Ragged.of(turns)
 
 
 def _places(names: tuple[str, ...], held: Ragged) -> list[str]:

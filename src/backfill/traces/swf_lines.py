@@ -129,8 +129,8 @@ class Lines:
         if self.think:
             missing = missing | self._follow(times)
         elif names.any():
-            some = f"{int(names.sum()):,} of {len(names):,} jobs"
-            notes = (*notes, f"preceding jobs (field 17) are ignored: {some} have one; --think uses them")
+            with_preceding = f"{int(names.sum()):,} of {len(names):,} jobs"
+            notes = (*notes, f"preceding jobs (field 17) are ignored: {with_preceding} have one; --think uses them")
         assumed, head = counted(missing), _head(self.log)
         with in_file(self.log.file):
             jobs = Jobs(

@@ -87,16 +87,16 @@ def in_force(room: Stretch, promises: Promises | None, time: Ints) -> Ints:
 
 def reserved_by(room: Stretch, promises: Promises | None, time: Ints) -> Ints:
     """Return the earliest start that a pass at each of these times reserved for another job; NO_TIME if none."""
-    found = np.full(len(time), NO_TIME)
+    starts = np.full(len(time), NO_TIME)
     if promises is None or promises.kept:
-        return found
+        return starts
     rows = np.flatnonzero((promises.start != NO_TIME) & (promises.job != room.row))
     rows = rows[np.lexsort((promises.start[rows], promises.at[rows]))]
     at, first = np.unique(promises.at[rows], return_index=True)
     place = np.minimum(np.searchsorted(at, time), len(at) - 1)
     if len(at):
-        found = np.where(at[place] == time, promises.start[rows[first[place]]], NO_TIME)
-    return found
+        starts = np.where(at[place] == time, promises.start[rows[first[place]]], NO_TIME)
+    return starts
 
 
 def _waits_on(room: Stretch, job: Ints, time: Ints) -> Mask:
@@ -116,14 +116,14 @@ def _first_in_queue(room: Stretch) -> Ints:
     job, begin, until = room.record.waits
     rank, limits = room.record.rank, _Limits(room)
     some = np.flatnonzero((rank[job] < rank[room.row]) & (begin < room.until) & (until > room.times[0]))
-    found = np.full(len(room.times), -1)
+    jobs = np.full(len(room.times), -1)
     for i in some[np.argsort(rank[job[some]], kind="stable")].tolist():
         there = slice(*np.searchsorted(room.times, [begin[i], until[i]]))
-        first = (found[there] < 0) & limits.allow(int(job[i]))[there]
-        found[there] = np.where(first, job[i], found[there])
-        if (found >= 0).all():
+        first = (jobs[there] < 0) & limits.allow(int(job[i]))[there]
+        jobs[there] = np.where(first, job[i], jobs[there])
+        if (jobs >= 0).all():
             break
-    return found
+    return jobs
 
 
 class _Limits:

@@ -98,14 +98,14 @@ class Record:
     @cached_property
     def rank(self) -> Ints:
         """The index of each job in the order of submits, ties in file order."""
-        found = np.empty(len(self.schedule), np.int64)
-        found[np.argsort(self.schedule.submit, kind="stable")] = np.arange(len(found))
-        return found
+        result = np.empty(len(self.schedule), np.int64)
+        result[np.argsort(self.schedule.submit, kind="stable")] = np.arange(len(result))
+        return result
 
     def during(self, begin: int, until: int) -> Mask:
         """Return the runs that held resources at some instant of [begin, until)."""
-        found: Mask = (self.runs.start < until) & (self.runs.end > begin) & (self.runs.end > self.runs.start)
-        return found
+        result: Mask = (self.runs.start < until) & (self.runs.end > begin) & (self.runs.end > self.runs.start)
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +133,14 @@ class Room:
     @property
     def demand(self) -> Ints:
         """The demand of a task of the job, shape (k,)."""
-        found: Ints = self.asks.demand[self.row, self.resources]
-        return found
+        result: Ints = self.asks.demand[self.row, self.resources]
+        return result
 
     @property
     def need(self) -> Ints:
         """The demand of the whole job, shape (k,)."""
-        found: Ints = self.tasks * self.demand
-        return found
+        result: Ints = self.tasks * self.demand
+        return result
 
     @property
     def tasks(self) -> int:
@@ -151,25 +151,25 @@ class Room:
     def whole(self) -> Ints:
         """The capacity of each node if nothing of the platform were unavailable, shape (steps, k)."""
         capacity = self.asks.platform.capacity[np.ix_(self.nodes, self.resources)]
-        found: Ints = np.maximum(self.there, capacity[self.lane])
-        return found
+        result: Ints = np.maximum(self.there, capacity[self.lane])
+        return result
 
     def total(self, values: Ints) -> Ints:
         """Return the sum over nodes of a value per step, shape (t, ...)."""
         change = values.copy()
         goes_on = self.lane[1:] == self.lane[:-1]
         change[1:][goes_on] -= values[:-1][goes_on]
-        found = np.zeros((len(self.times), *values.shape[1:]), values.dtype)
-        np.add.at(found, self.place, change)
-        return found.cumsum(axis=0)
+        result = np.zeros((len(self.times), *values.shape[1:]), values.dtype)
+        np.add.at(result, self.place, change)
+        return result.cumsum(axis=0)
 
     def tasks_at(self, free: Ints, demand: Ints) -> Ints:
         """Return the number of tasks that fit into each row of `free`, shape (rows, k), up to a node's maximum."""
         most = self.asks.most(self.row)
         if not len(demand):
             return np.full(len(free), most)
-        found: Ints = np.clip((free // demand).min(axis=1), 0, most)
-        return found
+        result: Ints = np.clip((free // demand).min(axis=1), 0, most)
+        return result
 
     def seated(self, fit: Ints) -> Ints:
         """Return how many tasks fit together, given the number that fits on the node of each step, shape (t,).
@@ -182,15 +182,15 @@ class Room:
         if spread != SITE:
             return np.minimum(self.total(fit), self.tasks)
         site = self.asks.platform.site[self.nodes][self.lane]
-        found = np.zeros(len(self.times), np.int64)
+        result = np.zeros(len(self.times), np.int64)
         for one in np.unique(site).tolist():
-            found = np.maximum(found, self.total(np.where(site == one, fit, 0)))
-        return np.minimum(found, self.tasks)
+            result = np.maximum(result, self.total(np.where(site == one, fit, 0)))
+        return np.minimum(result, self.tasks)
 
     def seats(self, fit: Ints) -> Mask:
         """Return whether all tasks fit, from each time on."""
-        found: Mask = self.seated(fit) == self.tasks
-        return found
+        result: Mask = self.seated(fit) == self.tasks
+        return result
 
     def holds(self, free: Ints) -> bool:
         """Return whether the job fits into these free amounts, shape (nodes of the job, k)."""
@@ -227,8 +227,8 @@ class Room:
     def at(self, lanes: Ints, places: Ints) -> Ints:
         """Return the step of each of these lanes at an index in `times`."""
         wide = len(self.times)
-        found: Ints = np.searchsorted(self.lane * wide + self.place, lanes * wide + places, side="right") - 1
-        return found
+        result: Ints = np.searchsorted(self.lane * wide + self.place, lanes * wide + places, side="right") - 1
+        return result
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -299,9 +299,9 @@ def _steps(lane: Ints, place: Ints, changes: Ints) -> Changes:
 
 def _over(times: Ints, lanes: int, lane: Ints, time: Ints, change: Ints) -> Ints:
     """Return the cumulated changes of each lane from each time on, shape (t, lanes)."""
-    found = np.zeros((len(times), lanes), np.int64)
-    np.add.at(found, (np.searchsorted(times, time), lane), change)
-    return found.cumsum(axis=0)
+    sums = np.zeros((len(times), lanes), np.int64)
+    np.add.at(sums, (np.searchsorted(times, time), lane), change)
+    return sums.cumsum(axis=0)
 
 
 def _capacities(record: Record, nodes: Ints, resources: Ints, begin: int, until: int) -> Changes:

@@ -65,10 +65,10 @@ def summary(explained: "Explanation") -> str:
         share = "" if first.time == explained.waited else ", nearly all of it"
         said = f"{job} waited {waited}{share} {_phrase(explained, first)}."
     else:
-        told = [f"{_time(explained, cause.time)} {_phrase(explained, cause)}" for cause in [first, *others[:2]]]
+        phrases = [f"{_time(explained, cause.time)} {_phrase(explained, cause)}" for cause in [first, *others[:2]]]
         rest = sum(cause.time for cause in others[2:])
-        told += [f"{_time(explained, rest)} for other reasons"] if rest else []
-        said = f"{job} waited {waited}: {'; '.join(told)}."
+        phrases += [f"{_time(explained, rest)} for other reasons"] if rest else []
+        said = f"{job} waited {waited}: {'; '.join(phrases)}."
     return " ".join([said, *_details(explained, first, explained.held[0]), *_ending(explained)])
 
 
@@ -156,10 +156,10 @@ def _away(explained: "Explanation") -> str:
             if (room < capacity[node]).any() and any(begin < span.until and span.begin < end for span in spans):
                 names.append(record.asks.names[node])
                 break
-    told = _listed(names) if len(names) <= NODES else counted(len(names), "node")
+    place = _listed(names) if len(names) <= NODES else counted(len(names), "node")
     reserved = record.outages is not None and any(window.reservation for window in record.outages.windows)
     what = "an outage, a window or a reservation" if reserved else "an outage or a window"
-    return f"{told or 'licences'} to come back from {what}"
+    return f"{place or 'licences'} to come back from {what}"
 
 
 def _details(explained: "Explanation", cause: Cause, held: Held) -> list[str]:
@@ -230,8 +230,8 @@ def lines(explained: "Explanation") -> list[str]:
 
 
 def _section(title: str, rows: Rows) -> list[str]:
-    told = [line for front, text in rows for line in _wrapped(text, f"  {front}", " " * (len(front) + 2))]
-    return ["", title, *told] if rows else []
+    body = [line for front, text in rows for line in _wrapped(text, f"  {front}", " " * (len(front) + 2))]
+    return ["", title, *body] if rows else []
 
 
 def _wrapped(text: str, first: str = "", others: str = "") -> list[str]:
@@ -262,8 +262,8 @@ def _head(explained: "Explanation") -> list[str]:
         times += f", started {_instant(explained, int(schedule.start[row]))}{zone}, {why}"
     else:
         times += f"{zone}, never started"
-    told = [f"{_job(explained, row)}: {'; '.join(what)}", times]
-    return [line for each in told for line in _wrapped(each, "", "  ")]
+    head = [f"{_job(explained, row)}: {'; '.join(what)}", times]
+    return [line for each in head for line in _wrapped(each, "", "  ")]
 
 
 def _asked(explained: "Explanation", row: int) -> str:
@@ -324,16 +324,16 @@ def _who(explained: "Explanation", kind: str, who: int) -> str:
 
 
 def _spans(explained: "Explanation") -> tuple[str, Rows]:
-    some, title = explained.spans, "one after another"
-    if len(some) == 1:
+    shown, title = explained.spans, "one after another"
+    if len(shown) == 1:
         return title, []
-    if len(some) > SPANS:
-        longest = sorted(range(len(some)), key=lambda i: -some[i].length)[:SPANS]
-        some, title = [some[i] for i in sorted(longest)], f"the {SPANS} longest of {len(some):,} spans, in order"
-    lengths = _column(explained, [span.length for span in some])
+    if len(shown) > SPANS:
+        longest = sorted(range(len(shown)), key=lambda i: -shown[i].length)[:SPANS]
+        shown, title = [shown[i] for i in sorted(longest)], f"the {SPANS} longest of {len(shown):,} spans, in order"
+    lengths = _column(explained, [span.length for span in shown])
     return title, [
         (f"{_instant(explained, span.begin)}  {length}  ", _span(explained, span))
-        for span, length in zip(some, lengths, strict=True)
+        for span, length in zip(shown, lengths, strict=True)
     ]
 
 

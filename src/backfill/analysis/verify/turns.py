@@ -88,14 +88,14 @@ def _at_odds(turns: Turns) -> list[tuple[int, int]]:
     lasting = np.flatnonzero(turns.since < turns.until)
     order = lasting[np.argsort(turns.since[lasting], kind="stable")]
     latest: dict[int, int] = {}  # number of rows -> the interval so far that ends last
-    found = []
+    pairs = []
     for stretch, since, until, of in zip(
         order.tolist(), *(each[order].tolist() for each in (turns.since, turns.until, turns.of)), strict=True
     ):
-        found += [(stretch, other) for rows, other in latest.items() if rows != of and turns.until[other] > since]
+        pairs += [(stretch, other) for rows, other in latest.items() if rows != of and turns.until[other] > since]
         if of not in latest or until > turns.until[latest[of]]:
             latest[of] = stretch
-    return found
+    return pairs
 
 
 def in_turns(case: Case, lengths: Lengths, turns: Turns) -> Lengths:

@@ -19,33 +19,33 @@ def host_names(text: str) -> tuple[str, ...]:
         return ()
     if "[" not in text:
         return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part))
-    found: list[str] = []
+    listed: list[str] = []
     for part in _PART.findall(text):
         names = [""]
         place = 0
         for match in _BRACKETS.finditer(part):
             numbers = _numbers(match[1])
-            if len(names) * len(numbers) + len(found) > _NODES_MAX:
+            if len(names) * len(numbers) + len(listed) > _NODES_MAX:
                 raise ValueError(text)
             names = [name + part[place : match.start()] + number for name in names for number in numbers]
             place = match.end()
-        found += [name + part[place:].strip() for name in names]
-    return tuple(dict.fromkeys(found))
+        listed += [name + part[place:].strip() for name in names]
+    return tuple(dict.fromkeys(listed))
 
 
 def _numbers(text: str) -> list[str]:
     """Expand `01-03,7` to 01, 02, 03, 7."""
-    found: list[str] = []
+    numbers: list[str] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         last = last if dash else first
         if not (first.isdecimal() and last.isdecimal()) or not 0 <= int(last) - int(first) <= _NODES_MAX:
             raise ValueError(text)
-        some = _padded(len(first))[int(first) : int(last) + 1] if int(last) < _TABLE else ()
-        found += some or [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-        if len(found) > _NODES_MAX:
+        padded = _padded(len(first))[int(first) : int(last) + 1] if int(last) < _TABLE else ()
+        numbers += padded or [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+        if len(numbers) > _NODES_MAX:
             raise ValueError(text)
-    return found
+    return numbers
 
 
 @lru_cache(maxsize=8)

@@ -46,9 +46,9 @@ def limit_of(ad: Ad) -> int:
     for name in ("PeriodicRemove", "PeriodicHold"):
         text = ad.get(name)
         for part in text.split("||") if isinstance(text, str) else ():
-            found = _TOO_LONG.search(part)
-            if found and (found[1].lower() != "enteredcurrentstatus" or _WHILE_IT_RUNS.search(part)):
-                seconds = _product(found[2], ad)
+            match = _TOO_LONG.search(part)
+            if match and (match[1].lower() != "enteredcurrentstatus" or _WHILE_IT_RUNS.search(part)):
+                seconds = _product(match[2], ad)
                 if 0 < seconds <= SECONDS_MAX:
                     return seconds * SECOND
     return NO_TIME
@@ -69,12 +69,12 @@ def licences_of(ad: Ad) -> list[tuple[str, int]]:
     text = ad.get("ConcurrencyLimits")
     if not isinstance(text, str):
         return []
-    found = []
+    licences = []
     for part in text.split(","):
         name, _, count = part.strip().partition(":")
         if re.fullmatch(r"[\w.]+", name):
-            found.append((name.lower(), whole("ConcurrencyLimits", count.partition(".")[0]) if count else 1))
-    return found
+            licences.append((name.lower(), whole("ConcurrencyLimits", count.partition(".")[0]) if count else 1))
+    return licences
 
 
 def start_of(ad: Ad) -> int:

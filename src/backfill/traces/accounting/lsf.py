@@ -179,22 +179,22 @@ def _status(code: int, why: int, ran: bool) -> str:
 @lru_cache(maxsize=1 << 16)
 def _hosts(names: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
     """Return the hosts and the total number of slots: `16*n1` is 16 slots; otherwise a name repeats for each slot."""
-    found: dict[str, None] = {}
+    hosts: dict[str, None] = {}
     slots = 0
     for text in names:
         count, star, name = text.partition("*")
         slots += whole("execHosts", count) if star and count.isdecimal() else 1
-        found[name if star else text] = None
-    return tuple(found), slots
+        hosts[name if star else text] = None
+    return tuple(hosts), slots
 
 
 @lru_cache(maxsize=1 << 14)
 def _amounts(wish: str) -> tuple[int, int]:
     """Return the GPUs and the bytes that a resource requirement reserves on each host."""
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for section in _RUSAGE.findall(wish):
         for name, value in _AMOUNT.findall(section):
             if not float(value) <= COUNT_MAX:
                 raise BrokenLine(name, value, f"a number up to {COUNT_MAX:,}")
-            found.setdefault("mem" if name == "mem" else "gpus", float(value))
-    return int(found.get("gpus", 0)), int(found.get("mem", 0) * _MIB)
+            amounts.setdefault("mem" if name == "mem" else "gpus", float(value))
+    return int(amounts.get("gpus", 0)), int(amounts.get("mem", 0) * _MIB)

@@ -49,10 +49,10 @@ class Accounted:
 
 def _judged_on(workload: Workload, machine: Platform) -> Workload:
     """Return the workload on a machine, without constraints on features that none of its nodes has."""
-    told = {*machine.nodes, *machine.feature_names}
+    stated = {*machine.nodes, *machine.feature_names}
     known: dict[str, str] = {"": ""}
     for text in workload.jobs.constraint.names:
-        parts = [[term for term in part.split("&") if term.removeprefix("!") in told] for part in text.split("|")]
+        parts = [[term for term in part.split("&") if term.removeprefix("!") in stated] for part in text.split("|")]
         known[text] = "|".join("&".join(terms) for terms in parts) if all(parts) else ""
     constraint = workload.jobs.constraint
     lost = np.array([*(known[text] != text for text in constraint.names), False])[constraint.codes]
@@ -365,8 +365,8 @@ def _constraint(table: Stays) -> tuple[Labels, dict[str, Mask]]:
     codes = np.zeros(len(pairs), np.int32)
     for place in np.argsort(row_of).tolist():  # names are in order of first appearance
         codes[place] = said[texts[place]]
-    found = Labels(codes[pair_of], said.in_order)
-    return found, {"constraint that cannot be expressed: left out": strange[pair_of]}
+    labels = Labels(codes[pair_of], said.in_order)
+    return labels, {"constraint that cannot be expressed: left out": strange[pair_of]}
 
 
 def _licences(labels: Labels) -> tuple[Counted, tuple[str, ...]]:

@@ -401,10 +401,10 @@ def _whole(name: str, text: str) -> int:
 
 def _old_gpus(text: str, nodes: int) -> int:
     """Return the GPUs per node of `gpu:2,craynetwork:1` or `gpu:a100:2`, the format before version 20.11."""
-    found = 0
+    gpus = 0
     for part in text.split(",") if text else ():
         name, _, rest = part.partition(":")
         count = rest.rpartition(":")[2].partition("(")[0]
         if name in ("gpu", "gres/gpu"):
-            found += whole("AllocGRES", count) if count.isdecimal() else 1
-    return found * nodes
+            gpus += whole("AllocGRES", count) if count.isdecimal() else 1
+    return gpus * nodes

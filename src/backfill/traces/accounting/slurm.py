@@ -124,19 +124,19 @@ def span_of(text: str) -> int:
 
 def spans_of(texts: Sequence[str]) -> tuple[Ints, list[int]]:
     """Parse a column of spans, NO_TIME for empty texts; also return the rows whose text is not a span."""
-    found, left, fixed = np.full(len(texts), NO_TIME), np.ones(len(texts), np.bool_), Texts(texts)
+    spans, left, fixed = np.full(len(texts), NO_TIME), np.ones(len(texts), np.bool_), Texts(texts)
     for form in ("00:00:00", "0-00:00:00", "00-00:00:00"):
         rows, digits = fixed.digits(form)
         hours = 24 * number(digits[:, :-6]) + number(digits[:, -6:-4])
-        found[rows] = (3600 * hours + 60 * number(digits[:, -4:-2]) + number(digits[:, -2:])) * SECOND
+        spans[rows] = (3600 * hours + 60 * number(digits[:, -4:-2]) + number(digits[:, -2:])) * SECOND
         left[rows] = False
     bad = list[int]()
     for row in np.flatnonzero(left).tolist():
         try:
-            found[row] = span_of(texts[row]) if texts[row] else NO_TIME
+            spans[row] = span_of(texts[row]) if texts[row] else NO_TIME
         except ValueError:
             bad.append(row)
-    return found, bad
+    return spans, bad
 
 
 @lru_cache(maxsize=1 << 12)
@@ -175,17 +175,17 @@ def dependencies_of(command: str) -> tuple[str, ...]:
 
 def task_numbers(text: str) -> list[str]:
     """Return the array tasks that `[1-3,7%2]` represents. Raises ValueError."""
-    found: list[str] = []
+    tasks: list[str] = []
     for part in text.strip("[]").partition("%")[0].split(","):
         if part == "...":  # sacct truncated the list
             continue
         span, _, step = part.partition(":")
         first, dash, last = span.partition("-")
         stop = int(last if dash else first)
-        if not 0 <= stop - int(first) <= _TASKS_MAX - len(found):
+        if not 0 <= stop - int(first) <= _TASKS_MAX - len(tasks):
             raise ValueError(text)
-        found += map(str, range(int(first), stop + 1, int(step or 1)))
-    return found
+        tasks += map(str, range(int(first), stop + 1, int(step or 1)))
+    return tasks
 
 
 _TASKS = Field("JobID", task_numbers, "tasks such as 123_[1-3,7]")

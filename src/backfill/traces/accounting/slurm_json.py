@@ -54,7 +54,7 @@ def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
     if not text.lstrip().startswith("{") or head is None:
         raise WorkloadError(at(source.file, 1, "has no list of jobs; expected the output of sacct --json"))
     place, line = head.end(), text.count("\n", 0, head.end()) + 1
-    told = 0
+    count = 0
     while text[place : place + 1] != "]":
         if text[place : place + 1] in (" ", "\n", "\t", "\r", ","):
             line += text[place] == "\n"
@@ -65,8 +65,8 @@ def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
         except ValueError as problem:
             raise WorkloadError(at(source.file, line, f"is not JSON: {problem}")) from None
         yield line, job
-        told += 1
-        if source.progress is not None and told % _TOLD == 0:
+        count += 1
+        if source.progress is not None and count % _TOLD == 0:
             source.progress(place / len(text))
         line += text.count("\n", place, end)
         place = end
@@ -78,15 +78,15 @@ def _records(jobs: Iterator[tuple[int, Any]], broken: BrokenLines, notes: list[s
     elsewhere = 0
     for line, job in jobs:
         try:
-            found = _record(job, others)
+            records = _record(job, others)
         except BrokenLine as problem:
             broken.add(line, problem)
             continue
         except (LookupError, TypeError, AttributeError) as problem:
             broken.add(line, f"a job lacks {problem}; expected the fields of sacct --json")
             continue
-        elsewhere += not found
-        yield from found
+        elsewhere += not records
+        yield from records
     notes += left_aside(others)
     if elsewhere:
         notes.append(f"skipped: {counted(elsewhere, 'job')} that ran in another cluster of the federation")
@@ -197,8 +197,8 @@ def _instant(times: dict[str, Any], name: str) -> int:
 
 
 def _amounts(tres: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for each in tres or ():
         name = f"{each['type']}/{each['name']}" if each.get("name") else str(each["type"])
-        found[name] = (_number(each, "count", 2**53) or 0) * (_MIB if name == "mem" else 1)
-    return found
+        amounts[name] = (_number(each, "count", 2**53) or 0) * (_MIB if name == "mem" else 1)
+    return amounts

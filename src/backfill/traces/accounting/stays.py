@@ -252,8 +252,8 @@ def _codes(known: Numbered, values: Labels | Sequence[str]) -> Codes:
     for one in used[np.argsort(first)].tolist():
         if one >= 0:
             code[one] = known[values.names[one]]
-    found: Codes = code[values.codes]
-    return found
+    codes: Codes = code[values.codes]
+    return codes
 
 
 _MISSING: dict[str, Any] = {
