@@ -41,7 +41,7 @@ def claims_of(sweep: Sweep) -> list[Claim]:
 
 
 def deadlines_in_order(sweep: Sweep) -> Claim:
-    """Judge claim F0.1a."""
+    """Judge claim F0.1a: missed deadlines rank as BF_MOD and BF_UNMOD, then BF_FCFS, then FCFS."""
     cases = _changes(sweep, BF_FCFS, FCFS, LATE)
     for policy in PRIORITY:
         cases |= _changes(sweep, policy, BF_FCFS, LATE, BUSY)
@@ -52,7 +52,7 @@ def deadlines_in_order(sweep: Sweep) -> Claim:
 
 
 def calm_gain_is_backfilling(sweep: Sweep) -> Claim:
-    """Judge claim F0.1b."""
+    """Judge claim F0.1b: at low load, most of the gain over FCFS comes from backfilling itself."""
     cases = {}
     for policy in PRIORITY:
         for calm in CALM:
@@ -64,25 +64,25 @@ def calm_gain_is_backfilling(sweep: Sweep) -> Claim:
 
 
 def busy_gain_is_priority(sweep: Sweep) -> Claim:
-    """Judge claim F0.1c."""
+    """Judge claim F0.1c: at high load, priorities reduce missed deadlines."""
     cases = _all(_changes(sweep, policy, BF_FCFS, LATE, BUSY) for policy in PRIORITY)
     return _below("F0.1c", "at 4, 6, 12 priority makes the difference", "BF_* below BF_FCFS in Out Deadline", cases)
 
 
 def usage_above_fcfs(sweep: Sweep) -> Claim:
-    """Judge claim F0.2."""
+    """Judge claim F0.2: all backfilling policies have a higher system usage than FCFS."""
     cases = _all(_changes(sweep, FCFS, policy, USE) for policy in POLICIES[1:])
     return _below("F0.2", "System Usage: all backfilling policies above FCFS", "at every inter-arrival", cases)
 
 
 def usage_above_bf_fcfs(sweep: Sweep) -> Claim:
-    """Judge claim F0.2b."""
+    """Judge claim F0.2b: BF_MOD and BF_UNMOD have a higher system usage than BF_FCFS."""
     cases = _all(_changes(sweep, BF_FCFS, policy, USE) for policy in PRIORITY)
     return _below("F0.2b", "BF_MOD and BF_UNMOD above BF_FCFS in System Usage", "at every inter-arrival", cases)
 
 
 def slowdown_far_below_fcfs(sweep: Sweep) -> Claim:
-    """Judge claim F0.3a."""
+    """Judge claim F0.3a: all backfilling policies have a far lower slowdown than FCFS."""
     cases = _all(_ratios(sweep, policy, FCFS, BUSY, 0.5) for policy in POLICIES[1:])
     cases |= _all(_ratios(sweep, policy, FCFS, CALM, 1.0) for policy in POLICIES[1:])
     what = "Slow Down: all backfilling policies far below FCFS"
@@ -90,7 +90,7 @@ def slowdown_far_below_fcfs(sweep: Sweep) -> Claim:
 
 
 def slowdown_like_bf_fcfs(sweep: Sweep) -> Claim:
-    """Judge claim F0.3b."""
+    """Judge claim F0.3b: BF_MOD and BF_UNMOD hardly improve the slowdown of BF_FCFS."""
     cases: Cases = {}
     for policy in PRIORITY:
         cases |= _ratios(sweep, policy, BF_FCFS, INTERARRIVALS, 1.2)
@@ -102,7 +102,7 @@ def slowdown_like_bf_fcfs(sweep: Sweep) -> Claim:
 
 
 def licence_usage_where_scarce(tables: Tables) -> Claim:
-    """Judge claim F0.4a."""
+    """Judge claim F0.4a: priorities increase the licence usage only if licences are scarce."""
     cases: Cases = {}
     for ia, sweep in tables.items():
         for policy in PRIORITY:
@@ -117,7 +117,7 @@ def licence_usage_where_scarce(tables: Tables) -> Claim:
 
 
 def deadlines_where_scarce(tables: Tables) -> Claim:
-    """Judge claim F0.4b."""
+    """Judge claim F0.4b: if licences are scarce, BF_MOD misses fewer deadlines than BF_UNMOD."""
     ratios = RATIOS[:3]
     changes = [sweep.changes(r, BF_MOD, BF_UNMOD, LATE) for sweep in tables.values() for r in ratios]
     pooled = Estimate.of([sum(each) / len(each) for each in zip(*changes, strict=True)])
@@ -137,7 +137,7 @@ def deadlines_where_scarce(tables: Tables) -> Claim:
 
 
 def mod_like_unmod(sweep: Sweep) -> Claim:
-    """Judge claim F0.5."""
+    """Judge claim F0.5: apart from that, BF_MOD and BF_UNMOD do not differ measurably."""
     cases: Cases = {}
     for metric, within in ((LATE, 0.03), (USE, 0.02)):
         for one, other in (PRIORITY, PRIORITY[::-1]):

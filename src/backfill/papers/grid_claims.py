@@ -67,7 +67,7 @@ def in_another_reading(reading: str, powers: Sweep) -> list[Claim]:
 
 
 def nearly_all_complete(uniform: Sweep) -> Claim:
-    """Judge claim F2.1."""
+    """Judge claim F2.1: with sizes 2 to 13, nearly all gangs complete under both approaches."""
     cases = {
         f"{1 - NEARLY:.0%} less the completion under {approach} at {local}": uniform.mean(local, approach, COMPLETED)
         .negative()
@@ -91,7 +91,7 @@ def span_completes_more(powers: Sweep) -> Claim:
 
 
 def completion_of_both(sweeps: BySizes) -> Claim:
-    """Judge claim F2.3."""
+    """Judge claim F2.3: approach 1 completes nearly the same share of gangs for both distributions of sizes."""
     cases: Cases = {}
     for local in HIGH:
         more = _apart(sweeps, local, SITE)
@@ -103,7 +103,7 @@ def completion_of_both(sweeps: BySizes) -> Claim:
 
 
 def span_prefers_powers(sweeps: BySizes) -> Claim:
-    """Judge claim F2.3b."""
+    """Judge claim F2.3b: approach 2 completes more gangs with powers of two than with uniform sizes."""
     cases = {f"uniform less powers at {local}": _apart(sweeps, local, SPAN) for local in HIGH}
     text = "Figure 3: approach 2 completes more gangs with powers of two than with uniform sizes"
     return _points("F2.3b", text, f"more at {shown(HIGH)}", cases).noted(_shares(sweeps, SPAN))
@@ -137,7 +137,7 @@ def paired(sweep: Sweep, local: float, metric: str, sizes: str, a: str = SPAN, b
 
 
 def gangs_respond_sooner(sweeps: BySizes, metric: str, name: str) -> Claim:
-    """Judge claim F2.4."""
+    """Judge claim F2.4: at high load, gangs respond sooner under approach 2."""
     cases = [
         replace(paired(sweep, local, metric, sizes), most=0.0) for sizes, sweep in sweeps.items() for local in HIGH
     ]

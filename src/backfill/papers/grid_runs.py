@@ -115,7 +115,7 @@ def _by_block(over: Ints, site: Any, response: Any) -> Numbers:
 
 
 def _cut(response: Floats, mine: Ints) -> float:
-    """Return the initial completions that MSER-5 would omit, by the responses of some jobs; all if too few."""
+    """Return how many initial completions MSER-5 would omit, by the responses of some jobs; all if too few."""
     return float(mine[mser_5(response[mine])] if len(mine) >= BATCH else len(response))
 
 

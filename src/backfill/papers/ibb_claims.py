@@ -48,7 +48,7 @@ def without(names: Iterable[str]) -> list[Claim]:
 
 
 def of_pure(sweep: LogSweep, ibb: str = IBB) -> list[Claim]:
-    """Judge claims F1.1 and F1.2."""
+    """Judge claims F1.1 and F1.2: the gains of IBB over BB on LANL-CM5."""
     return [
         _below_bb("F1.1a", sweep, (WAIT, RESPONSE), ibb),
         _grows("F1.1b", sweep, (WAIT, RESPONSE), ibb),
@@ -59,7 +59,7 @@ def of_pure(sweep: LogSweep, ibb: str = IBB) -> list[Claim]:
 
 
 def of_mixed(sweep: LogSweep, pure: LogSweep, ibb: str = IBB) -> list[Claim]:
-    """Judge claim F1.3."""
+    """Judge claim F1.3: with the mixed log, IBB gains as much over BB, or more."""
     return [
         _below_bb("F1.3a", sweep, tuple(WORDS), ibb),
         _greatest("F1.3b", sweep, tuple(WORDS), ibb),

@@ -127,7 +127,7 @@ def calibration(sweep: Sweep, projects: int) -> list[Claim]:
 
 
 def of_moves(sweep: Sweep, reading: str = "") -> list[Claim]:
-    """Judge claims F4.1 to F4.5."""
+    """Judge claims F4.1 to F4.5: the effects of 2TFB and 2TFB-SF on turn-around, waiting and running."""
     slack, none = with_slack(reading=reading), feedback(reading)
     jobs = "Figure 8a, job turn-around: 2TFB-SF (SF 0.5, PL inf) below 2TSB"
     both = [
@@ -192,7 +192,7 @@ def of_slack(sweep: Sweep) -> list[Claim]:
 
 
 def of_priority(sweep: Sweep) -> list[Claim]:
-    """Judge claim F4.7."""
+    """Judge claim F4.7: 2TPB serves projects of high priority sooner, and the others later."""
 
     def cases(metric: str, least: float = -math.inf, most: float = math.inf) -> list[Case]:
         return [
@@ -229,7 +229,7 @@ def of_priority(sweep: Sweep) -> list[Claim]:
 
 
 def of_limits(sweep: Sweep) -> list[Claim]:
-    """Judge claim F4.8."""
+    """Judge claim F4.8: the larger the preemption limit, the larger the effect of 2TPB."""
 
     def cases(metric: str, least: float = -math.inf, most: float = math.inf) -> list[Case]:
         return [
@@ -277,7 +277,7 @@ def of_limits(sweep: Sweep) -> list[Claim]:
 
 
 def of_use(sweep: Sweep) -> Claim:
-    """Judge claim F4.9."""
+    """Judge claim F4.9: the utilization of resources hardly differs between the policies."""
     cases = [
         replace(case, where=f"{label} {case.where}")
         for label, policy in (("2TFB", feedback()), ("2TFB-SF", with_slack()), ("2TPB", with_priority()))

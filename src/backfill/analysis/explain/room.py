@@ -112,7 +112,7 @@ class Record:
 class Room:
     """The resources free for a job from each of `times` until the next, after an instant's starts, without the job.
 
-    In array shapes t is times, k the resources that the job asks for, l the licences.
+    In array shapes t is times, k the resources that the job requests, l its licences.
     """
 
     asks: Asks
