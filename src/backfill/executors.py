@@ -1,4 +1,4 @@
-"""Executors of tasks: this process, several processes, or a cluster. The results are the same under each."""
+"""Executors of tasks: this process, several processes, or a cluster. The results are the same with each."""
 
 import logging
 import pickle
@@ -20,21 +20,21 @@ from backfill.model.errors import BackfillError, BadArgument, MissingExtra, Usag
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
-Progress = Callable[[float], None]  # is told how many tasks are done, with the shares of those under way
-PATIENCE_S = 10  # with a cluster that does not answer
-WORKER_S = 20  # for a first worker
-TICK_S = 0.2  # seconds between two looks at what is done
+Progress = Callable[[float], None]  # takes the number of finished tasks, plus the fractions of running ones
+PATIENCE_S = 10  # seconds to wait for a cluster to answer
+WORKER_S = 20  # seconds to wait for a first worker
+TICK_S = 0.2  # seconds between checks for finished tasks
 
 
 class Executor(Protocol):
-    """An object that runs tasks: a `concurrent.futures.Executor`, or anything with this method of one."""
+    """An object that runs tasks: a `concurrent.futures.Executor`, or anything else with its `submit` method."""
 
     def submit(self, fn: Callable[..., Any], /, *arguments: Any) -> "Future[Any]": ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """A number of processes on this machine. They start with a list of tasks and end with it."""
+    """A number of processes on this machine, started for one list of tasks and ended with it."""
 
     count: int
 
@@ -44,9 +44,9 @@ Where = Executor | Processes | None  # None: this process, one task after the ot
 
 @contextmanager
 def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Where]:
-    """The executor of tasks: this process, several processes, or the Dask cluster at an address.
+    """Yield the executor of tasks: this process, several processes, or the Dask cluster at an address.
 
-    Raises MissingExtra where Dask is not there, BackfillError where the cluster does not answer.
+    Raises MissingExtra if Dask is not installed, BackfillError if the cluster does not answer.
     """
     if workers < 1:
         raise BadArgument("workers", workers, "a whole number >= 1")
@@ -68,19 +68,19 @@ def carry_out(
     tells: bool = False,
     done: dict[int, Found] | None = None,
 ) -> list[Found]:
-    """Run the tasks and return the results of `run`, in their order. Without an executor they run one after the other,
+    """Run the tasks and return the results of `run`, in their order. Without an executor they run one after another
     here.
 
-    `run` must be a function of a module, or a method of what can be pickled, and a task plain data, where the executor
-    sends them elsewhere. Where a task fails, none is started any more.
+    If the executor runs tasks in other processes, `run` must be a function of a module or a method of a picklable
+    object, and each task plain data. After a task fails, no further task is started.
 
-    tells: `run` takes a second argument: what it may tell which share of its task is done, or None.
-    done:  is filled with what each task returned, by its place; after Ctrl-C it has those that were done.
+    tells: `run` takes a second argument: a function to call with the finished fraction of its task, or None.
+    done:  is filled with the result of each task, by its index; after Ctrl-C it has the results of the finished tasks.
     """
     results = {} if done is None else done
     waiting: dict[Future[Found], int] = {}
-    # Futures tell when they are done: to ask them takes locks that another thread needs as well, and a Ctrl-C between
-    # the taking of one and the next step would have that thread, and then this one, wait for ever.
+    # Futures announce their end through this queue. Polling them would take locks that another thread needs as well; a
+    # Ctrl-C between two steps of taking them would leave that thread, and then this one, waiting for ever.
     ended: SimpleQueue[Future[Found]] = SimpleQueue()
     hold: Callable[[], AbstractContextManager[list[int]]] = (
         held_back if executor is not None else lambda: nullcontext([])
@@ -106,7 +106,7 @@ def carry_out(
     try:
         with _opened(executor, run, len(tasks), tells, progress and told_share) as (submit, shares):
             for place, task in enumerate(tasks):
-                # A process that has just started would be forgotten, and live on.
+                # Without this, Ctrl-C could leave behind a process that has just started.
                 with hold() as pressed:
                     future = submit(place, task)
                     waiting[future] = place
@@ -126,16 +126,16 @@ def carry_out(
     return [results[place] for place in range(len(tasks))]
 
 
-Submit = Callable[[int, Any], "Future[Any]"]  # (place of a task, the task)
+Submit = Callable[[int, Any], "Future[Any]"]  # (index of a task, the task)
 
 
 @contextmanager
 def _opened(
     where: Where, run: Callable[..., Any], count: int, tells: bool, told: Progress | None
 ) -> Iterator[tuple[Submit, Sequence[float]]]:
-    """What takes a task, and which share of each is done as far as that can be seen from here.
+    """Yield a submit function and the progress (0 to 1) of each task, where it can be observed.
 
-    told: what a task in this process tells its share.
+    told: the function that a task in this process calls with its progress.
     """
     more = (None,) if tells else ()
     if where is None:
@@ -155,7 +155,7 @@ def _ended(result: Found) -> "Future[Found]":
 
 @contextmanager
 def held_back() -> Iterator[list[int]]:
-    """Let a first Ctrl-C wait until what is under way is whole, and note it; a second one ends it."""
+    """Hold back a first Ctrl-C until the end of the block, and record it; a second one interrupts at once."""
     pressed: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield pressed
@@ -177,7 +177,8 @@ def held_back() -> Iterator[list[int]]:
 def _processes(
     workers: int, run: Callable[..., Any], count: int, tells: bool
 ) -> Iterator[tuple[Submit, Sequence[float]]]:
-    """Processes that get `run` once, and memory that they share. They are ended at once where the block fails."""
+    """Start processes that receive `run` once and share memory for progress. If the block fails, they are ended at
+    once."""
     context = get_context("spawn")
     shares: Any = context.Array("d", max(count, 1), lock=False)
     shared = (pickle.dumps(run), shares if tells else None)
@@ -188,15 +189,15 @@ def _processes(
     except BaseException:
         for process in list((getattr(pool, "_processes", None) or {}).values()):
             process.terminate()  # their results are no longer needed
-        # One that is ended while it sends a result leaves a part of it; with this end open here, too, the rest would be
-        # waited for.
+        # A process ended while it sends a result leaves a partial message; while this end of the pipe is open here too,
+        # a reader would wait for the rest.
         pool._result_queue._writer.close()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_HERE: list[Any] = []  # in one process of several: what it runs, pickled, and the shares of the tasks that are done
+_HERE: list[Any] = []  # in a worker process: what it runs, pickled until first used, and the shared array of progress
 
 
 def _begin(pickled: bytes, shares: Any) -> None:
@@ -217,7 +218,7 @@ def _run_here(*arguments: Any) -> Any:
 
 
 def _guarded(run: Callable[..., Any], *arguments: Any) -> Any:
-    """A task in another process. Only errors that can be sent back as they are leave it."""
+    """Run a task in another process. Only errors that can be pickled are raised; others become a BackfillError."""
     try:
         return run(*arguments)
     except (BackfillError, MemoryError):
@@ -233,7 +234,7 @@ def _dask(address: str) -> Iterator[Executor]:
         from distributed.scheduler import KilledWorker
     except ImportError:
         raise MissingExtra("--cluster", "sweep") from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells at length what one line says here
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # one line here replaces its long output
     _check_answers(address)
     try:
         client: Any = Client(address, timeout=PATIENCE_S, set_as_default=False)  # type: ignore[no-untyped-call]
@@ -241,7 +242,7 @@ def _dask(address: str) -> Iterator[Executor]:
         raise BackfillError(f"the Dask cluster at {address} does not answer: {problem}") from problem
     try:
         try:
-            client.wait_for_workers(1, timeout=WORKER_S)  # it may have been started only just now
+            client.wait_for_workers(1, timeout=WORKER_S)  # workers may have been started only just now
         except TimeoutError:
             message = f"the Dask cluster at {address} has no worker: start one with `dask worker {address}`"
             raise BackfillError(message) from None
@@ -253,10 +254,11 @@ def _dask(address: str) -> Iterator[Executor]:
 
 
 def _check_answers(address: str) -> None:
-    """Whether somebody listens there: Dask's own client complains at length where nobody does."""
+    """Check that a scheduler listens at the address: Dask's own client prints long errors if none does. Raises
+    BackfillError."""
     parts = re.fullmatch(r"(?:tcp://|tls://)?\[?([^\[\]/]+?)\]?:(\d+)", address)
     if parts is None and "://" in address:
-        return  # another kind of address that Dask may know
+        return  # another kind of address, which Dask may know
     if parts is None or int(parts[2]) > 65_535:
         raise BadArgument("cluster", address, "the address of a Dask scheduler, such as tcp://127.0.0.1:8786")
     try:

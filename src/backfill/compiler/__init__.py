@@ -1,1 +1,1 @@
-"""All that touches the compiler: records that compiled code and Python share, kernels, the cache of both on disk."""
+"""Everything that touches the compiler: records shared by compiled code and Python, kernels, and their disk cache."""

@@ -1,4 +1,4 @@
-"""One line from the compiler's many: where a policy is wrong, and what."""
+"""Turn the compiler's long error text about a policy into one line: the place of the mistake, and its cause."""
 
 import re
 import sysconfig
@@ -11,9 +11,9 @@ from backfill.compiler.users import NOT_YOURS, REFUSED
 from backfill.compiler.view import READABLE, Layout, readable
 
 FOREIGN = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
-HIDDEN = ("runtime", "run", "run_time", "end", "ends")  # words for what the State does not show
+HIDDEN = ("runtime", "run", "run_time", "end", "ends")  # names a user may try for run times, which the State hides
 
-# where the fields of the flat state of earlier versions are now
+# new names of the fields that earlier versions had directly in the state
 MOVED = {
     "nodes": "state.machine.nodes",
     "resources": "state.machine.resources",
@@ -46,24 +46,24 @@ _LITERAL = re.compile(r"Literal\[(\w+)\]\(([^)]*)\)")
 
 
 def is_users(file: str) -> bool:
-    """Whether a file of code is neither of this package nor of a library: what is wrong there is the user's."""
+    """Return whether a source file is the user's own, belonging neither to this package nor to a library."""
     return not (is_ours(file) or file.startswith(("<string>", *FOREIGN)))
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file of code is of this package."""
+    """Return whether a source file belongs to this package."""
     return file.startswith(str(jit.PACKAGE / "x")[:-1])
 
 
 def explain(name: str, decide: Callable[[Any], None], layout: Layout, text: str) -> str:
-    """File, line and what is wrong, from the compiler's text about the policy of this name and layout."""
+    """Return "file:line: cause" from the compiler's error text about the policy with this name and memory layout."""
     if match := _OPCODE.search(text):
         what = "compiled code cannot import; expected the import at the top of the file"
         if match[1] != "IMPORT_NAME":
             what = f"policy {name} does not compile: compiled code has no {match[1]}"
         return f"{match[2]}:{match[3]}: {what}"
     code = decide.__code__
-    places = _PLACE.findall(text)  # from the inside out
+    places = _PLACE.findall(text)  # innermost first
     own = [int(line) for file, line, _ in places if code.co_filename.endswith(file)]
     where = f"{code.co_filename}:{own[0] if own else code.co_firstlineno}"
     inside = f"in {places[0][2]}: " if places and not code.co_filename.endswith(places[0][0]) else ""
@@ -71,7 +71,7 @@ def explain(name: str, decide: Callable[[Any], None], layout: Layout, text: str)
 
 
 def no_field(name: str, room: str, layout: Layout) -> str:
-    """What to say of a field that a policy may not read, or that there is not. room: "" is the state itself."""
+    """Return the message for a field that does not exist or that a policy may not read; room "" is the state itself."""
     place = f"state.{room}" if room else "state"
     if name in HIDDEN:
         return f"{place} has no field {name!r}: no policy may know it; walltime is what the user asked for"

@@ -1,7 +1,8 @@
-"""Calls by address: code that most runs never need is compiled where it is first needed.
+"""Calls by address: code that few runs need is compiled only when a run needs it.
 
-A policy cannot be compiled without the kernels apart that it calls. What serves announced windows or a file of events
-would so be compiled for every policy. It lies behind an address in a record instead, 0 where a run does not need it.
+Compiling a policy also compiles every separately compiled kernel that it calls. So that announced windows and files of
+events do not cost every policy compile time, their code is called through an address in a record, 0 if a run does not
+need it.
 """
 
 import ctypes
@@ -16,11 +17,11 @@ from numba.core.types import none
 
 from backfill.compiler import jit
 
-_KNOWN: list[Callable[..., int]] = []  # without the compiler an address is a place in this list
+_KNOWN: list[Callable[..., int]] = []  # without the compiler, an address is an index into this list plus 1
 
 
 def address_of(function: Any) -> int:
-    """Where the machine code of a kernel apart of two arguments lies; it returns an int64."""
+    """Return the address of the machine code of a separately compiled kernel (two arguments, returns an int64)."""
     if not jit.PLAIN:
         return int(function.address)
     if function not in _KNOWN:
@@ -29,17 +30,17 @@ def address_of(function: Any) -> int:
 
 
 def call(address: int, first: Any, second: Any) -> int:
-    """What the function at an address returns."""
+    """Call the function at an address and return its int64 result."""
     return _KNOWN[address - 1](first, second)
 
 
 def ask(address: int, number: int) -> int:
-    """What the function of Python at an address returns for a number."""
+    """Call the Python function at an address with a number and return its result."""
     return _KNOWN[address - 1](number)
 
 
 def address_outside(function: Callable[[int], int]) -> tuple[int, Any]:
-    """Where compiled code can call a function of Python, and what must be kept as long as it may."""
+    """Return an address by which compiled code can call a Python function, and the object to keep alive meanwhile."""
     if jit.PLAIN:
         _KNOWN.append(function)
         return len(_KNOWN), function
@@ -48,14 +49,14 @@ def address_outside(function: Callable[[int], int]) -> tuple[int, Any]:
 
 
 def run(address: int, first: Any) -> None:
-    """Call the function of one argument at an address, which returns nothing. There is none without the compiler."""
+    """Call the function of one argument at an address; it returns nothing. Not available without the compiler."""
     raise NotImplementedError
 
 
 if not jit.PLAIN:
 
     def _at(result: Any, context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        """What the function at an address, the first of the arguments, returns for the others."""
+        """Emit a call of the function at the address `arguments[0]` with the other arguments; return its result."""
         kinds, convention = signature.args[1:], context.call_conv
         function = convention.get_function_type(result, kinds).as_pointer()
         callee = builder.inttoptr(arguments[0], function)
@@ -66,12 +67,12 @@ if not jit.PLAIN:
 
     @intrinsic
     def call(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
-        """What the function at an address returns."""
+        """Call the function at an address and return its int64 result."""
         return int64(int64, first, second), lambda *given: _at(int64, *given)
 
     @intrinsic
     def ask(typing_context: Any, address: Any, number: Any) -> Any:
-        """What the function of Python at an address returns for a number."""
+        """Call the Python function at an address with a number and return its result."""
 
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             word = ir.IntType(64)
@@ -82,5 +83,5 @@ if not jit.PLAIN:
 
     @intrinsic
     def run(typing_context: Any, address: Any, first: Any) -> Any:
-        """Call the function of one argument at an address, which returns nothing."""
+        """Call the function of one argument at an address; it returns nothing."""
         return none(int64, first), lambda *given: _at(none, *given)

@@ -1,11 +1,11 @@
-"""Where compiled code is kept. Import this before numba compiles anything.
+"""The folder of the disk cache for compiled code. Import this before numba compiles anything.
 
-What is kept of a function is named by its stamp (stamps.py): by the code that it uses, and nothing else. It lies in a
-folder that is named by the sources of the compiler's own part, and by the versions and the processor that it was made
-with.
+A cached function is named by its stamp (stamps.py), which depends only on the code that the function uses. The folder
+is named by a digest of the sources in compiler/, the versions of Python and the libraries, and the processor.
 
-numba also numbers what a process compiles, from 1, and tells functions of one name apart by that number alone. Code
-that two processes kept may therefore bear one name and be linked for each other. Here each process begins elsewhere.
+numba also numbers the functions that a process compiles, from 1, and tells functions of the same name apart by that
+number alone. Code cached by two processes could therefore share a symbol and be linked in place of each other. So each
+process starts counting at a random number.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ from llvmlite import binding
 from numba.core.bytecode import FunctionIdentity
 
 PACKAGE = Path(__file__).parents[1]
-FORGET_S = 60 * 86_400  # compiled code that nobody used for so long is removed
+FORGET_S = 60 * 86_400  # compiled code that has not been used for this long is removed
 CHECKED = bool(os.environ.get("BACKFILL_CHECKED"))  # BACKFILL_CHECKED=1: the core checks its indices, for tests
 
 
 def key(root: Path = PACKAGE) -> str:
-    """A name for these versions, this processor, and the sources that say how anything is compiled."""
+    """Return the cache key of these versions, this processor, and the sources that define how code is compiled."""
     digest = hashlib.sha256()
     for path in sorted((root / "compiler").rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -64,32 +64,32 @@ def _folder() -> Path | None:
 
 @cache
 def forget_old() -> None:
-    """Remove what was compiled and not used for a long time, once in a process; others may do so too."""
+    """Remove cached code that has not been used for 60 days, once per process; other processes may do so as well."""
     if FOLDER is not None:
         remove_old(FOLDER.parent)
 
 
 def remove_old(kept: Path) -> None:
-    """Remove the files below a folder that nobody used for a long time, and folders in which nothing is left."""
+    """Remove all files below a folder that have not been used for 60 days, and folders left empty."""
     for folder, _, files in os.walk(kept, topdown=False):
         for path in (Path(folder, name) for name in files):
             with suppress(OSError):
                 if path.stat().st_mtime < time.time() - FORGET_S:
                     path.unlink()
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # the folder is not empty
             Path(folder).rmdir()
 
 
 def number_from_anywhere() -> None:
-    """Let this process number what it compiles as no other does."""
+    """Start numba's numbering of compiled functions at a random number, so that no two processes share numbers."""
     FunctionIdentity._unique_ids = itertools.count(secrets.randbits(62))
 
 
 number_from_anywhere()
-if hasattr(os, "register_at_fork"):  # not on Windows, where no process is a copy of another
+if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=number_from_anywhere)
 PLAIN = bool(numba.config.DISABLE_JIT)  # NUMBA_DISABLE_JIT=1: everything runs as plain Python
 FOLDER = None if PLAIN else _folder()
-WARM = FOLDER is not None and any(FOLDER.iterdir())  # something was compiled and kept here before this process
+WARM = FOLDER is not None and any(FOLDER.iterdir())  # whether the cache had content before this process
 if FOLDER is not None:
     numba.config.CACHE_DIR = str(FOLDER)

@@ -1,7 +1,6 @@
-"""Compiled code on the disk: what is damaged there is compiled anew, and what cannot be written is not kept.
+"""Disk cache of compiled code: corrupt entries are recompiled, and write errors disable it.
 
-There is a file for each function, signature and stamp (stamps.py), named by all three, so trees of other sources share
-one folder.
+Each file is named by function, signature and stamp (stamps.py), so source trees of different versions share a folder.
 """
 
 import hashlib
@@ -23,30 +22,32 @@ from backfill.compiler import jit, stamps
 
 DIGEST = hashlib.sha256().digest_size
 DAY_S = 86_400
-_told: set[str] = set()  # what was said once
+_told: set[str] = set()  # warnings already issued
 
 
 class _Damaged(Exception):
-    """A file does not hold what was written to it."""
+    """The content of a cache file does not match its digest."""
 
 
 class _Files(IndexDataCacheFile):
-    """The files of one function, each with a digest of its content: machine code with a wrong byte would run."""
+    """The cache files of one function, each with a digest of its content, since corrupt machine code would be executed.
+    """
 
     def path(self, key: Any) -> Path:
-        """The file of an overload."""
+        """Return the file of one overload (a compiled signature)."""
         named = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
         return Path(self._data_path(f"{self._index_name.removesuffix('.nbi')}.{named}.nbc"))
 
     def save(self, key: Any, data: Any) -> None:
-        """Write it down."""
+        """Write compiled code with its digest to the file of an overload."""
         content: bytes = self._dump(data)
         path = self.path(key)
         with self._open_for_write(str(path)) as out:
             out.write(hashlib.sha256(content).digest() + content)
 
     def load(self, key: Any) -> Any:
-        """What was written; None if nothing was."""
+        """Read the compiled code of an overload; None if there is no file. Raises _Damaged if the digest does not
+        match."""
         path = self.path(key)
         try:
             written = path.read_bytes()
@@ -60,7 +61,7 @@ class _Files(IndexDataCacheFile):
 
 
 class _Place(UserProvidedCacheLocator):
-    """Where one function is kept: neither the place nor the date of its source counts."""
+    """The folder for the cache of one function; path and date of its source are ignored."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)
@@ -68,11 +69,11 @@ class _Place(UserProvidedCacheLocator):
             self._cache_path = str(Path(config.CACHE_DIR) / path.parent.relative_to(jit.PACKAGE))
 
     def get_source_stamp(self) -> str:
-        """What tells sources in one folder apart: nothing."""
+        """Return an empty stamp: source dates are not compared."""
         return ""
 
     def ensure_cache_path(self) -> None:
-        """Make the folder; that it can be written is known (jit.py)."""
+        """Create the folder; jit.py has checked that it is writable."""
         Path(self._cache_path).mkdir(parents=True, exist_ok=True)
 
 
@@ -80,12 +81,12 @@ class _Results(CompileResultCacheImpl):
     _locator_classes: ClassVar[list[Any]] = [_Place]
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        """How the names of its files begin. In which line it stands does not count."""
+        """Return the prefix of the function's file names, without the line number of its definition."""
         return fullname.replace("<", "").replace(">", "")
 
 
 class Kept(FunctionCache):
-    """What is kept of one function."""
+    """The disk cache of one function."""
 
     _impl_class = _Results
 
@@ -96,7 +97,7 @@ class Kept(FunctionCache):
         self._cache_file: Any = _Files(self.cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The compiled function; None where there is none that can be used."""
+        """Return the compiled function; None if the cache has no usable entry."""
         context.refresh()
         key = self._index_key(signature, context.codegen())
         try:
@@ -109,7 +110,7 @@ class Kept(FunctionCache):
             return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep it, if that can be."""
+        """Write the compiled function to the cache; a write error becomes a warning."""
         try:
             super().save_overload(signature, compiled)
             jit.forget_old()
@@ -117,7 +118,7 @@ class Kept(FunctionCache):
             _tell(f"{jit.FOLDER}: {error.strerror}; compiled code cannot be kept for the next run")
 
     def _index_key(self, signature: Any, codegen: Any) -> Any:
-        """What tells compiled forms of the function apart."""
+        """Return the key of a compiled form: argument types, target and stamp."""
         kinds, _ = normalize_signature(signature)
         if kinds not in self._stamps:
             ours = Path(self._py_func.__code__.co_filename).is_relative_to(jit.PACKAGE)
@@ -126,10 +127,10 @@ class Kept(FunctionCache):
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """A compiled function that is kept on the disk, if its source is in a file. options: those of numba.njit."""
+    """Compile a function with numba.njit's options; its code is cached on disk if its source is in a file."""
     made = njit(**options)(function)
     if jit.FOLDER is not None:
-        with suppress(RuntimeError):  # it was typed at a prompt
+        with suppress(RuntimeError):  # typed at a prompt: there is no source file
             made._cache = Kept(function)
     return made
 

@@ -1,8 +1,8 @@
-"""Kernels: functions that are compiled, kept on disk, and called from compiled code and from Python.
+"""Kernels: functions that are compiled, cached on disk, and called from compiled code and from Python.
 
-Whatever a kernel calls becomes part of its machine code, and is optimised once more with it. A kernel `apart` does not:
-it is compiled once, by itself, and called by a symbol, as a function of a shared library is. So a policy compiles what
-is its own, and the core is not part of it.
+A kernel that another one calls becomes part of the caller's machine code and is optimised again with it. A kernel
+marked `apart` does not: it is compiled once, separately, and called through a symbol, like a function of a shared
+library. So compiling a policy compiles only the policy's own code, not the core.
 """
 
 import inspect
@@ -28,7 +28,7 @@ RECORDS = {
 
 
 class Kernel(CPUDispatcher):
-    """A compiled function. Before it is compiled, or read from the disk, it loads the kernels apart that it calls."""
+    """A compiled function that first loads the separately compiled kernels it calls, before it is compiled or read."""
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Call it from Python. A policy in plain Python gives its view; then it runs in plain Python as well."""
@@ -37,30 +37,30 @@ class Kernel(CPUDispatcher):
         return super().__call__(*given, **named)
 
     def compile(self, signature: Any) -> Any:
-        """The entry point for a signature."""
+        """Compile for a signature, or read from the cache, and return the entry point."""
         for callee in called(self.py_func):
             callee.load()
         return super().compile(signature)
 
 
 class Apart(Kernel):
-    """A kernel that others call by a symbol. It has one signature, and is compiled where it is first needed."""
+    """A separately compiled kernel with one signature, called through a symbol, and compiled at its first use."""
 
-    kinds: dict[str, Any]  # types of those arguments that are neither a record nor an int64
+    kinds: dict[str, Any]  # types of the arguments that are neither a record nor an int64
 
     @property
     def symbol(self) -> str:
-        """The name that calls go to."""
+        """The name of the linker symbol for calls."""
         return f"{self.py_func.__module__}.{self.py_func.__qualname__}"
 
     @property
     def address(self) -> int:
-        """Where its machine code begins."""
+        """The address of the machine code."""
         self.load()
         return int(binding.address_of_symbol(self.symbol))
 
     def load(self) -> None:
-        """Compile it, or read it from the disk, unless that was done."""
+        """Compile the kernel or read it from the disk cache, unless it is loaded already."""
         if self.overloads:
             return
         self.compile(tuple(self._kind(name) for name in inspect.signature(self.py_func).parameters))
@@ -70,7 +70,7 @@ class Apart(Kernel):
         described = copy(made.fndesc)
         described.mangled_name = self.symbol
         self.targetctx.remove_user_function(made.entry_point)
-        self.targetctx.insert_user_function(made.entry_point, described)  # a call goes to the symbol, not into the code
+        self.targetctx.insert_user_function(made.entry_point, described)  # calls go to the symbol; code is not inlined
 
     def _kind(self, name: str) -> Any:
         if name in RECORDS:
@@ -79,27 +79,27 @@ class Apart(Kernel):
         return self.kinds.get(name, types.int64)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What numba asks for where it finds a call."""
+        """Return the call template that numba requests for each call, after loading the kernel."""
         self.load()
         template, *rest = super().get_call_template(args, kws)
         template.unsafe_casting = False
         return template, *rest
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """Call it from Python."""
+        """Load the kernel if necessary, then call it from Python."""
         self.load()
         return super().__call__(*given, **named)
 
 
 def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """Compile for the disk cache; without the compiler leave the function as it is.
+    """Compile a function and cache it on disk; without the compiler, return the function unchanged.
 
-    With a signature (result, arguments ...) it is compiled where it is defined: for what Python calls, which may do
-    other things meanwhile. Without one it is compiled into whatever calls it, so that importing a module costs nothing
-    for its helpers. `inline` insists that the machine code has no call: for small functions on the path of every event.
+    With a signature (result, arguments ...) the function is compiled at its definition: for functions that Python
+    calls, which release the GIL. Without one it is compiled into its callers, so that importing a module of helpers
+    costs nothing. `inline` forces inlining of the machine code: for small functions on the path of every event.
 
-    What a user wrote checks indices and divisors before it uses them, and writes no float into whole numbers; what is
-    tested here does not.
+    Code written by a user checks indices and divisors before it uses them, and never writes a float into an integer
+    array. The package's own code omits these checks, since tests cover it.
     """
     if jit.PLAIN:
         return lambda function: function
@@ -116,9 +116,9 @@ def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any
 
 
 def apart(**kinds: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function by itself, where it is first needed; without the compiler leave it as it is.
+    """Compile a function separately, at its first use; without the compiler, return the function unchanged.
 
-    Its arguments are records named as their modules (`state`, `world`, `profile`), those in `kinds`, and int64.
+    Its arguments are records named after their modules (`state`, `world`, `profile`), those in `kinds`, and int64.
     """
     if jit.PLAIN:
         return lambda function: function
@@ -141,6 +141,6 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def called(function: Any) -> list[Apart]:
-    """The kernels apart that a function calls, itself or in the kernels that become part of it."""
+    """Return the separately compiled kernels that a function calls, directly or through kernels compiled into it."""
     found = (value for _, named in parts(function) for _, value in named if isinstance(value, Apart))
     return [*dict.fromkeys(found)]

@@ -1,14 +1,15 @@
-"""A record inside compiled code is a bare pointer to its fields: nothing there counts references.
+"""A record in compiled code is a bare pointer to its fields, without reference counts.
 
-numba counts a reference whenever a structref is handed to a function or one of its arrays is read: an atomic increment
-and decrement each time, more than half of the time of the simulator and of its compilation. So the structref stays
-with Python, which owns it; kernels get a pointer to its payload, and read an array field as a view that owns nothing.
-What makes this safe: the Python object outlives every call it is passed to, and no kernel keeps a view of a field
-across an assignment to that field.
+numba counts a reference whenever a structref is passed to a function or one of its arrays is read: an atomic increment
+and decrement each time, more than half of the time of the simulator and of its compilation. So the structref stays in
+Python, which owns it; kernels get a pointer to its payload, and read an array field as a view that owns nothing.
 
-Such a view is a Column: an array that takes no negative index, so that an item is one address away. LLVM is told that
-an item never lies in a record, nor one field in another (TBAA); otherwise each write would make it read every field
-again.
+This is safe because the Python object outlives every call it is passed to, and no kernel keeps a view of a field across
+an assignment to that field.
+
+Such a view is a Column: an array without negative indices, so that the address of an item takes one addition. TBAA
+metadata tells LLVM that items, records and different fields never overlap; otherwise LLVM would reload every field
+after each write.
 """
 
 import operator
@@ -34,7 +35,7 @@ from backfill.compiler import jit
 
 
 class Column(types.Array):
-    """An array field of a record, as kernels read it."""
+    """The type of an array field of a record in kernels."""
 
     def __init__(self, kind: types.Array) -> None:
         super().__init__(kind.dtype, kind.ndim, kind.layout, name=f"column({kind.dtype}, {kind.ndim}d)")
@@ -44,7 +45,7 @@ register_default(Column)(models.ArrayModel)
 
 
 def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
-    """The numba type, importable from `module`, of a pointer to the payload of `owner`, a StructRef."""
+    """Return the numba type, importable from `module`, of a pointer to the payload of `owner`, a StructRef."""
 
     class Pointer(types.Type):
         record = name
@@ -65,7 +66,7 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
         kind = types.MemInfoPointer(types.voidptr)
         meminfo = c.unbox(kind, held).value
         data = c.context.nrt.meminfo_data(c.builder, meminfo)
-        c.context.nrt.decref(c.builder, kind, meminfo)  # unboxing counted one; the Python object keeps its own
+        c.context.nrt.decref(c.builder, kind, meminfo)  # unboxing counted a reference; undo it
         c.pyapi.decref(held)
         return NativeValue(c.builder.bitcast(data, cgutils.voidptr_t))
 
@@ -94,7 +95,7 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
 
 
 def read_field(context: Any, builder: Any, pointer: Any, value: Any, attr: str) -> Any:
-    """The field of a record behind a pointer; an array as a view that owns nothing."""
+    """Emit code that reads a field of a record through its pointer; an array field becomes a view that owns nothing."""
     kind, place = pointer.fields[attr], _place(context, builder, pointer, value, attr)
     tag = f"{pointer.record}.{attr}"
     if not isinstance(kind, types.Array):
@@ -117,7 +118,7 @@ def read_field(context: Any, builder: Any, pointer: Any, value: Any, attr: str) 
 
 
 def array_of(context: Any, builder: Any, kind: Any, value: Any = None) -> Any:
-    """The parts of an array that owns nothing, from another one where it is given."""
+    """Return the parts of an array that owns nothing, copied from `value` if it is given."""
     array = context.make_array(kind)(context, builder, value=value)
     array.meminfo = cgutils.get_null_value(array.meminfo.type)
     array.parent = cgutils.get_null_value(array.parent.type)
@@ -125,7 +126,7 @@ def array_of(context: Any, builder: Any, kind: Any, value: Any = None) -> Any:
 
 
 def _place(context: Any, builder: Any, pointer: Any, value: Any, attr: str) -> Any:
-    """The address of a field."""
+    """Return the address of a field."""
     data = builder.bitcast(value, context.data_model_manager[pointer.payload].get_value_type().as_pointer())
     proxy = cgutils.create_struct_proxy(pointer.payload)(context, builder, ref=data)
     return proxy._get_ptr_by_name(attr)
@@ -142,7 +143,7 @@ def _store(builder: Any, value: Any, place: Any, tag: str) -> None:
 
 
 def _apart(module: Any, name: str) -> Any:
-    """What says of an access that it touches nothing of another name."""
+    """Return TBAA metadata by which an access does not alias accesses with other names."""
     root = module.add_metadata([ir.MetaDataString(module, "backfill")])
     zero = ir.Constant(ir.IntType(64), 0)
     kind = module.add_metadata([ir.MetaDataString(module, name), root, zero])
@@ -180,19 +181,19 @@ def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _is_item(column: Column, kind: Any) -> bool:
-    """Whether an index of this type is that of one item."""
+    """Return whether an index of this type selects a single item."""
     kinds = tuple(kind) if isinstance(kind, types.BaseTuple) else (kind,)
     return len(kinds) == column.ndim and all(isinstance(each, types.Integer) for each in kinds)
 
 
 def _address(context: Any, builder: Any, kind: Column, value: Any, kinds: Any, index: Any) -> Any:
-    """Where an item of a column lies."""
+    """Return the address of an item of a column."""
     array = context.make_array(kind)(context, builder, value=value)
     shape = cgutils.unpack_tuple(builder, array.shape, kind.ndim)
     at = context.get_constant(types.intp, 0)
     for axis in range(kind.ndim):
         number = context.cast(builder, index[axis], kinds[axis], types.intp)
-        if jit.CHECKED:  # one below 0 is a very large one
+        if jit.CHECKED:  # as an unsigned number, a negative index is very large
             with cgutils.if_unlikely(builder, builder.icmp_unsigned(">=", number, shape[axis])):
                 context.call_conv.return_user_exc(builder, IndexError, ("the core reads or writes beyond a column",))
         at = builder.add(builder.mul(at, shape[axis]), number) if axis else number

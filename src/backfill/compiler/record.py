@@ -1,4 +1,4 @@
-"""Records: one field table gives a compiled record and, without the compiler, a plain class."""
+"""Records: one table of fields defines a compiled record and, without the compiler, a plain class."""
 
 import ctypes
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ Fields = Sequence[tuple[str, Any]]  # (name, numba type)
 
 
 def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]:
-    """A mutable record with these fields, made from keywords, and its numba type (None without the compiler).
+    """Return a mutable record class with these fields, constructed from keywords, and its numba type.
 
-    `module` is the globals() of the caller: types must be importable from there by their names, because numba pickles
-    the types of a signature into the key of its disk cache. A field may be another record. Python reads a field where
-    it lies, so it sees what compiled code wrote; an array that it read is not to be kept while compiled code may
-    replace it by a longer one.
+    The type is None without the compiler. `module` is the globals() of the caller: types must be importable from there
+    by their names, because numba pickles the types of a signature into the key of its disk cache. A field may be
+    another record. Python reads fields from the memory that compiled code writes, so it sees every change; do not keep
+    an array that was read while compiled code may replace it by a longer one.
     """
     names = [field for field, _ in fields]
     if jit.PLAIN:
@@ -71,14 +71,14 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     return proxy, pointer
 
 
-# numba's own constructor would compile anew in each process, for two seconds, and so would each reader of a field. So
-# fields are written and read from here, as numba lays them out: a number is a word, a record the address of its
-# payload, an array (owner, parent, items, bytes of an item, address, shape, strides); without an owner, since Python
-# keeps the array that it put in, and the record one that compiled code made.
+# numba's own constructor and field readers would be compiled again in each process, for two seconds. So fields are
+# written and read from here, in numba's layout: a number is a word, a record the address of its payload, an array
+# (owner, parent, items, bytes per item, address, shape, strides). The owner is null: Python keeps the arrays that it
+# stored, and the record keeps those that compiled code made.
 
 
 def _item(kind: Any) -> Any:
-    """numpy's type of what an array holds; None for what is none."""
+    """Return the numpy type of an array field's items; None if the field is not an array."""
     return np.dtype(str(kind.dtype)) if isinstance(kind, types.Array) else None
 
 
@@ -125,14 +125,15 @@ def _array_at(offset: int, dimensions: int, kind: Any, record: Any) -> Any:
 
 
 def fields_of(record: Any) -> list[str]:
-    """The names of the fields of a record, in the order of its table."""
+    """Return the names of the fields of a record, in the order of its table."""
     return list(type(record).__slots__ if jit.PLAIN else type(record).__places__)
 
 
 def replace_array(record: Any, field: str, array: Any) -> None:
-    """Put another array, of the same type and number of dimensions, in the place of one. The record shares it.
+    """Replace an array field by another array of the same type and number of dimensions. The record shares the new
+    array.
 
-    An array that compiled code had made in its place is given up, not freed: nobody counts who holds it.
+    An array that compiled code had made for the field is leaked, not freed: its references are not counted.
     """
     if jit.PLAIN:
         setattr(record, field, array)
@@ -150,22 +151,22 @@ def _plain(name: str, names: list[str]) -> Any:
     return type(name, (), {"__slots__": names, "__init__": init})
 
 
-SMALL = 8  # first size of arrays that grow
+SMALL = 8  # initial size of arrays that grow
 
 
 def column(values: Any, dtype: Any = np.int64) -> Any:
-    """Values as an array of this type that a record can hold; a copy only where it must be one."""
+    """Return values as an array of this type that a record can hold, copied only if necessary."""
     return np.require(values, dtype, ["C", "W", "A"])
 
 
 def zeros(*shape: int) -> Any:
-    """An int64 array of zeros."""
+    """Return an int64 array of zeros."""
     return np.zeros(shape, np.int64)
 
 
 @kernel()
 def doubled(array):
-    """A copy of a 1-d array with twice the length."""
+    """Return a copy of a 1-d array with twice the length."""
     bigger = np.empty(2 * len(array), array.dtype)
     for i in range(len(array)):
         bigger[i] = array[i]
@@ -174,7 +175,7 @@ def doubled(array):
 
 @kernel()
 def doubled_rows(array):
-    """A copy of a 2-d array with twice the rows."""
+    """Return a copy of a 2-d array with twice the rows."""
     rows, columns = array.shape
     bigger = np.empty((2 * rows, columns), array.dtype)
     for i in range(rows):
@@ -185,7 +186,7 @@ def doubled_rows(array):
 
 @kernel()
 def doubled_columns(array):
-    """A copy of a 2-d array with twice the columns."""
+    """Return a copy of a 2-d array with twice the columns."""
     rows, columns = array.shape
     bigger = np.empty((rows, 2 * columns), array.dtype)
     for i in range(rows):
@@ -196,21 +197,21 @@ def doubled_columns(array):
 
 @kernel(inline=True)
 def shift_back(array, begin, end):
-    """Move what lies at places begin to end one place further."""
+    """Move the items at indices begin to end - 1 one index up."""
     for i in range(end, begin, -1):
         array[i] = array[i - 1]
 
 
 @kernel(inline=True)
 def shift_forward(array, begin, end):
-    """Move what lies at places begin + 1 to end one place nearer."""
+    """Move the items at indices begin + 1 to end - 1 one index down."""
     for i in range(begin, end - 1):
         array[i] = array[i + 1]
 
 
 @kernel(inline=True)
 def shift_rows_back(array, begin, end):
-    """The same as `shift_back` in every row."""
+    """Do the same as `shift_back` in every row."""
     for row in range(array.shape[0]):
         for i in range(end, begin, -1):
             array[row, i] = array[row, i - 1]
@@ -218,7 +219,7 @@ def shift_rows_back(array, begin, end):
 
 @kernel(inline=True)
 def shift_rows_forward(array, begin, end):
-    """The same as `shift_forward` in every row."""
+    """Do the same as `shift_forward` in every row."""
     for row in range(array.shape[0]):
         for i in range(begin, end - 1):
             array[row, i] = array[row, i + 1]

@@ -1,7 +1,7 @@
-"""What machine code is made of. A stamp names a function, all that becomes part of its code, and the records it gets.
+"""Stamps: digests that identify compiled functions by the code they are made of and the records they receive.
 
-numba's own disk cache looks only at the file that defines a function, and not at the helpers that it calls. A stamp is
-that of the code which is used: an edit of a comment or of another function leaves it as it is.
+numba's own disk cache checks only the file that defines a function, not the helpers that the function calls. A stamp
+covers the code that is used: editing a comment or another function does not change it.
 """
 
 import hashlib
@@ -18,12 +18,11 @@ CONSTANTS = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None)
 
 
 def stamp(function: Callable[..., Any], kinds: tuple[Any, ...], ours: bool) -> str:
-    """The stamp of a function that is compiled for arguments of these numba types.
+    """Return the stamp of a function compiled for arguments of these numba types.
 
-    Kernels apart are called by a symbol: of them their signature counts, so they have been loaded by then. ours: what
-    the function refers to is made of what this module knows; else whoever keeps its code looks at its source as well.
-
-    Raises TypeError for a value that no stamp can stand for.
+    Separately compiled kernels are called through a symbol and count by their signature only, so they must have been
+    loaded. If `ours` is set, everything that the function refers to must be covered by the stamp; otherwise the cache
+    checks the source of the function as well. Raises TypeError for a value that a stamp cannot cover.
     """
     digest = hashlib.sha256()
     for each, named in parts(function):
@@ -36,7 +35,7 @@ def stamp(function: Callable[..., Any], kinds: tuple[Any, ...], ours: bool) -> s
 
 
 def parts(function: Any) -> Iterator[tuple[Any, list[tuple[str, Any]]]]:
-    """A function and all kernels that become part of its code, each with the names in it and what these stand for."""
+    """Yield a function and all kernels compiled into it, each with the names it uses and their values."""
     seen, todo = set(), [function]
     while todo:
         each = todo.pop()
@@ -49,7 +48,7 @@ def parts(function: Any) -> Iterator[tuple[Any, list[tuple[str, Any]]]]:
 
 
 def _meant(function: Any) -> Iterator[tuple[str, Any]]:
-    """What the names in a function stand for, and what the modules among that have."""
+    """Yield the names in a function with their values, and those attributes of modules that the function uses."""
     for name, value in _named(function):
         yield name, value
         if isinstance(value, ModuleType):
@@ -59,13 +58,13 @@ def _meant(function: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_apart(value: Any) -> bool:
-    """Whether others call this by its symbol."""
+    """Return whether this is a separately compiled kernel, called through a symbol."""
     return hasattr(value, "symbol")
 
 
 @cache
 def _described(kind: Any) -> str:
-    """A numba type with the fields of the records in it."""
+    """Describe a numba type, including the fields of the records in it."""
     if hasattr(kind, "opened"):
         return f"{kind}{_described(kind.opened)}"
     fields = getattr(kind, "fields", None)
@@ -84,14 +83,14 @@ def _named(function: Any) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _names(code: CodeType) -> tuple[str, ...]:
-    """The names of globals and attributes in code, and in the functions within."""
+    """Return the names of globals and attributes in code, including nested functions."""
     inner = [each for const in code.co_consts if isinstance(const, CodeType) for each in _names(const)]
     return tuple(dict.fromkeys([*code.co_names, *inner]))
 
 
 @cache
 def _written(function: Any) -> bytes:
-    """The code of a function, without its docstring and its lines."""
+    """Return a digest of the code of a function, without its docstring and line numbers."""
     digest = hashlib.sha256(f"{function.__defaults__}{function.__kwdefaults__}".encode())
     _add(digest, function.__code__, function.__doc__)
     return digest.digest()
@@ -103,12 +102,12 @@ def _add(digest: Any, code: CodeType, doc: str | None) -> None:
     for place, const in enumerate(code.co_consts):
         if isinstance(const, CodeType):
             _add(digest, const, None)
-        elif place or const is not doc:  # the first is the docstring, or None
+        elif place or const is not doc:  # the first constant is the docstring, or None
             digest.update(f"{type(const).__name__}{const!r}\0".encode())
 
 
 def _told(value: Any, user: Any, ours: bool) -> str:
-    """What counts of a value that code refers to, but for the code of functions."""
+    """Describe a value that code refers to, as far as it matters for the stamp; the code of functions is left out."""
     if isinstance(value, CPUDispatcher):
         if _is_apart(value):
             return f"{value.symbol}{[str(made.signature) for made in value.overloads.values()]}"
@@ -121,7 +120,7 @@ def _told(value: Any, user: Any, ours: bool) -> str:
         return _described(value)
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}"
-    known = isinstance(value, ModuleType) or callable(value)  # of a library, or of this package: see jit.key
+    known = isinstance(value, ModuleType) or callable(value)  # part of a library or of this package: see jit.key
     if ours and not known:
         raise TypeError(f"{user.__module__}.{user.__qualname__} refers to {value!r}, for which no stamp can stand")
     return getattr(value, "__qualname__", type(value).__qualname__)

@@ -1,7 +1,8 @@
-"""How a user's policy is compiled: its mistakes have a line, also those that it makes while it runs.
+"""Compile a user's policy so that its mistakes, including those at run time, are reported with their line.
 
-numba gives a line to what code raises itself, and none to an index out of bounds or a division by zero. Neither numba
-nor numpy minds when a fraction is cut off. And some of what numba offers forgets that an array is read-only.
+numba gives a line to exceptions that the code raises itself, but none to an index out of bounds or a division by zero.
+Neither numba nor numpy reports that a fraction is cut off. And some functions of numba drop the read-only flag of an
+array.
 """
 
 from typing import Any
@@ -18,13 +19,13 @@ from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 
 FRACTION = "a float is written into whole numbers; expected a whole number, as of int(...), or memory_f for floats"
 NOT_YOURS = "is read-only; a policy writes only its own memory, state.own, and calls verbs"
-REFUSED = "Refused: "  # a refusal below begins so among the lines of the compiler
+REFUSED = "Refused: "  # marks the refusals below among the compiler's output
 FORGETFUL = (np.ascontiguousarray, np.asfortranarray, np.nditer)
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _Refusals(AnalysisPass):
-    """Refuses what has a type and is wrong all the same: writes to what a policy only reads, cut off fractions."""
+    """Refuses code that is well-typed but wrong: writes to read-only data and fractions that would be cut off."""
 
     _name = "refusals"
 
@@ -32,7 +33,7 @@ class _Refusals(AnalysisPass):
         AnalysisPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """What the compiler calls once it knows all types. Raises TypingError at the statement."""
+        """Check every statement once all types are known. Raises TypingError at the statement."""
 
         def kind_of(variable: Any) -> Any:
             return state.typemap[variable.name]
@@ -51,7 +52,7 @@ class _Refusals(AnalysisPass):
 
 
 def _of_item(target: Any, value: Any) -> str | None:
-    """What is wrong with a write to an item."""
+    """Return the mistake in a write to an item; None if it is correct."""
     if isinstance(target, types.NumpyFlatType) and _is_read_only(target.array_type):
         return f"this array {NOT_YOURS}"
     whole = isinstance(target, types.Array) and isinstance(target.dtype, types.Integer)
@@ -59,7 +60,7 @@ def _of_item(target: Any, value: Any) -> str | None:
 
 
 def _of_expression(made: ir.Expr, kind_of: Any) -> str | None:
-    """What is wrong with an expression that gets an array of the State."""
+    """Return the mistake in a call that receives an array of the State; None if it is correct."""
     if made.op != "call":
         return None
     given, key = [*made.args, *(value for _, value in made.kws)], getattr(kind_of(made.func), "typing_key", None)
@@ -75,28 +76,28 @@ def _is_read_only(kind: Any) -> bool:
     return isinstance(kind, types.Array) and not kind.mutable
 
 
-class Misused(BaseException):  # no `except Exception` of a policy is meant to hide it
-    """A policy of a user misused a verb just now; what it did is in state.trace.error."""
+class Misused(BaseException):  # not caught by a policy's `except Exception`
+    """A user's policy has just misused a verb; state.trace.error has the details."""
 
 
 class _Returns(CPUCallConv):
-    """Errors have the line that is being compiled, where numba gives them none."""
+    """The calling convention, which adds the current line to errors that numba raises without one."""
 
     def return_user_exc(
         self, builder: Any, exc: Any, exc_args: Any = None, loc: Any = None, func_name: Any = None
     ) -> None:
-        """What numba calls where the code may fail."""
+        """Emit the return of an exception; numba calls this for every statement that may fail."""
         super().return_user_exc(builder, exc, exc_args, loc or self.context.lower.loc, func_name)
 
 
 class _Context(CPUContext):
-    """The context of one function."""
+    """The compilation context of one function."""
 
     lower: Any
 
     @property
     def call_conv(self) -> _Returns:
-        """How the function returns."""
+        """The calling convention of the function."""
         return _Returns(self)
 
 
@@ -107,11 +108,11 @@ def _refused(state: Any) -> Any:
 class _Lower(Lower):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.context.__class__, self.context.lower = _Context, self  # a copy of the process's, for this function alone
+        self.context.__class__, self.context.lower = _Context, self  # a copy of the context, for this function
         self.context.error_model = PythonErrorModel(self.context.call_conv)
 
     def lower_inst(self, inst: Any) -> None:
-        """What numba calls for every instruction. The function returns from a verb that refused what it wanted."""
+        """Compile one instruction; after a call of a verb, add a return if the verb refused the call."""
         super().lower_inst(inst)
         if not (isinstance(inst, ir.Assign) and isinstance(inst.value, ir.Expr) and inst.value.op == "call"):
             return
@@ -134,15 +135,15 @@ class _Lowering(NativeLowering):
 
     @property
     def lowering_class(self) -> type:
-        """What turns it into machine code."""
+        """The class that generates the machine code."""
         return _Lower
 
 
 class Compiler(CompilerBase):
-    """The compiler for what a user wrote."""
+    """The compiler for a user's code."""
 
     def define_pipelines(self) -> list[Any]:
-        """The usual passes, with these."""
+        """Return numba's usual passes with the two passes of this module."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_Refusals, NopythonTypeInference)
         passes.passes = [(_Lowering if each is NativeLowering else each, what) for each, what in passes.passes]
@@ -151,10 +152,10 @@ class Compiler(CompilerBase):
 
 
 class Whole(np.ndarray):
-    """The memory of whole numbers that a policy in plain Python writes."""
+    """The memory of whole numbers that a policy in plain Python writes to."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Raises TypeError for a float."""
+        """Write an item. Raises TypeError for a float."""
         if np.asarray(value).dtype.kind == "f":
             raise TypeError(FRACTION)
         super().__setitem__(key, value)

@@ -1,9 +1,9 @@
-"""What a policy gets instead of the State: it reads what is known now, and writes only what is its own.
+"""The policy's view of the State: what is known now can be read, and only the policy's own memory written.
 
-`View` is that for plain Python, `view_type` the same for compiled code, where a view is the pointer to the State under
-another type: its arrays cannot be written, what has a row for each job ends with the last one that was submitted (the
-policy's own memory too), and fields that are not in READABLE are not there. `state.own` has the parameters and the
-memory of the policy by their names. Verbs open the wall (wall.py).
+`View` implements it for plain Python, `view_type` for compiled code, where a view is the pointer to the State under
+another type: its arrays are read-only, arrays with a row per job end at the last submitted job (the policy's own memory
+too), and only the fields in READABLE exist. `state.own` has the parameters and the memory of the policy by name. Verbs
+get the State behind the view (wall.py).
 """
 
 from typing import Any, NamedTuple
@@ -30,12 +30,12 @@ from backfill.core.state import STATE, StateT
 
 
 class Named(NamedTuple):
-    """Something of the policy's own."""
+    """A parameter or a memory that the policy declares."""
 
     name: str
     kind: str  # param, int or float
-    place: int  # among those of its kind
-    per_job: bool = False  # a memory with an item for each job
+    place: int  # index among those of its kind
+    per_job: bool = False  # whether the memory has an item per job
 
 
 Layout = tuple[Named, ...]
@@ -55,7 +55,7 @@ READABLE = {
     "batch": "arrived arrivals ended ends left leaves dropped drops begun begins changes started starts preempted "
     "preemptions",
 }
-FIELDS = {  # the numba type of every field, by room
+FIELDS = {  # the numba type of every field, by part of the state
     "jobs": dict(OF_JOBS),
     "machine": dict(MACHINE),
     "free": dict(FREE),
@@ -92,19 +92,19 @@ _ENDS = {
         "preempted": ("batch", "preemptions", 0),
     },
     "placed": {"pairs": ("placed", "count", 0)},
-}  # where the rows of an array end: a room, its field with their number, and how many more there are
-_ITEMS = ("licence", "licence_count")  # of the job table, with a row for each licence of a job: these end otherwise
+}  # length of an array: a part of the state, its field with the length, and an addend
+_ITEMS = ("licence", "licence_count")  # fields of the job table with a row per licence of a job
 
 
 def readable(room: str) -> list[str]:
-    """The fields of a room that a policy may read."""
+    """Return the fields of a part of the state that a policy may read."""
     return READABLE[room].split()
 
 
 class View:
-    """The State as a policy in plain Python sees it. Arrays are read-only, and have no row of a job to come."""
+    """The State for a policy in plain Python: arrays are read-only and have no rows for jobs not yet submitted."""
 
-    _numba_type_ = StateT  # kernels may be called with it
+    _numba_type_ = StateT  # allows kernels to be called with it
 
     def __init__(self, state: Any, layout: Layout) -> None:
         rooms = {room: _Room(room, state) for room in READABLE}
@@ -118,7 +118,7 @@ class View:
 
     @property
     def now(self) -> int:
-        """The present instant."""
+        """The current time."""
         return int(self._state.now)  # type: ignore[attr-defined]
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -177,58 +177,58 @@ class _Own:
 
 
 def of_own(name: str, layout: Layout) -> str:
-    """What is wrong with an assignment to something of the policy's own."""
+    """Return the message for an assignment to a parameter or memory of the policy."""
     if any(named.name == name and named.kind == "param" for named in layout):
         return f"state.own.{name} is a parameter, which no policy can change"
     return f"state.own.{name} is written by its items: state.own.{name}[0] = ... or state.own.{name}[:] = ..."
 
 
 class ViewType(types.Type):
-    """A State behind its wall."""
+    """The numba type of the view of the State."""
 
-    opened = StateT  # what a verb gets
+    opened = StateT  # the type that a verb receives
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         super().__init__(f"View{tuple(map(tuple, layout))}")
 
     def unwritable(self, name: str) -> str:
-        """What is wrong with an assignment to a field."""
+        """Return the message for an assignment to a field."""
         return f"state.{name} {NOT_YOURS}"
 
 
 class RoomType(types.Type):
-    """A room behind the wall."""
+    """The numba type of one part of the State, as seen through the view."""
 
     def __init__(self, room: str) -> None:
         self.room = room
         super().__init__(f"Room({room})")
 
     def unwritable(self, name: str) -> str:
-        """What is wrong with an assignment to a field."""
+        """Return the message for an assignment to a field."""
         return f"state.{self.room}.{name} {NOT_YOURS}"
 
 
 class OwnType(types.Type):
-    """What belongs to the policy."""
+    """The numba type of the policy's own parameters and memory."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         super().__init__(f"Own{tuple(map(tuple, layout))}")
 
     def unwritable(self, name: str) -> str:
-        """What is wrong with an assignment to a field."""
+        """Return the message for an assignment to a field."""
         return of_own(name, self.layout)
 
 
 def view_type(layout: Layout) -> Any:
-    """The numba type of the State as a policy with this memory sees it."""
+    """Return the numba type of the State as seen by a policy with this memory layout."""
     return ViewType(layout)
 
 
 if not jit.PLAIN:
     ROOMS = dict(STATE)
-    for each in (ViewType, RoomType, OwnType):  # all three are the pointer to the State
+    for each in (ViewType, RoomType, OwnType):  # each is the pointer to the State
         register_default(each)(models.OpaqueModel)
 
     @lower_cast(ViewType, StateT)

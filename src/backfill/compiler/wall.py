@@ -1,4 +1,4 @@
-"""Verbs: the kernels that a policy may call. They get the State itself where the policy gives them its view."""
+"""Verbs: the kernels that a policy may call. A policy passes its view; the verb receives the State behind it."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -20,16 +20,17 @@ NUMBERS = ("job", "slot", "reason", "t", "begin", "n", "most", "victims", "reboo
 
 
 class Verb(Kernel):
-    """A verb: compiled code calls it with a view or with a State, which are one pointer; Python likewise."""
+    """A verb, called from compiled code or Python with a view or with a State, which are the same pointer."""
 
-    names: list[str]  # of its arguments
+    names: list[str]  # argument names
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """What the verb returns. Raises Misused where it was misused through a policy's view."""
+        """Call the verb from Python. Raises Misused if a policy misused it through its view."""
         return _from_python(super().__call__, self.names, *given, **named)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What numba asks for where it finds a call. An argument that is no whole number is refused here already."""
+        """Return the call template that numba requests for a call. Raises TypingError for an argument that must be an
+        integer."""
         kws = dict(kws)
         given = {**dict(zip(self.names, args, strict=False)), **kws}
         for name in NUMBERS:
@@ -40,11 +41,11 @@ class Verb(Kernel):
 
 
 class VerbApart(Verb, Apart):
-    """A verb that is compiled by itself, and called by a symbol."""
+    """A separately compiled verb, called through a symbol."""
 
 
 def _opened(kind: Any) -> Any:
-    """The type that a verb is compiled for where it is called with this one: the State's for a view's."""
+    """Return the type that a verb is compiled for when an argument has this type: a view becomes the State."""
     kind = types.unliteral(kind)
     return getattr(kind, "opened", kind)
 
@@ -52,7 +53,7 @@ def _opened(kind: Any) -> Any:
 def _from_python(call: Callable[..., Any], names: Sequence[str], *given: Any, **named: Any) -> Any:
     state: Any = given[0] if given else named.get(names[0])
     error = getattr(state, "_error", None)
-    if error is None:  # not a policy's view
+    if error is None:  # called by the core, not through a policy's view
         return call(*given, **named)
     arguments: Mapping[str, Any] = {**dict(zip(names, given, strict=False)), **named}
     arguments = {name: _argument(name, value) for name, value in arguments.items()}
@@ -63,7 +64,7 @@ def _from_python(call: Callable[..., Any], names: Sequence[str], *given: Any, **
 
 
 def _argument(name: str, value: Any) -> Any:
-    """An argument that a verb can be called with. Raises TypeError for what it cannot."""
+    """Return an argument in the form that a verb accepts. Raises TypeError if that is impossible."""
     if name in NUMBERS:
         if not hasattr(value, "__index__") or not -(2**63) <= index(value) < 2**63:
             raise TypeError(f"{name} is {value!r}; expected a whole number")
@@ -78,9 +79,9 @@ def _argument(name: str, value: Any) -> Any:
 
 
 def verb(inline: bool = False, within: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """Make a kernel one that policies may call with their view, as its first argument.
+    """Make a kernel a verb, which policies may call with their view as its first argument.
 
-    It is compiled by itself, unless it is to be part of what calls it: `within`, or with no call at all `inline`.
+    It is compiled separately, unless it becomes part of its caller: `within`, or `inline` for inlined machine code.
     """
 
     def made(function: Callable[..., Any]) -> Any:

@@ -1,1 +1,1 @@
-"""What the operating system says: processes, signals and small files, where a queue has its folder, and a terminal."""
+"""Interfaces to the operating system: processes, signals, small files, the folder of a queue, and the terminal."""

@@ -6,16 +6,16 @@ import time
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from collections.abc import Callable, Iterator
     from typing import Any
 
-PATIENCE_S = 1.0  # before it appears
+PATIENCE_S = 1.0  # delay before the bar appears
 
 
 @contextmanager
 def terminal_bar(text: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error that appears after a second; yields what to tell about progress."""
+    """Show a progress bar on standard error after one second; yields a function that takes the number of tasks done."""
     shown: list[Any] = []
     begin = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""The folder of a queue, and how its daemon is reached."""
+"""The folder of a queue, and the sockets by which its daemon is reached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from pathlib import Path
 
 SOCKET, HINTS, LOCK = "sock", "hint.sock", "lock"
@@ -22,13 +22,13 @@ _OPENED: dict[str, int] = {}  # descriptors of folders, see `near`
 
 
 def home() -> str:
-    """The folder of the queue: $BACKFILL_HOME, or else the usual one."""
+    """Return the folder of the queue: $BACKFILL_HOME if set, or else the default folder."""
     given = os.environ.get("BACKFILL_HOME")
     return os.path.abspath(given) if given else default_home()
 
 
 def default_home() -> str:
-    """The usual folder for such things on this system."""
+    """Return the default folder of a queue on this system."""
     if sys.platform == "darwin":
         return os.path.expanduser("~/Library/Application Support/backfill/queue")
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -36,7 +36,7 @@ def default_home() -> str:
 
 
 def network_type(folder: str) -> str:
-    """The kind of the network file system on which a folder lies; empty on a disk of this machine, or if not known."""
+    """Return the type of the network file system that holds a folder; empty for a local disk, or if unknown."""
     found, longest = "", -1
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
@@ -52,9 +52,10 @@ def network_type(folder: str) -> str:
 
 
 def near(path: str) -> str:
-    """Return the path of a socket, short enough for the kernel: through a descriptor of its folder if it is long.
+    """Return a path of a socket that is short enough for the kernel; a long one leads through a descriptor of its
+    folder.
 
-    The descriptor stays open, since the name is good for as long.
+    The descriptor stays open, since the path is valid only as long as it is.
     """
     if len(path.encode()) <= 100:
         return path
@@ -65,7 +66,8 @@ def near(path: str) -> str:
 
 
 def alone(folder: Path) -> int:
-    """Take the lock that the daemon of a folder holds for life. Returns it; -1 if another process has it."""
+    """Take the lock that the daemon of a folder holds for life. Returns its descriptor; -1 if another process has it.
+    """
     import fcntl
 
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -80,10 +82,10 @@ def alone(folder: Path) -> int:
 
 
 def trouble(folder: str) -> str:
-    """Why a folder must not be used as a queue by this user; empty if it may, or if there is none yet.
+    """Return why this user must not use a folder as a queue; empty if it is allowed, or if the folder does not exist.
 
-    As with ssh's files, it has to belong to the user, and nobody else may write into it. Root may use the queue of
-    another user, but only one that BACKFILL_HOME names.
+    As with ssh's files, the folder must belong to the user, and no other user may write into it. Root may use the queue
+    of another user, but only one that BACKFILL_HOME names.
     """
     try:
         there = os.stat(folder)
@@ -105,14 +107,14 @@ def trouble(folder: str) -> str:
 
 
 def python_path() -> str:
-    """Return a PYTHONPATH by which this package is found from any folder, and nothing from the working folder."""
+    """Return a PYTHONPATH that finds this package from any folder and imports nothing from the working folder."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     given = [os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     return os.pathsep.join(dict.fromkeys([*given, package]))
 
 
 def owner(folder: str) -> int:
-    """The user to whom a folder belongs; the user of this process if it is not there."""
+    """Return the user that owns a folder; the user of this process if the folder does not exist."""
     try:
         return os.stat(folder).st_uid
     except OSError:
@@ -120,7 +122,7 @@ def owner(folder: str) -> int:
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or the number of one without a name."""
+    """Return the name of a user; the number if the user has no name."""
     import pwd
 
     try:
@@ -130,7 +132,7 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
-    """The name of a group, or the number of one without a name."""
+    """Return the name of a group; the number if the group has no name."""
     import grp
 
     try:
@@ -140,12 +142,12 @@ def group_name(gid: int) -> str:
 
 
 def peer(sock: socket.socket) -> int | None:
-    """The user of the process at the other end of a Unix socket; None if the system does not tell."""
+    """Return the user of the process at the other end of a Unix socket; None if the system does not report it."""
     return peer_facts(sock)[1] if hasattr(socket, "SO_PEERCRED") else None
 
 
 def peer_facts(sock: socket.socket) -> tuple[int, int]:
-    """The process at the other end of a Unix socket, and its user."""
+    """Return the process at the other end of a Unix socket, and its user."""
     told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", told)
     return pid, uid

@@ -5,6 +5,6 @@ from contextlib import suppress
 
 
 def note(text: str) -> None:
-    """A line in the log of the daemon; on a disk that is full nobody can be told."""
+    """Write a line to the log of the daemon; write errors are ignored, since a full disk cannot be reported there."""
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Processes, signals and small files: what the keeper, its supervisors and the daemon have in common.
+"""Processes, signals and small files: helpers shared by the keeper, its supervisors and the daemon.
 
 Every supervisor holds these modules in memory, so they use little of the standard library and nothing else.
 """
@@ -15,47 +15,47 @@ import time
 from contextlib import suppress
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from collections.abc import Iterator
     from typing import Any
 
     Record = dict[str, Any]
 
-SUBREAPER = 36  # prctl
+SUBREAPER = 36  # option of prctl
 JOB, ATTEMPT = "BACKFILL_JOB_ID", "BACKFILL_ATTEMPT"  # with BACKFILL_HOME they mark the processes of an attempt
-KEEPER = "BACKFILL_KEEPER"  # for a client inside a job: who can start a daemon for it
-FAULT = os.environ.get("BACKFILL_FAULT", "")  # kills this process at a named point, for tests
+KEEPER = "BACKFILL_KEEPER"  # names the process that can start a daemon for a client inside a job
+FAULT = os.environ.get("BACKFILL_FAULT", "")  # tests: kill this process at a named point
 
 
 def fault(point: str) -> None:
-    """Die here if a test wants that."""
+    """Kill this process if a test has named this point."""
     if point == FAULT:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def become_subreaper() -> None:
-    """Descendants whose parent dies become children of this process."""
+    """Make this process the parent of descendants whose own parent dies."""
     if LIBC is not None:
         LIBC.prctl(SUBREAPER, 1, 0, 0, 0)
 
 
 def boot_id() -> str:
-    """What identifies this boot of the machine."""
+    """Return the identifier of this boot of the machine."""
     return BOOT
 
 
 def boot_us() -> int:
-    """Microseconds since the boot, suspends included."""
+    """Return microseconds since the boot, including suspends."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
 
 
 def wall_us() -> int:
-    """Microseconds since 1970, as the machine believes now."""
+    """Return microseconds since 1970 by the machine's clock."""
     return time.time_ns() // 1000
 
 
 def instant() -> Record:
-    """Now: by the clock of this boot, which nobody sets, and by the calendar for who reads it after another boot."""
+    """Return the current time by the clock of this boot, which is never set, and by the calendar, for later boots."""
     return {"boot": boot_id(), "boottime": boot_us(), "wall": wall_us()}
 
 
@@ -67,18 +67,18 @@ def _read_boot_id() -> str:
         return ""
 
 
-# Read here once: what a fork finds in its memory costs it nothing.
+# Read here once, so that forked processes find it in their memory.
 BOOT = _read_boot_id()
 LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def begun(pid: int) -> int:
-    """Return when a process began, in clock ticks since the boot; 0 if there is none."""
+    """Return the start of a process, in clock ticks since the boot; 0 if there is no such process."""
     return _stat(pid)[2]
 
 
 def _stat(pid: int) -> tuple[bytes, int, int]:
-    """Return the state of a process, its parent, and when it began; no state, 0 and 0 if there is none."""
+    """Return the state, parent and start (clock ticks since the boot) of a process; b"", 0, 0 if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -93,10 +93,10 @@ def state(pid: int) -> bytes:
 
 
 def lives(record: Record, who: str = "pid") -> bool:
-    """Return whether a process of an attempt's record, its job (pid) or its supervisor, is there.
+    """Return whether a process of an attempt's record, its job (pid) or its supervisor, still exists.
 
-    A job that has ended counts as there until its supervisor or the keeper has written down how it ended, which they do
-    before they reap it. Once init is its parent, nobody will.
+    A job that has ended counts until its supervisor or the keeper has recorded how it ended, which they do before they
+    reap it. Once init is its parent, no process will record it.
     """
     if record.get("boot") != boot_id():
         return False
@@ -107,15 +107,15 @@ def lives(record: Record, who: str = "pid") -> bool:
 
 
 def belonging(marks: dict[str, str]) -> list[int]:
-    """Return the processes that have all these variables in their environment, zombies left out.
+    """Return the processes that have all these variables in their environment, except zombies.
 
-    A process of another user, or one that has made itself unreadable, is not found.
+    Processes of other users, and those that have made themselves unreadable, are not found.
     """
     return [pid for pid, _ in _environments(marks)]
 
 
 def attempts_with_processes(home: str) -> list[str]:
-    """Return the attempts of a queue, JOB.ATTEMPT, that have processes, whoever knows of them."""
+    """Return the attempts of a queue, as JOB.ATTEMPT, that have processes, whether or not they are recorded."""
     found = set()
     for _, own in _environments({"BACKFILL_HOME": home}):
         values = dict(
@@ -135,25 +135,25 @@ def _environments(marks: dict[str, str]) -> Iterator[tuple[int, list[bytes]]]:
                     own = file.read().split(b"\0")
             except OSError:
                 continue
-            if all(mark in own for mark in wanted):  # that of a zombie is empty
+            if all(mark in own for mark in wanted):  # a zombie's environment is empty
                 yield int(entry), own
 
 
 def marks(home: str, name: str) -> dict[str, str]:
-    """Return the variables by which the processes of an attempt are known, `name` being JOB.ATTEMPT."""
+    """Return the variables that identify the processes of an attempt; `name` is JOB.ATTEMPT."""
     job, _, attempt = name.partition(".")
     return {"BACKFILL_HOME": home, JOB: job, ATTEMPT: attempt}
 
 
 def unmarked() -> dict[str, str]:
-    """Return the environment of this process for a daemon, which belongs to no attempt."""
+    """Return the environment of this process without the variables of an attempt, for starting a daemon."""
     return {name: value for name, value in os.environ.items() if name not in (JOB, ATTEMPT, KEEPER)}
 
 
 def end_attempt(home: str, name: str, patience_s: float = 0.2) -> bool:
-    """Kill every process of an attempt, wherever it has gone to; return whether none is left.
+    """Kill every process of an attempt, including detached ones; return whether none is left.
 
-    Those that may not be killed are not counted.
+    Processes that this user may not kill are not counted.
     """
     end = time.monotonic() + patience_s
     while True:
@@ -168,9 +168,9 @@ def end_attempt(home: str, name: str, patience_s: float = 0.2) -> bool:
 
 
 def memory_of(pid: int) -> int:
-    """Return the memory that a process takes, in bytes, shared pages divided among those that share them.
+    """Return the memory that a process uses, in bytes; shared pages are divided among the processes that share them.
 
-    A process that made itself unreadable shows its totals only, with shared pages in full.
+    For a process that has made itself unreadable only totals are known, which include shared pages in full.
     """
     for name, wanted in (("smaps_rollup", (b"Pss:", b"SwapPss:")), ("status", (b"RssAnon:", b"RssShmem:", b"VmSwap:"))):
         try:
@@ -185,7 +185,7 @@ def memory_of(pid: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process."""
+    """Return the children of a process."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -197,7 +197,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The children of a process, theirs, and so on."""
+    """Return the children of a process, their children, and so on."""
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -208,19 +208,19 @@ def descendants(pid: int) -> list[int]:
 
 
 def send(pid: int, number: int) -> None:
-    """Send a signal to a process, which may be gone."""
+    """Send a signal to a process; no error if it does not exist."""
     with suppress(OSError):
         os.kill(pid, number)
 
 
 def send_group(pid: int, number: int) -> None:
-    """Send a signal to a process group, which may be gone."""
+    """Send a signal to a process group; no error if it does not exist."""
     with suppress(OSError):
         os.killpg(pid, number)
 
 
 def sync(path: str) -> None:
-    """What a file holds, or which files a folder has, is on the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -229,8 +229,10 @@ def sync(path: str) -> None:
 
 
 def write_whole(path: str, record: Record, durable: bool = True) -> None:
-    """Write a JSON file that is there whole or not at all; over a `.tmp` that may have room set aside for it. One that
-    need not be durable yet is so after `sync` of it and of its folder."""
+    """Write a JSON file atomically, over a `.tmp` file that may have disk space allocated for it.
+
+    With durable=False the content is safe only after `sync` of the file and of its folder.
+    """
     text = json.dumps(record).encode()
     fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -246,7 +248,7 @@ def write_whole(path: str, record: Record, durable: bool = True) -> None:
 
 
 def read_json(path: str) -> Any:
-    """A JSON file; None if it is not there."""
+    """Read a JSON file; None if it does not exist or is not valid."""
     try:
         with open(path, "rb", buffering=0) as file:
             return json.loads(file.read())
@@ -255,14 +257,14 @@ def read_json(path: str) -> Any:
 
 
 def note_told(run: str) -> None:
-    """Write down that a job, which stands still, is told to end: from now on its end is not its own."""
+    """Record that a stopped job is about to be signalled: from now on its end counts as caused by the queue."""
     os.makedirs(run, mode=0o700, exist_ok=True)  # the job may have removed it
     os.close(os.open(os.path.join(run, "told"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     sync(run)
 
 
 def stands_still(pid: int) -> bool:
-    """Whether a process was stopped: each of its threads, but for those that are over."""
+    """Return whether a process is stopped: all its threads are, apart from those that have ended."""
     states: list[bytes] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -274,7 +276,7 @@ def stands_still(pid: int) -> bool:
 
 
 def tell(home: str, run: str) -> None:
-    """Hint to the daemon that something about a run has changed. It would find out by itself."""
+    """Send the daemon a hint that a run has changed. Without the hint, the daemon would find out later by itself."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             sock.setblocking(False)
@@ -285,7 +287,7 @@ def tell(home: str, run: str) -> None:
 
 
 def wake_pipe(*numbers: int) -> int:
-    """A descriptor that becomes readable at a signal."""
+    """Return a descriptor that becomes readable when one of these signals arrives."""
     read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     for number in numbers:
         signal.signal(number, lambda *_: None)
