@@ -116,7 +116,7 @@ def test_jobs_are_not_taken_from_two_instances(pool, monkeypatch):
     pool.submit()
     started = iter((1, 2))
     monkeypatch.setattr(client, "itself", lambda at: {"DaemonStartTime": next(started)})
-    with pytest.raises(RuntimeError, match="anew"):
+    with pytest.raises(RuntimeError, match="restarted"):
         asking.answer(REQUEST)
 
 

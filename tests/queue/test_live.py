@@ -406,7 +406,7 @@ def test_another_policy_that_keeps_what_a_preempted_job_did_does_not_take_over(l
     live.submit("-H", "--", "true")
     live.until(lambda: live.request("ping")["planner"]["ready"])
     done = live.run("serve", "--policy", policy, check=2)
-    assert "pool local can only end a job that is preempted, which then runs anew from its beginning" in done.stderr
+    assert "pool local can only end a preempted job, which later starts again from the beginning" in done.stderr
     assert live.request("queue")["policy"] == "easy"
 
 

@@ -203,9 +203,7 @@ def test_a_queue_cannot_begin_with_a_batch_system_that_is_not_there(watching, cl
 
 @pytest.mark.parametrize(("policy", "how"), [("preemptive", "requeue"), ("round-robin", "checkpoint")])
 def test_a_policy_that_preempts_is_refused_in_one_line(watching, cluster, policy, how):
-    told = (
-        f"policy {policy} preempts jobs by {how}; the queue only watches pool slurm, in which no job can be preempted"
-    )
+    told = f"policy {policy} preempts jobs by {how}; the queue only watches pool slurm and cannot preempt its jobs"
     watching.run("serve", "--pool", "slurm", "--shadow", "--detach")
     assert told in watching.run("serve", "--policy", policy, check=None).stderr
     watching.run("serve", "--stop")

@@ -30,8 +30,7 @@ class _Damaged(Exception):
 
 
 class _Files(IndexDataCacheFile):
-    """The cache files of one function, each with a digest of its content, since corrupt machine code would be executed.
-    """
+    """The cache files of one function, each with a digest of its content: corrupt code must not run."""
 
     def path(self, key: Any) -> Path:
         """Return the file of one overload (a compiled signature)."""

@@ -1,1 +1,1 @@
-"""Whoever starts jobs for a queue: this machine, or a cluster. `base` is all that the queue knows of them."""
+"""Pools start jobs for a queue: this machine, or a cluster. `base` is the whole interface between queue and pool."""

@@ -1,9 +1,8 @@
-"""The seam between a queue and whoever starts its jobs.
+"""The interface between a queue and the pool that starts its jobs.
 
-The engine decides, writes that down, and only then tells the pool to start or stop something. What becomes of it the
-pool tells when it is read: one snapshot of what is true by now, from which the engine concludes what has happened. So a
-pool has nothing to remember for the queue, and a daemon that is killed at any point learns the rest from the next
-snapshot.
+The engine decides, records the decision, and only then asks the pool to start or stop a job. The pool reports the
+result when it is read: as one snapshot of the present state, from which the engine concludes what has happened. So a
+pool keeps no state for the queue, and a daemon that is killed at any point learns the rest from the next snapshot.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,28 +14,31 @@ from backfill.queue.job import CHECKPOINT, REQUEUE, SUSPEND, Job, Run
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.shapes import Change, Record, Row, Spec
 
-Identity = tuple[str, int]  # a job by its number in a batch system and its submit there, see job.Job.native
+Identity = tuple[str, int]  # a job by its number in a batch system and its submit time there, see job.Job.native
 
-if TYPE_CHECKING:  # which imports this module
+if TYPE_CHECKING:  # the engine imports this module
     from backfill.queue.engine import Engine
 
-ELSEWHERE = "elsewhere"  # what a pool `does` whose jobs are submitted and changed there, not here
-WAITED = "waited"  # what is in the record of an attempt that its batch system did not start: why, in its words
-WATCHES = "watch"  # and one in which others start the jobs, and which is never told to do anything
-PREEMPTS = {CHECKPOINT: "preempt-checkpoint", SUSPEND: "preempt-suspend"}  # what a pool `does` that can do that
+ELSEWHERE = "elsewhere"  # in `does` of a pool whose jobs are submitted and changed in its batch system
+WAITED = "waited"  # in the record of an unstarted attempt: the batch system's reason
+WATCHES = "watch"  # with ELSEWHERE: the batch system also starts the jobs, and the queue only watches
+PREEMPTS = {
+    CHECKPOINT: "preempt-checkpoint",
+    SUSPEND: "preempt-suspend",
+}  # in `does`: supported ways to preempt
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is true of an attempt.
+    """The state of an attempt.
 
-    alive: it runs, or may; the record is that of its processes, or what else its pool knows of it, once it has begun
+    alive: it runs, or may; once it has begun, the record has its processes, or what else its pool knows of it
     ended: the record says how
     unstarted: it never ran and never will; the record says if the launch failed, or what it WAITED for
-    orphan: whoever watches over it is gone, and it runs; the record is that of its processes
-    unknown: it may have run, and nobody knows how it ended; the record has its processes, if they are known, and says
-    whether it was told to end while it was alive
-    requeued: it is over, and its batch system lets its job wait again
+    orphan: it runs, but its supervisor is gone; the record has its processes
+    unknown: it may have run, and how it ended is not known; the record has its processes, if they are known, and
+    whether it was signalled to end while it was alive
+    requeued: it is over, and its batch system has put its job back into the queue
     uncertain: its batch system has forgotten that it was started, so it may have run
     """
 
@@ -45,20 +47,20 @@ class Verdict:
 
     @property
     def over(self) -> bool:
-        """Whether the attempt is over, however it ended."""
+        """Whether the attempt is over, in whatever way it ended."""
         return self.kind in ("ended", "unknown", "unstarted")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Run):
-    """An attempt that starts, on `attempt.nodes`. spec: what to run, where, in which environment."""
+    """An attempt to be started on `attempt.nodes`. spec: command, working folder, environment."""
 
     spec: Spec
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What was found of an attempt."""
+    """The state of one attempt, as found by its pool."""
 
     job: int
     attempt: int
@@ -67,9 +69,11 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A job that runs and that the queue did not start. job: its number, or 0 for one of which the queue has never
-    heard: its facts are those of job.Job, its spec is as in Decision. since: by the queue clock. record: as of a
-    verdict that it is alive."""
+    """A running job that the queue did not start.
+
+    job: its number, or 0 for a job unknown to the queue: then facts are those of job.Job, and spec is as in Decision.
+    since: its start by the queue clock. record: as in a verdict `alive`.
+    """
 
     job: int
     nodes: Placement
@@ -81,7 +85,7 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """What there is at a place by now, see nodes.Nodes. reason: why that is less than is stated, `down` for example."""
+    """The present resources of a node, see nodes.Nodes. reason: why they are less than stated, `down` for example."""
 
     name: str
     there: Amounts
@@ -90,7 +94,7 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A job was submitted to a batch system. facts: those of job.Job. blocked: why it may not start, if it may not."""
+    """A job was submitted to a batch system. facts: those of job.Job. blocked: why it may not start, or empty."""
 
     facts: Row
     blocked: str = ""
@@ -98,7 +102,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A job of a batch system asks for something else now."""
+    """The request of a job in a batch system was changed."""
 
     job: int
     to: Change
@@ -106,7 +110,7 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Why a job of a batch system may not start; empty: it may from now on."""
+    """A job of a batch system may not start, with the reason; an empty reason means that it may from now on."""
 
     job: int
     why: str
@@ -114,7 +118,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The start that a batch system expects for a job by now."""
+    """The start time that a batch system now expects for a job."""
 
     job: int | Identity
     start: int
@@ -122,7 +126,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of an attempt in a batch system."""
+    """The state of an attempt in a batch system has been determined."""
 
     job: int | Identity
     attempt: int
@@ -131,7 +135,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A job of a batch system is over that never ran."""
+    """A job of a batch system ended without having run."""
 
     job: int | Identity
     state: str
@@ -144,9 +148,9 @@ News = Settled | Foreign | Arrived | Edited | Blocked | Expected | Gone
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A snapshot. Of an attempt or a node that is not in it nothing is concluded.
+    """A snapshot. Nothing is concluded about attempts and nodes that are not in it.
 
-    news: of a batch system in which jobs are submitted, what happened to them, in this order.
+    news: what happened to the jobs of a batch system in which users submit, in this order.
     """
 
     attempts: Sequence[Sighting] = ()
@@ -157,102 +161,104 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a pool may use of its queue, from the thread of the daemon alone."""
+    """The parts of a queue that its pool may use, in the thread of the daemon only."""
 
-    home: Path  # its folder
-    nodes: Mapping[str, Amounts]  # what each node has, see nodes.Nodes
-    now: Callable[[], int]  # what its clock says, in microseconds
+    home: Path  # the folder of the queue
+    nodes: Mapping[str, Amounts]  # resources of each node, see nodes.Nodes
+    now: Callable[[], int]  # the queue clock, in microseconds
     spec_of: Callable[[Job], Spec]
     news: Callable[[], None]  # to be called when there is something to read
-    jobs: Callable[[], Mapping[int, Job]] = dict  # the open ones
-    quiet: Callable[[], bool] = lambda: True  # no decision of the policy is under way, so that news can be entered
-    ended: Callable[[Identity, int], bool] = lambda identity, t: False  # whether a job of a batch system that is over
-    # since then is known, or older than the queue
-    skew: Callable[[], int] = lambda: 0  # what the calendar is ahead of the clock
-    promises: Callable[[], Mapping[int, int]] = dict  # the starts that the policy promises to waiting jobs by now
+    jobs: Callable[[], Mapping[int, Job]] = dict  # open jobs by number
+    quiet: Callable[[], bool] = lambda: True  # whether no decision is under way, so that news can be entered
+    # whether the end of a job of a batch system at this time is known already, or is older than the queue
+    ended: Callable[[Identity, int], bool] = lambda identity, t: False
+    skew: Callable[[], int] = lambda: 0  # calendar time minus queue clock
+    promises: Callable[[], Mapping[int, int]] = dict  # the start times that the policy now promises to waiting jobs
 
 
 class Pool(Protocol):
-    """Who starts jobs. All instants are those of the queue clock.
+    """Starts jobs. All times are those of the queue clock.
 
-    does: `signal`, `suspend` (what the users of a job may ask for), and of PREEMPTS by what a policy may preempt a job;
-    or ELSEWHERE, with WATCHES or not. With one of PREEMPTS, `stop` with the cause PREEMPT has the job stand still, or
-    write down how far it is, and all that it held is free, its memory too; its next attempt goes on from there.
-    `job.done` says how much of its walltime is behind it.
+    does: `signal`, `suspend` (available to the users of a job), and the values of PREEMPTS for the ways in which a
+    policy may preempt a job; or ELSEWHERE, with or without WATCHES. With one of PREEMPTS, `stop` with the cause PREEMPT
+    suspends or checkpoints the job and frees everything that it held, including memory; its next attempt continues from
+    there. `job.done` is the part of its walltime that it has used.
     """
 
     name: str
     does: frozenset[str]
 
     def read(self, some: Iterable[Run]) -> Seen:
-        """Look at these attempts, and tell what else is new since the last time."""
+        """Look at these attempts, and return their states and all other news since the last call."""
 
     def start(self, some: Sequence[Decision]) -> None:
-        """Start attempts; what becomes of each is told by `read`. Again is harmless."""
+        """Start attempts; `read` reports the result of each. Repeating is harmless."""
 
     def stop(self, some: Sequence[Run]) -> None:
-        """End attempts, whose `cause` says why; again is harmless."""
+        """End attempts for the reason in their `cause`. Repeating is harmless."""
 
     def signal(self, run: Run, number: int) -> None:
         """Send a signal to the processes of an attempt."""
 
     def freeze(self, run: Run) -> None:
-        """Have the processes of an attempt stand still or go on, as its `suspended` says; again is harmless."""
+        """Stop or continue the processes of an attempt, as its `suspended` says. Repeating is harmless."""
 
     def news_at(self) -> int | None:
-        """When there will be something to read, if that is known beforehand."""
+        """Return when there will be something to read, if that is known in advance."""
 
     def hear(self, text: str) -> None:
-        """Learn what somebody has sent to the hint socket of the queue."""
+        """Handle a message that arrived at the hint socket of the queue."""
 
     def close(self) -> None:
-        """Let go of everything; jobs go on."""
+        """Release all resources; jobs keep running."""
 
 
 class Evidence(Protocol):
-    """What is kept of a pool's attempts beside the store, by which a daemon goes on if the log has lost its end.
+    """Evidence of a pool's attempts kept outside the store, which lets a daemon continue if the log has lost its end.
 
     Methods that write raise OSError.
     """
 
     def number(self, last: int) -> None:
-        """Write down that job numbers up to this one are used, before jobs get them."""
+        """Record that job numbers up to this one are used, before jobs get them."""
 
     def behind(self) -> bool:
-        """Whether the log lacks something that has happened; asked before the engine opens."""
+        """Return whether the log lacks something that has happened; called before the engine opens."""
 
     def last_number(self) -> int:
-        """The last number that a job may have got; 0 if that is not known."""
+        """Return the last number that a job may have got; 0 if that is not known."""
 
     def recover(self, engine: "Engine", behind: bool) -> list[tuple[int, int]]:
         """Bring the log of an engine that has been opened up to date. Returns the attempts that may be forgotten."""
 
     def tell(self) -> bool:
-        """Write down what the log has got since the last time; return whether that was all."""
+        """Record the new events of the log; return whether that was all of them."""
 
     def tell_all(self) -> None:
-        """The same, until that was all, and have it on the disk."""
+        """Record all new events of the log, and flush them to the disk."""
 
     def forget(self, some: Sequence[tuple[int, int]]) -> None:
-        """Drop what is kept of attempts whose ends are in the store itself, but for that they were."""
+        """Drop the evidence of attempts whose ends are in the store; only the fact that they existed is kept."""
 
     def files(self, job: Job, spec: Spec) -> dict[str, str | None]:
-        """The paths of a job's input, output and errors; None for no input, and for errors that go with the output."""
+        """Return the paths of a job's input, output and errors; None for no input, and for errors that go with the
+        output."""
 
 
 def preempts(pool: Pool) -> list[str]:
-    """By what a policy may preempt the jobs of a pool; each that starts jobs can end them, and they run anew."""
+    """Return the ways in which a policy may preempt the jobs of a pool; a pool that starts jobs can always requeue
+    them."""
     if WATCHES in pool.does:
         return []
     return [REQUEUE, *(how for how, name in PREEMPTS.items() if name in pool.does)]
 
 
 def refusal(pool: Pool, policy: str, how: str) -> str:
-    """Why a pool cannot carry out a policy that preempts so; empty if it can."""
+    """Return why a pool cannot carry out a policy that preempts in this way; empty if it can."""
     if how in ("", *preempts(pool)):
         return ""
     if not preempts(pool):
-        told = f"the queue only watches pool {pool.name}, in which no job can be preempted"
+        told = f"the queue only watches pool {pool.name} and cannot preempt its jobs"
         return f"policy {policy} preempts jobs by {how}; {told}; expected a policy that does not preempt"
-    told = f"pool {pool.name} can only end a job that is preempted, which then runs anew from its beginning"
+    told = f"pool {pool.name} can only end a preempted job, which later starts again from the beginning"
     return f"policy {policy} preempts jobs by {how}; {told}; expected preemptive:how=requeue"

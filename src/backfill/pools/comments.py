@@ -1,7 +1,7 @@
 """The queue's part of the comment of a job in Slurm, for its user to read: `squeue -o "%i %k"`.
 
-It stands behind what the user has written there: `mine[backfill:start=2026-11-25T16:30]`, without a space, as scontrol
-would keep the quotes that one needs.
+It stands behind the user's own comment: `mine[backfill:start=2026-11-25T16:30]`. It has no space, because scontrol
+would keep the quotes that a space needs.
 """
 
 import re
@@ -15,19 +15,19 @@ from backfill.queue.job import Job
 from backfill.queue.states import PENDING
 
 PART = re.compile(r"\[backfill:([^\]]*)\]")
-KEPT = "held"  # the part of a job that its user holds, while an operator's hold is on it as well; see setup.FILTER
+KEPT = "held"  # the part of a job held by its user while an operator's hold is on it as well; see setup.FILTER
 START, STAMP = "start=", "%Y-%m-%dT%H:%M"
-MOVED = 60  # seconds by which a start must be another one to be written again
+MOVED = 60  # seconds by which a start must have changed to be written again
 
 
 def part_of(comment: str) -> str:
-    """The queue's part of a comment; empty if there is none."""
+    """Return the queue's part of a comment; empty if there is none."""
     found = PART.search(comment)
     return found[1] if found else ""
 
 
 def with_part(comment: str, part: str) -> str:
-    """A comment with another part of the queue; an empty one is left out."""
+    """Return a comment with its queue's part replaced; an empty part is left out."""
     own = PART.sub("", comment)
     return f"{own}[backfill:{part}]" if part else own
 
@@ -35,9 +35,9 @@ def with_part(comment: str, part: str) -> str:
 def published(
     jobs: Iterable[JobNow], known: Mapping[Identity, Job], promises: Mapping[int, int], skew: int
 ) -> list[tuple[str, str]]:
-    """The jobs whose comments do not have the start that is promised by now, each with the comment that it should have.
+    """Return the jobs whose comments do not show the start that is promised now, each with its new comment.
 
-    promises: starts by the numbers of the queue, by its clock. skew: what the calendar is ahead of that.
+    promises: starts by job number of the queue, on the queue clock. skew: calendar time minus queue clock.
     """
     found = []
     for now in jobs:
@@ -51,7 +51,7 @@ def published(
             if part:
                 found.append((now.native, with_part(now.comment, "")))
             continue
-        start = -(-(promise + skew) // 60_000_000) * 60  # the minute that is not before it
+        start = -(-(promise + skew) // 60_000_000) * 60  # rounded up to a minute
         if abs(start - _told(part)) > MOVED:
             told = time.strftime(STAMP, time.localtime(start))
             found.append((now.native, with_part(now.comment, START + told)))
@@ -59,7 +59,7 @@ def published(
 
 
 def _told(part: str) -> float:
-    """The start that a part tells, in seconds since 1970; 0 if it tells none."""
+    """Return the start in a queue's part, in seconds since 1970; 0 if there is none."""
     with suppress(ValueError, OverflowError):
         return time.mktime(time.strptime(part.removeprefix(START), STAMP))
     return 0.0

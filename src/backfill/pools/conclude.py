@@ -1,7 +1,7 @@
-"""What a snapshot of a batch system means to a queue that knows its jobs by their numbers and submits there.
+"""Conclude from a snapshot of a batch system what has happened to the jobs that its users submit there.
 
-Pure: a snapshot and the open jobs go in, what has happened since the last snapshot comes out, in an order in which the
-queue can enter it. Instants become those of the queue clock.
+Pure functions: a snapshot and the open jobs go in; the events since the last snapshot come out, in an order in which
+the queue can enter them. Times are converted to the queue clock.
 """
 
 from collections import Counter
@@ -30,63 +30,64 @@ from backfill.queue.shapes import Change, Record, Row
 from backfill.queue.states import CANCELLED, HOLDING, NODE_FAIL, PENDING
 
 SECOND = 1_000_000
-LOST = "LostByPool"  # why a job is over of which its batch system knows nothing any more
+LOST = "LostByPool"  # reason of the end of a job that its batch system no longer knows
 BEGIN, HELD, FAILED = "BeginTime", "JobHeldUser", "LaunchFailed"
-NATIVE = "NotAdopted"  # why a job is held that only the batch system starts
-BEFORE = "BeforeRestart"  # the same, as it may have run before its controller was started anew
-KILLED_US = 60 * SECOND  # after its walltime at which a job is killed at the latest: batch systems look now and then
-LONG_S, AGAIN_S = 10.0, 3.0  # after which an attempt that has not begun is taken back, or told again
-AVOIDED_US = 60 * SECOND  # for so long nothing starts where an attempt did not begin
-AVOIDED = "avoided"  # why such a node has nothing for jobs
+NATIVE = "NotAdopted"  # reason of the hold of a job that only the batch system starts
+BEFORE = "BeforeRestart"  # the same for a job that may have run before its controller was restarted
+KILLED_US = 60 * SECOND  # longest delay of the kill after a walltime: batch systems check in intervals
+LONG_S, AGAIN_S = 10.0, 3.0  # delays of withdrawing an attempt that has not begun, and of requesting its start again
+AVOIDED_US = 60 * SECOND  # how long nothing is started on a node where an attempt did not begin
+AVOIDED = "avoided"  # why such a node has no resources for jobs
 COMPARED = ("need", "walltime", "tasks", "spread", "constraint", "partition", "qos", "exclusive")
 
 
 @dataclass(slots=True)
 class Watch:
-    """What one snapshot leaves for the next.
+    """State carried from one snapshot to the next.
 
-    before: its jobs; what is in the next one as it was there is not looked at again, unless they are forgotten.
-    foretold: the start that each job was expected to have.
+    before: the jobs of the last snapshot; a job that has not changed since is skipped, unless `before` was cleared.
+    foretold: the start that was last expected for each job.
     """
 
     before: dict[Identity, JobNow] = field(default_factory=dict)
     foretold: dict[Identity, int] = field(default_factory=dict)
-    instance: str = ""  # of the controller at the last look that was complete
+    instance: str = ""  # the controller's instance at the last complete snapshot
 
 
 @dataclass(slots=True)
 class Control:
-    """What a queue that starts the jobs of a batch system knows of its own acts, and what it is to do next.
+    """State of a queue that starts the jobs of a batch system: its own actions, and the actions to be done next.
 
-    Attempts are known by the number of their job and their own.
+    Attempts are identified by job number and attempt number.
     """
 
-    mine: Callable[[JobNow], bool]  # whether a job that nobody has adopted yet is to be
-    forgets: bool = True  # whether a controller that is started anew may not know any more that jobs have begun
+    mine: Callable[[JobNow], bool]  # whether a job that no queue has adopted yet is to be adopted
+    forgets: bool = True  # whether a restarted controller may have forgotten that jobs have begun
     told: dict[tuple[int, int], float] = field(
         default_factory=dict
-    )  # when attempts were told to start, as `now` counts
-    undone: set[tuple[int, int]] = field(default_factory=set)  # attempts that were taken back, as they did not begin
-    waits: dict[tuple[int, int], str] = field(default_factory=dict)  # what they waited for, as the batch system said
-    nodes: dict[str, int] = field(default_factory=dict)  # those that are avoided, and until when by the calendar
-    aside: dict[int, int] = field(default_factory=dict)  # jobs that did not begin elsewhere either: the same
+    )  # when the start of attempts was requested, in the time of `now`
+    undone: set[tuple[int, int]] = field(default_factory=set)  # attempts withdrawn because they did not begin
+    waits: dict[tuple[int, int], str] = field(default_factory=dict)  # the batch system's reasons why they waited
+    nodes: dict[str, int] = field(default_factory=dict)  # avoided nodes, and until when (calendar time)
+    aside: dict[int, int] = field(default_factory=dict)  # jobs that did not begin on other nodes either, until when
     now: float = 0.0
-    wall: int = 0  # the same by the calendar, in microseconds
-    instance: str = ""  # of the controller at the last look
-    since: int = 0  # when it was seen to be another one than before, by its own clock: what waited unheld then may have
-    # been started and forgotten
+    wall: int = 0  # calendar time, in microseconds
+    instance: str = ""  # the controller's instance at the last snapshot
+    # when a restart of the controller was noticed (calendar): jobs waiting unheld then may have started unnoticed
+    since: int = 0
     adopt: list[JobNow] = field(default_factory=list)
     tell: list[Job] = field(default_factory=list)
     undo: list[Job] = field(default_factory=list)
-    give_back: list[JobNow] = field(default_factory=list)  # what came marked, and only the batch system can place
+    give_back: list[JobNow] = field(default_factory=list)  # marked jobs that only the batch system can place
 
     def avoided(self) -> set[str]:
-        """The nodes where nothing is started by now."""
+        """Return the nodes where nothing is started at present."""
         self.nodes = {name: until for name, until in self.nodes.items() if until > self.wall}
         return {*self.nodes}
 
     def failed(self, job: Job) -> None:
-        """An attempt has not begun. The nodes may be at fault; if that is not the first time, the job is."""
+        """Record that an attempt has not begun: its nodes are avoided, or, from the second time on, the job is set
+        aside."""
         until = self.wall + AVOIDED_US
         if job.withdrawn:
             self.aside[job.id] = until
@@ -94,14 +95,14 @@ class Control:
             self.nodes |= {name: until for name, *_ in job.current.nodes}
 
     def began(self, job: JobNow, known: Job) -> None:
-        """An attempt has begun: neither its job nor its nodes are at fault."""
+        """Record that an attempt has begun: neither its job nor its nodes are avoided any longer."""
         self.aside.pop(known.id, None)
         for name, *_ in job.nodes:
             self.nodes.pop(name, None)
 
 
 def absent(snapshot: Snapshot, jobs: Mapping[Identity, Job]) -> list[Identity]:
-    """The open jobs that a snapshot does not have; none if it is not complete."""
+    """Return the open jobs that are missing in a snapshot; none if the snapshot is incomplete."""
     if not snapshot.complete:
         return []
     there = {job.identity for job in snapshot.jobs}
@@ -117,11 +118,11 @@ def conclude(
     skew: int,
     control: Control | None = None,
 ) -> list[News]:
-    """What has happened to jobs since the last snapshot.
+    """Return what has happened to jobs since the last snapshot.
 
-    jobs: the open ones. recalled: what is known of those that are not in the snapshot. ended: whether the end of
-    a job that is not open, at this instant, is no news. skew: what the calendar is ahead of the queue clock.
-    control: of a queue that starts the jobs itself.
+    jobs: the open jobs. recalled: what is known of jobs that are not in the snapshot. ended: whether the end of a job
+    that is not open, at this time, is known already. skew: calendar time minus queue clock. control: given if the queue
+    starts the jobs itself.
     """
     about = _About(snapshot, watch, ended, skew, control)
     if control is not None and control.instance != snapshot.instance:
@@ -130,7 +131,7 @@ def conclude(
     here = {job.identity: job for job in snapshot.jobs}
     before = watch.before
     other = (job for identity, job in here.items() if before.get(identity) is not job or _open(jobs.get(identity)))
-    same = watch.instance == snapshot.instance  # else numbers may have come back
+    same = watch.instance == snapshot.instance  # otherwise numbers may have been reused
     again = _put_back(here, jobs) if same else {}
     jobs = {**jobs, **again}
     seen = sorted(other, key=lambda job: (job.submit, _natural(job.native)))
@@ -155,8 +156,8 @@ def conclude(
 
 
 def _put_back(here: Mapping[Identity, JobNow], jobs: Mapping[Identity, Job]) -> dict[Identity, Job]:
-    """The open jobs that their batch system has put back, by what they are called there now: Slurm gives them another
-    submit."""
+    """Return the open jobs that their batch system has requeued, by their new identity: Slurm gives them another submit
+    time."""
     others = {native: job for (native, submit), job in jobs.items() if (native, submit) not in here}
     return {
         identity: others[now.native]
@@ -167,9 +168,11 @@ def _put_back(here: Mapping[Identity, JobNow], jobs: Mapping[Identity, Job]) -> 
 
 
 def nodes_seen(snapshot: Snapshot, nodes: Nodes, avoided: Collection[str] = ()) -> list[NodeSeen]:
-    """What there is on each node for the jobs of the snapshot: what the node has, without what is held there by jobs
-    that it does not show; nothing on those that are avoided. A node of which its controller has not heard tells
-    nothing."""
+    """Return the resources of each node that the jobs of the snapshot may use.
+
+    That is what the node has, less what it gives to jobs that the snapshot does not show; nothing on avoided nodes. A
+    node that has not yet reported to its controller is left out.
+    """
     explained: dict[str, Counter[str]] = {}
     for job in snapshot.jobs:
         if job.state not in (WAITING, OVER):
@@ -203,7 +206,7 @@ def _node_seen(node: NodeNow, stated: Amounts, others: Amounts) -> NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What is concluded with, besides the job."""
+    """The context of a conclusion about a job."""
 
     snapshot: Snapshot
     watch: Watch
@@ -226,7 +229,7 @@ def _of_job(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
 
 
 def _came_and_went(now: JobNow, about: _About) -> Iterator[News]:
-    """A job was submitted and is over since the last look."""
+    """Yield the events of a job that was submitted and ended since the last snapshot."""
     skew = about.skew
     if now.nodes and now.start is not None:
         yield Foreign(0, now.nodes, now.start - skew, facts_of(now, about), {})
@@ -249,7 +252,7 @@ def _ended(now: JobNow, known: Job, about: _About) -> Iterator[News]:
 
 def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     if not now.nodes or now.start is None:
-        return  # where it runs is not known yet
+        return  # its nodes are not known yet
     skew = about.skew
     since = now.start - skew
     if known is None:
@@ -257,10 +260,10 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         return
     if (run := known.attempt) is not None:
         moved = sorted(map(list, run.nodes)) != sorted(map(list, _rescaled(now, known)))
-        told = about.control is not None and run.spawned is None  # it was decided before it began
+        told = about.control is not None and run.spawned is None  # decided here, not yet seen to begin
         began = run.processes.get("since", run.start)
-        other = bool(now.asked.need) and _total(now.asked) != _total(known)  # it was changed before it began
-        again = moved or (other if told else since > began + SECOND)  # it was put back, and begun again
+        other = bool(now.asked.need) and _total(now.asked) != _total(known)  # its request was changed before it began
+        again = moved or (other if told else since > began + SECOND)  # it was requeued and has begun again
         if again:
             yield Settled(known.id, run.number, Verdict("requeued"))
         elif told and about.control is not None:
@@ -274,7 +277,10 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
 
 
 def _record(now: JobNow, about: _About) -> Record:
-    """By which it is known later whether its controller has forgotten that a job runs; watching needs none of it."""
+    """Return the record by which it is known later whether the controller has forgotten that a job runs.
+
+    A queue that only watches needs none.
+    """
     if about.control is None:
         return {}
     since = (now.start or 0) - about.skew
@@ -282,7 +288,7 @@ def _record(now: JobNow, about: _About) -> Record:
 
 
 def _begun(now: JobNow, known: Job, about: _About) -> Iterator[News]:
-    """A job runs that waited, and may have been changed before."""
+    """Yield the events of a job that waited and now runs, and whose request may have been changed before."""
     since, record = (now.start or 0) - about.skew, _record(now, about)
     if not now.asked.need or _total(now.asked) == _total(known):
         yield Foreign(known.id, _rescaled(now, known), since, record=record)
@@ -292,13 +298,13 @@ def _begun(now: JobNow, known: Job, about: _About) -> Iterator[News]:
 
 
 def _total(asked: Asked | Job) -> Amounts:
-    """What a job asks for in all: batch systems count in other parts once it runs."""
+    """Return the totals of cpus and gpus: batch systems divide a request differently once the job runs."""
     return {name: amount * asked.tasks for name, amount in asked.need.items() if name in ("cpus", "gpus")}
 
 
 def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
     begin, skew, watch, control = now.begin, about.skew, about.watch, about.control
-    blocked = "" if now.blocked == BEGIN and begin is not None else now.blocked  # the queue has a clock of its own
+    blocked = "" if now.blocked == BEGIN and begin is not None else now.blocked  # the queue handles begin times itself
     uncertain = known is not None and known.held == UNCERTAIN
     if known is not None and known.state in HOLDING:
         verdict = _of_attempt(now, known, about)
@@ -316,7 +322,7 @@ def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         yield Arrived(facts_of(now, about), blocked)
         yield from _expected(now, now.identity, watch, skew)
         return
-    if uncertain and known.held != UNCERTAIN:  # since now
+    if uncertain and known.held != UNCERTAIN:  # it has become uncertain just now
         return
     if control is not None and known.id in control.aside:
         begin = max(control.aside[known.id], begin or 0)
@@ -325,7 +331,7 @@ def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         to["begin"] = begin
     if to:
         yield Edited(known.id, to)
-    if uncertain:  # until it runs, or is over: who knows whether it did
+    if uncertain:  # it stays so until it runs or is over, since it may have run
         return
     if blocked != known.held and not (known.held in (NEVER, DECLINED, FAILED) and not blocked):
         yield Blocked(known.id, blocked)
@@ -333,17 +339,20 @@ def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
 
 
 def _open(known: Job | None) -> bool:
-    """Whether the batch system has been told to start a job, and has not been seen to do so; or it may have run, and is
-    to be held, however often that fails."""
+    """Return whether a job is to be checked in every snapshot, changed or not.
+
+    That is so if its start was requested and has not been seen, or if it may have run and must be held, however often
+    that fails.
+    """
     if known is None:
         return False
     return known.held == UNCERTAIN or (known.attempt is not None and known.attempt.spawned is None)
 
 
 def _take_over(now: JobNow, uncertain: bool, control: Control) -> None:
-    """Have a job held that only the queue is to start.
+    """Mark a job for adoption if only the queue is to start it.
 
-    That is one that waits for nothing but room, or was released by somebody; one that was put back, before its begin
+    That is a job that waits only for resources, or that somebody has released; one that was requeued, before its begin
     time comes; and one that may have run, so that the batch system does not run it again.
     """
     free = not (now.blocked or now.own) and now.submit > control.since and (now.managed or control.mine(now))
@@ -353,7 +362,7 @@ def _take_over(now: JobNow, uncertain: bool, control: Control) -> None:
 
 
 def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
-    """What is true of an attempt whose job waits in the batch system; None as long as that is not known."""
+    """Return the state of an attempt whose job waits in the batch system; None while that is not known."""
     run, control = known.current, about.control
     if control is None:
         return Verdict("requeued")
@@ -361,11 +370,11 @@ def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
     if run.spawned is not None:
         same = run.processes.get("instance") == instance
         return Verdict("requeued" if same or now.restarts > run.processes.get("restarts", 0) else "uncertain")
-    if control.forgets and run.instance != instance:  # a controller that has forgotten: it may have run
+    if control.forgets and run.instance != instance:  # a restarted controller has forgotten: it may have run
         return Verdict("uncertain")
-    if now.submit != known.native_submit:  # it began, or was to, and was put back before that was seen
+    if now.submit != known.native_submit:  # it began, or was about to, and was requeued before that was seen
         return Verdict("requeued")
-    if now.blocked == HELD:  # by its user, before it began
+    if now.blocked == HELD:  # held by its user before it began
         return Verdict("unstarted")
     told = control.told.get(key) if now.held else control.told.setdefault(key, control.now)
     if key in control.undone and now.held:
@@ -384,7 +393,7 @@ def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
 
 
 def _expected(now: JobNow, job: int | Identity, watch: Watch, skew: int) -> Iterator[News]:
-    """The start that the batch system expects by now."""
+    """Yield the start that the batch system expects, if it has changed."""
     if now.estimate is not None and watch.foretold.get(now.identity) != now.estimate:
         watch.foretold[now.identity] = now.estimate
         yield Expected(job, now.estimate - skew)
@@ -396,7 +405,7 @@ def _changes(asked: Asked, known: Job) -> Change:
 
 
 def _rescaled(now: JobNow, known: Job) -> Placement:
-    """Where a job runs, in tasks as it had them while it waited: batch systems show other ones once it runs."""
+    """Return the nodes of a job in tasks as counted while it waited: batch systems count differently once it runs."""
     if not now.asked.need:  # only the names of its nodes are known
         return [[name, max(known.tasks // len(now.nodes), 1)] for name, *_ in now.nodes]
     mine, its = now.asked.need.get("cpus", 1), max(known.need.get("cpus", 1), 1)
@@ -406,7 +415,7 @@ def _rescaled(now: JobNow, known: Job) -> Placement:
 
 
 def facts_of(now: JobNow, about: _About) -> Row:
-    """A job as its submit has it; see queue.job.Job."""
+    """Return the facts of a job at its submit; see queue.job.Job."""
     asked, skew = now.asked, about.skew
     return {
         "native": now.native,
@@ -431,7 +440,7 @@ def facts_of(now: JobNow, about: _About) -> Row:
 
 
 def _end_of(now: JobNow | None) -> Verdict:
-    """How an attempt ended; None: nobody knows."""
+    """Return how an attempt ended; for None, that it was lost."""
     if now is None:
         return Verdict("ended", {"state": NODE_FAIL, "reason": LOST})
     record: dict[str, Any] = {"state": now.ended, "exit": now.exit, "signal": now.signal or 0}
@@ -441,5 +450,5 @@ def _end_of(now: JobNow | None) -> Verdict:
 
 
 def _natural(native: str) -> tuple[int, ...]:
-    """By which numbers are sorted as people do it: 9 before 10, 12_3 before 12_10."""
+    """Return a sort key for job numbers in natural order: 9 before 10, 12_3 before 12_10."""
     return tuple(int(part) for part in native.replace(".", "_").split("_") if part.isdecimal())

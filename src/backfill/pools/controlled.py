@@ -1,7 +1,7 @@
-"""A batch system whose jobs a queue starts: they are held there, and let go on the nodes that the policy has chosen.
+"""A batch system whose jobs a queue starts: they are held there, and released on the nodes that the policy has chosen.
 
-What is told to it is done by the thread that looks, before the next look. If the daemon is killed between a decision
-and that, the next daemon finds the job held, and tells it again.
+The thread that looks at the batch system carries out the queue's actions, before its next look. If the daemon is killed
+between a decision and its action, the next daemon finds the job held, and repeats the action.
 """
 
 import math
@@ -20,16 +20,16 @@ from backfill.pools.watched import Look, WatchedPool
 from backfill.queue.job import Job, Run
 from backfill.system.processes import read_json, write_whole
 
-QUICK_S, QUICKLY_S = 0.2, 2.0  # between two looks for so long after an act
-BUSY, IDLE = (0.3, 10), (1.0, 20)  # while jobs wait, and else; the second is times the processor time that a look takes
-PUBLISH_S, COMMENTS = 10.0, 200  # between two rounds in which promises are published, and how many of them in a round
-LOOKED = "looked"  # the file that has the controller as it was seen last; its time is that of the last look
-GUARDED = "guarded"  # the file whose time is that of the last watchdog
-REQUEUES = ("requeue", "preempt")  # causes by which a job is to wait again
+QUICK_S, QUICKLY_S = 0.2, 2.0  # interval of looks after an action, and how long it lasts
+BUSY, IDLE = (0.3, 10), (1.0, 20)  # while jobs wait, else: seconds, multiple of a look's cpu time
+PUBLISH_S, COMMENTS = 10.0, 200  # seconds between rounds of publishing promises, and comments written per round
+LOOKED = "looked"  # file with the controller as last seen; its time is that of the last look
+GUARDED = "guarded"  # file whose time is that of the last run of the watchdog
+REQUEUES = ("requeue", "preempt")  # causes after which a job waits again
 
 
 class ControlledPool(WatchedPool):
-    """See pools.base.Pool. mine: whether a job that waits is to be adopted. publish: show users the promised starts."""
+    """See pools.base.Pool. mine: whether a waiting job is to be adopted. publish: show users the promised starts."""
 
     does = frozenset({ELSEWHERE})
 
@@ -39,18 +39,18 @@ class ControlledPool(WatchedPool):
         self._hands, self._control = hands, Control(mine, hands.forgets)
         self._publish_at = time.monotonic() if publish else math.inf
         self._recall(given.home / LOOKED)
-        self._acts: deque[tuple[str, Callable[[], None]]] = deque()  # with the instance for which each was decided
+        self._acts: deque[tuple[str, Callable[[], None]]] = deque()  # with the instance each was decided for
         self._acted = 0.0
-        self._pace = math.inf  # between two looks at most
+        self._pace = math.inf  # longest interval between looks
         super().__init__(given, reader)
 
     @property
     def instance(self) -> str:
-        """Of the controller, as it was seen last."""
+        """The controller's instance as last seen."""
         return self._control.instance
 
     def _recall(self, file: Path) -> None:
-        """Know what the daemon before this one knew of the controller."""
+        """Load what the previous daemon knew of the controller."""
         told = read_json(str(file))
         if told is not None:
             self._control.instance, self._control.since = told["instance"], told["since"]
@@ -76,7 +76,7 @@ class ControlledPool(WatchedPool):
         self._pace = max(least, share * (look.snapshot.cpu or 0.0))
         if before != control.instance:
             write_whole(str(given.home / LOOKED), {"instance": control.instance, "since": control.since})
-        with suppress(OSError):  # a full disk: the watchdog will think that nobody looks
+        with suppress(OSError):  # on a full disk the watchdog will think that no daemon looks
             os.utime(given.home / LOOKED)
         if adopt := [*control.adopt]:
             self._do(lambda: self._hands.adopt(adopt))
@@ -97,7 +97,7 @@ class ControlledPool(WatchedPool):
         return found
 
     def _publish(self, look: Look, known: Mapping[Identity, Job]) -> None:
-        """Write the starts that are promised by now into the comments of jobs."""
+        """Write the starts that are promised now into the comments of jobs."""
         self._publish_at = time.monotonic() + PUBLISH_S
         given = self._given
         if some := published(look.snapshot.jobs, known, given.promises(), given.skew())[:COMMENTS]:
@@ -116,8 +116,10 @@ class ControlledPool(WatchedPool):
         self._wake.set()
 
     def _act(self) -> None:
-        """See WatchedPool. What fails, and what was decided for a controller that is another one by now, is not done
-        again before a look has shown what is true: a job that was let go may have run, and be forgotten."""
+        """See WatchedPool. After a failure or a restart of the controller, pending actions are dropped.
+
+        The next look decides about them: a job that was released may have run, and been forgotten.
+        """
         try:
             while self._acts:
                 instance, act = self._acts.popleft()

@@ -1,7 +1,7 @@
 """A simulated cluster: jobs start no process and end after their run time, by a clock that may run at any speed.
 
-All of it follows from what the queue knows of a job and from the seed, so nothing has to be kept, and a daemon that
-comes back finds the same cluster.
+Everything follows from the queue's records of a job and from the seed, so nothing has to be kept, and a restarted
+daemon finds the same cluster.
 """
 
 import random
@@ -17,19 +17,18 @@ from backfill.queue.states import ENDING
 
 SECOND = 1_000_000
 DAY, FAR = 86_400 * SECOND, 2**62
-SHORTEST = 0.05  # share of its walltime that a job runs at least which does not say how long it runs
+SHORTEST = 0.05  # smallest share of its walltime that a job without a run time runs
 LOOKED_AHEAD = 400  # days
 DOWN = "down"
 
-Key = tuple[int, int]  # a job and its attempt
+Key = tuple[int, int]  # job number and attempt number
 
 
 class VirtualClock:
-    """Runs `speed` times as fast as time does, from when it is let `run`; see engine.Clock.
+    """A clock that runs `speed` times as fast as real time, from the call of `run`; see engine.Clock.
 
-    It stands still while no daemon is there, and until the planner of a new one is: else hours would go by meanwhile.
-
-    It begins at the calendar of this machine, rounded to the hour, and is the calendar of the queue.
+    It stands still while there is no daemon, and until a new daemon's planner is ready: otherwise hours would pass
+    meanwhile. It begins at the calendar of this machine, rounded down to the hour, and is the calendar of the queue.
     """
 
     def __init__(self, last: int, speed: float) -> None:
@@ -38,55 +37,57 @@ class VirtualClock:
         self._begun: float | None = None
 
     def run(self) -> None:
-        """Stand still no more."""
+        """Start the clock, unless it runs already."""
         if self._begun is None:
             self._begun = time.monotonic()
 
     @property
     def facts(self) -> ClockFacts:
-        """Nothing: the last instant of the log is enough."""
+        """No facts: the last time in the log is enough to continue."""
         return {}
 
     def now(self) -> int:
-        """Now, in microseconds."""
+        """Return the time, in microseconds."""
         if self._begun is None:
             return self._first
         return self._first + int((time.monotonic() - self._begun) * self.speed * SECOND)
 
     def wall(self) -> int:
-        """The calendar of the queue."""
+        """Return the calendar of the queue, which is this clock."""
         return self.now()
 
     def slept(self) -> int:
-        """It never does."""
+        """Return 0: this clock never sleeps."""
         return 0
 
     def instant(self, record: Record) -> int | None:
-        """When an attempt ended."""
+        """Return when an attempt ended."""
         found = record.get("at")
         return found if isinstance(found, int) else None
 
 
 class FakePool:
-    """See pools.base.Pool. Each job runs for the `runtime` of its spec, or else for a share of its walltime that its
-    number decides, and never longer than its walltime. What of both is behind one that was preempted, the queue knows.
-    Nodes fail, and others start jobs, by chance."""
+    """See pools.base.Pool. Each job runs for the `runtime` of its spec, or else for a random share of its walltime.
+
+    The share depends on the job number and the seed; no job runs longer than its walltime. For a preempted job the
+    queue knows how much has been done. Nodes fail, and jobs of others start, at random.
+    """
 
     name = "fake"
     does = frozenset(PREEMPTS.values())
 
     def __init__(self, given: Given, settings: Mapping[str, float]) -> None:
-        """settings: those of config.FAKE."""
+        """Create the pool. settings: those of config.FAKE."""
         self._given, self._settings, self._nodes = given, settings, Nodes(given.nodes)
         self._runs: dict[Key, Run] = {}
         self._held: dict[Key, list[tuple[str, str, int]]] = {}
-        self._ends: list[tuple[int, Key]] = []  # a heap; some are over already
+        self._ends: list[tuple[int, Key]] = []  # a heap; may have entries of attempts that are over
         self._seen: list[Sighting] = []
         now = given.now()
         self._changes = [(self._state_of(name, now)[1], name) for name in self._nodes.names]  # a heap
         self._down = {name for name in self._nodes.names if self._state_of(name, now)[0]}
         heapify(self._changes)
-        self._told = False  # which nodes are down when the daemon begins
+        self._told = False  # whether the nodes that are down at the start of the daemon were reported
         self._visit = self._next_visit(now)
 
     def read(self, some: Iterable[Run]) -> Seen:
@@ -108,7 +109,7 @@ class FakePool:
         return Seen(seen, nodes, foreign)
 
     def start(self, some: Sequence[Decision]) -> None:
-        """Let attempts run from the instant at which they were decided."""
+        """Start attempts at the time at which they were decided."""
         for one in some:
             self._begin(one)
 
@@ -119,23 +120,23 @@ class FakePool:
             self._end(run.key, Verdict("ended", ended))
 
     def signal(self, run: Run, number: int) -> None:
-        """There are no processes."""
+        """Do nothing: there are no processes."""
 
     def freeze(self, run: Run) -> None:
-        """There are no processes."""
+        """Do nothing: there are no processes."""
 
     def hear(self, text: str) -> None:
-        """Nobody says anything."""
+        """Do nothing: there are no hints."""
 
     def news_at(self) -> int | None:
-        """The next end of a job, the next change of a node, or the next job of somebody else."""
+        """Return the time of the next end of a job, change of a node, or start of another user's job."""
         while self._ends and self._ends[0][1] not in self._runs:
             heappop(self._ends)
         some = [heap[0][0] for heap in (self._ends, self._changes) if heap]
         return min([*some, self._visit])
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to release."""
 
     # ------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class FakePool:
         job, attempt, key = run.job, run.attempt, run.key
         if key in self._runs:
             return
-        if job.state == ENDING:  # the daemon before this one was to stop it, or it has been stopped
+        if job.state == ENDING:  # the previous daemon was about to stop it, or has stopped it
             self.stop([run])
             return
         self._runs[key] = run
@@ -160,13 +161,13 @@ class FakePool:
         self._given.news()
 
     def _runtime(self, job: Job) -> int:
-        """For how long a job runs if it is not killed."""
+        """Return how long a job runs if it is not killed, in microseconds."""
         given = self._given.spec_of(job).get("runtime")
         share = random.Random(f"{self._settings['seed']:g} {job.id}").uniform(SHORTEST, 1)
         return int(job.walltime * share if given is None else given)
 
     def _look_at_nodes(self, now: int) -> list[NodeSeen]:
-        """The nodes that went down or came back; what ran on one that went down is lost."""
+        """Return the nodes that went down or came back; attempts on nodes that went down are lost."""
         changed = set() if self._told else {*self._nodes.names}
         self._told = True
         while self._changes and self._changes[0][0] <= now:
@@ -187,7 +188,7 @@ class FakePool:
         ]
 
     def _state_of(self, node: str, now: int) -> tuple[bool, int]:
-        """Whether a node is down, and when that changes. In each span of DAY it fails once or not at all."""
+        """Return whether a node is down, and when that changes. In each span of DAY it fails at most once."""
         rate, repair = self._settings["failures"], self._settings["repair"] * SECOND
         if not rate:
             return False, FAR
@@ -205,14 +206,14 @@ class FakePool:
         return False, (first + LOOKED_AHEAD) * DAY
 
     def _next_visit(self, now: int) -> int:
-        """When somebody else wants to start a job the next time."""
+        """Return when another user's job is started next."""
         rate = self._settings["foreign"]
         if not rate:
             return FAR
         return now + SECOND + int(random.Random(f"{self._settings['seed']:g} {now}").expovariate(rate / DAY))
 
     def _look_for_others(self, now: int) -> list[Foreign]:
-        """A job that somebody else starts, on a node that has a cpu to spare."""
+        """Return a job that another user starts, if it is due, on a node with a free cpu."""
         if now < self._visit:
             return []
         chance = random.Random(f"{self._settings['seed']:g} {self._visit}")

@@ -1,4 +1,4 @@
-"""A look at HTCondor, by its Python bindings, as any user may have it who may read the queue.
+"""Reads the state of HTCondor through its Python bindings, with the rights of any user who may read the queue.
 
 Sources: the HTCondor manual, "Job ClassAd Attributes", "Machine ClassAd Attributes" and "Python Bindings",
 htcondor.readthedocs.io. Tried with 23.9.6, by the bindings of 25.14.1.
@@ -55,27 +55,27 @@ if TYPE_CHECKING:
     from backfill.pools.htcondor_client import Answer, Request
 
 SECOND = 1_000_000
-GRACE_S = 2.0  # how much longer than its own alarm a client is waited for
-TIMEOUT_S = 20.0  # of a look, as that of HTCondor's own tools
-RECALL_S = 600.0  # of the whole history
-HISTORY_S = 10.0  # between two looks for jobs that were never seen in the queue
-LIMITS_S = 60.0  # between two looks at the configuration
+GRACE_S = 2.0  # seconds to wait for a client beyond its own alarm
+TIMEOUT_S = 20.0  # for a look; HTCondor's own tools use the same
+RECALL_S = 600.0  # for a search of the whole history
+HISTORY_S = 10.0  # interval of searches for jobs that ended without having been seen in the queue
+LIMITS_S = 60.0  # interval of reading the configuration
 DAY = 86_400 * SECOND
 UNLIMITED = 2_308_032  # the default of CONCURRENCY_LIMIT_DEFAULT
 LATE = "HTCondor did not answer within {:g} s"
-OTHER_LIMITS = ("ARC_GAHP_COMMAND_LIMIT", "DETECTED_CPUS_LIMIT")  # settings of HTCondor that are no licences
-BY_EXPRESSION = ("The job attribute PeriodicRemove ", "The system macro SYSTEM_PERIODIC_REMOVE ")  # why it was removed
-GONE = "gone"  # why a node is down that the collector does not know any more
-HELD = "Held"  # why a job is held that does not say why
+OTHER_LIMITS = ("ARC_GAHP_COMMAND_LIMIT", "DETECTED_CPUS_LIMIT")  # settings of HTCondor that are not licences
+BY_EXPRESSION = ("The job attribute PeriodicRemove ", "The system macro SYSTEM_PERIODIC_REMOVE ")  # removal reasons
+GONE = "gone"  # why a node is down that the collector no longer knows
+HELD = "Held"  # reason of a held job without one
 COMMAND = (sys.executable, "-P", "-m", "backfill.pools.htcondor_client")
 KINDS = ("cpus", "memory", "gpus")
-GRID_MIB = 128  # to whose multiples machines round memory up (MODIFY_REQUEST_EXPR_REQUESTMEMORY)
+GRID_MIB = 128  # machines round memory up to multiples of this (MODIFY_REQUEST_EXPR_REQUESTMEMORY)
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Of which node a slot is. whole: a job that has it has the node."""
+    """The node of a slot. whole: a job in this slot has the whole node."""
 
     node: str
     whole: bool
@@ -83,10 +83,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the ads of jobs do not say.
+    """The context needed to interpret the ads of jobs.
 
-    walltime: of a job that states none, in microseconds. slots: by name. licences: the copies of each; one that is not
-    among them is not limited. mark: of the queue that looks.
+    walltime: for a job that states none, in microseconds. slots: by name. licences: the copies of each; a licence that
+    is not listed is unlimited. mark: of the queue that looks.
     """
 
     walltime: int = DAY
@@ -95,7 +95,7 @@ class Site:
     licences: Mapping[str, int] = field(default_factory=dict)
 
     def slot(self, name: str) -> Slot:
-        """Of a slot, be it a part of another one: `slot1_3@n7` is one of `slot1@n7`."""
+        """Return a slot, or the parent of a dynamic slot: `slot1_3@n7` is part of `slot1@n7`."""
         first, _, host = name.partition("@")
         known = self.slots.get(name) or self.slots.get(f"{first.partition('_')[0]}@{host}")
         return known or Slot(host or name, False)
@@ -105,10 +105,9 @@ class HTCondorReader:
     """See seen.Reader.
 
     collector: its address; empty: as this machine is configured. schedd: its name; empty: the only one of the pool, or
-    that of this machine. machine: the attribute by which machines are called; empty: the part of the name of a slot
-    behind the @, which is the host unless several startds share it. walltime: of jobs that state none, in microseconds.
-    timeout: of a look, in seconds. home: the folder of the queue, by which its jobs are told from those of others.
-    Raises MissingExtra.
+    that of this machine. machine: the attribute with the names of machines; empty: the part of a slot's name behind the
+    @, which is the host unless several startds share it. walltime: of jobs that state none, in microseconds. timeout:
+    of a look, in seconds. home: the folder of the queue, which identifies its jobs. Raises MissingExtra.
     """
 
     name = "htcondor"
@@ -128,20 +127,20 @@ class HTCondorReader:
         self._collector, self._schedd, self._machine, self._timeout = collector, schedd, machine, timeout
         self._client = Client()
         self._site = Site(walltime, "" if home is None else mark_of(home))
-        self._ads: dict[str, Ad] = {}  # by the numbers of jobs, as is what is made of them
+        self._ads: dict[str, Ad] = {}  # by job number, like the jobs made from them
         self._jobs: dict[str, JobNow] = {}
-        self._nodes: dict[str, NodeNow] = {}  # by their names
-        self._first: set[str] = set()  # those that there were at first: of others it is no news that they are gone
+        self._nodes: dict[str, NodeNow] = {}  # by name
+        self._first: set[str] = set()  # the initial nodes; that other nodes disappear is not reported
         self._listed: list[tuple[Ad, Node]] = []  # the slots that are nodes, see listed
-        self._asked: set[str] = set()  # licences that jobs ask for
+        self._asked: set[str] = set()  # licences that jobs request
         self._settings: dict[str, str] = {}  # limits of licences
-        self._since = ""  # a condition that holds of the last job of the history that is known
-        self._edited: set[int] = set()  # clusters of which the queue has edited jobs since the last look
-        self._start = 0  # no end before this second is news; 0 before the first look
-        self._history_at = self._limits_at = 0.0  # when they are asked for again
+        self._since = ""  # a condition that holds only for the last known job of the history
+        self._edited: set[int] = set()  # clusters with jobs that the queue has edited since the last look
+        self._start = 0  # ends before this second are not reported; 0 before the first look
+        self._history_at = self._limits_at = 0.0  # when each is read again
 
     def platform(self) -> str:
-        """The machines and licences as the text of a platform file. Raises Down."""
+        """Return the machines and licences as the text of a platform file. Raises Down."""
         self._ask(limits=True)
         inventory = Inventory("the collector", licences=dict(self._site.licences))
         try:
@@ -152,9 +151,9 @@ class HTCondorReader:
             raise Down(str(error)) from None
 
     def look(self) -> Snapshot:
-        """What is true by now. Raises Down."""
+        """Return the present state. Raises Down."""
         begin = time.monotonic()
-        # a client that is new does not know which jobs have left the queue
+        # a new client does not know which jobs have left the queue
         history = (begin >= self._history_at or not self._client.runs) and ("all" if self._start else "newest")
         told = self._ask(limits=begin >= self._limits_at, history=history or "")
         ended = [job_of(ad, self._site, over=True) for ad in told.get("history", ())] if self._start else []
@@ -168,7 +167,7 @@ class HTCondorReader:
         return Snapshot(told["instance"], nodes, jobs, self._site.licences, took=time.monotonic() - begin)
 
     def recall(self, some: Sequence[tuple[str, int]]) -> Sequence[JobNow]:
-        """The ends of jobs that are in the queue no more, as far as the history has them. Raises Down."""
+        """Return the ends of jobs that have left the queue, as far as the history has them. Raises Down."""
         if not some:
             return ()
         wanted = set(some)
@@ -177,31 +176,33 @@ class HTCondorReader:
         return [job for job in found if job.identity in wanted]
 
     def where(self, native: str, node: str) -> str:
-        """The pin by which a job may start on a node once, by the last look; empty if that is not known."""
+        """Return the pin that lets a job start once on a node, as of the last look; empty if the job or slot is not
+        known."""
         ad = self._ads.get(native)
         return "" if ad is None else self.pin(node, ads.number(ad, pins.STARTS))
 
     def pin(self, node: str, starts: int = 0) -> str:
-        """The pin by which a job with so many starts behind it may start on a node; empty if that is not known."""
+        """Return the pin that lets a job with this number of previous starts start on a node; empty if no slot is
+        known."""
         slot = next((name for name, slot in self._site.slots.items() if slot.node == node), "")
         return pins.pin(starts, slot) if slot else ""
 
     def at(self, what: str) -> "Act":
-        """An act at the schedd at which it looks."""
+        """Return a request for an action at the schedd that this reader looks at."""
         return {"do": what, "collector": self._collector, "schedd": self._schedd, "timeout": self._timeout}
 
     def edited(self, some: Iterable[str]) -> None:
-        """These jobs were changed: the next look reads them whatever else it reads."""
+        """Note that these jobs were edited: the next look reads them in any case."""
         self._edited |= {int(native.partition(".")[0]) for native in some}
 
     def close(self) -> None:
-        """End the process that asks."""
+        """End the client process."""
         self._client.close()
 
     # ------------------------------------------------------------------
 
     def _ask(self, *, limits: bool = False, history: str = "", recall: Sequence[list[int]] = ()) -> "Answer":
-        """Ask, and learn what the answer says of jobs, slots and licences."""
+        """Ask the client process, and update jobs, slots and licences from its answer."""
         told: Answer = self._client.ask(
             {
                 "timeout": max(self._timeout, RECALL_S) if recall else self._timeout,
@@ -221,13 +222,13 @@ class HTCondorReader:
             self._edited.clear()
             try:
                 self._learn(told)
-            except PlatformError as error:  # what was told is lost: the next client tells all of it
+            except PlatformError as error:  # this answer is lost; a new client sends everything again
                 self.close()
                 raise Down(str(error)) from None
         return told
 
     def _learn(self, told: "Answer") -> None:
-        """One job that is as it was stays the very same object."""
+        """Update the state from an answer; an unchanged job remains the same object."""
         new, gone = {ads.id_of(ad): ad for ad in told["jobs"]}, set(told["gone"])
         kept = {} if told["whole"] else {job: ad for job, ad in self._ads.items() if job not in gone}
         self._ads = kept | new
@@ -252,7 +253,7 @@ class HTCondorReader:
             self._jobs[job] = before[job] if one is None or before.get(job) == one else one
 
     def _machines(self, told: "Answer", jobs: Iterable[JobNow]) -> list[NodeNow]:
-        """The nodes, and how much of each its jobs hold, those of other schedds, and claims without a job."""
+        """Return the nodes with what jobs hold there: known jobs, jobs of other schedds, and claims without a job."""
         held: dict[str, Counter[str]] = {}
         sizes = {node.name: node for _, node in self._listed}
         for job in jobs:
@@ -274,20 +275,20 @@ class HTCondorReader:
 
 
 class Client:
-    """The process that asks. command: how it is started."""
+    """The process that talks to HTCondor. command: how it is started."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] | None = None  # its messages
+        self._said: IO[bytes] | None = None  # its standard error
 
     @property
     def runs(self) -> bool:
-        """Whether it has been asked before, and remembers that."""
+        """Whether the process runs, so that it remembers earlier requests."""
         return self._process is not None
 
     def ask(self, request: "Request | Act") -> Any:
-        """Its answer; see the module that it runs. Raises Down."""
+        """Send a request and return the answer; see the module that the process runs. Raises Down."""
         if self._process is None:
             self._said = TemporaryFile()  # noqa: SIM115 - closed with the process
             self._process = subprocess.Popen(
@@ -296,7 +297,7 @@ class Client:
                 stdout=subprocess.PIPE,
                 stderr=self._said,
                 bufsize=0,
-                process_group=0,  # Ctrl-C is for whoever asks
+                process_group=0,  # Ctrl-C is for the process that asks
             )
         process = self._process
         assert process.stdin is not None
@@ -335,7 +336,7 @@ class Client:
 
 
 def _line(stream: IO[bytes], timeout: float) -> bytes:
-    """The next line. Raises EOFError, TimeoutError."""
+    """Return the next line of a stream. Raises EOFError, TimeoutError."""
     parts: list[bytes] = []
     deadline = time.monotonic() + timeout
     with selectors.DefaultSelector() as selector:
@@ -351,11 +352,11 @@ def _line(stream: IO[bytes], timeout: float) -> bytes:
 
 
 def job_of(ad: Ad, site: Site, *, over: bool = False) -> JobNow:
-    """A job by its ad. over: it is in the history."""
+    """Return a job from its ad. over: the ad comes from the history."""
     status = ads.number(ad, "JobStatus")
     state = _state(ad, status, over)
     waits, is_over = state == WAITING, state == OVER
-    # one that was removed while it waited did not run then, even if it has run before
+    # a job removed while it waited did not run then, even if it has run before
     idle = status == ads.REMOVED and ads.number(ad, "LastJobStatus") in (ads.IDLE, ads.HELD)
     start = _known(ads.start_of, ad) if not waits and not (is_over and idle) else None
     end = (
@@ -395,14 +396,14 @@ def job_of(ad: Ad, site: Site, *, over: bool = False) -> JobNow:
 
 
 def _own(ad: Ad) -> str:
-    """Why only HTCondor can place a job; see seen.JobNow."""
+    """Return why only HTCondor can place a job, empty if the queue can; see seen.JobNow."""
     if ads.number(ad, "JobUniverse") == ads.PARALLEL:
         return PARALLEL
     return REQUIREMENTS if ad.get(pins.PICKY) or ad.get("RequireGPUs") else ""
 
 
 def _state(ad: Ad, status: int, over: bool) -> str:
-    """Of a job. It holds its slot until its files are back, and while it is being stopped to be held or removed."""
+    """Return the state of a job. It holds its slot until its files are back, and while it is being stopped."""
     if over:
         return OVER
     if status == ads.TRANSFERRING or (status in (ads.HELD, ads.REMOVED) and ad.get("RemoteHost")):
@@ -439,14 +440,14 @@ def _asked(ad: Ad, site: Site) -> Asked:
 
 
 def _placement(ad: Ad, site: Site, last: str) -> Placement:
-    """Where a job runs, or ran; for a moment that is not known of one that has begun. last: `Last` of one that ran."""
+    """Return where a job runs or ran; empty for a moment after its start. last: `Last` for a job that has ended."""
     hosts = str(ad.get("RemoteHosts") or ad.get(f"{last}RemoteHost") or "")
     count = Counter(site.slot(name.strip()) for name in hosts.split(",") if name.strip())
     return [[slot.node, tasks, True] if slot.whole else [slot.node, tasks] for slot, tasks in count.items()]
 
 
 def listed(slots: Iterable[Ad], machine: str) -> Iterator[tuple[Ad, Node]]:
-    """The ad of each slot that is a node, its names in lower case, and the node, in the natural order of their names.
+    """Yield the ad of each slot that is a node, with attribute names in lower case, and the node, in natural order.
 
     machine: see HTCondorReader. Raises PlatformError.
     """
@@ -461,7 +462,7 @@ def listed(slots: Iterable[Ad], machine: str) -> Iterator[tuple[Ad, Node]]:
 
 
 def node_of(ad: Ad, node: Node, held: Mapping[str, int]) -> NodeNow:
-    """A node by the ad of its slot, whose names are in lower case. held: what jobs hold there."""
+    """Return a node from the ad of its slot, with attribute names in lower case. held: what jobs hold there."""
     state, reason = UP, ""
     if ad.get("offline") is True:
         state, reason = DOWN, "offline"
@@ -471,7 +472,7 @@ def node_of(ad: Ad, node: Node, held: Mapping[str, int]) -> NodeNow:
 
 
 def copies(settings: Mapping[str, str], asked: Iterable[str]) -> dict[str, int]:
-    """The copies of each licence, by the settings `NAME_LIMIT` and their defaults. asked: those that jobs ask for."""
+    """Return the copies of each licence, by the settings `NAME_LIMIT` and their defaults. asked: requested ones."""
     said = {name: int(text) for name, text in settings.items() if text.isdecimal() and len(text) < 13}
     found = {
         name.removesuffix("_LIMIT").lower(): count
@@ -487,7 +488,7 @@ def copies(settings: Mapping[str, str], asked: Iterable[str]) -> dict[str, int]:
 
 
 def _amounts(node: Node) -> Amounts:
-    """What a node has, of what it has any."""
+    """Return the nonzero amounts of a node."""
     return {kind: amount for kind in KINDS if (amount := getattr(node, kind))}
 
 
@@ -496,7 +497,7 @@ def _times(need: Amounts, tasks: int) -> Amounts:
 
 
 def _amount(ad: Ad, name: str) -> int:
-    """A number that is not below 0, nor above what any machine has."""
+    """Return a number of an ad, between 0 and COUNT_MAX."""
     try:
         return max(ads.number(ad, name), 0)
     except BrokenLine:
@@ -504,7 +505,7 @@ def _amount(ad: Ad, name: str) -> int:
 
 
 def _said(what: Callable[..., Value], *given: Any) -> Value | None:
-    """A value; None where a user has given one that it cannot have."""
+    """Return a value; None if the user's text for it is invalid."""
     try:
         return what(*given)
     except BrokenLine:
@@ -512,16 +513,16 @@ def _said(what: Callable[..., Value], *given: Any) -> Value | None:
 
 
 def _known(what: Callable[..., int], *given: Any) -> int | None:
-    """An instant or a span that is known, and not 0."""
+    """Return a time or a span; None if it is unknown or 0."""
     value = _said(what, *given)
     return value if value and value != NO_TIME else None
 
 
 def _only(ad: Ad) -> str:
-    """A condition that holds of one job alone: numbers come back."""
+    """Return a condition that holds for one job only: the date is needed because numbers are reused."""
     return f"ClusterId == {ad['ClusterId']} && ProcId == {ad['ProcId']} && QDate == {ad['QDate']}"
 
 
 def _natural(name: str) -> list[int | str]:
-    """By which names are sorted as people do it: slot1@n9 before slot1@n10."""
+    """Return a sort key for names in natural order: slot1@n9 before slot1@n10."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]

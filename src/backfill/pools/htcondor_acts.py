@@ -1,7 +1,7 @@
-"""Changes jobs of an HTCondor for a queue that starts them, in a process of its own, as `htcondor_client.py` looks.
+"""Changes the jobs of an HTCondor for a queue that starts them, in a separate process like `htcondor_client.py`.
 
-An act is a line of JSON on standard input, its answer a line on standard output. Each is harmless when it is done
-again; of a job that is not there any more nothing is said, as only a look is believed.
+An action is a line of JSON on standard input, its answer a line on standard output. Each action may be repeated. A job
+that no longer exists is ignored, since only the next look decides what is true.
 """
 
 from collections import defaultdict
@@ -15,13 +15,13 @@ from backfill.pools import htcondor_pin as pins
 from backfill.pools.htcondor_client import LOCATION, itself, plain, schedd_at, serve
 from backfill.pools.htcondor_places import WAITS
 
-GONE = "nonexistent job"  # of an error that one job is not there
+GONE = "nonexistent job"  # part of the error for a job that does not exist
 NOTHING = "undefined"
-SETTINGS = ("JOB_TRANSFORM_", "PROTECTED_JOB_ATTRS", "NEGOTIATOR_")  # how the names of those begin that are told
+SETTINGS = ("JOB_TRANSFORM_", "PROTECTED_JOB_ATTRS", "NEGOTIATOR_")  # prefixes of the settings that are reported
 
 
 class Part(TypedDict):
-    """What a gang holds on one node. memory: in MiB."""
+    """The share of a gang on one node. memory: in MiB."""
 
     pin: str
     cpus: int
@@ -29,14 +29,14 @@ class Part(TypedDict):
 
 
 class Gang(TypedDict):
-    """A gang that stands still for some seconds, on each of its nodes."""
+    """A gang whose processes sleep for some seconds on each of its nodes."""
 
     seconds: float
     parts: list[Part]
 
 
 class Act(TypedDict, total=False):
-    """What to do. collector, schedd, timeout: see htcondor_client.Request. mark: of the queue. texts: the pin, or the
+    """A request. collector, schedd, timeout: see htcondor_client.Request. mark: of the queue. texts: the pin, or the
     comment, of each job. gangs: to submit."""
 
     collector: str
@@ -50,7 +50,7 @@ class Act(TypedDict, total=False):
 
 
 def answer(act: Act) -> Mapping[str, Any]:
-    """Do it. Raises htcondor2.HTCondorException."""
+    """Carry out an action and return its answer. Raises htcondor2.HTCondorException."""
     collector = htcondor2.Collector(act["collector"] or None)
     at = schedd_at(collector, act["schedd"])
     if act["do"] == "instance":
@@ -64,7 +64,7 @@ def answer(act: Act) -> Mapping[str, Any]:
 
 
 def _submitted(schedd: Any, act: Act) -> list[list[str]]:
-    """Submit gangs, each as a cluster with a job for each node, pinned there. Returns the numbers of these jobs."""
+    """Submit gangs, each as a cluster with one job per node, pinned there. Returns the job numbers."""
     found = []
     for gang in act["gangs"]:
         description = htcondor2.Submit({
@@ -81,7 +81,7 @@ def _submitted(schedd: Any, act: Act) -> list[list[str]]:
 
 
 def _adopt(schedd: Any, act: Act) -> None:
-    """Mark jobs that wait first: one that may not start always has the mark."""
+    """Adopt waiting jobs: set the mark first, so that every job kept from starting has the mark."""
     ads = _ads(schedd, act["jobs"])
     waiting = {job: ad for job, ad in ads.items() if ad["JobStatus"] in WAITS}
     _edit(schedd, [*waiting], pins.QUEUE, f'"{act["mark"]}"')
@@ -116,7 +116,7 @@ def _vacate(schedd: Any, act: Act) -> None:
 
 
 def _release(schedd: Any, act: Act) -> None:
-    """Take the mark last: until then a job is the queue's."""
+    """Give jobs back: remove the mark last, since until then a job belongs to the queue."""
     ads = _ads(schedd, act["jobs"])
     before = {job: str(ad.get(pins.BEFORE) or NOTHING) for job, ad in ads.items() if pins.is_guarded(_required(ad))}
     for requirements, jobs in _by_value(before).items():
@@ -133,7 +133,7 @@ ACTS: dict[str, Callable[[Any, Act], None]] = {
 
 
 def _settings(collector: Any, at: Any) -> Mapping[str, Any]:
-    """What the schedd and the negotiator are set to, the START of each machine, and who we are to the schedd."""
+    """Return settings of schedd and negotiator, the START of each machine, and our user name at the schedd."""
     told = _params(at)
     for ad in collector.query(htcondor2.AdType.Negotiator, projection=list(LOCATION))[:1]:
         told |= {name: value for name, value in _params(ad).items() if name.startswith("NEGOTIATOR_")}
@@ -153,7 +153,7 @@ def _params(at: Any) -> dict[str, str]:
 
 
 def _edit(schedd: Any, jobs: Sequence[str], name: str, value: str) -> None:
-    """Set an attribute of jobs. If one of them is not there, each is edited by itself."""
+    """Set an attribute of jobs. If one of them does not exist, each job is edited separately."""
     if not jobs:
         return
     try:
@@ -166,7 +166,7 @@ def _edit(schedd: Any, jobs: Sequence[str], name: str, value: str) -> None:
 
 
 def _ads(schedd: Any, jobs: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What is true of jobs by now, as far as they are there."""
+    """Return the present ads of those jobs that still exist."""
     wanted = {*jobs}
     clusters = sorted({int(job.partition(".")[0]) for job in wanted})
     names = ["ClusterId", "ProcId", "JobStatus", "Requirements", pins.PIN, pins.BEFORE]

@@ -1,8 +1,8 @@
-"""Asks an HTCondor, in a process of its own: the library holds the interpreter while it waits for an answer, and waits
-without end for the history of a schedd that hangs.
+"""Queries an HTCondor in a separate process.
 
+The library holds the GIL while it waits for an answer, and waits without limit for the history of a schedd that hangs.
 A request is a line of JSON on standard input, its answer a line on standard output; see `answer`. Nothing is ever
-changed there; what a queue does that starts jobs is in `htcondor_acts.py`.
+changed there; the actions of a queue that starts jobs are in `htcondor_acts.py`.
 """
 
 import json
@@ -20,7 +20,7 @@ import htcondor2
 from backfill.pools import htcondor_pin as pins
 from backfill.pools.htcondor_places import Places
 
-# Of jobs; those behind RemoteHosts are what an expression for the memory refers to.
+# Attributes of jobs; those behind RemoteHosts are used by expressions for the memory.
 WAITS = (
     "ClusterId", "ProcId", "QDate", "JobStatus", "EnteredCurrentStatus", "JobUniverse", "Owner", "AcctGroup", "Cmd",
     "JobBatchName", "DAGNodeName", "JobPrio", "RequestCpus", "RequestMemory", "RequestGPUs", "MaxHosts",
@@ -38,25 +38,25 @@ SLOT = (
     "Activity",
 )  # fmt: skip
 LOCATION = ("Name", "MyAddress", "AddressV1", "MyType", "Machine", "CondorVersion", "CondorPlatform")
-HERE = "JobUniverse =!= 7 && JobUniverse =!= 9 && JobUniverse =!= 12"  # the others hold no slot of this pool
+HERE = "JobUniverse =!= 7 && JobUniverse =!= 9 && JobUniverse =!= 12"  # other universes hold no slot of this pool
 NUMBERS = ("RequestCpus", "RequestMemory", "RequestGPUs", "ConcurrencyLimits", "DeferralTime")  # may be expressions
-EXPRESSION = "/Expr("  # how JSON has them
+EXPRESSION = "/Expr("  # how expressions begin in JSON
 LIMIT, DEFAULT_LIMIT = "_LIMIT", "CONCURRENCY_LIMIT_DEFAULT"
-LONG = 500  # jobs of a queue that is not told as a whole each time
-ALL_S = 30.0  # but so often
-ORPHAN_S = 20  # after which a part of a machine that is claimed and runs nothing is waited for no more
-SKEW_S = 5  # a transaction is dated before it is seen
-MANY = 100  # jobs whose numbers can stand in a condition that is tried on each job
+LONG = 500  # a queue with at least this many jobs is not read completely each time
+ALL_S = 30.0  # interval of complete reads, in seconds
+ORPHAN_S = 20  # seconds after which a claimed part of a machine that runs nothing counts as lost
+SKEW_S = 5  # seconds between the date of a transaction and its visibility
+MANY = 100  # most jobs whose numbers are listed in a condition evaluated for each job
 
 
 class Request(TypedDict):
-    """What to ask.
+    """A request.
 
-    collector, schedd, machine: see htcondor.HTCondorReader. timeout: in seconds. limits: whether to ask for those of
-    licences. history: whether to look for jobs that have ended even if none has left the queue, or `newest` for only
-    the last one that did. since: a condition that holds of the last job of the history that is known; start: the second
-    before which no job ended that is wanted. recall: cluster and process of the jobs that alone are wanted. edited:
-    clusters of which jobs were edited. places: whether to tell which jobs do not take every node.
+    collector, schedd, machine: see htcondor.HTCondorReader. timeout: in seconds. limits: whether to return the limits
+    of licences. history: non-empty to search for ended jobs even if none has left the queue; `newest` for only the job
+    that ended last. since: a condition that holds for the last known job of the history. start: jobs that ended before
+    this second are left out. recall: cluster and process of the only jobs to return. edited: clusters with edited jobs.
+    places: whether to report which jobs do not accept every node.
     """
 
     collector: str
@@ -73,10 +73,10 @@ class Request(TypedDict):
 
 
 class Answer(TypedDict, total=False):
-    """What is new since the last one.
+    """What has changed since the last answer.
 
-    error: why nothing is known. instance, schedd: of which one it is. now: its clock, in seconds. whole: these are all
-    jobs; else gone are those that have left the queue. young: the collector may not know all machines
+    error: why nothing is known. instance, schedd: identify the schedd. now: its clock, in seconds. whole: `jobs` is
+    complete; otherwise `gone` lists the jobs that have left the queue. young: the collector may not know all machines
     yet. history: newest first. limits: settings of HTCondor.
     """
 
@@ -94,18 +94,18 @@ class Answer(TypedDict, total=False):
 
 
 class Pool:
-    """What was told of one schedd. jobs: their ads as texts, with their numbers."""
+    """The last known state of one schedd. jobs: their ads as texts, with their numbers."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, str] = {}
-        self._instance = ""  # of the schedd
-        self._now = 0  # when that was, in seconds by the clock of the schedd
-        self._last = 0  # the highest number of a cluster by then
-        self._all_at = 0.0  # when all jobs were asked for
+        self._instance = ""  # identifies the run of the schedd
+        self._now = 0  # time of the last answer, in seconds by the clock of the schedd
+        self._last = 0  # highest cluster number at that time
+        self._all_at = 0.0  # when all jobs were last read
         self._places = Places()
 
     def answer(self, request: Request) -> Answer:
-        """What is new since the last answer. Raises htcondor2.HTCondorException."""
+        """Return what has changed since the last answer. Raises htcondor2.HTCondorException."""
         collector = htcondor2.Collector(request["collector"] or None)
         at = schedd_at(collector, request["schedd"])
         schedd = htcondor2.Schedd(at)
@@ -115,7 +115,7 @@ class Pool:
         same = str(before["DaemonStartTime"]) == self._instance
         found = (self._changed(schedd, request["edited"]) if same else None) or self._all(schedd)
         if itself(at)["DaemonStartTime"] != before["DaemonStartTime"]:
-            raise htcondor2.HTCondorException("the schedd was started anew meanwhile")
+            raise htcondor2.HTCondorException("the schedd was restarted meanwhile")
         jobs, ads = found
         there = {*jobs.values()}
         new = [ad for text, ad in ads.items() if text not in self.jobs]
@@ -145,17 +145,17 @@ class Pool:
         return told
 
     def _all(self, schedd: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        """The jobs of the queue: their texts with their numbers, and with their ads."""
+        """Return all jobs of the queue: their texts with their numbers, and their texts with their ads."""
         at = time.monotonic()
         ads = {_text(ad): ad for ad in schedd.query(HERE, list(ENDS))}
         self._all_at = at
         return {text: self.jobs.get(text) or _id(ad) for text, ad in ads.items()}, ads
 
     def _changed(self, schedd: Any, edited: list[int]) -> tuple[dict[str, str], dict[str, Any]] | None:
-        """The same by the jobs that are not idle, or are so only now; None if that does not tell all of them.
+        """Return the same as `_all`, from a query of the jobs that changed; None if that cannot yield all of them.
 
-        Most jobs of a long queue are idle, and stay so. A new one has a new cluster, or is dated by the schedd. That
-        one has left is seen by their count; that one was edited is seen when all of them are asked for.
+        Most jobs of a long queue are idle and stay so. A new job has a new cluster, or a date set by the schedd. That a
+        job has left shows in the count of idle jobs; edits show when all jobs are read.
         """
         if len(self.jobs) < LONG or time.monotonic() - self._all_at > ALL_S:
             return None
@@ -174,12 +174,12 @@ def _id(ad: Any) -> str:
 
 
 def _is_idle(text: str) -> bool:
-    """Of the ad of a job; texts within it have no line feeds."""
+    """Return whether an ad's text is that of an idle job; values in it contain no line feeds."""
     return "\nJobStatus = 1\n" in f"\n{text}"
 
 
 def schedd_at(collector: Any, name: str) -> Any:
-    """Where the schedd of this name is reached, or the only one, or that of this machine."""
+    """Return the location of the schedd with this name; without a name, of the only one, or that of this machine."""
     wanted = f"Name == {json.dumps(name)}" if name else "true"
     ads = collector.query(htcondor2.AdType.Schedd, wanted, list(LOCATION))
     if len(ads) > 1 and not name:
@@ -190,7 +190,7 @@ def schedd_at(collector: Any, name: str) -> Any:
 
 
 def _recalled(schedd: Any, some: list[list[int]]) -> list[dict[str, Any]]:
-    """The ads of these jobs in the history."""
+    """Return the ads of these jobs in the history."""
     if len(some) <= MANY:
         wanted = " || ".join(f"ClusterId == {cluster} && ProcId == {process}" for cluster, process in some)
     else:
@@ -201,7 +201,7 @@ def _recalled(schedd: Any, some: list[list[int]]) -> list[dict[str, Any]]:
 
 
 def itself(at: Any) -> Any:
-    """The ad of the schedd as it tells it itself: what the collector has may be that of one that died."""
+    """Return the schedd's own ad: the collector may still have the ad of a schedd that died."""
     ads = htcondor2.Collector(at).query(
         htcondor2.AdType.Schedd, projection=["Name", "DaemonStartTime", "MyCurrentTime"]
     )
@@ -211,8 +211,7 @@ def itself(at: Any) -> Any:
 
 
 def _slots(collector: Any, schedd: str, machine: str) -> list[dict[str, Any]]:
-    """The slots that are nodes, those that jobs of other schedds hold, and those that a schedd which died has left
-    claimed."""
+    """Return the slots that are nodes, those held by other schedds, and those that a dead schedd left claimed."""
     mine = json.dumps(f"{schedd}#")
     others = f"GlobalJobId =!= undefined && substr(GlobalJobId, 0, {len(schedd) + 1}) != {mine}"
     names = [*SLOT, machine] if machine else list(SLOT)
@@ -222,23 +221,24 @@ def _slots(collector: Any, schedd: str, machine: str) -> list[dict[str, Any]]:
 
 
 def _is_young(collector: Any) -> bool:
-    """Whether a collector has run for less than machines may take to report to it: an ad lives for 15 minutes."""
+    """Return whether a collector started less than 15 minutes ago, the lifetime of an ad: it may not know all machines
+    yet."""
     ads = collector.query(htcondor2.AdType.Collector, projection=["StatsLifetime"])
     return not any(int(ad.get("StatsLifetime", 0)) >= 900 for ad in ads)
 
 
 def _limits(collector: Any) -> dict[str, str]:
-    """The settings of the negotiator about copies of licences; those of this machine if it does not tell them."""
+    """Return the negotiator's settings of licence copies; those of this machine if they are not revealed."""
     settings: Any = htcondor2.param
     for ad in collector.query(htcondor2.AdType.Negotiator, projection=list(LOCATION))[:1]:
-        with suppress(htcondor2.HTCondorException):  # a right that an ordinary user may lack
+        with suppress(htcondor2.HTCondorException):  # requires a right that an ordinary user may lack
             settings = htcondor2.RemoteParam(ad)
     wanted = (name for name in settings if name.upper().endswith(LIMIT) or name.upper().startswith(DEFAULT_LIMIT))
     return {name.upper(): str(settings[name]) for name in wanted}
 
 
 def _text(ad: Any) -> str:
-    """An ad without the instant at which it was told, which is in each."""
+    """Return an ad as text, without the time of the answer, which differs each time."""
     if "ServerTime" in ad:
         del ad["ServerTime"]
     try:
@@ -249,7 +249,7 @@ def _text(ad: Any) -> str:
 
 
 def plain(ad: Any) -> dict[str, Any]:
-    """An ad as a dict; an expression is a text, or its value where a number is needed."""
+    """Return an ad as a dict; an expression becomes text, or its value for numeric attributes."""
     try:
         found: dict[str, Any] = json.loads(ad.printJson())
     except UnicodeDecodeError:
@@ -263,7 +263,7 @@ def plain(ad: Any) -> dict[str, Any]:
 
 
 def _cleanse(ad: Any) -> None:
-    """Leave out texts that are not UTF-8."""
+    """Remove values that are not UTF-8."""
     for name in [*ad.keys()]:
         try:
             ad[name]
@@ -272,10 +272,10 @@ def _cleanse(ad: Any) -> None:
 
 
 def main(answer: Callable[[Any], Any], lines: Iterable[str], out: TextIO) -> None:
-    """Answer each request."""
+    """Answer each request with one line of JSON."""
     for line in lines:
         request = json.loads(line)
-        signal.setitimer(signal.ITIMER_REAL, request["timeout"])  # ends this process, whatever the library is at
+        signal.setitimer(signal.ITIMER_REAL, request["timeout"])  # ends this process, even inside the library
         try:
             told = answer(request)
         except (htcondor2.HTCondorException, classad2.ClassAdException) as problem:
@@ -287,7 +287,7 @@ def main(answer: Callable[[Any], Any], lines: Iterable[str], out: TextIO) -> Non
 def serve(answer: Callable[[Any], Any]) -> None:
     """Answer the requests on standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the library prints is no answer
+    os.dup2(2, 1)  # keeps the library's output out of the answers
     main(answer, sys.stdin, answers)
 
 

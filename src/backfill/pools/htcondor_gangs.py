@@ -1,7 +1,7 @@
-"""Gangs on an HTCondor: each is a job of the vanilla universe on each of its nodes, submitted when it is to start.
+"""Gangs on an HTCondor: one job of the vanilla universe per node, submitted when the gang is to start.
 
-The dedicated scheduler, which has gangs of its own, is not used: that of HTCondor 23.9.6 ends with signal 11 when gangs
-of several nodes wait.
+The dedicated scheduler, HTCondor's own way to run gangs, is not used: that of HTCondor 23.9.6 ends with signal 11 when
+gangs of several nodes wait.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ AT_WORK = (RUNNING, ENDING, OVER)
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A gang that is to start now. nodes: tasks on each. memory: of a task, in bytes."""
+    """A gang to be started now. nodes: number of tasks on each. memory: per task, in bytes."""
 
     name: str
     seconds: float
@@ -30,18 +30,18 @@ class Gang:
 
 @dataclass(slots=True)
 class Begun:
-    """A gang that was submitted. parts: the node of each of its jobs. over: those that have ended."""
+    """A gang that was submitted. parts: the node of each of its jobs. over: its jobs that have ended."""
 
     parts: dict[str, str]
     over: set[str] = field(default_factory=set)
 
 
 class GangFailed(Exception):
-    """A gang did not run as it was told to."""
+    """A gang did not run as requested."""
 
 
 class HTCondorGangs:
-    """The pool that the environment's CONDOR_CONFIG names. home: a folder whose name marks the jobs.
+    """Runs gangs in the pool that the environment's CONDOR_CONFIG names. home: a folder whose name marks the jobs.
 
     Raises MissingExtra.
     """
@@ -53,15 +53,15 @@ class HTCondorGangs:
         self._begun: dict[str, Begun] = {}
 
     def version(self) -> str:
-        """Of HTCondor. Raises Down."""
+        """Return the version of HTCondor. Raises Down."""
         return self._hands.version()
 
     def platform(self) -> str:
-        """The nodes as the text of a platform file. Raises Down."""
+        """Return the nodes as the text of a platform file. Raises Down."""
         return self._reader.platform()
 
     def occupied(self) -> str:
-        """Why nothing can be measured there now; empty if all nodes are up and nobody has a job. Raises Down."""
+        """Return why nothing can be measured now; empty if all nodes are up and there are no jobs. Raises Down."""
         seen = self._reader.look()
         if bad := [node.name for node in seen.nodes if node.state != UP]:
             return f"node {bad[0]} is not up"
@@ -69,7 +69,7 @@ class HTCondorGangs:
         return f"there are other jobs, {jobs[0]} for one" if jobs else ""
 
     def start(self, some: Sequence[Gang]) -> None:
-        """Let gangs run on the nodes chosen for them. Raises Down, and then nobody knows which of them do."""
+        """Start gangs on the nodes chosen for them. Raises Down; then it is not known which of them run."""
         numbers = self._hands.submit(
             [
                 {
@@ -86,7 +86,8 @@ class HTCondorGangs:
             self._begun[gang.name] = Begun(dict(zip(jobs, gang.nodes, strict=True)))
 
     def look(self) -> tuple[list[str], list[str]]:
-        """The gangs all of whose parts have begun, and those all of whose parts have ended, which are told once.
+        """Return the gangs whose parts have all begun, and those whose parts have all ended; ended gangs are reported
+        once.
 
         Raises Down, and GangFailed.
         """
@@ -105,14 +106,14 @@ class HTCondorGangs:
         return runs, over
 
     def remove(self) -> None:
-        """End what runs, also what was submitted when an answer was lost. Raises Down."""
-        self.close()  # whoever was interrupted may have left an answer unread
+        """End all gangs, including gangs submitted by a request whose answer was lost. Raises Down."""
+        self.close()  # an interrupted request may have left an answer unread
         jobs = (job for job in self._reader.look().jobs if job.state != OVER)
         self._hands.stop([(job.native, False) for job in jobs if job.name == self._mark])
         self._begun.clear()
 
     def close(self) -> None:
-        """End the processes that look and act."""
+        """End the processes of the reader and of the actions."""
         self._reader.close()
         self._hands.close()
 
@@ -122,10 +123,10 @@ def _runs(job: JobNow | None) -> bool:
 
 
 def _is_over(gang: str, job: JobNow, node: str) -> bool:
-    """Whether a part of a gang has ended. Raises GangFailed."""
+    """Return whether a part of a gang has ended. Raises GangFailed."""
     if job.nodes and job.nodes[0][0] != node:
         raise GangFailed(f"job {job.native} of {gang} runs on {job.nodes[0][0]}, not on {node}")
-    if job.blocked not in ("", OTHER):  # the reader is no queue, but the jobs have a mark
+    if job.blocked not in ("", OTHER):  # this reader is not a queue, but the jobs have a mark
         reason = "" if job.blocked == HELD else f": {job.blocked}"
         raise GangFailed(f"HTCondor holds job {job.native} of {gang}{reason}")
     if job.state == OVER and job.ended != COMPLETED:

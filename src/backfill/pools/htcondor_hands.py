@@ -1,4 +1,4 @@
-"""What a queue does in an HTCondor whose jobs it starts, by the Python bindings: see htcondor_pin for how."""
+"""The actions of a queue that starts the jobs of an HTCondor, by the Python bindings; see htcondor_pin."""
 
 import sys
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from backfill.pools.seen import JobNow
 if TYPE_CHECKING:
     from backfill.pools.htcondor_acts import Gang
 
-CHUNK = 500  # jobs that one act changes
+CHUNK = 500  # most jobs changed by one request
 COMMAND = (sys.executable, "-P", "-m", "backfill.pools.htcondor_acts")
 
 
 class Settings(TypedDict):
-    """settings: of schedd and negotiator, by their names. starts: the START of each slot. who: this account to them."""
+    """Settings of a site. settings: of schedd and negotiator, by name. starts: START of each slot. who: our user name
+    there."""
 
     settings: dict[str, str]
     starts: list[str]
@@ -25,28 +26,28 @@ class Settings(TypedDict):
 
 
 class HTCondorHands:
-    """See seen.Hands. home: the folder of the queue. reader: knows the slots of nodes, and is told of edits."""
+    """See seen.Hands. home: the folder of the queue. reader: knows the slots of nodes, and is notified of edits."""
 
-    forgets = False  # the log of the schedd has each start before the job begins
+    forgets = False  # the schedd logs each start before the job begins
 
     def __init__(self, home: Path, reader: HTCondorReader, client: Client | None = None) -> None:
         self._mark, self._reader, self._client = mark_of(home), reader, client or Client(COMMAND)
 
     def instance(self) -> str:
-        """When the schedd was started. Raises Down."""
+        """Return the start time of the schedd, which identifies its run. Raises Down."""
         return str(self._client.ask(self._reader.at("instance"))["instance"])
 
     def settings(self) -> Settings:
-        """What the site has set, for `backfill doctor`. Raises Down."""
+        """Return the site's settings, for `backfill doctor`. Raises Down."""
         told: Settings = self._client.ask(self._reader.at("settings"))
         return told
 
     def version(self) -> str:
-        """Of HTCondor. Raises Down."""
+        """Return the version of HTCondor. Raises Down."""
         return str(self._client.ask(self._reader.at("instance"))["version"]).split()[1]
 
     def submit(self, gangs: "Sequence[Gang]") -> list[list[str]]:
-        """Submit gangs as jobs that are pinned, one for each node. Returns the numbers of these. Raises Down."""
+        """Submit gangs as pinned jobs, one per node. Returns the job numbers. Raises Down."""
         act = self._reader.at("submit")
         found: list[list[str]] = self._client.ask({**act, "mark": self._mark, "gangs": [*gangs]})["jobs"]
         return found
@@ -56,7 +57,7 @@ class HTCondorHands:
         self._do("adopt", [job.native for job in some])
 
     def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """See Hands. A job of HTCondor runs on one node."""
+        """See Hands. A job of HTCondor runs on a single node."""
         told = {native: self._reader.where(native, nodes[0]) for native, nodes in some}
         self._do("start", [native for native, where in told.items() if where], [*filter(None, told.values())])
 
@@ -78,7 +79,7 @@ class HTCondorHands:
         self._do("release", [job.native for job in some])
 
     def close(self) -> None:
-        """End the process that acts."""
+        """End the client process."""
         self._client.close()
 
     def _do(self, what: str, jobs: Sequence[str], texts: Sequence[str] = ()) -> None:

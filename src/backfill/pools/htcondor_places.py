@@ -1,4 +1,4 @@
-"""Which jobs of HTCondor do not take every node that has room for them: only their requirements tell."""
+"""Find jobs of HTCondor that do not accept every node with enough free resources, by evaluating their requirements."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,27 +9,27 @@ import htcondor2
 
 from backfill.pools import htcondor_pin as pins
 
-FRESH_S = 60.0  # for which the attributes of slots are believed
+FRESH_S = 60.0  # seconds for which the attributes of slots are cached
 SIZES = ("Cpus", "Memory", "Disk", "GPUs")
 FITS = classad2.ExprTree(
     "TARGET.Cpus >= (RequestCpus ?: 1) && TARGET.Memory >= (RequestMemory ?: 0)"
     " && (TARGET.GPUs ?: 0) >= (RequestGPUs ?: 0)"
 )
 ANYWHERE = classad2.ExprTree("true")
-WAITS = (1, 5)  # JobStatus of a job that is idle, or held
+WAITS = (1, 5)  # JobStatus of idle and held jobs
 
 
 class Places:
-    """Judges the requirements of jobs by the ads of slots, as if these were empty."""
+    """Evaluates the requirements of jobs against the ads of slots, as if the slots were empty."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()  # attributes of slots that requirements refer to
         self._slots: list[Any] = []  # one of each kind
-        self._at = 0.0  # when they were asked for
+        self._at = 0.0  # when the slots were last queried
         self._known: dict[tuple[str, ...], bool] = {}
 
     def judge(self, collector: Any, ads: Sequence[Any]) -> None:
-        """Say of each job that waits whether there is a node that has room for it, and that it does not take."""
+        """Set PICKY in the ad of each waiting job: whether it rejects a node that has enough resources for it."""
         waiting = [ad for ad in ads if ad.get("JobStatus") in WAITS]
         wanted = {one for ad in waiting for one in _of_slots(ad)} - self._names
         if waiting and (wanted or time.monotonic() - self._at > FRESH_S):
@@ -49,7 +49,7 @@ class Places:
 
 
 def _required(ad: Any) -> Any:
-    """What the user of a job requires."""
+    """Return the requirements that the user of a job gave."""
     before = ad.lookup(pins.BEFORE) if pins.BEFORE in ad else None
     if before is not None and str(before) != "undefined":
         return before
@@ -64,7 +64,7 @@ def _of_slots(ad: Any) -> Iterator[str]:
 
 
 def _kinds(collector: Any, names: Iterable[str]) -> Iterator[Any]:
-    """Slots as they are when they are empty; of those that have the same attributes only one."""
+    """Return slots in their empty state, one for each distinct set of attributes."""
     sizes = [f"TotalSlot{name}" for name in SIZES]
     found = collector.query(
         htcondor2.AdType.Startd, "DynamicSlot =!= true", [*sizes, *SIZES, "PartitionableSlot", *names]

@@ -1,7 +1,7 @@
-"""What a site sets in HTCondor so that a queue starts its jobs: texts for its configuration.
+"""Configuration texts for a site whose HTCondor jobs are started by a queue.
 
-Without any of it a queue takes over jobs as it sees them, and HTCondor may start one before. With it jobs come guarded
-from their submit, and nobody but the queue can move a guard.
+Without them a queue takes over jobs when it sees them, and HTCondor may start one earlier. With them jobs are guarded
+from their submit on.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from backfill.pools.marks import mark_of
 
 ATTRIBUTES = (pins.QUEUE, pins.PIN, pins.BEFORE)
 VANILLA = "JobUniverse == 5"
-NAME = "Backfill"  # of the transform and of the requirement
+NAME = "Backfill"  # of the transform and of the submit requirement
 
 SUBMIT = """\
 # Where the schedd runs, a file in its config.d; then: condor_reconfig
@@ -35,7 +35,7 @@ MACHINES = """\
 # On all machines that run jobs, after their own START; then: condor_reconfig
 # A job of the queue starts where the queue says, even if its user has changed its requirements.
 START = ($(START)) && (TARGET.{queue} is undefined || {guard})
-# A part of a machine ends with its job: it would serve a smaller one next, and the rest of it nobody.
+# A dynamic slot ends with its job: reused for a smaller job, it would waste its remaining resources.
 CLAIM_WORKLIFETIME = 0
 """
 
@@ -55,9 +55,9 @@ RIGHTS = """\
 
 
 def htcondor_setup(home: Path, account: str = "backfill", users: Sequence[str] = ()) -> dict[str, str]:
-    """The parts of an installation beside HTCondor, by their names; each says where it goes.
+    """Return the parts of an installation with HTCondor, by name; each says where it goes.
 
-    home: the folder of the queue. account: who runs it. users: whose jobs it starts; everybody's if there are none.
+    home: the folder of the queue. account: the user who runs it. users: whose jobs it starts; empty for all users.
     """
     whose = f"{VANILLA} && {pins.QUEUE} is undefined"
     if users:

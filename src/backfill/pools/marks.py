@@ -1,13 +1,13 @@
-"""How a batch system shows which jobs a queue starts: by a mark, which says which queue that is."""
+"""Marks by which a batch system shows that a queue starts a job, and which queue."""
 
 import hashlib
 import os
 from pathlib import Path
 
-MARK = "backfill"  # how each begins
+MARK = "backfill"  # prefix of every mark
 OTHER = "OtherQueue"  # why a job may not start that another queue starts
 
 
 def mark_of(home: Path) -> str:
-    """The mark of the queue in this folder, one word: two queues at one batch system leave each other's jobs alone."""
+    """Return the mark of the queue in this folder, one word. It keeps two queues at one batch system apart."""
     return f"{MARK}-{hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:8]}"

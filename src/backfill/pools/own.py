@@ -1,4 +1,4 @@
-"""A pool of a user's own file: FILE.py:NAME, a class that is made with a Given."""
+"""A pool from a user's own file: FILE.py:NAME, a class that is constructed with a Given."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from backfill.queue.words import Unreadable
 
 
 def load_pool(home: Path, text: str) -> Callable[[Given], Pool]:
-    """The class that `pool` in config.toml names; a file in the folder of the queue, or an absolute path.
+    """Return the class that `pool` in config.toml names; its file is relative to the folder of the queue, or absolute.
 
     Raises Unreadable.
     """
@@ -22,6 +22,6 @@ def load_pool(home: Path, text: str) -> Callable[[Given], Pool]:
         found: Callable[[Given], Pool] = getattr(imported(file, "pool"), name)
     except AttributeError:
         raise Unreadable(f"{file}: there is no {name}; {expected}") from None
-    except Exception as error:  # whatever a user's file does
+    except Exception as error:  # errors in a user's file can be of any kind
         raise Unreadable(f"{file}: {type(error).__name__}: {error}") from None
     return found

@@ -1,4 +1,4 @@
-"""What a site installs so that a queue starts the jobs of its batch system, as texts to be copied."""
+"""Texts that a site installs so that a queue starts the jobs of its batch system."""
 
 import json
 import os
@@ -14,17 +14,17 @@ from backfill.pools.htcondor_setup import htcondor_setup
 from backfill.pools.marks import mark_of
 from backfill.pools.slurm import SUBMITTED
 
-# A released job starts after 0.8 s in the median; with the usual settings after 1.8 s.
+# Median delay of the start of a released job: 0.8 s with these settings, 1.8 s with the usual ones.
 PROMPT = {"batch_sched_delay": "0", "sched_min_interval": "0"}
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a queue and its batch system are.
+    """The installation of a queue and its batch system.
 
-    home: the folder of the queue. account, uid: who runs it. program: the words of the command `backfill`. settings:
-    of the batch system, as it tells them. users, partitions: whose jobs the queue starts; all if there are none.
-    environment: with which its commands are called.
+    home: the folder of the queue. account, uid: the user who runs it. program: the words of the command `backfill`.
+    settings: of the batch system, as it reports them. users, partitions: whose jobs the queue starts; empty for all.
+    environment: for the commands of the batch system.
     """
 
     home: Path
@@ -39,13 +39,13 @@ class Site:
 
 FILTER = """\
 -- The submit filter of backfill: jobs come held, and only the queue in {home} starts them.
--- It goes to {file} on each machine that runs slurmctld, which reads it anew by itself.
+-- It goes to {file} on each machine that runs slurmctld, which notices the change by itself.
 -- If there is such a file already, call these two functions from its own.
 
 local QUEUE = "{mark}" -- how the AdminComment of its jobs begins
 local OPERATORS = {operators} -- uids that may release jobs and change priorities
-local USERS = {users} -- whose jobs; everybody's if there is none
-local PARTITIONS = {partitions} -- in which partitions; in all if there is none
+local USERS = {users} -- users whose jobs the queue starts; empty: all
+local PARTITIONS = {partitions} -- partitions whose jobs the queue starts; empty: all
 local PART, HELD = "%[backfill:[^%]]*%]", "[backfill:{kept}]" -- the queue's part of a comment
 
 local function among(set, name)
@@ -63,8 +63,8 @@ local function partition_of(job_desc, part_list)
   end
 end
 
--- What policies know nothing of is left to Slurm: jobs that name nodes or a reservation, or exclude nodes, those of two
--- to three nodes, arrays of which so many tasks run at once, and heterogeneous ones.
+-- Jobs whose requests policies do not support are left to Slurm: those that name nodes or a reservation, exclude nodes,
+-- or give a range of nodes, arrays with a limit of running tasks, and heterogeneous jobs.
 local function left_alone(job_desc)
   local offset = job_desc.het_job_offset
   local het = offset ~= nil and offset ~= slurm.NO_VAL
@@ -154,7 +154,7 @@ WATCHDOG = """\
 
 
 def slurm_setup(site: Site) -> dict[str, str]:
-    """The parts of an installation beside Slurm, by their names; each says where it goes."""
+    """Return the parts of an installation with Slurm, by name; each says where it goes."""
     slurm = site.settings.get("SlurmUser", "root(0)")
     name, _, uid = slurm.rstrip(")").partition("(")
     operators = {0, site.uid, *([int(uid)] if uid.isdecimal() else [])}
@@ -185,13 +185,13 @@ def slurm_setup(site: Site) -> dict[str, str]:
 
 
 def condor_setup(site: Site) -> dict[str, str]:
-    """The same beside HTCondor."""
+    """Return the parts of an installation with HTCondor, by name."""
     environment = {"BACKFILL_HOME": str(site.home), **(site.environment or {})}
     return htcondor_setup(site.home, site.account, site.users) | by_itself(site, environment)
 
 
 def by_itself(site: Site, environment: Mapping[str, str]) -> dict[str, str]:
-    """What has a daemon run by itself, and jobs given back if none does."""
+    """Return the unit that runs a daemon permanently, and the watchdog that gives jobs back if no daemon runs."""
     return {
         "unit": UNIT.format(
             home=str(site.home).replace("%", "%%"),
@@ -207,11 +207,11 @@ def by_itself(site: Site, environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-SETUPS = {"slurm": slurm_setup, "htcondor": condor_setup}  # by the batch system
+SETUPS = {"slurm": slurm_setup, "htcondor": condor_setup}  # by batch system
 
 
 def surroundings() -> dict[str, str]:
-    """The environment that the commands of Slurm need, as this process finds them."""
+    """Return the environment that the commands of the batch system need, taken from this process."""
     folder = os.path.dirname(shutil.which("scontrol") or "/usr/bin/")
     found = {"PATH": ":".join(dict.fromkeys([folder, "/usr/bin", "/bin"]))}
     return found | {name: os.environ[name] for name in ("SLURM_CONF", "CONDOR_CONFIG") if os.environ.get(name)}
@@ -227,18 +227,18 @@ def _with_lua(plugins: list[str]) -> list[str]:
 
 
 def _prompt(parameters: list[str]) -> list[str]:
-    """Parameters of the scheduler, with those by which a released job starts at once."""
+    """Return scheduler parameters, with those added that make a released job start at once."""
     kept = [one for one in parameters if one.partition("=")[0] not in PROMPT]
     return [*kept, *(f"{name}={value}" for name, value in PROMPT.items())]
 
 
 def _set(some: Sequence[str | int]) -> str:
-    """A set in Lua."""
+    """Return a set as Lua code."""
     return f"{{ {', '.join(f'[{json.dumps(one, ensure_ascii=False)}] = true' for one in some)} }}" if some else "{}"
 
 
 def _systemd(word: str) -> str:
-    """A word as systemd reads it; it leaves simple ones as they are."""
+    """Quote a word for systemd, if necessary."""
     if re.fullmatch(r"[\w./:=@+-]+", word):
         return word
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
@@ -246,4 +246,4 @@ def _systemd(word: str) -> str:
 
 
 def _cron(text: str) -> str:
-    return text.replace("%", "\\%")  # a bare one is the end of the line
+    return text.replace("%", "\\%")  # an unescaped % ends the line

@@ -1,4 +1,4 @@
-"""A look at Slurm, by `squeue` and `scontrol`, as any user may have it who sees the queue.
+"""Reads the state of Slurm through `squeue` and `scontrol`, with the rights of any user who sees the queue.
 
 Sources: the manual pages of squeue ("output format", "job state codes", "job reason codes") and scontrol ("show"),
 slurm.schedmd.com. Tried with 22.05.
@@ -49,19 +49,19 @@ from backfill.traces.accounting.slurm import Tres, span_of, tres_of
 from backfill.traces.inventory.nodes import Inventory
 from backfill.traces.inventory.slurm import gpus_of, nodes_of_scontrol
 
-CHUNK = 500  # jobs that one call changes
-MANY = 100  # jobs of which Slurm is not asked one by one
-TASKS = 500  # of one array that one command changes
+CHUNK = 500  # most jobs changed by one call
+MANY = 100  # for more jobs than this, Slurm is not asked about each job
+TASKS = 500  # most tasks of one array changed by one command
 TIMEOUT_S = 10.0  # of one call
 SECOND = 1_000_000
-UNLIMITED = 365 * 86_400 * SECOND  # the walltime of a job that has none
-APART = "\x1f"  # between fields; a name may contain anything else
+UNLIMITED = 365 * 86_400 * SECOND  # the walltime of a job without a limit
+APART = "\x1f"  # between fields; a name may contain any other character
 NOTHING = ("", "(null)", "N/A", "None", "Unknown")
-# Reasons for which a job waits that a policy may start as soon as there is room; any other is Slurm's own to lift.
+# Reasons of waiting jobs that a policy may start when resources are free; only Slurm itself can lift other reasons.
 ROOM = {"None", "Priority", "Resources", "Licenses", "ReqNodeNotAvail", "Nodes required for job are DOWN", "NodeDown",
         "Cleaning", "Prolog", ""}  # fmt: skip
-SUBMITTED = "/submit"  # what comes behind the mark of a job that the submit filter has held
-RETURNED = "(released)"  # the comment of an operator that jobs have which were given back
+SUBMITTED = "/submit"  # follows the mark of a job that the submit filter has held
+RETURNED = "(released)"  # the AdminComment of jobs that were given back
 HELD = ("JobHeldAdmin", "job requeued in held state")
 BY_USER = "JobHeldUser"
 STATES = {"PD": WAITING, "RQ": WAITING, "RH": WAITING, "RS": RUNNING, "CF": RUNNING, "R": RUNNING, "S": RUNNING,
@@ -73,12 +73,12 @@ FULL = {"COMPLETED": "CD", "FAILED": "F", "BOOT_FAIL": "BF", "CANCELLED": "CA", 
 CPU_IDS = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+)")
 SILENT = re.compile("ontact slurm controller|timed out|onnection|onfiguration source")  # errors of a call, not of a job
 NOW = "Configuration data as of"
-QUOTED = re.compile(r"""[\s'"\\]""")  # what scontrol does not read as it is in a list of commands
+QUOTED = re.compile(r"""[\s'"\\]""")  # characters that need quotes in a list of commands for scontrol
 PAIR = re.compile(r"(\w+)=(\S*)")
 
 
 class Row(NamedTuple):
-    """A line of squeue; the names are those of its fields but for case."""
+    """A line of squeue; the names are those of its fields, apart from case."""
 
     JobArrayID: str
     SubmitTime: str
@@ -114,21 +114,21 @@ FORMAT = ",".join(f"{name.replace('_', '-') if name.startswith('tres') else name
 
 
 class SlurmReader:
-    """See seen.Reader. A job that has been seen is read again only where its line is another one."""
+    """See seen.Reader. A known job is parsed again only if its line has changed."""
 
     name = "slurm"
 
     def __init__(self, home: Path) -> None:
-        """home: the folder of the queue, by which its jobs are told from those of others."""
+        """Create a reader. home: the folder of the queue, which identifies its jobs."""
         self._mark = mark_of(home)
-        self._jobs: dict[str, JobNow] = {}  # by their lines
-        self._placed: set[str] = set()  # lines of those of which it is known how much they have on which node
-        self._own: dict[Identity, str] = {}  # by the number of a job or an array: why it is Slurm's, see JobNow
-        self._memory = True  # whether jobs are given memory
+        self._jobs: dict[str, JobNow] = {}  # by line
+        self._placed: set[str] = set()  # lines of jobs whose amounts on each node are known
+        self._own: dict[Identity, str] = {}  # by number of job or array: why only Slurm can place it, see JobNow
+        self._memory = True  # whether Slurm allocates memory
         self._known: frozenset[str] = frozenset()  # floating licences
 
     def platform(self) -> str:
-        """The nodes, partitions and licences as the text of a platform file. Raises Down."""
+        """Return the nodes, partitions and licences as the text of a platform file. Raises Down."""
         text = _scontrol("oneliner", "show node", "show partition", "show license", "show config")
         inventory = nodes_of_scontrol("scontrol", text)
         if not _gives_memory(text):
@@ -141,7 +141,7 @@ class SlurmReader:
             raise Down(str(error)) from None
 
     def look(self) -> Snapshot:
-        """What is true by now. Raises Down."""
+        """Return the present state. Raises Down."""
         begin, used = time.monotonic(), _processor_s()
         lines = _run("squeue", "--noheader", "--all", "--array", "--states=all", f"--Format={FORMAT}").splitlines()
         text = _scontrol("show config", "oneliner", "show node", "show license")
@@ -149,7 +149,7 @@ class SlurmReader:
         self._memory = _gives_memory(text)
         inventory = nodes_of_scontrol("scontrol", text)
         self._known = frozenset(inventory.licences)
-        whole = (line for line in lines if line.count(APART) >= len(Row._fields))  # a name may hold a line feed
+        whole = (line for line in lines if line.count(APART) >= len(Row._fields))  # a name may contain a line feed
         self._jobs = {line: self._jobs.get(line) or self._job(line) for line in whole}
         self._place()
         self._leave()
@@ -159,13 +159,13 @@ class SlurmReader:
         return Snapshot(instance, nodes, jobs, inventory.licences, took=took, cpu=cpu)
 
     def recall(self, some: Sequence[Identity]) -> Sequence[JobNow]:
-        """The ends of jobs that squeue does not show any more, as far as Slurm's accounting has them. Raises Down."""
+        """Return the ends of jobs that squeue no longer shows, as far as Slurm's accounting has them. Raises Down."""
         wanted = set(some)
         names = ",".join(sorted({native for native, _ in some}))
         fields = ("JobID", "Submit", "State", "Start", "End", "ExitCode", "NodeList")
         try:
             told = _run("sacct", "-X", "-n", "-P", "--duplicates", f"--jobs={names}", f"--format={','.join(fields)}")
-        except Down:  # there is no accounting: then nobody knows
+        except Down:  # without accounting the ends are not known
             return ()
         found = []
         for line in told.splitlines():
@@ -181,7 +181,7 @@ class SlurmReader:
         return found
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to release."""
 
     # ------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class SlurmReader:
         if waits and not managed and row.admin_comment.startswith(MARK):
             blocked = OTHER
         begin = start if blocked == "BeginTime" else None
-        if managed and held:  # what else keeps it back is not its reason then
+        if managed and held:  # then its reason does not show what else blocks it
             eligible = _instant(row.EligibleTime)
             begin = eligible if eligible is not None and eligible > submit + SECOND else None
             blocked = "Dependency" if row.Dependency not in NOTHING else "BeginTime" if begin else ""
@@ -243,7 +243,7 @@ class SlurmReader:
         cpus = max(tres.cpus, 1)
         exclusive = row.OverSubscribe == "NO"
         nodes = max(tres.nodes, 1)
-        if nodes > 1:  # so many at least: that is how many it is given where there is room
+        if nodes > 1:  # a minimum: Slurm allocates this number if it can
             parts, spread = nodes, "distinct"
         elif ntasks > 1 and row.MaxNodes != "1" and cpus % ntasks == 0 and not exclusive:
             parts, spread = ntasks, "any"
@@ -258,7 +258,7 @@ class SlurmReader:
         need |= {name: count for name, count in _licences(row.Licenses) if name in self._known}
         constraint = _text(row.Feature)
         if gpu_type:
-            with suppress(ValueError):  # one that platforms do not know: it can only be watched
+            with suppress(ValueError):  # a type that platforms do not know: the job can only be watched
                 constraint = with_feature(constraint, gpu_type)
         return Asked(
             need,
@@ -272,7 +272,7 @@ class SlurmReader:
         )
 
     def _leave(self) -> None:
-        """Find which jobs that wait ask for something of which squeue tells nothing; once for each job and array."""
+        """Find waiting jobs with requests that squeue does not show; once for each job and array."""
         free = {line: job for line, job in self._jobs.items() if job.state == WAITING and not (job.managed or job.own)}
         arrays = {line: job.native.partition("_")[0] for line, job in free.items()}
         new = {name: free[line].native for line, name in arrays.items() if (name, free[line].submit) not in self._own}
@@ -286,7 +286,7 @@ class SlurmReader:
                 self._jobs[line] = replace(job, own=own)
 
     def _place(self) -> None:
-        """Find how many cpus a job that has several nodes has on each of them, where that is not known yet."""
+        """Find how many cpus each job on several nodes has on each of them, if not known yet."""
         uneven = {line: job for line, job in self._jobs.items() if _is_uneven(job) and line not in self._placed}
         told = (
             _scontrol("oneliner", "details", *(f"show job {job.native}" for job in uneven.values())) if uneven else ""
@@ -298,7 +298,7 @@ class SlurmReader:
 
 
 def _own(row: Row) -> str:
-    """Why only Slurm can place a job, as far as squeue tells; see seen.JobNow."""
+    """Return why only Slurm can place a job, as far as squeue shows it; see seen.JobNow."""
     if "+" in row.JobArrayID:
         return PARTS
     if row.ReqNodes not in NOTHING:
@@ -311,18 +311,18 @@ def _own(row: Row) -> str:
 
 
 def _own_by_job(text: str) -> Iterator[tuple[str, str]]:
-    """Why only Slurm can place jobs, as far as squeue does not tell, by the numbers of jobs and arrays."""
+    """Yield why only Slurm can place jobs, as far as squeue does not show it, by number of job or array."""
     for line in text.splitlines():
         if line.startswith("JobId="):
             pairs = dict(PAIR.findall(line.partition(" JobName=")[0]))
-            rest = dict(PAIR.findall(line))  # of two the last: a name may hold anything, and stands before
+            rest = dict(PAIR.findall(line))  # the last of two counts: a name may contain anything, and comes first
             own = THROTTLE if "ArrayTaskThrottle" in pairs else ""
             own = EXCLUDES if rest.get("ExcNodeList", "") not in NOTHING else own
             yield str(pairs.get("ArrayJobId", pairs["JobId"])), own
 
 
 def _with_cpus(job: JobNow, cpus: dict[str, int]) -> JobNow:
-    """A job that has so many cpus on each of its nodes; where that are not equally many, in parts that divide all."""
+    """Return a job with these cpus on each of its nodes; unequal numbers are divided into tasks of equal size."""
     if not cpus or len(set(cpus.values())) == 1:
         return job
     each, before = gcd(*cpus.values()), job.asked
@@ -340,19 +340,21 @@ def _is_uneven(job: JobNow) -> bool:
 
 
 def _spread(asked: Asked, names: Sequence[str]) -> Placement:
-    """The placement on these nodes where each has equally many parts; on several nodes of parts that may be anywhere
-    it is only the first guess."""
+    """Return the placement on these nodes with equally many tasks on each.
+
+    For tasks that may share nodes it is only a first guess.
+    """
     if asked.exclusive:
         return [[name, max(asked.tasks // len(names), 1), True] for name in names]
     return [[name, max(asked.tasks // len(names), 1)] for name in names]
 
 
 def _cpus_by_node(text: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """How many cpus each job has on each node, as `scontrol --details show job` tells it."""
+    """Yield the cpus of each job on each node, from `scontrol --details show job`."""
     for line in text.splitlines():
         if "JobId=" not in line:
             continue
-        pairs = dict(PAIR.findall(line.partition(" JobName=")[0]))  # a name may hold anything
+        pairs = dict(PAIR.findall(line.partition(" JobName=")[0]))  # a name may contain anything
         found: dict[str, int] = {}
         for nodes, ids in CPU_IDS.findall(line):
             for name in _names(nodes):
@@ -392,7 +394,7 @@ def _nodes(text: str, inventory: Inventory, memory: bool) -> Iterator[NodeNow]:
 
 
 def _state(text: str) -> str:
-    """Of a node, whose state has flags behind it: `IDLE+DRAIN`, `DOWN*`. One that does not answer is not down yet."""
+    """Return the state of a node from Slurm's text with flags: `IDLE+DRAIN`, `DOWN*`. A silent node is not down yet."""
     flags = {flag.rstrip("*~#!%$@^-") for flag in text.split("+")}
     if flags & {"DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWER_DOWN"}:
         return DOWN
@@ -414,7 +416,7 @@ def _gives_memory(config: str) -> bool:
 
 
 def _gpus(row: Row, tres: Tres, nodes: int, ntasks: int) -> tuple[str, int]:
-    """The type and the number of gpus of a job."""
+    """Return the type and the number of gpus of a job."""
     types: tuple[str, ...] = ()
     count = 0
     for text, times in ((row.tres_per_job, 1), (row.tres_per_node, nodes), (row.tres_per_task, ntasks)):
@@ -425,7 +427,7 @@ def _gpus(row: Row, tres: Tres, nodes: int, ntasks: int) -> tuple[str, int]:
 
 
 def _licences(text: str) -> Iterator[tuple[str, int]]:
-    """`a:1,b@server:2`"""
+    """Yield the name and count of each licence in `a:1,b@server:2`."""
     for part in () if text in NOTHING else re.split("[,;|]", text):
         name, _, count = part.partition(":")
         yield name, int(count) if count.isdecimal() else 1
@@ -458,13 +460,13 @@ def _text(text: str) -> str:
 
 
 def _processor_s() -> float:
-    """Processor time of this thread, and of commands that have ended."""
+    """Return the processor time of this thread, and of commands that have ended, in seconds."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.thread_time() + ended.ru_utime + ended.ru_stime
 
 
 def settings() -> dict[str, str]:
-    """The settings of Slurm by their names, as its controller has them, and its time at NOW. Raises Down."""
+    """Return the settings of Slurm's controller by name, and its time under NOW. Raises Down."""
     text = _scontrol("show config")
     now = re.search(rf"^{NOW} (\d+)", text, re.MULTILINE)
     lines = (line.partition("=") for line in text.splitlines())
@@ -473,14 +475,16 @@ def settings() -> dict[str, str]:
 
 
 def admin_level(account: str) -> str:
-    """What an account may do by Slurm's accounting: Administrator, Operator, None; empty if it does not know it.
+    """Return an account's admin level in Slurm's accounting: Administrator, Operator, None; empty if it is not known
+    there.
 
-    Raises Down."""
+    Raises Down.
+    """
     return _run("sacctmgr", "-n", "-P", "show", "user", account, "format=admin").strip()
 
 
 class SlurmHands:
-    """See seen.Hands: by scontrol and scancel, with the rights of an operator. home: the folder of the queue."""
+    """See seen.Hands: uses scontrol and scancel, with the rights of an operator. home: the folder of the queue."""
 
     forgets = True
 
@@ -488,11 +492,11 @@ class SlurmHands:
         self._mark = mark_of(home)
 
     def instance(self) -> str:
-        """When the controller was started. Raises Down."""
+        """Return when the controller was started. Raises Down."""
         return _instance(_scontrol("show config"))
 
     def adopt(self, some: Sequence[JobNow]) -> None:
-        """See Hands. A mark alone is harmless: it is held when it is seen the next time."""
+        """See Hands. A job marked but not held is harmless: it is held at the next look."""
         names = _folded([job.native for job in some])
         for first in range(0, len(names), CHUNK):
             part = names[first : first + CHUNK]
@@ -500,7 +504,7 @@ class SlurmHands:
             _act(*(f"hold {name}" for name in part))
 
     def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """See Hands. In two calls: if the first one finds no controller, nothing is released by the next one."""
+        """See Hands. Uses two calls: if the first finds no controller, the second releases nothing."""
         _act(*(f"update JobId={native} ReqNodeList={','.join(nodes)}" for native, nodes in some))
         _act(*(f"release {native}" for native, _ in some))
 
@@ -515,7 +519,7 @@ class SlurmHands:
             _act_on("scancel", *gone)
 
     def comment(self, some: Sequence[tuple[str, str]]) -> None:
-        """See Hands. In a list of commands, scontrol would keep the quotes around a space."""
+        """See Hands. A comment with a space needs its own call: in a list of commands scontrol keeps the quotes."""
         _act(*(f"update JobId={native} Comment={text}" for native, text in some if not QUOTED.search(text)))
         for native, text in some:
             if QUOTED.search(text):
@@ -532,7 +536,7 @@ class SlurmHands:
 
 
 def _folded(natives: Iterable[str]) -> list[str]:
-    """The same jobs, with tasks of one array in ranges: 12_[1-3,7]. One command for all is 50 times as fast."""
+    """Return the jobs with tasks of one array in ranges: 12_[1-3,7]. One command for all is 50 times as fast."""
     names, tasks = [], dict[str, list[int]]()
     for native in natives:
         array, _, task = native.partition("_")
@@ -549,13 +553,13 @@ def _folded(natives: Iterable[str]) -> list[str]:
 
 
 def _scontrol(*commands: str) -> str:
-    """What scontrol says to these commands, in one process."""
+    """Return the output of scontrol for these commands, in one process."""
     return _run("scontrol", said="".join(f"{command}\n" for command in commands))
 
 
 def _act(*commands: str) -> None:
-    """Have scontrol carry out these commands. What it says of single jobs, that one has ended for example, is left to
-    the next look. Raises Down."""
+    """Carry out these commands by scontrol. Errors about single jobs are ignored: the next look shows them. Raises
+    Down."""
     _act_on("scontrol", said="".join(f"{command}\n" for command in commands))
 
 
@@ -566,7 +570,7 @@ def _act_on(*words: str, said: str = "") -> None:
 
 
 def _run(*words: str, said: str = "") -> str:
-    """What a command prints; times as seconds since 1970. Raises Down."""
+    """Return the output of a command; times are seconds since 1970. Raises Down."""
     done = _call(*words, said=said)
     wrong = next((line for line in done.stderr.splitlines() if "error" in line), "")
     if done.returncode or (wrong and not done.stdout.strip()):

@@ -1,7 +1,7 @@
-"""A batch system that a queue watches: its jobs are submitted there, and started there. Nothing is ever changed there.
+"""A batch system that a queue only watches: jobs are submitted and started there, and the queue changes nothing.
 
-A thread of its own looks at it, as that takes longer than a daemon may be silent; what follows from a look is concluded
-by the daemon, from the book as it is then.
+A separate thread looks at it, since a look takes longer than the daemon may be blocked; the daemon draws the
+conclusions from a look, with its records at that time.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from backfill.queue.job import Job, Run
 from backfill.queue.nodes import Nodes
 from backfill.system.log import note
 
-SOON_S, LATE_S = 1.0, 5.0  # between two looks: after one that brought something new, and at most
+SOON_S, LATE_S = 1.0, 5.0  # intervals of looks: after a look with news, and at most
 GROWTH = 1.5
-SHARE, APART = 20, 4  # there is no look for so many times the processor time, and the time, that one takes
-DOWN_S = 30.0  # between two looks at most, while there is no answer
-WHOLE = 20  # of so many looks one is compared with the book as a whole
+SHARE, APART = 20, 4  # pause after a look, in multiples of its processor time and of its duration
+DOWN_S = 30.0  # longest interval of looks while there is no answer
+WHOLE = 20  # every 20th look is compared with all records of the queue
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A snapshot, and what is known of jobs that were missing in the one before."""
+    """A snapshot, and what is known of jobs that were missing in the previous one."""
 
     snapshot: Snapshot
     recalled: dict[Identity, JobNow]
@@ -35,32 +35,32 @@ class Look:
 
 
 class WatchedPool:
-    """See pools.base.Pool. It must be made by the thread of the daemon, in its loop."""
+    """See pools.base.Pool. It must be created in the thread of the daemon, in its event loop."""
 
     does = frozenset({ELSEWHERE, WATCHES})
 
     def __init__(self, given: Given, reader: Reader) -> None:
         self.name = reader.name
-        self.problem = "not looked at yet"  # why nothing is known of it; empty once something is
+        self.problem = "not looked at yet"  # why its state is not known; empty once it is
         self._given, self._reader, self._nodes = given, reader, Nodes(given.nodes)
         self._watch, self._looks = Watch(), 0
-        self._look: Look | None = None  # the last one, of which nothing has been concluded yet
+        self._look: Look | None = None  # the last look, if it has not been evaluated yet
         self._missing: frozenset[Identity] = frozenset()
-        self._stirred = True  # the last look brought something new
+        self._stirred = True  # whether the last look brought news
         self._loop = asyncio.get_running_loop()
         self._end, self._wake = False, threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"looks at {self.name}", daemon=True)
         self._thread.start()
 
     def read(self, some: Iterable[Run]) -> Seen:
-        """What follows from the last look, once. Only open jobs that were submitted there are compared with it."""
+        """Return what follows from the last look, once. It is compared with the open jobs that were submitted there."""
         look = self._look
         if look is None or not self._given.quiet():
             return Seen()
         self._look = None
         known = {(job.native, job.native_submit): job for job in self._given.jobs().values() if job.native}
         missing = frozenset(absent(look.snapshot, known))
-        if not missing <= look.asked:  # perhaps it remembers how they ended
+        if not missing <= look.asked:  # the batch system may remember how they ended
             self._missing = missing
             return Seen()
         self._looks += 1
@@ -75,36 +75,36 @@ class WatchedPool:
         return conclude(look.snapshot, known, look.recalled, self._watch, self._given.ended, self._given.skew())
 
     def _avoided(self) -> Collection[str]:
-        """Nodes where nothing is to be started for a while."""
+        """Return nodes where nothing is to be started for a while."""
         return ()
 
     def start(self, some: Sequence[Decision]) -> None:
-        """Never."""
+        """Not supported: raises AssertionError."""
         raise AssertionError(f"a queue that watches {self.name} has started {len(some)} jobs")
 
     def stop(self, some: Sequence[Run]) -> None:
-        """Never."""
+        """Not supported: raises AssertionError."""
         raise AssertionError(f"a queue that watches {self.name} has stopped {len(some)} jobs")
 
     def signal(self, run: Run, number: int) -> None:
-        """Never."""
+        """Not supported: raises AssertionError."""
         raise AssertionError(f"a queue that watches {self.name} has sent signal {number} to job {run.job.label}")
 
     def freeze(self, run: Run) -> None:
-        """Never."""
+        """Not supported: raises AssertionError."""
         raise AssertionError(f"a queue that watches {self.name} has suspended job {run.job.label}")
 
     def news_at(self) -> None:
-        """Nobody knows."""
+        """Return None: news is not known in advance."""
 
     def hear(self, text: str) -> None:
-        """Nobody says anything."""
+        """Do nothing: there are no hints."""
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._end = True
         self._wake.set()
-        self._thread.join(1)  # a look that does not end is left alone
+        self._thread.join(1)  # a look that does not end is abandoned
 
     # ------------------------------------------------------------------ the thread that looks
 
@@ -117,7 +117,7 @@ class WatchedPool:
                 self._act()
                 snapshot = self._reader.look()
                 recalled = self._reader.recall(sorted(missing)) if missing else ()
-            except Exception as error:  # a mistake of ours must not end the thread: nobody would look any more
+            except Exception as error:  # a bug must not end the thread, since nothing else looks
                 if not isinstance(error, Down):
                     note(traceback.format_exc())
                 self._tell(str(error) if isinstance(error, Down) else f"{error!r:.200}; see daemon.log")
@@ -135,10 +135,10 @@ class WatchedPool:
         self._reader.close()
 
     def _act(self) -> None:
-        """Do what is to be done before a look. Raises Down."""
+        """Carry out pending actions before a look. Raises Down."""
 
     def _sooner(self) -> float:
-        """Within how many seconds the next look is wanted."""
+        """Return the longest wait before the next look, in seconds."""
         return math.inf
 
     def _tell(self, problem: str) -> None:

@@ -66,8 +66,7 @@ def near(path: str) -> str:
 
 
 def alone(folder: Path) -> int:
-    """Take the lock that the daemon of a folder holds for life. Returns its descriptor; -1 if another process has it.
-    """
+    """Take the lock that the daemon of a folder holds for life. Returns its descriptor, or -1 if it is taken."""
     import fcntl
 
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,13 +1,13 @@
-"""Run folders: what an attempt is to do, and what is true of it.
+"""Run folders: the instructions for an attempt, and its state.
 
-Files of a run folder: spec.json (what to run), lock, claim (made once; who made it may run the job), proc.json (the
-processes), released (made after the witness was told that the job begins, and just before it does), unreleased (the
-job's process ended before it became the job), stop (the daemon wants it ended, and why), told (it was alive and stood
-still just before it was told to end; only where `stop` says if_alive), exit.json (how it ended).
+Files of a run folder: spec.json (what to run), lock, claim (created once; its creator may run the job), proc.json (the
+processes), released (created after the witness has recorded that the job begins, and just before it does), unreleased
+(the job's process ended before it became the job), stop (the daemon wants it ended, and why), told (the job was alive
+and stopped just before it was signalled to end; only if `stop` says if_alive), exit.json (how it ended).
 
-`settle` never trusts a process id alone: whoever holds the lock of a folder lives, and a process is the one that was
-written down if it began at the same tick of the same boot. A job may remove or change any file of its folder, so the
-folder alone never decides that an attempt has not run: see `witness.py`.
+`settle` never trusts a process id alone: the holder of a folder's lock is alive, and a process is the recorded one if
+it began at the same clock tick of the same boot. A job may remove or change any file of its folder, so the folder alone
+never proves that an attempt has not run: see `witness.py`.
 """
 
 import fcntl
@@ -32,44 +32,44 @@ from backfill.system.processes import (
     write_whole,
 )
 
-LOOKS = 20  # at an orphan that has to stand still, in one sweep
+LOOKS = 20  # checks in one sweep whether an orphan has stopped
 
 FAILED = Verdict("unstarted", {"launch": True})
 
 
 def name(job: int, attempt: int) -> str:
-    """The name of a run folder."""
+    """Return the name of a run folder."""
     return f"{job}.{attempt}"
 
 
 def numbers(text: str) -> tuple[int, int] | None:
-    """The job and the attempt of a run folder; None if it is none."""
+    """Return job and attempt of a run folder; None if the name is not that of a run folder."""
     job, dot, attempt = text.partition(".")
     return (int(job), int(attempt)) if dot and job.isdecimal() and attempt.isdecimal() else None
 
 
 def prepare(home: Path, job: int, attempt: int, spec: Record) -> None:
-    """Write down what an attempt is to do. The supervisor sees to it that it is on the disk before the job begins."""
+    """Write the instructions for an attempt. The supervisor flushes them to the disk before the job begins."""
     run = home / "run" / name(job, attempt)
     run.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(str(run / "spec.json"), spec, durable=False)
 
 
 def ask_to_stop(run: Path, cause: str, if_alive: bool = False) -> None:
-    """Ask the supervisor of an attempt to end it. if_alive: one that ends by itself before it is told to just ended."""
+    """Ask the supervisor to end an attempt. if_alive: an attempt that ends by itself first counts as ended normally."""
     if not (run / "stop").exists():
         run.mkdir(mode=0o700, parents=True, exist_ok=True)  # the job may have removed it
         write_whole(str(run / "stop"), {"cause": cause, "if_alive": if_alive})
 
 
 def may_end(run: Path, pid: int) -> bool:
-    """Whether an orphan may be told to end; where it shall be so if alive, it has to stand still (see keeper.py)."""
+    """Return whether an orphan may be signalled to end; with if_alive it has to be stopped first (see keeper.py)."""
     stop = read_json(str(run / "stop")) or {}
     if not stop.get("if_alive") or (run / "told").exists():
         return True
     send(pid, signal.SIGSTOP)
     for _ in range(LOOKS):
-        if stands_still(pid) and stands_still(pid):  # twice: its threads are looked at one by one
+        if stands_still(pid) and stands_still(pid):  # twice, since its threads are checked one by one
             note_told(str(run))
             return True
         time.sleep(STAND_STILL_S)
@@ -77,11 +77,11 @@ def may_end(run: Path, pid: int) -> bool:
 
 
 def settle(run: Path, known: Record | None = None, launched: bool = False) -> Verdict:
-    """Find out what became of an attempt, by its run folder, the witness and its processes.
+    """Determine the state of an attempt from its run folder, the witness and its processes.
 
     known: its processes, if it was seen running. launched: it was handed to the keeper, and the witness that could tell
-    whether it began was lost. Either way it is never called unstarted, whatever has happened to its files. An attempt
-    that is called unstarted will never run from now on.
+    whether it began was lost. In both cases it is never called unstarted, whatever has happened to its files. An
+    attempt that is called unstarted will never run.
     """
     how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     run.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def settle(run: Path, known: Record | None = None, launched: bool = False) -> Ve
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return Verdict("alive", began or {})
-        if began and lives(began, "supervisor"):  # the lock that it holds was removed
+        if began and lives(began, "supervisor"):  # the lock file that it holds was removed
             return Verdict("alive", began)
         return _settle_left(run, began, launched)
     finally:
@@ -100,7 +100,7 @@ def settle(run: Path, known: Record | None = None, launched: bool = False) -> Ve
 
 
 def _began(run: Path) -> Record | None:
-    """Return the processes of an attempt whose job was released, as its folder or the witness has them."""
+    """Return the processes of an attempt whose job was released, according to its folder or the witness."""
     if (run / "released").exists():
         found: Record | None = read_json(str(run / "proc.json"))
         if found:
@@ -109,7 +109,7 @@ def _began(run: Path) -> Record | None:
 
 
 def _settle_left(run: Path, began: Record | None, launched: bool) -> Verdict:
-    """Judge an attempt that has no supervisor, or none yet; nobody gets the lock of its folder meanwhile."""
+    """Determine the state of an attempt without a supervisor; the caller holds the lock of its folder."""
     record = read_json(str(run / "exit.json"))
     if record:
         return Verdict("ended", record)
@@ -120,7 +120,7 @@ def _settle_left(run: Path, began: Record | None, launched: bool) -> Verdict:
     if began["boot"] == boot_id():
         if lives(began):
             return Verdict("orphan", began)
-        # It is gone now. What was written of it, by itself or by the keeper, was written before.
+        # It is gone now. Any record of its end, by itself or by the keeper, was written before.
         if (run / "unreleased").exists():
             return FAILED
         record = read_json(str(run / "exit.json"))
@@ -130,9 +130,9 @@ def _settle_left(run: Path, began: Record | None, launched: bool) -> Verdict:
 
 
 def _revoke(run: Path) -> Verdict:
-    """Make sure that an attempt never begins, by a claim of our own; it may have begun until the witness is ours.
+    """Make sure that an attempt never begins, by claiming it; it may have begun until we hold the lock of the witness.
 
-    While another process holds the lock of the witness, a supervisor or a job that means harm, nobody can say.
+    While another process holds that lock, a supervisor or a malicious job, the state cannot be determined.
     """
     try:
         with witness.Locked(str(run.parents[1]), wait=False) as file:
@@ -146,13 +146,13 @@ def _revoke(run: Path) -> Verdict:
     except BlockingIOError:
         return Verdict("alive")
     sync(str(run))
-    if began is not None:  # a restore knows that it may have begun, and no more: see recovery.merge
+    if began is not None:  # after a restore it is only known that it may have begun: see recovery.merge
         return Verdict("unknown")
     return FAILED if claimed else Verdict("unstarted")
 
 
 def folders(home: Path) -> list[tuple[int, int]]:
-    """Every attempt that has a folder."""
+    """Return every attempt that has a run folder."""
     try:
         found = [numbers(entry.name) for entry in os.scandir(home / "run")]
     except FileNotFoundError:
@@ -161,6 +161,6 @@ def folders(home: Path) -> list[tuple[int, int]]:
 
 
 def forget(home: Path, job: int, attempt: int) -> None:
-    """Remove the run folder and the script of an attempt whose end is in the store itself and in the witness."""
+    """Remove the run folder and the script of an attempt whose end is in the store and in the witness."""
     for folder in ("run", "script"):
         shutil.rmtree(home / folder / name(job, attempt), ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Control groups of version 2: one for each attempt, where the kernel and the owner of the machine allow it.
+"""Control groups (version 2): one per attempt, if the kernel and the owner of the machine allow it.
 
-Then none of its processes gets away from its end, and where the memory controller is there, its memory limit is
-enforced by the kernel (https://docs.kernel.org/admin-guide/cgroup-v2.html). Otherwise a supervisor looks once a second.
+With a group, none of the attempt's processes escapes its end; with the memory controller, the kernel enforces its
+memory limit (https://docs.kernel.org/admin-guide/cgroup-v2.html). Otherwise a supervisor checks once a second.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import signal
 import time
 from contextlib import suppress
 
-FAKE = "BACKFILL_CGROUP_ROOT"  # a tree of plain files in place of the kernel's, for tests
-END_S = 1.0  # for the processes of a group to be gone after they were killed
+FAKE = "BACKFILL_CGROUP_ROOT"  # a tree of plain files instead of the kernel's, for tests
+END_S = 1.0  # seconds for the processes of a group to disappear after they were killed
 
 
 def place() -> tuple[str, bool] | None:
-    """Return the nearest group above this process in which others may be made, one with memory limits if there is one,
-    and whether it has them; None where this process may make none."""
+    """Return the nearest group above this process in which groups may be created, and whether it has memory limits.
+
+    A group with memory limits is preferred. None if this process may create none.
+    """
     root = os.environ.get(FAKE) or _mounted()
     if not root:
         return None
@@ -34,8 +36,10 @@ def place() -> tuple[str, bool] | None:
 
 
 def make(home: str, name: str, memory: int) -> tuple[str, bool] | None:
-    """Make a group for an attempt, and return it, and whether the kernel enforces its memory limit; None if that cannot
-    be done. memory: the limit in bytes, 0 for none."""
+    """Create a group for an attempt; return it, and whether the kernel enforces its memory limit; None if impossible.
+
+    memory: the limit in bytes, 0 for none.
+    """
     there = place()
     if there is None:
         return None
@@ -55,7 +59,7 @@ def make(home: str, name: str, memory: int) -> tuple[str, bool] | None:
 
 
 def enter(folder: str, pid: int) -> bool:
-    """Move a process, and all that it will make, into a group; return whether that was allowed."""
+    """Move a process, and with it all its future children, into a group; return whether that was allowed."""
     try:
         _write(folder, "cgroup.procs", str(pid))
     except OSError:
@@ -64,7 +68,7 @@ def enter(folder: str, pid: int) -> bool:
 
 
 def members(folder: str) -> list[int]:
-    """Return the processes of a group, and of the groups that a job has made in it."""
+    """Return the processes of a group and of the groups that a job has created in it."""
     return [int(word) for group in _tree(folder) for word in _words(group, "cgroup.procs") if word.isdecimal()]
 
 
@@ -83,25 +87,25 @@ def end(folder: str) -> None:
 
 
 def remove(folder: str) -> None:
-    """Remove a group and the groups in it, if none of their processes is left."""
+    """Remove a group and the groups in it, if they have no processes."""
     for group in _tree(folder):
         with suppress(OSError):
             os.rmdir(group)
 
 
 def _tree(folder: str) -> list[str]:
-    """Return a group and those in it, the innermost first."""
+    """Return a group and the groups in it, innermost first."""
     return [group for group, _, _ in os.walk(folder, topdown=False)]
 
 
 def _is_populated(folder: str) -> bool:
-    """Return whether there is a process in a group, or in one of those in it."""
+    """Return whether a group or one of the groups in it has a process."""
     words = _words(folder, "cgroup.events")
     return words[words.index("populated") + 1] == "1" if "populated" in words else bool(members(folder))
 
 
 def used(folder: str) -> tuple[int, int]:
-    """Return the memory of a group, now and at most, in bytes; 0 where that is not known."""
+    """Return the present and the peak memory of a group, in bytes; 0 if unknown."""
     numbers = [int(words[0]) if words and words[0].isdecimal() else 0
                for words in (_words(folder, "memory.current"), _words(folder, "memory.peak"))]  # fmt: skip
     return numbers[0], max(numbers)

@@ -1,4 +1,4 @@
-"""The keeper: a small process that starts jobs and outlives the daemon. Run by itself: python -I -S keeper.py HOME.
+"""The keeper: a small process that starts jobs and outlives the daemon. Run separately: python -I -S keeper.py HOME.
 
 It forks a supervisor for each attempt. If a supervisor is killed, its job becomes a child of the keeper, which then
 records how the job ended.
@@ -15,7 +15,7 @@ import sys
 import time
 from contextlib import suppress
 
-if __name__ == "__main__":  # without the paths of an installation: name the folder of the package
+if __name__ == "__main__":  # started without the paths of an installation: add the folder of the package
     sys.path.append(os.path.abspath(f"{__file__}/../../../.."))
 
 from backfill.pools.local import groups, witness
@@ -36,35 +36,35 @@ from backfill.system.processes import (
 )
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from typing import Any
 
     from backfill.system.processes import Record
 
-SERVE = "serve "  # begins a request for a daemon, with the folder of its queue, in place of the name of an attempt
-IDLE_S = 20.0  # without jobs and without a daemon a keeper goes away
+SERVE = "serve "  # prefix of a request for a daemon; the folder of its queue follows
+IDLE_S = 20.0  # seconds without jobs and daemons after which a keeper exits
 
 
 class Orphan:
     """A job whose supervisor is gone."""
 
     def __init__(self, run: str, known: Record, begun: bool) -> None:
-        self.run, self.known = run, known  # its run folder and its processes
-        self.begun = begun  # it was released, and was not lost before
+        self.run, self.known = run, known  # run folder and processes
+        self.begun = begun  # it was released
 
 
 class Keeper:
-    """Forks supervisors, and writes down what a killed one cannot."""
+    """Forks supervisors, and records the ends of jobs whose supervisors were killed."""
 
     def __init__(self, home: str) -> None:
         self.home = home
-        self.runs: dict[int, str] = {}  # supervisor -> its run folder
+        self.runs: dict[int, str] = {}  # run folders by supervisor
         self.orphans: dict[int, Orphan] = {}  # by the process of the job
-        self.daemons: dict[int, socket.socket] = {}  # connections
-        self.kept: set[int] = set()  # daemons that were started for a client inside a job
+        self.daemons: dict[int, socket.socket] = {}  # connections by descriptor
+        self.kept: set[int] = set()  # daemons started for clients inside jobs
 
     def work(self) -> None:
-        """Serve until nobody needs it."""
+        """Serve requests until there have been no jobs and no daemons for IDLE_S seconds, or the socket is removed."""
         os.chdir(self.home)
         lock = os.open("keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -103,7 +103,7 @@ class Keeper:
             self.reap()
 
     def hear(self, fd: int) -> None:
-        """A daemon wants an attempt to begin, or is gone."""
+        """Handle a request of a daemon to begin an attempt, or the end of its connection."""
         try:
             asked = self.daemons[fd].recv(8192)
         except OSError:
@@ -121,7 +121,7 @@ class Keeper:
             if FAULT == "no-fork":
                 raise BlockingIOError
             pid = os.fork()
-        except OSError:  # the daemon takes the attempt back when nobody has claimed it for a while
+        except OSError:  # the daemon withdraws an attempt that stays unclaimed for a while
             return
         run = os.path.join(self.home, "run", name)
         if pid:
@@ -154,11 +154,11 @@ class Keeper:
                 )  # fmt: skip
             finally:
                 os.close(log)
-        except OSError as error:  # the client sees that none comes
+        except OSError as error:  # the client notices that no daemon comes up
             os.write(2, f"a daemon of {folder} cannot be started: {error.strerror}\n".encode(errors="replace"))
 
     def reap(self) -> None:
-        """Look after children that ended: supervisors, and what killed ones left to us."""
+        """Handle children that ended: supervisors, and processes inherited from killed ones."""
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -179,8 +179,7 @@ class Keeper:
                 tell(self.home, orphan.run)
 
     def lose_supervisors(self) -> bool:
-        """Take over from every supervisor that has ended, whether its job has, too, or goes on; return whether one
-        had."""
+        """Take over from every supervisor that has ended, whether or not its job has; return whether there was one."""
         gone = [pid for pid in self.runs if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)]
         for pid in gone:
             self.lose_supervisor(self.runs.pop(pid))
@@ -188,8 +187,10 @@ class Keeper:
         return bool(gone)
 
     def lose_supervisor(self, run: str) -> None:
-        """Take over the job of a supervisor that is gone, if that job is not over. What is known of it is learned now:
-        the job may remove its run folder later on."""
+        """Take over the job of a supervisor that is gone, unless that job is over.
+
+        Its processes are looked up now, since the job may remove its run folder later.
+        """
         if not os.path.exists(os.path.join(run, "exit.json")):
             known, begun = read_json(os.path.join(run, "proc.json")), os.path.exists(os.path.join(run, "released"))
             if not (known and begun):
@@ -200,7 +201,8 @@ class Keeper:
         tell(self.home, run)
 
     def end_rest(self, pid: int, orphan: Orphan) -> None:
-        """End what an orphan left behind, before its end is known and its cpus are given to others."""
+        """End the processes that an orphan left behind, before its end is recorded and its cpus are given to other
+        jobs."""
         send_group(pid, signal.SIGKILL)
         if not (read_json(os.path.join(orphan.run, "spec.json")) or {}).get("keep_descendants"):
             if orphan.known.get("group"):
@@ -208,7 +210,7 @@ class Keeper:
             end_attempt(self.home, os.path.basename(orphan.run))
 
     def write_end(self, orphan: Orphan, found: Any) -> None:
-        """Write down how an orphan ended; before it is reaped, so that nobody finds it gone without a record."""
+        """Record how an orphan ended; called before it is reaped, so that it never seems gone without a record."""
         run = orphan.run
         there = {name: os.path.exists(os.path.join(run, name)) for name in ("unreleased", "exit.json", "told")}
         if not orphan.begun or there["unreleased"] or there["exit.json"]:

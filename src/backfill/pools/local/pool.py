@@ -1,4 +1,4 @@
-"""The pool that is this machine: it hands attempts to the keeper and watches what becomes of them."""
+"""The pool that is this machine: it hands attempts to the keeper and watches them."""
 
 import asyncio
 import os
@@ -23,13 +23,15 @@ from backfill.system import processes
 from backfill.system.home import near
 from backfill.system.log import note
 
-ROUNDS = 20  # of looking for processes that were forked meanwhile
-START_S = 5.0  # for a keeper to come up; so long an attempt may take to claim its folder, too
+ROUNDS = 20  # of searching for processes that were forked meanwhile
+START_S = 5.0  # seconds for a keeper to start, and for an attempt to claim its folder
 
 
 class LocalPool:
-    """Attempts on this machine; see pools.base.Pool. news: is called when there is something to read; pinned: jobs run
-    on the cpus that they were given."""
+    """Attempts on this machine; see pools.base.Pool.
+
+    news: called when there is something to read. pinned: jobs are bound to the cpus that they were given.
+    """
 
     name = "local"
     does = frozenset({"signal", "suspend"})
@@ -47,7 +49,7 @@ class LocalPool:
         self._first_lines = first_lines
         (home / "log").mkdir(mode=0o700, exist_ok=True)
         self._door: socket.socket | None = None
-        self._watched: dict[tuple[int, int], int] = {}  # attempt -> pidfd of its supervisor
+        self._watched: dict[tuple[int, int], int] = {}  # pidfds of supervisors by attempt
         self._launched: dict[tuple[int, int], float] = {}
         self._kill_at: dict[tuple[int, int], float] = {}  # of orphans that were asked to end
         self._known: dict[tuple[int, int], Record] = {}  # processes of attempts that were seen running
@@ -55,11 +57,11 @@ class LocalPool:
         self._witness = witness.identity(str(home))
 
     def know(self, key: tuple[int, int], processes: Record) -> None:
-        """Learn of the processes of an attempt that was seen running."""
+        """Remember the processes of an attempt that was seen running."""
         self._known[key] = processes
 
     def open(self, some: Iterable[Run]) -> None:
-        """Learn of the attempts that an earlier daemon launched."""
+        """Remember the attempts that an earlier daemon launched."""
         for run in some:
             if run.attempt.processes:
                 self.know(run.key, run.attempt.processes)
@@ -69,11 +71,11 @@ class LocalPool:
             self._write_witness_anew()
 
     def start(self, some: Sequence[Decision]) -> None:
-        """Hand attempts to the keeper. Where that fails, `read` finds out."""
+        """Hand attempts to the keeper. `read` discovers failures."""
         for one in some:
             try:
                 self._launch(one)
-            except Exception as error:  # a mistake of ours with this job must not keep others from starting
+            except Exception as error:  # a bug that affects this job must not keep other jobs from starting
                 told = str(error) if isinstance(error, OSError) else traceback.format_exc()
                 note(f"launch of job {one.job.label}: {told}")
                 self._launched.pop(one.key)
@@ -86,7 +88,7 @@ class LocalPool:
         self._send(attempts.name(*one.key).encode())
 
     def stop(self, some: Sequence[Run]) -> None:
-        """Ask attempts to end, now and whenever they are looked at."""
+        """Ask attempts to end; the request stays in force whenever they are looked at."""
         for run in some:
             self._stop(run)
 
@@ -103,9 +105,9 @@ class LocalPool:
             processes.send(pid, number)
 
     def freeze(self, run: Run) -> None:
-        """Have every process of an attempt stand still or go on, as it is to; again is harmless."""
+        """Stop or continue every process of an attempt, as its `suspended` says. Repeating is harmless."""
         done: set[int] = set()
-        for _ in range(ROUNDS):  # one that does not stand still yet may make others
+        for _ in range(ROUNDS):  # a process that has not stopped yet may create others
             some = {*self._processes(run.key)} - done
             if not some:
                 return
@@ -114,7 +116,7 @@ class LocalPool:
             done |= some
 
     def _processes(self, key: tuple[int, int]) -> list[int]:
-        """Return the processes of an attempt, those that have left its session as well."""
+        """Return the processes of an attempt, including those that have left its session."""
         known = self._known.get(key) or processes.read_json(str(self._folder(*key) / "proc.json"))
         some = {*processes.belonging(processes.marks(str(self.home), attempts.name(*key)))}
         if known and processes.lives(known, "supervisor"):
@@ -124,20 +126,20 @@ class LocalPool:
         return sorted(some)
 
     def read(self, some: Iterable[Run]) -> Seen:
-        """See Pool. Of these attempts those are looked at that nobody tells us about: just launched, orphaned, or left
-        from an earlier daemon."""
+        """See Pool. Looks at those attempts whose changes are not reported: just launched, orphaned, or from an earlier
+        daemon."""
         self._sweep(some)
         seen, self._seen = self._seen, []
         return Seen(seen)
 
     def news_at(self) -> int | None:
-        """Nobody knows."""
+        """Return None: ends are not known in advance."""
         return None
 
     def _sweep(self, some: Iterable[Run]) -> None:
         self._look_at_witness()
         for run in some:
-            if run.attempt.suspended:  # the daemon may have been killed before it did so
+            if run.attempt.suspended:  # the daemon may have been killed before it did this
                 self.freeze(run)
             key = run.key
             since = self._launched.get(key)
@@ -149,14 +151,14 @@ class LocalPool:
             self._guard(run)
 
     def hear(self, text: str) -> None:
-        """Look at an attempt of which its supervisor says that something has changed."""
+        """Look at an attempt whose supervisor reports a change."""
         found = attempts.numbers(text)
-        if found is not None and (found in self._launched or found in self._known):  # else it is over
-            with suppress(OSError):  # the sweep looks again
+        if found is not None and (found in self._launched or found in self._known):  # otherwise it is over
+            with suppress(OSError):  # the next sweep looks again
                 self.look(*found)
 
     def look(self, job: int, attempt: int) -> None:
-        """Find out what became of an attempt."""
+        """Determine the state of an attempt and report it."""
         key = (job, attempt)
         verdict = self._settle(key)
         if verdict.kind in ("alive", "orphan") and verdict.record:
@@ -167,7 +169,7 @@ class LocalPool:
             self._unwatch(key)
             if verdict.kind != "orphan":
                 if not self._end_rest(key, verdict):
-                    return  # the sweep looks again
+                    return  # the next sweep looks again
                 self._launched.pop(key, None)
                 self._kill_at.pop(key, None)
                 self._known.pop(key, None)
@@ -180,22 +182,22 @@ class LocalPool:
         return attempts.settle(self._folder(*key), self._known.get(key), key in self._unproven)
 
     def _look_at_witness(self) -> None:
-        """Take every attempt for one that may have begun, if the witness that could deny it is gone."""
+        """Treat every launched attempt as one that may have begun if the witness, which could disprove it, is gone."""
         found = witness.identity(str(self.home))
         if found == self._witness:
             return
-        note(f"{self.home / witness.FILE} was removed; it is made anew")
+        note(f"{self.home / witness.FILE} was removed; it is created again")
         self._unproven.update(self._launched)
         self._write_witness_anew()
 
     def _write_witness_anew(self) -> None:
-        """Write down what the log and this process know of the numbers and attempts of a witness that is lost."""
+        """Create a new witness from what the log and this process know of job numbers and attempts."""
         began = [witness.line("began", attempts.name(*key), record) for key, record in self._known.items()]
         witness.write(str(self.home), *self._first_lines(), *began)
         self._witness = witness.identity(str(self.home))
 
     def _end_rest(self, key: tuple[int, int], verdict: Verdict) -> bool:
-        """End what is left of an attempt that is over and had no supervisor; return whether nothing is left of it."""
+        """End the remaining processes of an attempt that is over and had no supervisor; return whether none is left."""
         if verdict.kind == "unstarted" or verdict.record.get("by") == "supervisor":
             return True
         spec = processes.read_json(str(self._folder(*key) / "spec.json")) or {}
@@ -207,7 +209,7 @@ class LocalPool:
         return processes.end_attempt(str(self.home), attempts.name(*key))
 
     def _guard(self, run: Run) -> None:
-        """An orphan has no supervisor that ends it at its limit or on request: the daemon does, by the same clock."""
+        """End an orphan at its limit or on request, by the clock that its supervisor would have used."""
         job, cause, key = run.job, run.attempt.cause, run.key
         folder = self._folder(*key)
         if key in self._watched or job.state == STARTING:
@@ -229,7 +231,7 @@ class LocalPool:
             processes.send(verdict.record["pid"], signal.SIGCONT)
 
     def close(self) -> None:
-        """Let go of everything; jobs go on."""
+        """Release all resources; jobs keep running."""
         for key in [*self._watched]:
             self._unwatch(key)
         if self._door is not None:
@@ -253,7 +255,7 @@ class LocalPool:
 
     def _gone(self, key: tuple[int, int]) -> None:
         self._unwatch(key)
-        with suppress(OSError):  # the sweep looks again
+        with suppress(OSError):  # the next sweep looks again
             self.look(*key)
 
     def _unwatch(self, key: tuple[int, int]) -> None:
@@ -276,7 +278,7 @@ class LocalPool:
                     raise
 
     def _open_door(self) -> socket.socket:
-        """A connection to the keeper, which is started if there is none."""
+        """Return a connection to the keeper, which is started if necessary."""
         found = self._connected()
         if found is not None:
             return found
@@ -309,9 +311,9 @@ class LocalPool:
 
 
 def attempt_spec(home: Path, run: Run, spec: Spec) -> Record:
-    """What a supervisor has to know. The whole job is in it: the folder is a second witness beside the store."""
+    """Return the instructions for a supervisor. They contain the whole job, as a second copy besides the store."""
     job, argv = run.job, list(spec["argv"])
-    if spec.get("script"):  # apart from the run folder: scripts remove the folder that they find themselves in
+    if spec.get("script"):  # outside the run folder, since some scripts remove the folder that they are in
         script = home / "script" / attempts.name(*run.key) / script_name(argv[0])
         script.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         script.write_text(spec["script"], encoding="utf-8")
@@ -339,13 +341,13 @@ def attempt_spec(home: Path, run: Run, spec: Spec) -> Record:
 
 
 def script_name(word: str) -> str:
-    """Return the file name under which the script of a job runs: the one that it was submitted with."""
+    """Return the file name under which the script of a job runs: the name that it was submitted with."""
     name = os.path.basename(word)[:64]
     return name if name not in ("", ".", "..") else "script"
 
 
 def files(home: Path, job: Job, spec: Spec) -> dict[str, str | None]:
-    """The files of a job's input, output and errors; None for no input, and for errors that go with the output."""
+    """Return the paths of a job's input, output and errors; None for no input, and for errors merged with output."""
     cwd = spec.get("cwd", "/")
     named_in = {"input": spec.get("input"), "output": spec.get("output"), "error": spec.get("error")}
     found = {name: os.path.join(cwd, named(pattern, job)) if pattern else None for name, pattern in named_in.items()}
@@ -353,7 +355,7 @@ def files(home: Path, job: Job, spec: Spec) -> dict[str, str | None]:
 
 
 def named(pattern: str, job: Job) -> str:
-    """A file name with the values of Slurm's %j, %5j and so on in it."""
+    """Return a file name with Slurm's patterns (%j, %5j and so on) replaced by their values."""
     index = "" if job.index is None else str(job.index)
     node = os.uname().nodename.partition(".")[0]
     values = {

@@ -1,8 +1,8 @@
-"""What a daemon does when it begins: it brings the log up to date with what happened while none was there.
+"""Recovery at the start of a daemon: bring the log up to date with what happened while no daemon ran.
 
-The run folders tell of attempts that ended or go on. If the log is older than the witness, because a backup was
-restored or the end of the log was lost, the witness tells which attempts began since then, and which jobs ended while
-they waited; none of them runs again, and no job number comes back.
+The run folders show attempts that ended or still run. If the log is older than the witness, because a backup was
+restored or the end of the log was lost, the witness shows which attempts began since then, and which jobs ended while
+they waited; none of them runs again, and no job number is reused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,36 +22,40 @@ from backfill.queue.words import runs
 from backfill.system import processes
 from backfill.system.processes import read_json
 
-AHEAD = 1000  # job numbers that the witness covers at a time
-LATEST = 50  # attempts of the witness that the log must know
-LISTED = 1000  # jobs that the log names one by one
-ENDS = 2000  # of which the witness is told at once
+AHEAD = 1000  # job numbers reserved in the witness at a time
+LATEST = 50  # latest attempts of the witness that the log must contain
+LISTED = 1000  # most jobs that the log lists individually
+ENDS = 2000  # most ends recorded in the witness at once
 
 
 class WitnessWriter:
-    """What a daemon tells the witness: job numbers ahead of the jobs that get them, how far the log goes, and which
-    jobs have ended while they waited. See Evidence: for a pool that keeps no run folders."""
+    """Records in the witness: job numbers ahead of their use, the extent of the log, and the ends of waiting jobs.
+
+    See Evidence: for a pool that keeps no run folders.
+    """
 
     def __init__(self, home: Path, store: Store) -> None:
         self.home, self._store, self._most = home, store, 0
         self._home = str(home)
         known = (int(name) for kind, name, _ in witness.read_since_log(self._home) if kind == "log")
-        self._seq = min(next(known, 0), store.seq)  # the last event that the witness has been told of
+        self._seq = min(next(known, 0), store.seq)  # the last event recorded in the witness
 
     def number(self, last: int) -> None:
-        """Write down that numbers up to this one are used. Raises OSError."""
+        """Record that numbers up to this one are used. Raises OSError."""
         if last > self._most:
             witness.write(self._home, f"numbers {last + AHEAD}")
             self._most = last + AHEAD
 
     def anew(self, last: int) -> list[str]:
-        """Return the first lines of a witness that takes the place of a lost one: the rest is told with the next news.
-        last: the last job number."""
+        """Return the first lines of a witness that replaces a lost one; the rest is recorded with the next events.
+
+        last: the last job number.
+        """
         self._seq, self._most = 0, last + AHEAD
         return [f"numbers {self._most}"]
 
     def tell(self, *lines: str, durable: bool = False) -> bool:
-        """Write lines, and what the log has got since the last time; return whether that was all. Raises OSError."""
+        """Write lines, and the new events of the log; return whether that was all of them. Raises OSError."""
         seq = self._store.seq
         ends = [*islice(self._store.events(self._seq, kinds=("end",)), ENDS)]
         told = len(ends) < ENDS
@@ -68,7 +72,7 @@ class WitnessWriter:
         return told
 
     def tell_all(self) -> None:
-        """Tell the witness all that the log has, and have it on the disk. Raises OSError."""
+        """Record all of the log in the witness, and flush it to the disk. Raises OSError."""
         while not self.tell():
             pass
         witness.write(self._home, f"numbers {self._store.last_job()}")
@@ -88,7 +92,7 @@ class WitnessWriter:
         return [(one.job, one.attempt) for one in seen.attempts if one.verdict.over]
 
     def forget(self, some: Sequence[tuple[int, int]]) -> None:
-        """See Evidence. What began outlives its folder: a backup that is restored later does not know it."""
+        """See Evidence. The record that an attempt began outlives its folder, since an old backup lacks it."""
         self.tell(*(over_line(self._store, *key) for key in some), durable=True)
         for key in some:
             attempts.forget(self.home, *key)
@@ -99,7 +103,7 @@ class WitnessWriter:
 
 
 class RunFolders(WitnessWriter):
-    """The witness, and the run folders of attempts on this machine."""
+    """Evidence from the witness and from the run folders of attempts on this machine."""
 
     def __init__(self, home: Path, store: Store, pool: LocalPool) -> None:
         super().__init__(home, store)
@@ -111,12 +115,12 @@ class RunFolders(WitnessWriter):
 
 
 def _had_waited(end: End) -> bool:
-    """Whether an end may be that of a job that waited: nobody has seen how an attempt ended."""
+    """Return whether an end may be that of a waiting job, as it is the end of no process."""
     return end.state in (CANCELLED, DEADLINE) and end.signal is None
 
 
 def _closed(ends: Iterable[End]) -> list[str]:
-    """Return what the witness is told of jobs that ended while they waited; those of one second together."""
+    """Return the witness lines for jobs that ended while they waited; those of the same second are combined."""
     groups: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for end in sorted(ends, key=attrgetter("job")):
         ended = end.ended or 0
@@ -130,7 +134,7 @@ def _closed(ends: Iterable[End]) -> list[str]:
 
 
 def merge(home: Path, old: Store, copy: Store) -> None:
-    """Tell the witness what a store that is about to be replaced by a copy knows, and the copy does not."""
+    """Record in the witness what the present store knows and the copy that replaces it does not."""
     known = {name for kind, name, _ in witness.read(str(home)) if kind == "began"}
     there = {job.id: job for job in copy.jobs()}
     lines, waited = [f"numbers {old.last_job()}"], []
@@ -154,9 +158,9 @@ def is_behind(store: Store, home: Path) -> bool:
     """Return whether the log lacks something that has happened."""
     if store.last_kind() == BACKUP:
         return True
-    if not store.seq and last_number(home) > AHEAD:  # jobs have had numbers, and nothing is known of them
+    if not store.seq and last_number(home) > AHEAD:  # numbers were given to jobs, but the log is empty
         return True
-    began: list[str] = []  # since the log went as far as the witness has it
+    began: list[str] = []  # attempts that began after the last recorded extent of the log
     for kind, name, record in witness.read_since_log(str(home)):
         if kind == "log" and (store.seq < int(name) or store.last_job() < record["last_job"]):
             return True
@@ -171,7 +175,7 @@ def _lacks(store: Store, number: int, attempt: int) -> bool:
 
 
 def last_number(home: Path) -> int:
-    """Return the last number that a job may have got, as the witness has it; 0 if it has none."""
+    """Return the last number that a job may have got according to the witness; 0 if it has none."""
     last = 0
     for kind, name, record in witness.read(str(home)):
         if kind == "numbers":
@@ -184,7 +188,7 @@ def last_number(home: Path) -> int:
 
 
 def recover(engine: Engine, store: Store, pool: LocalPool, home: Path, behind: bool) -> list[tuple[int, int]]:
-    """Bring the log up to date. Returns the attempts whose run folders are not needed any more."""
+    """Bring the log up to date. Returns the attempts whose run folders are no longer needed."""
     pool.open(engine.book.runs())
     over, first = [], engine.book.last_job
     adopted = []
@@ -208,7 +212,7 @@ def recover(engine: Engine, store: Store, pool: LocalPool, home: Path, behind: b
 
 
 def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted: list[int], first: int) -> None:
-    """Enter the attempts and ends that the witness knows and the log does not."""
+    """Enter the attempts and ends that the witness has and the log lacks."""
     began: dict[int, tuple[int, Record]] = {}  # the last attempt of each job
     ends: dict[tuple[int, int], Record] = {}
     waited: dict[int, End] = {}  # ends of jobs that waited
@@ -241,10 +245,10 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
             }
             engine.adopt(facts, store.spec(job.spec))
             adopted.append(number)
-    for name in processes.attempts_with_processes(str(home)):  # of jobs of which nobody can say what they hold
+    for name in processes.attempts_with_processes(str(home)):  # of jobs whose requests are not known
         number, _ = attempts.numbers(name) or (0, 0)
         if number not in engine.book.jobs and store.job(number) is None:
-            engine.notes.append(f"job {number} is not in the copy, nor in its run folder; what was left of it is ended")
+            engine.notes.append(f"job {number} is neither in the restored log nor in a run folder; its remaining processes are killed")
             processes.end_attempt(str(home), name)
     ended, closed = [], []
     for job in [*engine.book.jobs.values()]:
@@ -266,14 +270,14 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
         )
     )
     engine.notes.append(
-        "the log was older than what has happened since: jobs that had begun: "
-        f"{len(found['found'])}, that had ended while they waited: {len(closed)}, that are not in it at all: "
+        "the log was older than the latest events; recovered jobs that had begun: "
+        f"{len(found['found'])}, that had ended while they waited: {len(closed)}; jobs missing in the log: "
         f"{len(lost)}; new jobs get numbers from {engine.book.last_job + 1} on"
     )
 
 
 def over_line(store: Store, number: int, attempt: int) -> str:
-    """Return what the witness is told of an attempt that is over."""
+    """Return the witness line for an attempt that is over."""
     job = store.job(number)
     if job is not None and job.end is not None and job.attempt is not None and job.attempt.number == attempt:
         return _over(job.run, job.end)
@@ -281,7 +285,7 @@ def over_line(store: Store, number: int, attempt: int) -> str:
 
 
 def _over(run: Run, ended: int) -> str:
-    """Return the line about the last attempt of a job that is over since then."""
+    """Return the witness line for a job's last attempt, which is over."""
     job, attempt = run.job, run.attempt
     facts = {"state": job.state, "reason": job.reason, "exit": attempt.exit, "signal": attempt.signal, "ended": ended}
     return witness.line("over", attempts.name(*run.key), facts)

@@ -1,6 +1,6 @@
-"""A supervisor: starts one attempt, ends it at its limit or on request, and writes down how it ended.
+"""A supervisor: starts one attempt, ends it at its limit or on request, and records how it ended.
 
-The keeper forks a supervisor for each attempt. It holds the lock of the run folder for its life; `attempts.py`
+The keeper forks a supervisor for each attempt. It holds the lock of the run folder as long as it lives; `attempts.py`
 describes the files of that folder.
 """
 
@@ -36,16 +36,16 @@ from backfill.system.processes import (
 )
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from typing import NoReturn
 
     from backfill.system.processes import Record
 
-STAND_STILL_S = 0.003  # interval between two looks at whether a job that was asked to stand still does
-STOP_S = 5.0  # interval between two looks for a request to stop, in case its signal was lost
-MEMORY_S = 1.0  # interval between two looks at the memory of a job that has a limit
-# Without a limit the looks, which are for its peak alone, are as far apart as the job is old, at most PEAK_S, and take
-# one part in PEAK_SHARE of a cpu at most.
+STAND_STILL_S = 0.003  # interval of checks whether a job has stopped, as it was asked to
+STOP_S = 5.0  # interval of checks for a request to stop, in case its signal was lost
+MEMORY_S = 1.0  # interval of checks of the memory of a job that has a limit
+# Without a limit, memory is measured for its peak only: intervals grow with the age of the job up to PEAK_S, and
+# measuring takes at most 1/PEAK_SHARE of a cpu.
 FIRST_PEAK_S, PEAK_S, PEAK_SHARE = 0.2, 10.0, 200
 
 
@@ -54,7 +54,7 @@ def become_job(spec: Record, go: int, errors: int) -> None:
     run = spec["run"]
     try:
         os.setsid()
-        if os.read(go, 1) != b"g":  # nobody is there to release it
+        if os.read(go, 1) != b"g":  # the supervisor is gone
             os.close(os.open(os.path.join(run, "unreleased"), os.O_WRONLY | os.O_CREAT, 0o600))
             sync(run)
             os._exit(125)
@@ -68,7 +68,7 @@ def become_job(spec: Record, go: int, errors: int) -> None:
     except BaseException as error:
         _fail(errors, "exec", repr(error), 126)
     finally:
-        os._exit(126)  # nobody may take this process for a supervisor, whatever went wrong
+        os._exit(126)  # whatever went wrong, this process must not act as a supervisor
 
 
 def _set_up(spec: Record, errors: int) -> None:
@@ -95,7 +95,7 @@ def _set_up(spec: Record, errors: int) -> None:
     os.closerange(errors + 1, 65_536)
     argv, env = spec["argv"], spec["env"]
     if spec.get("nice") is not None:
-        with suppress(PermissionError):  # a lower value than that of the keeper needs a privilege
+        with suppress(PermissionError):  # a value below the keeper's requires a privilege
             os.setpriority(os.PRIO_PROCESS, 0, spec["nice"])
     for name, (soft, hard) in spec.get("limits", {}).items():  # last, since they bind this process as well
         _limit(getattr(resource, name, None), soft, hard)
@@ -109,7 +109,7 @@ def _set_up(spec: Record, errors: int) -> None:
 
 
 def _limit(which: int | None, soft: int, hard: int) -> None:
-    """Set a limit as its submitter had it; without a privilege not above the hard limit of this process."""
+    """Set a limit to its value at submit; without a privilege at most to the hard limit of this process."""
     if which is None:
         return
     try:
@@ -134,26 +134,26 @@ class Supervisor:
         self.detail: str | None = None
         self.kill_at: float | None = None
         self.over_memory = 0
-        self.group = ""  # the control group of the attempt, if it has one
-        self.by_kernel = False  # its memory limit is enforced
-        self.peak = 0  # memory of all processes, as far as it was measured
+        self.group = ""  # the control group of the attempt; empty if it has none
+        self.by_kernel = False  # whether the kernel enforces its memory limit
+        self.peak = 0  # highest measured memory of all processes, in bytes
         self.peak_at = 0.0  # when it is measured next
 
     def path(self, name: str) -> str:
-        """A file of the run folder."""
+        """Return the path of a file in the run folder."""
         return os.path.join(self.run, name)
 
     def work(self) -> None:
-        """All of it."""
+        """Run the attempt from its claim to the record of its end."""
         os.setsid()
         become_subreaper()
         lock = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             claim = os.open(self.path("claim"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except OSError:  # another one has it
+        except OSError:  # another supervisor has it
             return
-        self.claim = claim  # stays open, so that no other file gets its inode number
+        self.claim = claim  # stays open, so that its inode number is not reused
         fault("claimed")
         with open(self.path("exit.json.tmp"), "wb") as file:
             if hasattr(os, "posix_fallocate"):
@@ -180,7 +180,7 @@ class Supervisor:
         tell(self.home, self.run)
 
     def start(self) -> bool:
-        """Fork the job, write down its processes, and release it once all of that is on the disk.
+        """Fork the job, record its processes, and release it once all of that is on the disk.
 
         Returns False if the attempt was revoked meanwhile; then the job never begins.
         """
@@ -217,14 +217,15 @@ class Supervisor:
         return True
 
     def unrevoked(self) -> bool:
-        """Return whether the claim of this run folder is still ours: nobody has revoked the attempt or removed it."""
+        """Return whether the claim of this run folder is still ours, so that the attempt was neither revoked nor
+        removed."""
         try:
             return os.path.samestat(os.stat(self.path("claim")), os.fstat(self.claim))
         except OSError:
             return False
 
     def watch(self) -> tuple[int, resource.struct_rusage]:
-        """Wait for the end of the job, and bring it about at the limit or on request."""
+        """Wait for the end of the job, and end it at its limit or on request. Returns its status and resource usage."""
         process = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
         poll = select.poll()
         for fd in (process, self.errors, self.wakes):
@@ -232,7 +233,7 @@ class Supervisor:
                 poll.register(fd, select.POLLIN)
         spec = self.spec
         end = self.since + spec["walltime_s"]
-        warn = spec.get("warn")  # [signal, seconds before the limit, whether for the first process alone]
+        warn = spec.get("warn")  # [signal, seconds before the limit, whether only the first process gets it]
         while True:
             now = time.monotonic()
             stop = read_json(self.path("stop"))
@@ -281,7 +282,7 @@ class Supervisor:
                 return status, used
 
     def rest_of_errors(self) -> bytes:
-        """What the job's process said before it ended, and was not read yet."""
+        """Return an error message of the job's process that was not read before the process ended."""
         os.set_blocking(self.errors, False)
         try:
             return os.read(self.errors, 4096)
@@ -289,8 +290,11 @@ class Supervisor:
             return b""
 
     def may_end(self, stop: Record) -> bool:
-        """Whether the job may be told to end. Where it shall be so only if it has not ended by itself, it has to stand
-        still first, so that both cannot happen; until then it is asked to."""
+        """Return whether the job may be signalled to end.
+
+        With if_alive it is signalled only if it has not ended by itself. So that both cannot happen, it is stopped
+        first.
+        """
         if not stop.get("if_alive"):
             return True
         found = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -304,22 +308,22 @@ class Supervisor:
         return True
 
     def begin_end(self, cause: str, now: float, grace: float | None = None) -> None:
-        """Ask the job to end."""
+        """Signal the job to end, and set the time at which it is killed."""
         self.cause = cause
         self.kill_at = now + (self.spec["grace_s"] if grace is None else grace)
-        alone = os.getpgid(self.pid) != self.pid  # it has been released, and has not made its group yet
+        alone = os.getpgid(self.pid) != self.pid  # it was released, but has not created its process group yet
         (send if alone else send_group)(self.pid, signal.SIGTERM)
-        for pid in (self.pid, *descendants(os.getpid())):  # a suspended job has to go on, to end
+        for pid in (self.pid, *descendants(os.getpid())):  # a suspended job has to continue in order to end
             send(pid, signal.SIGCONT)
 
     def kill_all(self) -> None:
-        """End the job, whatever it wants."""
+        """Kill all processes of the job."""
         send_group(self.pid, signal.SIGKILL)
         for pid in {*descendants(os.getpid()), *(groups.members(self.group) if self.group else ())}:
             send(pid, signal.SIGKILL)
 
     def uses_too_much(self, limit: int) -> bool:
-        """Return whether the kernel says so, or two readings in a row were above the limit."""
+        """Return whether the job exceeds its memory limit, by the kernel or by two readings in a row."""
         if self.by_kernel:
             self.measure()
             return groups.was_out_of_memory(self.group)
@@ -328,13 +332,13 @@ class Supervisor:
         return self.over_memory >= 2
 
     def measure(self) -> int:
-        """Return the memory of all processes of the job, in bytes, and keep the highest value."""
+        """Return the memory of all processes of the job, in bytes, and update the peak."""
         used = groups.used(self.group)[0] if self.by_kernel else sum(map(memory_of, descendants(os.getpid())))
         self.peak = max(self.peak, used)
         return used
 
     def reap(self) -> None:
-        """What the job left behind ends with it."""
+        """End the processes that the job left behind, unless its descendants are to be kept."""
         if self.spec.get("keep_descendants"):
             return
         if self.group:

@@ -1,8 +1,8 @@
-"""The witness: an append-only file beside the store that outlives run folders, backups and the log's own tail.
+"""The witness: an append-only file beside the store that outlives run folders, backups and the end of the log.
 
-A job may remove its run folder, and a restored backup knows nothing of what began after it was taken. So a supervisor
-writes a line here, on the disk, before it releases its job: an attempt without a line has not run, and one with a line
-is never started again. Lines:
+A job may remove its run folder, and a restored backup lacks everything that began after it was taken. So a supervisor
+writes a line here, flushed to the disk, before it releases its job: an attempt without a line has not run, and one with
+a line is never started again. Lines:
 
 numbers N              job numbers up to N may have been given to jobs
 log N {"last_job": M}  the log had N events, and had given job numbers up to M
@@ -10,9 +10,9 @@ began J.K {processes}  attempt K of job J was about to be released
 over J.K {end}         how it ended, written before its run folder is removed
 closed STATE {end}     jobs that ended while they waited: first and last number of each range of them, and when
 
-Every process appends without waiting for others: a line is one write. Whoever appends `began`, and whoever decides that
-an attempt never will, also holds the lock of the file. A job may hold that lock for as long as it likes, so the daemon
-never waits for it.
+Every process appends without waiting for others: a line is one write. A process that appends `began`, or that decides
+that an attempt never begins, also holds the lock of the file. A job may hold that lock for as long as it likes, so the
+daemon never waits for it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ import json
 import os
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from collections.abc import Callable, Iterable, Iterator
 
     from backfill.system.processes import Record
 
 FILE = "witness"
-LATELY = 1 << 20  # bytes in which the lines of attempts that were launched lately are found
-CHUNK = 1 << 20  # bytes that are searched in one go
+LATELY = 1 << 20  # bytes at the end that contain the lines of recent attempts
+CHUNK = 1 << 20  # bytes searched at a time
 
 
 class Locked:
-    """The file, locked against whoever else decides about attempts. Raises OSError; BlockingIOError if another process
-    holds the lock and `wait` is False."""
+    """The file, locked against other processes that decide about attempts.
+
+    Raises OSError; BlockingIOError if another process holds the lock and `wait` is False.
+    """
 
     def __init__(self, home: str, wait: bool = True) -> None:
         self._home, self._how = home, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
@@ -50,19 +52,19 @@ class Locked:
                 raise
             if os.fstat(self._fd).st_nlink:
                 return self
-            os.close(self._fd)  # it was removed before the lock was ours
+            os.close(self._fd)  # it was removed before we got the lock
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
     def append(self, line: str) -> None:
-        """Append a line and wait until it is on the disk; others may take the lock meanwhile."""
+        """Append a line and wait until it is on the disk; other processes may take the lock meanwhile."""
         _append(self._fd, [line])
         fcntl.flock(self._fd, fcntl.LOCK_UN)
         _sync(self._fd)
 
     def began(self, name: str) -> Record | None:
-        """Return the processes of an attempt, None if it has no line."""
+        """Return the processes of an attempt; None if it has no line."""
         return _began(self._fd, name)
 
 
@@ -71,10 +73,10 @@ def _open(home: str) -> int:
 
 
 def _append(fd: int, lines: Iterable[str]) -> None:
-    """Append lines by one write. What a full disk leaves of them is no line: see `_parsed`."""
+    """Append lines in one write. Raises OSError on a full disk; `_parsed` rejects the torn line that this leaves."""
     text = "".join(f"{line}\n" for line in lines).encode()
     size = os.fstat(fd).st_size
-    if size and os.pread(fd, 1, size - 1) != b"\n":  # a line that a power cut or a full disk has torn
+    if size and os.pread(fd, 1, size - 1) != b"\n":  # a line torn by a power cut or a full disk
         text = b"\n" + text
     if os.write(fd, text) != len(text):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), FILE)
@@ -85,14 +87,16 @@ def _sync(fd: int) -> None:
 
 
 def _places(fd: int, start: str, within: int = 0) -> Iterator[int]:
-    """Yield where lines begin that start with a text, the last one first. within: bytes at the end that are searched;
-    0 for all."""
+    """Yield the positions of lines that start with a text, last line first.
+
+    within: bytes at the end of the file that are searched; 0 for all.
+    """
     wanted = b"\n" + start.encode()
     at = os.fstat(fd).st_size
     least = max(at - within, 0) if within else 0
     while at > least:
         first = max(at - CHUNK, least)
-        text = os.pread(fd, at - first + len(wanted) - 1, first)  # a line that begins in this part may go on behind it
+        text = os.pread(fd, at - first + len(wanted) - 1, first)  # a line may continue in the next chunk
         place = text.rfind(wanted)
         while place >= 0:
             yield first + place + 1
@@ -108,7 +112,7 @@ def _line_at(fd: int, place: int) -> bytes:
         found += part
         if b"\n" in part:
             return found.partition(b"\n")[0]
-    return b""  # it is being written
+    return b""  # it is still being written
 
 
 def _began(fd: int, name: str, within: int = 0) -> Record | None:
@@ -125,7 +129,7 @@ def line(kind: str, name: str, record: Record) -> str:
 
 
 def release(home: str, name: str, processes: Record, unrevoked: Callable[[], bool]) -> bool:
-    """Write down that an attempt begins, unless it was revoked; it may be released once this returned True."""
+    """Record that an attempt begins, unless it was revoked; it may be released after this has returned True."""
     with Locked(home) as file:
         if not unrevoked():
             return False
@@ -134,8 +138,10 @@ def release(home: str, name: str, processes: Record, unrevoked: Callable[[], boo
 
 
 def began(home: str, name: str, within: int = 0) -> Record | None:
-    """Return the processes of an attempt, None if it has no line yet. within: bytes at the end of the file that are
-    searched; 0 for all."""
+    """Return the processes of an attempt; None if it has no line yet.
+
+    within: bytes at the end of the file that are searched; 0 for all.
+    """
     try:
         fd = os.open(os.path.join(home, FILE), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -147,8 +153,11 @@ def began(home: str, name: str, within: int = 0) -> Record | None:
 
 
 def write(home: str, *lines: str, durable: bool = True) -> None:
-    """Append lines. durable: they are on the disk when this returns; otherwise they outlive every process, but not a
-    power cut. Raises OSError."""
+    """Append lines. Raises OSError.
+
+    durable: they are on the disk when this returns; otherwise they survive the end of every process, but not a power
+    cut.
+    """
     while True:
         fd = _open(home)
         try:
@@ -157,12 +166,12 @@ def write(home: str, *lines: str, durable: bool = True) -> None:
                 _sync(fd)
             if os.fstat(fd).st_nlink:
                 return
-        finally:  # otherwise it was removed meanwhile
+        finally:  # no return: the file was removed meanwhile
             os.close(fd)
 
 
 def read(home: str, since: int = 0) -> Iterator[tuple[str, str, Record]]:
-    """Yield the lines from a byte on: kind, name or number, and the record of an attempt. Torn lines are left out."""
+    """Yield the lines from a byte position on: kind, name or number, and the record. Torn lines are left out."""
     try:
         with open(os.path.join(home, FILE), "rb") as file:
             if since:
@@ -177,7 +186,7 @@ def read(home: str, since: int = 0) -> Iterator[tuple[str, str, Record]]:
 
 
 def read_since_log(home: str) -> Iterator[tuple[str, str, Record]]:
-    """Yield the last `log` line and those behind it; all lines if there is none."""
+    """Return the last `log` line and the lines after it; all lines if there is none."""
     try:
         fd = os.open(os.path.join(home, FILE), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -189,7 +198,7 @@ def read_since_log(home: str) -> Iterator[tuple[str, str, Record]]:
 
 
 def identity(home: str) -> int:
-    """Return the inode number of the file, which tells whether it was replaced; 0 if it is not there."""
+    """Return the inode number of the file, which changes when it is replaced; 0 if it does not exist."""
     try:
         return os.stat(os.path.join(home, FILE)).st_ino
     except OSError:
@@ -197,7 +206,7 @@ def identity(home: str) -> int:
 
 
 def _parsed(text: bytes) -> tuple[str, str, Record] | None:
-    """Return the parts of a line; None for one that was torn, which all but numbers show by the end of their record."""
+    """Return the parts of a line; None if it is torn. Only `numbers` lines have no record that shows this."""
     kind, _, rest = text.decode(errors="replace").partition(" ")
     name, _, record = rest.partition(" ")
     if kind == "numbers" and name.isdecimal():
