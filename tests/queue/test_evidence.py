@@ -472,7 +472,7 @@ def test_what_runs_of_a_job_that_is_nowhere_after_a_restore_is_ended(live):
     shutil.copy(live.folder / "copy.db", live.folder / "store.db")  # by hand: nobody tells the witness
     live.run("queue")
     live.until(lambda: pid not in processes.belonging({"BACKFILL_HOME": str(live.folder)}))  # a zombie has no marks
-    assert "what was left of it is ended" in (live.folder / "daemon.log").read_text()
+    assert "its remaining processes are killed" in (live.folder / "daemon.log").read_text()
     assert live.request("queue")["held"].get("cpus", 0) == 0
 
 

@@ -93,7 +93,7 @@ def test_capacity_of_nodes_and_starts_of_others_are_told_with_the_workload():
     for event in of_kind(queue.log, "node"):
         if event.resources["cpus"] == 0:
             assert (event.node, "cpus", "0") in told
-    assert [count for why, count in found.left_out.items() if "somebody else" in why] == [1]
+    assert [count for why, count in found.left_out.items() if "outside the queue" in why] == [1]
 
 
 def test_the_policy_of_the_log_changes_no_wait_and_a_run_on_a_slow_node_takes_longer():

@@ -1,4 +1,4 @@
-"""What the policy of a queue that only watches would have started before its batch system did."""
+"""Starts that the policy of a queue that only watches would have made before its batch system did."""
 
 from collections.abc import Iterable, Iterator
 from statistics import median
@@ -8,9 +8,9 @@ from backfill.queue.words import time_text
 
 
 def advice_text(jobs: Iterable[Job]) -> Iterator[str]:
-    """One line about the jobs that the policy would have started earlier; none if there are none.
+    """Yield one line about the jobs that the policy would have started earlier; nothing if there are none.
 
-    Such times are never added up: each is that of a job for itself, as if no other had started earlier.
+    The times are never summed: each is that of one job alone, as if no other job had started earlier.
     """
     starts = [(job.start, job.advised) for job in jobs if job.native and job.start is not None]
     ahead = sorted(start - advised for start, advised in starts if advised is not None and start > advised)

@@ -1,4 +1,4 @@
-"""What a question is asked of: a copy of the planner, which is set back after each try, and the jobs that are open."""
+"""The snapshot that questions run on: a forked planner, restored after each trial, and the open jobs."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,18 +21,19 @@ from backfill.worlds.future import MOST, Arrivals, Links, drawn, links, live_on
 from backfill.worlds.live import Planner
 from backfill.worlds.runtimes import RunTimes
 
-BUDGET_S, LARGE, LARGE_BUDGET_S = 3.0, 10_000, 1.0  # of cpu time, after which no more futures are looked at; with more
-# open jobs than LARGE, of which reading them takes the greater part
-CUT_S = 0.4  # of cpu time for one future
-EVENTS = 20_000  # of the log, in which estimates are looked for that came true or did not
-SAMPLES, FEWEST = 64, 8  # futures; so many in any case
+# Seconds of cpu time after which no more futures are tried; fewer with more than LARGE open jobs, whose reading takes
+# most of the time.
+BUDGET_S, LARGE, LARGE_BUDGET_S = 3.0, 10_000, 1.0
+CUT_S = 0.4  # seconds of cpu time for one future
+EVENTS = 20_000  # latest events of the log in which past estimates are evaluated
+SAMPLES, FEWEST = 64, 8  # number of futures, and the least that are always tried
 
 
 class Queue:
-    """What a question is asked of: a planner that may be used up, the open jobs, and what is known of others.
+    """The snapshot that a question runs on: a planner that may be modified, the open jobs, and facts about past jobs.
 
-    lately: ended jobs, in the order of their submits. shown: estimates of late, and what came. skew: what the calendar
-    is ahead of the queue clock. over: finds a job that is over.
+    lately: ended jobs, in the order of their submits. shown: recent estimates with the starts that came. skew: calendar
+    time minus queue clock. over: finds a job that has ended.
     """
 
     def __init__(
@@ -48,9 +49,9 @@ class Queue:
         self.planner, self.now, self.skew, self.over = planner, now, skew, over
         self._begun = time.process_time()
         self.times = RunTimes(lately)
-        self.widened, self.held = widening(shown)  # the bounds, as those of late held so often
+        self.widened, self.held = widening(shown)  # factor for the 90 % bounds, and the share of recent ones that held
         self.shadow, planner.advises = planner.advises, False
-        self.at_once: set[int] = set()  # jobs that the policy would start now, if it is only asked for advice
+        self.at_once: set[int] = set()  # jobs that the policy would start now, if it only gives advice
         if planner.knows_more:
             planner.decide(self.next_pass, [])
         self.jobs = {job.id: job for job in jobs if job.id in planner.rows}
@@ -59,14 +60,14 @@ class Queue:
         self.arrivals = Arrivals.of(lately, now, planner)
         planner.make_room(
             1 + (0 if self.arrivals is None else MOST)
-        )  # for a job that is asked about, and those to come
-        self.looked = 0  # futures
-        self.runtimes: Ints = np.zeros((0, 0), np.int64)  # of the rows in each of them
+        )  # for the job in question, and for future arrivals
+        self.looked = 0  # number of futures tried
+        self.runtimes: Ints = np.zeros((0, 0), np.int64)  # run time of each row in each future
         self.take_stock()
 
     @classmethod
     def read(cls, planner: Planner, asked: Question) -> "Queue":
-        """The queue whose folder a question names."""
+        """Read the queue whose folder a question names."""
         begun = time.process_time()
         store = Store(Path(asked["folder"]) / "store.db", readonly=True)
         jobs, lately = store.jobs("end_us IS NULL"), store.jobs(limit=LEARNED)
@@ -77,20 +78,20 @@ class Queue:
 
     @property
     def next_pass(self) -> int:
-        """When the planner may decide next."""
+        """The time of the planner's next possible decision."""
         return max(self.now, int(self.planner.state.now) + 1)
 
     @property
     def used_s(self) -> float:
-        """The cpu time that the answer has taken so far."""
+        """The cpu time used for the answer so far, in seconds."""
         return time.process_time() - self._begun
 
     def on_clock(self, job: Job) -> None:
-        """Have the begin time of a job, which is the calendar's, by the queue clock, as all else here."""
+        """Convert the begin time of a job from the calendar to the queue clock, which everything here uses."""
         job.begin = None if job.begin is None else job.begin - self.skew
 
     def take_stock(self) -> None:
-        """The planner is what it is from here on: it is set back to this."""
+        """Make the present state of the planner the one to which it is restored."""
         planner, runs = self.planner, self.planner.state.runs
         last = runs.last[: planner.jobs].tolist()
         for number, job in self.jobs.items():
@@ -101,7 +102,7 @@ class Queue:
                 continue
             if self.shadow:
                 self.at_once.add(number)
-            else:  # which the store does not know yet
+            else:  # the store does not know of this start yet
                 job.state, job.waits = STARTING, False
                 job.attempt = Attempt(job.attempts + 1, int(runs.start[run]))
         self.present = Present(planner)
@@ -109,7 +110,7 @@ class Queue:
 
     @property
     def links(self) -> Links:
-        """What the jobs wait for that the policy does not have in its queue."""
+        """Everything that jobs wait for before they enter the policy's queue."""
         if self._links is None:
             self._links = links(self.jobs, self.planner.rows, self.now)
         return self._links
@@ -120,13 +121,16 @@ class Queue:
         return not self.shadow and self.planner.binds
 
     def reserved(self, number: int) -> int | None:
-        """The start that the policy has in mind for a job; none that has passed, as policies that reserve anew in each
-        pass leave behind."""
+        """Return the start that the policy has reserved for a job; None if it has none.
+
+        A reserved time in the past is ignored for policies that renew their reservations in each pass.
+        """
         t = int(self.planner.state.promises.reserved[self.planner.rows[number]])
         return None if t == NO_TIME or (t < self.now and not self.planner.policy.keeps) else t
 
     def try_out(self, messages: list[Any]) -> tuple[set[int], Ints]:
-        """Who starts at once if this happened now, and when each row starts then if jobs run until their walltimes."""
+        """Return the jobs that start at once after these messages, and each row's start if jobs run until their
+        walltimes."""
         planner = self.planner
         starts = {number for number, *_ in planner.decide(self.next_pass, messages)["starts"]}
         later = live_on(planner, planner.walltimes, self.links, self.now)
@@ -134,18 +138,20 @@ class Queue:
         return starts, later
 
     def starts_now(self, number: int, messages: list[Any]) -> bool:
-        """Whether a job starts at once if this happened now."""
+        """Return whether a job starts at once after these messages."""
         starts = self.planner.decide(self.next_pass, messages)["starts"]
         self.present.restore()
         return any(started == number for started, *_ in starts)
 
     def pending(self) -> list[Job]:
-        """Those that wait for something."""
+        """Return the pending jobs."""
         return [job for job in self.jobs.values() if job.state == PENDING]
 
     def futures(self, wanted: Iterable[Job]) -> Ints:
-        """Starts in possible futures, shape (futures, rows); those of the wanted jobs, and of others that start before
-        the last of them."""
+        """Return starts in possible futures, shape (futures, rows).
+
+        Only the rows of the wanted jobs, and of others that start before the last of them, are filled.
+        """
         planner = self.planner
         rows_wanted = np.array([planner.rows[job.id] for job in wanted], np.int64)
         self.runtimes = runtimes = drawn(
@@ -167,18 +173,18 @@ class Queue:
         return np.array(rows)
 
     def by_walltimes(self) -> Ints:
-        """Starts by row if every job runs until its walltime."""
+        """Return the start of each row if every job runs until its walltime."""
         planner = self.planner
         found = live_on(planner, planner.walltimes, self.links, self.now)
         self.present.restore(told=False)
         return self._from_now(found)
 
     def _from_now(self, starts: Ints) -> Ints:
-        """Starts by row, with those of jobs that the policy would start now."""
+        """Return starts by row, in which jobs that the policy would start now start now."""
         starts[[self.planner.rows[number] for number in self.at_once]] = self.now
         return starts
 
 
 def seconds(micros: int | None) -> float | None:
-    """Of microseconds."""
+    """Convert microseconds to seconds; None stays None."""
     return None if micros is None else micros / 1e6

@@ -1,4 +1,4 @@
-"""What people were told of starts to come: kept for a while, written down, and held against what came."""
+"""Estimates of starts that were shown to users: cached, recorded in the log, and compared with the actual starts."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,8 +11,8 @@ from backfill.queue.events import Began, Departed, Departure, Edit, End, Entry, 
 from backfill.queue.events import Shown as ShownEvent
 from backfill.queue.shapes import Estimate, Eta
 
-FRESH_S = 30.0  # estimates are told again so long, if nothing happened
-TIMES = 20  # that estimates of one job are written down
+FRESH_S = 30.0  # seconds for which an answer is reused if nothing happened
+TIMES = 20  # most records of estimates per job
 COLUMNS: tuple[Literal["guaranteed_s", "median_s", "p90_s", "history", "ended_jobs"], ...] = (
     "guaranteed_s",
     "median_s",
@@ -20,38 +20,38 @@ COLUMNS: tuple[Literal["guaranteed_s", "median_s", "p90_s", "history", "ended_jo
     "history",
     "ended_jobs",
 )
-LATELY, ENOUGH = 200, 50  # estimates that are looked at, and that are enough to say something
-TOO_FEW = 0.85  # of the bounds at 90 % that held
-LEADS = ((3_600, "< 1 h"), (21_600, "1 - 6 h"), (float("inf"), "> 6 h"))  # how long before the likely start it was told
+LATELY, ENOUGH = 200, 50  # number of recent estimates evaluated, and the least number for a statement
+TOO_FEW = 0.85  # below this share of 90 % bounds that held, bounds are widened
+LEADS = ((3_600, "< 1 h"), (21_600, "1 - 6 h"), (float("inf"), "> 6 h"))  # time from estimate to likely start
 
 
-Cell = float | str | int | None  # of an estimate as it is written down
+Cell = float | str | int | None  # value of an estimate in the log
 
 
 @dataclass
 class Estimates:
-    """An answer of the planner's copy, and what was told before."""
+    """The last answer of the planner's copy, and the estimates shown before."""
 
-    of: tuple[int, ...]  # what the queue was when it was asked
+    of: tuple[int, ...]  # fingerprint of the queue at the time of the answer
     answer: Eta
-    shown: dict[int, list[Cell]] = field(default_factory=dict)  # of each job, as last written down
-    times: dict[int, int] = field(default_factory=dict)  # of each job, how often
+    shown: dict[int, list[Cell]] = field(default_factory=dict)  # estimate by job, as last recorded
+    times: dict[int, int] = field(default_factory=dict)  # number of records by job
 
     @cached_property
     def rows(self) -> dict[int, Estimate]:
-        """The jobs of which a likely start is known."""
+        """The estimates with a known likely start, by job."""
         return {row["id"]: row for row in self.answer["jobs"] if row["median_s"] is not None}
 
     def holds(self, of: tuple[int, ...], now: int) -> bool:
-        """Whether it may be told again."""
+        """Return whether the answer is still valid for this state of the queue and this time."""
         return of == self.of and now / 1e6 - self.answer["now_s"] < FRESH_S
 
     def told(self, now: int) -> Eta:
-        """For a client."""
+        """Return the answer for a client, with its age."""
         return {**self.answer, "age_s": max(round(now / 1e6 - self.answer["now_s"], 3), 0.0)}
 
     def news(self, before: "Estimates | None") -> list[list[Cell]]:
-        """What is to be written down: [job, COLUMNS...] of those that are told another start than last time."""
+        """Return the estimates to be recorded, as [job, COLUMNS...]: those of jobs whose estimate has changed."""
         found: list[list[Cell]] = []
         for row in self.answer["jobs"]:
             number, facts = row["id"], [row[name] for name in COLUMNS]
@@ -69,7 +69,7 @@ class Estimates:
 
 @dataclass(frozen=True)
 class Shown:
-    """One estimate that was told, and the start that came."""
+    """An estimate that was shown, and the actual start."""
 
     told_s: float
     guaranteed_s: float | None
@@ -78,25 +78,25 @@ class Shown:
     start_s: float
 
 
-KINDS = ("shown", "promise", "start", "edit", "end", "departure", "departed", "began", "expected")  # of the events
-# that `kept` and `foretold` look at
+# Kinds of the events that `kept` and `foretold` evaluate.
+KINDS = ("shown", "promise", "start", "edit", "end", "departure", "departed", "began", "expected")
 
 
 class Promises(TypedDict):
-    """How many promises were kept; the others by what broke them."""
+    """The number of promises that were kept, and of broken ones by cause."""
 
     kept: int
     slips: dict[str, int]
 
 
 class Kept(Promises):
-    """The promised starts of jobs, and the departures of projects that were promised one for all of their jobs."""
+    """The promises of starts of jobs, and of departures promised to projects for all of their jobs."""
 
     departures: Promises
 
 
 class Lead(TypedDict):
-    """Estimates that were told so long before the start; shares of them, but for the median of the errors."""
+    """The accuracy of estimates with similar lead times: shares of them, and the median of the errors."""
 
     lead: str
     estimates: int
@@ -107,11 +107,11 @@ class Lead(TypedDict):
 
 
 def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Kept]:
-    """Estimates of jobs that have started since, and how many promises were kept; slips by cause."""
+    """Return the estimates of jobs that have started since, and the numbers of kept and broken promises."""
     told: dict[int, list[tuple[int, list[float | None]]]] = {}
     found: list[Shown] = []
     promised: dict[int, int] = {}
-    projects: set[str] = set()  # with a promise that counts all jobs
+    projects: set[str] = set()  # with a promise that covers all jobs
     starts, departures = Promises(kept=0, slips={}), Promises(kept=0, slips={})
     for event, t, _ in entries:
         match event:
@@ -130,13 +130,13 @@ def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Kept]:
                 projects.add(event.project)
             case Departed() if event.project in projects:
                 _count(departures, event.slip)
-            case Edit() | End():  # what was told was told of another job
+            case Edit() | End():  # the estimate was for a different request
                 told.pop(event.job, None)
     return found, {**starts, "departures": departures}
 
 
 def foretold(entries: Iterable[Entry]) -> list[Shown]:
-    """The first start that a batch system expected of each job which it has started since; it gives no bound."""
+    """Return the first start that a batch system expected of each job that it has started since; it has no bound."""
     told: dict[int, tuple[int, int]] = {}
     found: list[Shown] = []
     for event, t, _ in entries:
@@ -152,7 +152,7 @@ def foretold(entries: Iterable[Entry]) -> list[Shown]:
 
 
 def _count(promises: Promises, slip: str) -> None:
-    """Count a promise, kept or broken by something."""
+    """Count a promise as kept, or as broken for a cause."""
     if slip:
         promises["slips"][slip] = promises["slips"].get(slip, 0) + 1
     else:
@@ -160,9 +160,10 @@ def _count(promises: Promises, slip: str) -> None:
 
 
 def widening(shown: Sequence[Shown]) -> tuple[float, float]:
-    """By how much the bounds that were told lately were too near, and how many of them held; 1.0 where they will do.
+    """Return the factor by which recent 90 % bounds were too early, and the share that held; 1.0 if they hold well
+    enough.
 
-    The part of the wait by which nine of ten would have held, as in conformal prediction.
+    The factor is that of the wait with which nine of ten bounds would have held, as in conformal prediction.
     """
     some = [one for one in shown if one.p90_s > one.told_s + 1][-LATELY:]
     if len(some) < ENOUGH:
@@ -174,10 +175,10 @@ def widening(shown: Sequence[Shown]) -> tuple[float, float]:
 
 
 def accuracy(shown: Iterable[Shown]) -> list[Lead]:
-    """By how long before the start it was told: how many started by the 90% bound, and how far off the medians were."""
+    """Return the accuracy of estimates by lead time: the share within the 90 % bound, and the errors of medians."""
     groups: list[list[Shown]] = [[] for _ in LEADS]
     for one in shown:
-        lead = one.median_s - one.told_s  # by the start that came, those that are late would be put together
+        lead = one.median_s - one.told_s  # the actual lead would group late jobs together
         groups[next(place for place, (most, _) in enumerate(LEADS) if lead < most)].append(one)
     found: list[Lead] = []
     for (_, name), some in zip(LEADS, groups, strict=True):

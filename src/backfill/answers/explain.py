@@ -1,4 +1,4 @@
-"""Why a pending job does not run: what it lacks and who holds that, who goes first and why, and what would help."""
+"""Explain why a pending job does not run: what it lacks, which jobs hold that or go first, and what would help."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -18,20 +18,20 @@ from backfill.queue.nodes import FLOATING
 from backfill.queue.states import CANCELLED, PENDING
 from backfill.queue.words import WHOLE
 
-SHOWN = 5  # holders, jobs that went first, holders that are thought away
-AHEAD = 8  # jobs that are thought away to find the one that is in the way
-STEPS = 16  # parts into which memory is divided where less of it is tried
-KNOWN = 10  # ended jobs of the same user and name that say how much time such a job needs
-LITTLE = 0.5  # of its limit: who uses no more in nine of ten cases could ask for less
-SLACK = 1.25  # times what was ever used is enough
-HELPS = 0.1  # a change that brings the start forward by less of the wait is not told
-HELP_S = 20.0  # of cpu time, after which changes are told only if the job would start at once
+SHOWN = 5  # most holders and jobs that went first that are listed, and holders whose end is tried
+AHEAD = 8  # most jobs whose removal is tried to find the one that blocks
+STEPS = 16  # number of steps in which less memory is tried
+KNOWN = 10  # ended jobs of the same user and name needed for a statement about their run times
+LITTLE = 0.5  # share of the walltime: if nine of ten jobs use no more, a shorter walltime is suggested
+SLACK = 1.25  # suggested walltime as a multiple of the longest run time
+HELPS = 0.1  # changes that shorten the wait by a smaller share are not listed
+HELP_S = 20.0  # seconds of cpu time, after which changes are listed only if the job would start at once
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 
 
 def explain(queue: Queue, number: int, reason: str) -> Facts:
-    """All about why a job waits. reason: as the queue tells it."""
+    """Return all facts about why a job waits. reason: the queue's reason."""
     job = queue.jobs.get(number)
     told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "id": number,
                    "reason": reason}  # fmt: skip
@@ -41,7 +41,7 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
     told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
     told |= {"keeps": job.keeps, "done_s": job.done / 1e6}
-    if not job.waits or number in queue.at_once:  # the policy does not have it in its queue
+    if not job.waits or number in queue.at_once:  # it is not in the policy's queue
         return told | {"at_once": number in queue.at_once}
     situation, among = Situation.of(queue, job), not queue.planner.state.machine.pool
     lacks = lack_facts(situation, among)
@@ -66,7 +66,7 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
 
 
 def _after(queue: Queue, job: Job) -> list[Facts]:
-    """The jobs that it waits for."""
+    """Return the jobs that a job depends on."""
     found = []
     for kind, number in job.after:
         if kind.endswith(WHOLE):
@@ -123,7 +123,7 @@ def _holders(queue: Queue, situation: Situation, among: bool) -> Facts:
 
 
 def _behind(queue: Queue, job: Job) -> Facts | None:
-    """The job that keeps it waiting though it would fit: without that one it would start at once."""
+    """Return the job that blocks this one although it would fit: without that job it would start at once."""
     rows = queue.planner.rows
     reserved = queue.planner.state.promises.reserved
     others = [one for one in queue.pending() if one.waits and one.id != job.id]
@@ -136,7 +136,7 @@ def _behind(queue: Queue, job: Job) -> Facts | None:
 
 
 def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:
-    """Jobs that were submitted later and started earlier, the last ones, and why they could."""
+    """Return the latest jobs that were submitted later and started earlier, and why they could."""
     planner, runs = queue.planner, queue.planner.state.runs
     count, row = int(runs.count), planner.rows[job.id]
     since = np.flatnonzero((runs.start[:count] >= job.submit) & (runs.job[:count] > row))
@@ -145,7 +145,7 @@ def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:
     for run in since.tolist():
         other, start, limit = planner.ids[int(runs.job[run])], int(runs.start[run]), int(runs.limit[run])
         if queue.shadow and (runs.last[runs.job[run]] != run or other in queue.at_once):
-            continue  # which was only advice
+            continue  # this start was only advice
         reserved = [move.start for move in moves if move.t <= start][-1:]
         if not _meet(planner.state, row, run, situation.room.nodes):
             why = "elsewhere"
@@ -159,7 +159,7 @@ def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:
 
 
 def _meet(state: Any, row: int, run: int, nodes: Any) -> bool:
-    """Whether a run took something that the job of a row could have used: on one of its nodes, or of its licences and
+    """Return whether a run took resources that the job of a row could have used: on one of its nodes, licences or
     limits."""
     jobs, runs = state.jobs, state.runs
     first, other = jobs.licence_first, int(runs.job[run])
@@ -174,8 +174,10 @@ def _meet(state: Any, row: int, run: int, nodes: Any) -> bool:
 
 
 def _by_history(queue: Queue, job: Job, base: int) -> Facts | None:
-    """How much of their limits such jobs used, and the start with a limit that was enough for all; None where they are
-    too few, or used much of it. base: the start as it is."""
+    """Return how much of their walltimes similar jobs used, and the start with a walltime sufficient for all of them.
+
+    None if they are too few, or used most of it. base: the present estimate of the start.
+    """
     pool = queue.times.of(job.user, job.name)
     jobs = len(pool.shares)
     used = pool.shares[math.ceil(0.9 * jobs) - 1] if jobs else 1.0
@@ -200,19 +202,19 @@ def _by_history(queue: Queue, job: Job, base: int) -> Facts | None:
 
 
 def _helps(start: int, base: int, now: int) -> bool:
-    """Whether a start is much earlier than another one."""
+    """Return whether a start is much earlier than the present estimate `base`."""
     return start != NO_TIME and (base == NO_TIME or base - start >= HELPS * (base - now))
 
 
 def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
-    """What would let it start at once, or much earlier, each tried with the policy itself."""
+    """Return changes with which the job would start at once or much earlier, each tried with the policy itself."""
     row = queue.planner.rows[job.id]
     _, as_it_is = queue.try_out([])
     base = int(as_it_is[row])
     found: list[Facts] = []
 
     def told(change: Facts, number: int, messages: list[Any]) -> None:
-        """Tell of a change if it helps."""
+        """Record a change if it helps."""
         now, start = queue.starts_now(number, messages), queue.now
         if not now and queue.used_s < HELP_S:
             _, starts = queue.try_out(messages)
@@ -232,7 +234,7 @@ def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
     number = max(queue.planner.rows) + 1
 
     def other(to: Facts) -> list[Any]:
-        """The job cancelled, and submitted anew as another one; nothing if that could never run."""
+        """Return messages that cancel the job and submit it again with changed facts."""
         facts = feed.told({**job.facts(), **to})
         return [["gone", job.id, CANCELLED], ["submit", number, facts], ["wait", number]]
 
@@ -259,8 +261,7 @@ def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
 
 
 def _amounts(job: Job) -> Iterator[tuple[str, int, int, Callable[[int], Facts]]]:
-    """The amounts of which a job could ask for less: name, number of parts, how much a part is, and the facts of a job
-    with so many of them."""
+    """Yield the amounts that a job could reduce: name, number of parts, size of a part, and the facts with n parts."""
     for name, amount in job.need.items():
         grain = max(amount // STEPS, 1) if name == "memory" else 1
         yield (
@@ -273,8 +274,10 @@ def _amounts(job: Job) -> Iterator[tuple[str, int, int, Callable[[int], Facts]]]
 
 
 def _elsewhere(queue: Queue, job: Job, situation: Situation) -> Iterator[tuple[Facts, Facts]]:
-    """Other nodes that a job could ask for, and as which facts: in each other partition that takes it, without its
-    constraint or site, with its tasks apart."""
+    """Yield changes that give a job other nodes, with the facts that they change.
+
+    These are every other partition that accepts it, no constraint, no site, and tasks that may share nodes.
+    """
     platform, own = queue.planner.platform, situation.room.asks.jobs.partition[0]
     changes: list[Facts] = [{"partition": each.name} for each in platform.partitions if each.name != own]
     changes += [{name: ""} for name in ("constraint", "site") if getattr(job, name)]
@@ -299,7 +302,7 @@ def _come_back(queue: Queue, situation: Situation) -> Iterator[tuple[Facts, Any]
 
 
 def _most(low: int, high: int, works: Callable[[int], bool]) -> int:
-    """The greatest number for which something works, if less always works where more does; 0 where none does."""
+    """Return the greatest number that works, assuming that smaller numbers work as well; 0 if none does."""
     if high < low or not works(low):
         return 0
     while low < high:

@@ -1,4 +1,4 @@
-"""The jobs of a queue that are over: listed, summed up, and as a workload that `simulate` takes."""
+"""The ended jobs of a queue: listed, summarized, and as a workload for `simulate`."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,19 +25,19 @@ from backfill.queue.shapes import Basis, Change, Row
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 
-AT_ENDS = ("afterok", "afternotok", "afterany")  # dependencies that an end meets
-TASKS_MAX = 1000  # of an array after which jobs are put; behind a larger one they come when they came
+AT_ENDS = ("afterok", "afternotok", "afterany")  # dependencies that an end satisfies
+TASKS_MAX = 1000  # jobs that depend on a larger array are simulated with their submit times instead
 AGAIN = "waited more than once: it was held, lost or not launched"
-LONGER = "ran longer before they were preempted than in the end; they are simulated with their last run times"
-ALONE = "ended by themselves when they were preempted; they are simulated as if they had not been"
-FOREIGN = "were started by somebody else; in the simulation its policy starts them"
-OTHER = "came when the platform of the queue was another one; they are simulated on the first one"
+LONGER = "ran longer before a preemption than in their last run; they are simulated with their last run times"
+ALONE = "ended by themselves while being preempted; they are simulated without that preemption"
+FOREIGN = "were started outside the queue; in the simulation the policy starts them"
+OTHER = "were submitted after the queue's platform changed; they are simulated on the first platform"
 LATER = "waited for a hold, a begin time or another job first; that time is left out"
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which jobs are meant; empty fields say nothing. Times in microseconds of the queue clock."""
+    """A selection of jobs; empty fields select everything. Times are microseconds of the queue clock."""
 
     since: int | None = None
     until: int | None = None
@@ -47,7 +47,7 @@ class Filter:
 
     @property
     def condition(self) -> tuple[str, list[Any]]:
-        """The same for the store."""
+        """The selection as an SQL condition for the store, with its values."""
         states = self.states or OVER
         parts: list[tuple[str, Sequence[Any]]] = [(f"state IN ({', '.join('?' * len(states))})", states)]
         for name, some in (("user", self.users), ("name", self.names)):
@@ -58,7 +58,7 @@ class Filter:
 
 
 def opened(folder: Path) -> Store:
-    """The store of a queue's folder, to be read. Raises InputError."""
+    """Open the store in a queue's folder for reading. Raises InputError."""
     path = folder / "store.db" if folder.is_dir() else folder
     if not path.is_file():
         raise InputError(f"{folder}: no queue is recorded there; expected a folder with a store.db")
@@ -69,15 +69,14 @@ def opened(folder: Path) -> Store:
 
 
 def ended(store: Store, wanted: Filter, last: int | None = None) -> tuple[list[Job], int]:
-    """Return the jobs that are over, in the order in which they ended, or the last ones of them; and how many they
-    are."""
+    """Return ended jobs in the order of their ends, or the last ones of them; and the number of all of them."""
     where, values = wanted.condition
     some = store.jobs(where, values, -1 if last is None else last, order="end_us, id")
     return some, len(some) if last is None else store.count(where, values)
 
 
 def cpus(store: Store, jobs: Sequence[Job]) -> dict[int, int]:
-    """The cpus that each job had in its last run, or asked for if it had none: on whole nodes all that these have."""
+    """Return the cpus that each job had in its last run, or requested if it did not run; whole nodes count in full."""
     found = {job.id: job.need["cpus"] * job.tasks for job in jobs}
     ran = [job.run for job in jobs if job.attempt is not None]
     if whole_nodes := [run for run in ran if any(any(rest) for _, _, *rest in run.attempt.nodes)]:
@@ -95,7 +94,7 @@ def cpus(store: Store, jobs: Sequence[Job]) -> dict[int, int]:
 
 
 def row(job: Job, cpus: int) -> Facts:
-    """One job for JSON, times in seconds. cpus: that it had in all."""
+    """Return one job for JSON, times in seconds. cpus: its total."""
     facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user", "project", "state", "reason")}
     facts |= {f"{name}_s": _seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise")}
     facts |= {"cpu_s": None, "need": job.need, **unusual(job), "cpus": cpus}
@@ -112,19 +111,19 @@ def row(job: Job, cpus: int) -> Facts:
 
 
 def waited(job: Job) -> int | None:
-    """From submit to start, in microseconds, without the time for which it ran before; None if it never started."""
+    """Return the wait from submit to start, in microseconds, without earlier runs; None if the job never started."""
     return None if job.start is None else job.start - job.submit - job.ran
 
 
 def used(job: Job) -> float | None:
-    """How much of its walltime a job used; None for one that never started."""
+    """Return the share of its walltime that a job used; None if it never started."""
     if job.start is None or job.end is None:
         return None
     return min((job.end - job.start + job.done) / job.walltime, 1.0)
 
 
 def summed(jobs: Iterable[Job], key: str, cpus: dict[int, int]) -> list[Facts]:
-    """A row for each user or name, in the order of the cpu time that they held. cpus: of each job."""
+    """Return a row for each user or name, in descending order of cpu time. cpus: of each job."""
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(getattr(job, key), []).append(job)
@@ -157,7 +156,7 @@ def _seconds(micros: int | None) -> float | None:
 
 @dataclass
 class _Life:
-    """A job as its policy saw it: the passes at which it was told of it."""
+    """A job as its policy saw it, with the passes at which events reached the policy."""
 
     facts: Row
     job: int
@@ -167,37 +166,37 @@ class _Life:
     end: int | None = None
     changes: list[tuple[int, Change]] = field(default_factory=list)
     waits: int = 0
-    known: bool = False  # the policy is to be told again that it waits, though nothing happened to it
-    before: int | None = None  # the start of the run that was preempted last, while it goes on
-    longest: int = 0  # that a run was that was preempted, and whose job began anew
-    done: int = 0  # the progress that it kept when it was preempted, less what that cost
-    alone: bool = False  # it ended by itself when it was preempted
-    foreign: bool = False  # somebody else started it
+    known: bool = False  # the policy will get a repeated message that it waits, though nothing happened to it
+    before: int | None = None  # start of the run that was preempted last, until that run has ended
+    longest: int = 0  # longest preempted run whose progress was lost
+    done: int = 0  # progress kept at preemptions, less their overhead
+    alone: bool = False  # it ended by itself while being preempted
+    foreign: bool = False  # it was started outside the queue
     nodes: Placement = field(default_factory=list)  # of its last run, see nodes.Placement
 
 
 @dataclass
 class Recorded:
-    """A history as `simulate` takes it, and what had to be left out."""
+    """A history in the form that `simulate` takes, and what had to be left out."""
 
     workload: Workload
     platform: Platform
     events: Events
-    policies: list[str]  # that decided then, in the order in which they came
-    left_out: dict[str, int]  # why -> how many jobs
-    started: Ints  # when each job of the workload really started; NO_TIME: it never did
+    policies: list[str]  # policies that made the decisions, in order
+    left_out: dict[str, int]  # number of jobs by reason
+    started: Ints  # actual start of each job of the workload; NO_TIME if it never started
 
 
 def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
-    """These jobs as a workload, with the instants at which the policy was told of things.
+    """Convert these jobs to a workload, with the times at which the policy learned of events.
 
-    A job's submit is the pass at which the policy heard of it, its walltime has the grace behind it, since that is what
-    the policy planned with. So `simulate --overrun extend` starts each when and where it started, if only submits,
-    ends, dependencies on ends, cancelled or changed jobs and changes of capacity happened. A job that is not over at
-    the end of the log runs as long as it may. Of a run that somebody else started, the instants of that pool are taken
-    where it has told them, as its passes came later. Raises InputError.
+    The submit of a job is the pass at which the policy learned of it; its walltime includes the grace, since the policy
+    planned with that. So `simulate --overrun extend` starts each job when and where it started, if there were only
+    submits, ends, dependencies on ends, cancelled or changed jobs and changes of capacity. A job that is not over at
+    the end of the log runs as long as it may. For runs started outside the queue, the times reported by their pool are
+    used where known, since the passes came later. Raises InputError.
     """
-    from backfill.worlds.live import platform_of  # which loads the core
+    from backfill.worlds.live import platform_of  # this import loads the core
     from backfill.worlds.workload import table
 
     lives, log = _lives(log_, {*chosen})
@@ -258,16 +257,16 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
 
 @dataclass
 class _Log:
-    """What the log says of the queue. Each entry of a list begins with an instant."""
+    """Facts about the queue in the log. Each entry of a list begins with a time."""
 
     epochs: list[tuple[int, Basis]] = field(default_factory=list)
-    there: list[tuple[int, str, Amounts]] = field(default_factory=list)  # what a place has from then on, see nodes.py
+    there: list[tuple[int, str, Amounts]] = field(default_factory=list)  # resources of a place from then on
     policies: list[str] = field(default_factory=list)
-    last: int = 0  # the instant of its last entry
+    last: int = 0  # time of its last entry
 
 
 def _amounts(epoch: Basis, log: _Log, begun: int) -> dict[str, Amounts]:
-    """What each place had by then; a node of which nothing was said has what the platform states."""
+    """Return the resources of each place at the begin; a node without an entry has what the platform states."""
     since = max((t for t, facts in log.epochs if facts is epoch), default=0)
     found = {MACHINE: epoch["resources"]} if not epoch.get("platform") else {}
     found |= epoch.get("nodes", {})
@@ -277,7 +276,7 @@ def _amounts(epoch: Basis, log: _Log, begun: int) -> dict[str, Amounts]:
 def _changed(
     platform: Platform, there: dict[str, Amounts], changes: Iterable[tuple[int, str, Amounts]], begun: int, until: int
 ) -> Iterator[dict[str, str]]:
-    """The events by which places have less or more, from what the platform states on."""
+    """Yield the events that change the resources of places, relative to what the platform states."""
     now = {
         node: dict(zip(platform.resources, capacity, strict=True))
         for node, capacity in zip(platform.nodes, platform.capacity.tolist(), strict=True)
@@ -293,7 +292,7 @@ def _changed(
 
 
 def _at_speed_1(length: int, nodes: Iterable[Sequence[Any]], speed: dict[str, float], platform: Platform) -> int:
-    """The run time with which a simulation holds these nodes for so long, but for microseconds on slow nodes."""
+    """Return the run time with which a simulation holds these nodes for `length`, up to rounding on slow nodes."""
     names = [name for name, *_ in nodes if name in speed]
     slowest = min((speed[name] for name in names), default=1.0)
     if len({int(platform.site[platform.nodes.index(name)]) for name in names}) > 1:
@@ -303,10 +302,10 @@ def _at_speed_1(length: int, nodes: Iterable[Sequence[Any]], speed: dict[str, fl
 
 
 def _lives(entries: Iterable[Entry], wanted: set[int]) -> tuple[dict[int, _Life], _Log]:
-    """The lives of these jobs, and what happened to the queue."""
+    """Return the lives of these jobs, and the facts about the queue."""
     lives: dict[int, _Life] = {}
     log = _Log()
-    since: list[Callable[[int], None]] = []  # what happened since the last pass, to be dated by the next one
+    since: list[Callable[[int], None]] = []  # events since the last pass, to be dated by the next pass
     last = now = 0
     for entry in entries:
         event, last = entry.event, entry.t
@@ -338,7 +337,7 @@ def _lives(entries: Iterable[Entry], wanted: set[int]) -> tuple[dict[int, _Life]
 
 
 def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], None]]) -> None:
-    """Let an event of a job change its life. now: of the last pass."""
+    """Update the life of a job by one of its events. now: the time of the last pass."""
     match event:
         case events.Declined():
             life.known = True
@@ -376,13 +375,13 @@ def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], 
 
 
 def _note(some: list[Any], *what: Any) -> None:
-    """Enter something with its instant, which comes last."""
+    """Append an entry with its time, which is the last argument."""
     *facts, t = what
     some.append((t, *facts))
 
 
 def _begin(life: _Life, event: events.Start | events.Due | events.Began) -> None:
-    """The policy starts a job, or somebody else."""
+    """Record the start of a job, by the policy or outside the queue."""
     due = event.due if isinstance(event, events.Start) else None
     life.start, life.nodes = event.start if due is None else due, event.nodes or []
     life.foreign = isinstance(event, events.Began)
@@ -393,7 +392,7 @@ def _set(life: _Life, name: str) -> Callable[[int], None]:
 
 
 def _after(life: _Life, place: dict[int, int], arrays: dict[int, list[int]]) -> list[int]:
-    """The rows of the jobs whose ends this one waited for, where nothing else kept it from the queue."""
+    """Return the rows of the jobs whose ends this job waited for; empty if anything else kept it from the queue."""
     facts = life.facts
     if facts["any_of"] or facts["singleton"] or facts["throttle"] or facts["held"] or facts["begin"]:
         return []

@@ -1,5 +1,7 @@
-"""The nodes of a platform by kind: those that are equal in all but their names, so that people read of a few kinds
-instead of a thousand nodes."""
+"""The nodes of a platform by kind.
+
+Nodes of a kind are equal in everything but their names, so that users read of a few kinds instead of a thousand nodes.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,12 +13,12 @@ from backfill.model.constraint import with_feature
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
 
-NAMED = 32  # nodes of a kind that a constraint names one by one
+NAMED = 32  # most nodes of a kind that a constraint lists individually
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Some equal nodes, ascending, of one partition. partition: empty if the platform has none.
+    """Equal nodes of one partition, ascending. partition: empty if the platform has none.
 
     constraint: selects them among the nodes of the partition; empty for all of these, None if there is none.
     """
@@ -24,11 +26,11 @@ class Kind:
     partition: str
     nodes: Ints
     constraint: str | None
-    mixed: bool = False  # all nodes of a partition that has several kinds
+    mixed: bool = False  # whether these are all nodes of a partition with several kinds
 
 
 def kinds(platform: Platform) -> list[Ints]:
-    """The nodes of each kind, in the order of their first nodes."""
+    """Return the nodes of each kind, in the order of their first nodes."""
     inside = np.array([platform.nodes_of(each.name) for each in platform.partitions]).T
     found: dict[tuple[object, ...], list[int]] = {}
     for node in range(len(platform.nodes)):
@@ -42,8 +44,10 @@ def kinds(platform: Platform) -> list[Ints]:
 
 
 def choices(platform: Platform, feature: str = "") -> Iterator[Kind]:
-    """The sets of nodes that a job can ask for by a partition and a constraint: each partition, and if it has several
-    kinds of nodes also each of these. feature: which all of the nodes are to have."""
+    """Yield the sets of nodes that a job can request by partition and constraint.
+
+    These are each partition, and the kinds of nodes in it if there are several. feature: required of all nodes.
+    """
     each = kinds(platform)
     wanted = platform.allows(feature) if feature else np.ones(len(platform.nodes), np.bool_)
     for name in [each.name for each in platform.partitions] or [""]:
@@ -59,7 +63,8 @@ def choices(platform: Platform, feature: str = "") -> Iterator[Kind]:
 
 
 def _constraint(platform: Platform, inside: NDArray[np.bool_], nodes: Ints) -> str | None:
-    """A constraint that selects these nodes among those inside a partition: by features, else by names."""
+    """Return a constraint that selects these nodes within a partition: by features, or else by names; None if
+    impossible."""
     wanted = np.zeros(len(platform.nodes), np.bool_)
     wanted[nodes] = True
     if platform.features:
@@ -71,7 +76,7 @@ def _constraint(platform: Platform, inside: NDArray[np.bool_], nodes: Ints) -> s
             return bool(some) and bool((platform.allows("&".join(some)) & inside == wanted).all())
 
         if selects(terms):
-            for term in terms[::-1]:  # leave out what is not needed
+            for term in terms[::-1]:  # leave out terms that are not needed
                 fewer = [one for one in terms if one != term]
                 terms = fewer if selects(fewer) else terms
             return "&".join(terms)

@@ -1,4 +1,4 @@
-"""When projects depart: at the latest, where the policy promises that; in half of the futures, and in nine of ten."""
+"""The departures of projects: latest time, if the policy promises it, median, and 90 % bound over possible futures."""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,13 @@ from backfill.queue.states import PENDING
 
 
 class TriedProject(Tried):
-    """What a project would do that is not submitted yet."""
+    """The answer about a project that has not been submitted."""
 
     departure: ProjectDeparture
 
 
 def project(queue: Queue, numbers: Sequence[int]) -> tuple[list[Estimate], ProjectDeparture]:
-    """The starts of the pending ones of these jobs, which are those of a project that are open, and its departure."""
+    """Return the estimates of the pending jobs among a project's open jobs, and the project's departure."""
     some = [queue.jobs[number] for number in numbers if number in queue.jobs]
     pending = [job for job in some if job.state == PENDING]
     starts = queue.futures(pending)
@@ -30,13 +30,13 @@ def project(queue: Queue, numbers: Sequence[int]) -> tuple[list[Estimate], Proje
 
 
 def test_project(queue: Queue, tasks: list[Row]) -> TriedProject:
-    """When the jobs of a project would start that is not submitted yet, and when it would depart."""
+    """Return when the jobs of a project would start if it were submitted now, and when it would depart."""
     told, some, starts = tried(queue, tasks)
     return {**told, "departure": departs(queue, some, starts)}
 
 
 def departs(queue: Queue, some: Sequence[Job], starts: Ints) -> ProjectDeparture:
-    """When the last of these jobs ends. starts: those of the pending ones in possible futures, see Queue.futures."""
+    """Return when the last of these jobs ends. starts: of pending jobs in possible futures, see Queue.futures."""
     planner = queue.planner
     told: ProjectDeparture = {"departs": planner.departs, "promised_s": None, "left": len(some),
                               "median_s": None, "p90_s": None, "why_not": ""}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Questions of people to the planner: when a job starts, why not yet, what fits now, and what another policy would do.
+"""Questions to the planner: when a job starts, why not yet, what fits now, and what another policy would do.
 
 They are answered by copies of the planner (forecast.py), at low priority, so that decisions never wait for an answer.
 """
@@ -22,24 +22,24 @@ from backfill.queue.shapes import Estimate, Eta, JsonObject, ProjectEta, Questio
 from backfill.worlds.live import Planner
 from backfill.worlds.watchdog import WATCHDOG
 
-CPU_MOST_S, MOST_S = 120.0, 300.0  # for an answer: the policy of a user may loop or sleep for ever
-TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # for the trial of another policy
-LEAST = 19  # nice: whatever else wants a cpu goes first
+CPU_MOST_S, MOST_S = 120.0, 300.0  # limits for an answer, in seconds: a user's policy may loop or sleep for ever
+TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # limits for the trial of another policy, in seconds
+LEAST = 19  # nice value of an answering process: all others go first
 
 
 def eta(queue: Queue, asked: Question) -> Eta:
-    """When pending jobs start: at the latest, in half of the futures, in nine of ten."""
+    """Return when pending jobs start: latest time, median, and 90 % bound."""
     return _told(queue, estimates(queue))
 
 
 def eta_project(queue: Queue, asked: Question) -> ProjectEta:
-    """When the pending jobs of a project start, and when it departs."""
+    """Return when the pending jobs of a project start, and when it departs."""
     rows, departure = project(queue, asked["jobs"])
     return {**_told(queue, rows), "departure": departure}
 
 
 def _told(queue: Queue, rows: list[Estimate]) -> Eta:
-    """Estimates, and how they were made."""
+    """Return estimates together with the facts about how they were made."""
     return {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds,
             "futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3),
             "arrivals": queue.arrivals is not None, "jobs": rows}  # fmt: skip
@@ -59,17 +59,18 @@ ANSWERS: dict[str, Callable[[Queue, Question], JsonObject]] = {
 
 
 class Asked(TypedDict):
-    """A request to the planner: a question, and the name of the pipe that takes the answer."""
+    """A request to the planner: a question, and the name of the pipe for the answer."""
 
     to: str
     question: Question
 
 
 def aside(planner: Planner | None, asked: Asked) -> int:
-    """Have a question answered by a copy of this process, into the pipe with the name asked["to"]; its number.
+    """Answer a question in a copy of this process, which writes to the pipe named asked["to"]; return the copy's
+    number.
 
-    Returns 0 if the system has no room for another process, or nobody reads the pipe any more. The pipe is opened
-    before the fork: who reads it sees its end however early the copy ends.
+    Returns 0 if no further process can be created, or the pipe has no reader any more. The pipe is opened before the
+    fork, so that its reader sees its end however early the copy ends.
     """
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -92,9 +93,9 @@ def aside(planner: Planner | None, asked: Asked) -> int:
             WATCHDOG.bound(TRIAL_CPU_S, TRIAL_S)
         else:
             WATCHDOG.bound(CPU_MOST_S, MOST_S)
-        gc.disable()  # it lives for one answer, and would look through 100,000 jobs again and again
+        gc.disable()  # the process lives for one answer; collecting would scan 100,000 jobs repeatedly
         null = os.open(os.devnull, os.O_RDWR)
-        for end in (0, 1):  # the daemon must see the end of the planner, whether its copy lives on or not
+        for end in (0, 1):  # the daemon must see the end of the planner even while its copy still runs
             os.dup2(null, end)
         os.nice(LEAST)
         os.set_blocking(pipe, True)
@@ -108,7 +109,7 @@ def aside(planner: Planner | None, asked: Asked) -> int:
 
 
 def answer(planner: Planner | None, asked: Question) -> JsonObject:
-    """What is told of a question, which may use up the planner."""
+    """Return the answer to a question; this may modify the planner."""
     assert planner is not None
     begun = time.process_time()
     try:

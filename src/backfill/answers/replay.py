@@ -1,8 +1,8 @@
-"""What a queue has recorded, lived again.
+"""Replay of what a queue has recorded.
 
-Open loop: every pass that is in the log is asked for again; the policy must decide the same. Closed loop
-(worlds/recorded.py): the jobs start when the policy says so, run as long as they did, and must start at the very
-microsecond; where nothing but submits and ends happened, `simulate` must say the same.
+Open loop: every pass in the log is decided again; the decisions must be the same. Closed loop (worlds/recorded.py): the
+jobs start when the policy decides so, run as long as they did, and must start at the same microsecond; if there were
+only submits and ends, `simulate` must give the same starts.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from backfill.worlds.recorded import Away, Closed, lives
 from backfill.worlds.simulated import simulate
 
 SHOWN = 5
-# Events of which `simulate` knows nothing.
+# Events that `simulate` does not support.
 UNKNOWN = (
     events.Hold, events.Release, events.Edit, events.Unstarted, events.Requeue, events.Declined, events.Capacity,
     events.NodeSet, events.Began, events.Withdrawn,
@@ -34,29 +34,29 @@ UNKNOWN = (
 
 @dataclass
 class Epoch:
-    """A stretch of a log with one policy: its begin, its passes."""
+    """A part of a log with one policy: its first state, and its passes."""
 
     facts: Basis
     events: list[Entry]
     passes: list[feed.Pass] = field(default_factory=list)
-    away: Away = field(default_factory=list)  # spans in which nobody decided, once they are known
+    away: Away = field(default_factory=list)  # spans without decisions, once they are known
 
 
 @dataclass
 class Check:
-    """What came out of a comparison with the log."""
+    """The result of a comparison with the log."""
 
     passes: int = 0
     starts: int = 0
     open_loop: list[str] = field(default_factory=list)  # differences
-    closed_jobs: int = 0  # compared in the closed loop
-    simulated_jobs: int = 0  # of these by `simulate`, too
+    closed_jobs: int = 0  # jobs compared in the closed loop
+    simulated_jobs: int = 0  # those of them also compared with `simulate`
     closed_loop: list[str] = field(default_factory=list)  # differences
-    left_out: dict[str, int] = field(default_factory=dict)  # why an epoch cannot be simulated -> how many
+    left_out: dict[str, int] = field(default_factory=dict)  # number of epochs by reason
 
 
 def epochs(folder: Path) -> list[Epoch]:
-    """The epochs of a queue's folder. Raises InputError."""
+    """Read the epochs in a queue's folder. Raises InputError."""
     path = folder / "store.db" if folder.is_dir() else folder
     if not path.is_file():
         raise InputError(f"{folder}: no queue is recorded there; expected a folder with a store.db")
@@ -78,7 +78,7 @@ def epochs(folder: Path) -> list[Epoch]:
 
 
 def check(some: list[Epoch]) -> Check:
-    """Live them again, open and closed loop."""
+    """Replay epochs, open and closed loop, and compare them with the log."""
     result = Check()
     for number, one in enumerate(some, 1):
         if not _check_open(one, number, result):
@@ -93,8 +93,10 @@ def check(some: list[Epoch]) -> Check:
 
 
 def _check_open(one: Epoch, number: int, result: Check) -> bool:
-    """Ask for each pass again, and find out in which spans nobody asked although the policy wanted it. Returns whether
-    all decisions are the same."""
+    """Decide each pass again, and find the spans in which the requested passes did not happen.
+
+    Returns whether all decisions are the same.
+    """
     planner, wake = Planner(one.facts["policy"], one.facts), None
     for place, then in enumerate(one.passes):
         if wake is not None and wake < then.now:
@@ -105,7 +107,7 @@ def _check_open(one: Epoch, number: int, result: Check) -> bool:
         result.starts += sum(why != PREEMPT for _, why, *_ in then.decided)
         if done == then.decided:
             continue
-        if place + 1 == len(one.passes) and not then.decided:  # it may have had no answer
+        if place + 1 == len(one.passes) and not then.decided:  # the pass may have got no answer
             del one.passes[-1]
             return True
         what = f"epoch {number}, pass {place + 1} at {then.now}: {then.decided} in the log, {done} now"
@@ -134,7 +136,7 @@ def _check_closed(one: Epoch, number: int, result: Check) -> None:
 
 
 def _cannot_simulate(one: Epoch) -> str:
-    """Why `simulate` does not know all that the policy was told in an epoch; empty if it does."""
+    """Return why `simulate` cannot repeat an epoch; empty if it can."""
     if one.facts.get("advises"):
         return "its policy gave only advice"
     if one.away:
@@ -190,7 +192,7 @@ def _cannot_simulate(one: Epoch) -> str:
 
 
 def _check_simulated(one: Epoch, number: int, result: Check) -> None:
-    """Let `simulate` start the jobs that ran and are over."""
+    """Compare the starts and nodes of the ended jobs with those of `simulate`."""
     known, _ = lives([], one.passes)
     ran = {job: life for job, life in known.items() if life.starts and len(life.ends) == len(life.starts)}
     if not ran:
@@ -217,7 +219,7 @@ def _check_simulated(one: Epoch, number: int, result: Check) -> None:
 
 @dataclass
 class WhatIf:
-    """The waits of jobs as they were, and under another policy, in microseconds, in the order of the jobs."""
+    """The recorded waits of jobs and their waits under another policy, in microseconds, in the order of `jobs`."""
 
     jobs: list[int] = field(default_factory=list)
     was: list[int] = field(default_factory=list)
@@ -225,9 +227,11 @@ class WhatIf:
 
 
 def what_if(some: list[Epoch], policy: str) -> WhatIf:
-    """Each epoch under another policy, with all that people did: the jobs that waited in it and ran. A wait begins when
-    the job may start, and ends with its last start; jobs that wait for ends of others follow these. Spans without a
-    daemon are not repeated."""
+    """Replay each epoch under another policy, with all actions of users, and return the waits of the jobs that ran.
+
+    A wait begins when the job may start, and ends with its last start; jobs that depend on ends of others follow these.
+    Spans without a daemon are not repeated.
+    """
     result = WhatIf()
     for one in some:
         load_policy(policy, platform_of(one.facts), one.facts.get("preempts", LOCAL))

@@ -24,25 +24,26 @@ from backfill.worlds.adapt import Causes, as_run
 from backfill.worlds.live import Planner
 from backfill.worlds.workload import table
 
-NODES = 8  # of a kind that are named
-BOUND = ("partition", "constraint", "site")  # which bind a job to some nodes
+NODES = 8  # most nodes that are listed by name
+BOUND = ("partition", "constraint", "site")  # requests that restrict a job to some nodes
 
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """A job among the runs. Runs are in the order of their limits; a seat is what a run has on one node."""
+    """A waiting job and the active runs. Runs are in the order of their limits; a seat is the part of a run on one
+    node."""
 
-    room: Room  # at this instant; row 0 is the job, row 1 + i that of run i
-    runs: Ints  # their numbers in the State
-    ids: list[int]  # of the job of each run
-    limit: Ints  # of each run: its latest end
-    owner: Ints  # of each seat: the run
+    room: Room  # resources at this time; row 0 is the job, row 1 + i that of run i
+    runs: Ints  # indices of the runs in the State
+    ids: list[int]  # job of each run
+    limit: Ints  # latest end of each run
+    owner: Ints  # run of each seat
     node: Ints
     tasks: Ints  # on whole nodes 1
 
     @classmethod
     def of(cls, queue: Queue, job: Job) -> "Situation":
-        """The situation of a job of the queue, or of one that is not submitted."""
+        """Return the situation of a job in the queue, or of one that is not submitted."""
         planner = queue.planner
         state, platform = planner.state, planner.platform
         active = state.runs.by_limit[: state.runs.active]
@@ -92,17 +93,17 @@ class Situation:
 
     @cached_property
     def lacks(self) -> list[Any]:
-        """The resources, licences and limits of which too little is free; none where the job would fit."""
+        """The resources, licences and limits of which too little is free; empty if the job would fit."""
         return [lack for lack, short in zip(self.lacking.lacks, self.lacking.short[0], strict=True) if short]
 
     @cached_property
     def held(self) -> Ints:
-        """What each run holds of that, shape (runs, lacks)."""
+        """The amount of each lacking resource that each run holds, shape (runs, lacks)."""
         job = np.arange(1, len(self.ids) + 1)
         return amounts_held(self.room.asks, 0, self.lacks, job, self.owner, self.node, self.tasks)
 
     def most_on_one(self, column: int) -> int:
-        """The most of a resource of the room that is free on any one node."""
+        """Return the largest free amount of a resource on a single node."""
         return max(int(self.room.free[:, column].max(initial=0)), 0)
 
     def told(self, labels: dict[int, str], names: tuple[str, ...], bound: dict[str, str]) -> JsonObject:
@@ -160,8 +161,10 @@ class Situation:
         return {"node": names[node], "opens_s": until, "jobs": jobs}
 
     def _opens(self, several: int) -> Ints:
-        """When each node of the room takes so many tasks, if all runs last until their limits and nothing else starts;
-        NO_TIME where that never comes."""
+        """Return when each node can take `several` tasks, if all runs last until their limits and nothing else starts.
+
+        NO_TIME if that never happens.
+        """
         room, asks = self.room, self.room.asks
         lane_of = np.full(len(asks.platform.nodes), -1)
         lane_of[room.nodes] = room.lane
@@ -185,8 +188,7 @@ def asked(planner: Planner, jobs: list[Job]) -> tuple[Asks, Causes]:
 
 
 def may_run(planner: Planner, job: Job) -> bool:
-    """Whether the platform of the queue would take a job: no rule forbids it, and a job on whole nodes finds nodes that
-    are alike."""
+    """Return whether the platform of the queue accepts a job: no rule forbids it, and whole nodes for it are alike."""
     try:
         _, causes = asked(planner, [job])
     except PlatformError:
@@ -195,7 +197,7 @@ def may_run(planner: Planner, job: Job) -> bool:
 
 
 def lack_facts(situation: Situation, among: bool) -> list[JsonObject]:
-    """What the job lacks, for JSON. among: nodes, of which more is told."""
+    """Return what the job lacks, for JSON. among: whether the platform has nodes, which adds facts about them."""
     found: list[JsonObject] = []
     for lack in situation.lacks:
         facts: dict[str, object] = {"resource": lack.name, "needs": lack.needed, "free": int(lack.free[0]),

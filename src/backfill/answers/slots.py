@@ -1,4 +1,4 @@
-"""What fits now, and for how long: jobs that are not submitted are tried on the copy of the planner."""
+"""What fits now and for how long, found by submitting trial jobs to the copy of the planner."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,17 +14,17 @@ from backfill.queue.shapes import JsonObject, Row
 from backfill.queue.words import names_text
 
 SECOND = 1_000_000
-ALWAYS = 3650 * 86_400 * SECOND  # a walltime without end
-LONGEST_S = 30.0  # of cpu time, after which no more sets of nodes are tried
+ALWAYS = 3650 * 86_400 * SECOND  # stands for an unlimited walltime
+LONGEST_S = 30.0  # seconds of cpu time after which no more sets of nodes are tried
 
 
 def slots(
     queue: Queue, need: dict[str, int], grace: int, user: str = "", group: str = "", gpu_type: str = ""
 ) -> JsonObject:
-    """For how long a job may have so many cpus if it starts at once, and beside what; among nodes, so many tasks.
+    """Return how long a job may run if it starts at once, by its number of cpus; on a cluster, by its number of tasks.
 
-    need: what it is to have besides; among nodes, what each task is to have, with one cpu if none is named. user,
-    group: whose limits and partitions count. Each is tried with the policy itself.
+    need: what else it requests; on a cluster, the request of each task, with one cpu by default. user, group: whose
+    limits and partitions apply. Each combination is tried with the policy itself.
     """
     planner, state = queue.planner, queue.planner.state
     told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need}
@@ -97,13 +97,16 @@ def _among_nodes(queue: Queue, need: dict[str, int], grace: int, whose: dict[str
 
 
 def _longest(queue: Queue, kind: Kind) -> int:
-    """The longest walltime, grace included, that a partition allows; 0 any."""
+    """Return the longest walltime that a partition allows, including grace; 0 for any."""
     return next((each.max_walltime for each in queue.planner.platform.partitions if each.name == kind.partition), 0)
 
 
 def _holes(queue: Queue, facts: Callable[[int, int], Row], most: int, ends: list[int]) -> list[tuple[int, int]]:
-    """How much starts at once, and for how long: the most for each of `ends` for which that is more than for longer
-    ones, the shortest first. facts: of a job that asks for so much for so long."""
+    """Return the amounts that start at once with their walltimes, shortest first.
+
+    Listed is the largest amount for each walltime in `ends`, if it is larger than for longer ones. facts: of a job with
+    this amount and walltime.
+    """
     number = max(queue.planner.rows, default=0) + 1
 
     def works(amount: int, walltime: int) -> bool:
@@ -113,7 +116,7 @@ def _holes(queue: Queue, facts: Callable[[int, int], Row], most: int, ends: list
         return queue.starts_now(number, [["submit", number, job], ["wait", number]])
 
     def longest(amount: int) -> int:
-        """The place in `ends` of the longest that starts; -1 none."""
+        """Return the index in `ends` of the longest walltime with which this amount starts; -1 if none."""
         if not works(amount, ends[0]):
             return -1
         low, high = 0, len(ends) - 1
@@ -122,7 +125,7 @@ def _holes(queue: Queue, facts: Callable[[int, int], Row], most: int, ends: list
             low, high = (middle, high) if works(amount, ends[middle]) else (low, middle - 1)
         return low
 
-    found: dict[int, int] = {}  # place in `ends` -> most
+    found: dict[int, int] = {}  # largest amount by index in `ends`
     if most > 0:
         for amount, place in _steps(longest, 1, most):
             if place >= 0:
@@ -137,8 +140,10 @@ def _span(queue: Queue, end: int, grace: int) -> JsonObject:
 
 
 def _ends(queue: Queue, grace: int, longest: int = 0) -> list[int]:
-    """The walltimes at which what is free may change: until a run's limit or a reserved start, and without end or the
-    longest that is allowed."""
+    """Return the walltimes at which the free resources may change.
+
+    They last until the limit of a run or a reserved start; the last one is unlimited, or the longest that is allowed.
+    """
     state, rows, now = queue.planner.state, queue.planner.rows, queue.next_pass
     reserved = state.promises.reserved[[rows[job.id] for job in queue.pending()]].tolist()
     limits = state.runs.limits[: state.runs.active].tolist()
@@ -148,7 +153,7 @@ def _ends(queue: Queue, grace: int, longest: int = 0) -> list[int]:
 
 
 def _steps(value: Any, low: int, high: int) -> Iterable[tuple[int, int]]:
-    """A function that never grows, at the ends of its steps."""
+    """Return the values of a non-increasing function at the ends of its steps."""
     known = {low: value(low), high: value(high)}
     todo = [(low, high)]
     while todo:
@@ -161,5 +166,5 @@ def _steps(value: Any, low: int, high: int) -> Iterable[tuple[int, int]]:
 
 
 def _begins(queue: Queue, t: int) -> str:
-    """The job that has its reserved start then; empty where it is nobody's."""
+    """Return the job whose reserved start is at this time; empty if there is none."""
     return next((job.label for job in queue.pending() if job.waits and queue.reserved(job.id) == t), "")

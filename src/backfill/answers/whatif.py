@@ -1,4 +1,4 @@
-"""What would be: when jobs start, when one that is not submitted yet would, and what another policy would do."""
+"""Estimates: when jobs start, when jobs not submitted yet would, and what another policy would change."""
 
 from typing import Any, TypedDict
 
@@ -16,12 +16,12 @@ from backfill.worlds.live import Planner
 from backfill.worlds.runtimes import Pool
 
 SECOND = 1_000_000
-ESTIMATED = 2_000  # pending jobs of which is said when they start
-GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # up to so many seconds ahead, an estimate is told to so many
+ESTIMATED = 2_000  # most pending jobs with an estimate
+GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # estimates up to (seconds ahead) are rounded to (seconds)
 
 
 class Three(TypedDict):
-    """The start of a job, as in Estimate."""
+    """The estimated start of a job, as in Estimate."""
 
     guaranteed_s: float | None
     median_s: float | None
@@ -29,7 +29,7 @@ class Three(TypedDict):
 
 
 class Switched(TypedDict):
-    """A job under another policy; kept: its promised start is."""
+    """A job under another policy; kept: whether its promised start is kept."""
 
     id: int
     label: str
@@ -41,7 +41,7 @@ class Switched(TypedDict):
 
 
 class Delayed(TypedDict):
-    """A job whose start a submit would bring back."""
+    """A job whose start a submit would delay."""
 
     id: int
     label: str
@@ -50,7 +50,7 @@ class Delayed(TypedDict):
 
 
 class Tried(TypedDict):
-    """The jobs that a submit would make, of which at_once start now, and those that it would delay."""
+    """The jobs that a submit would create, at_once of which start now, and the jobs that it would delay."""
 
     schema: int
     now_s: float
@@ -65,7 +65,7 @@ class Tried(TypedDict):
 
 
 def estimate(queue: Queue, job: Job, starts: Any) -> Estimate:
-    """What is told of one job, from its starts in the futures."""
+    """Return the estimate of one job, from its starts in the possible futures."""
     pool = queue.times.of(job.user, job.name)
     guaranteed = queue.reserved(job.id) if queue.binds and job.waits else None
     told: Estimate = {**_told(job, pool), "guaranteed_s": seconds(guaranteed)}
@@ -84,8 +84,10 @@ def estimate(queue: Queue, job: Job, starts: Any) -> Estimate:
 
 
 def likely(queue: Queue, times: Ints) -> tuple[int, int] | None:
-    """The instant by which something has happened in half of the futures, and that for nine of ten; None if it does not
-    happen in so many. times: when it does in each of them, NO_TIME for never."""
+    """Return the median of a time over the possible futures, and its 90 % bound; None if fewer than 90 % reach it.
+
+    times: in each future; NO_TIME for never.
+    """
     now, known = queue.now, np.sort(times[times != NO_TIME])
     if len(known) < 0.9 * len(times) or not len(known):
         return None
@@ -104,14 +106,14 @@ def _told(job: Job, pool: Pool) -> Estimate:
 
 
 def snapped(t: int, now: int, up: bool = False) -> int:
-    """An instant as exactly as it can be foreseen; up: not earlier."""
+    """Round a time as precisely as it can be predicted; up: never to an earlier time."""
     ahead = (t - now) / SECOND
     grain = next((grain for most, grain in GRAINS if ahead < most), 3600) * SECOND
     return max((t + (grain - 1 if up else grain // 2)) // grain * grain, now)
 
 
 def estimates(queue: Queue) -> list[Estimate]:
-    """Return the estimates of pending jobs; of more than ESTIMATED, those of the first that are not held."""
+    """Return the estimates of pending jobs; of more than ESTIMATED, those of the first ones that are not held."""
     pending, rows = queue.pending(), queue.planner.rows
     first = sorted(pending, key=lambda job: bool(job.held or job.never))[:ESTIMATED]
     some = sorted(first, key=lambda job: job.id)
@@ -123,12 +125,12 @@ def estimates(queue: Queue) -> list[Estimate]:
 
 
 def test(queue: Queue, tasks: list[Row]) -> Tried:
-    """When the tasks of a submit would start, and whose start it would bring back."""
+    """Return when the tasks of a submit would start, and which jobs it would delay."""
     return tried(queue, tasks)[0]
 
 
 def tried(queue: Queue, tasks: list[Row]) -> tuple[Tried, list[Job], Ints]:
-    """The same; the jobs that the tasks would be; and their starts in possible futures, see Queue.futures."""
+    """Return the answer of `test`, the jobs that the tasks would become, and their starts, see Queue.futures."""
     planner = queue.planner
     before = _plans(queue)
     planner.make_room(len(tasks))
@@ -160,7 +162,8 @@ def tried(queue: Queue, tasks: list[Row]) -> tuple[Tried, list[Job], Ints]:
 
 
 def _plans(queue: Queue) -> dict[int, int]:
-    """The reserved start of each job in the queue of the policy; where it keeps none, that by walltimes."""
+    """Return the reserved start of each job in the policy's queue; for a policy without promises, its start by
+    walltimes."""
     some = [job.id for job in queue.pending() if job.waits]
     if queue.binds:
         return {number: t for number in some if (t := queue.reserved(number)) is not None}
@@ -172,11 +175,11 @@ def _plans(queue: Queue) -> dict[int, int]:
 
 
 def switch(queue: Queue, asked: Question) -> JsonObject:
-    """What another policy would do with those who wait: likely starts, and which promises would fall."""
+    """Return the effect of another policy on waiting jobs: estimated starts, and the promises that would be broken."""
     other = Planner(asked["policy"], asked["epoch"])
     there = {job.id for job in queue.pending()}
     waiting = [["wait", job.id] for job in queue.pending() if job.waits]
-    other.learn(waiting or [["capacity", {}, FLOATING]])  # it decides once in any case
+    other.learn(waiting or [["capacity", {}, FLOATING]])  # the other policy decides once in any case
     after = Queue.read(other, asked)
     old = {row["id"]: row for row in estimates(queue)}
     new = {row["id"]: row for row in estimates(after)}

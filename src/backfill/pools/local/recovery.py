@@ -248,7 +248,9 @@ def _catch_up(engine: Engine, store: Store, pool: LocalPool, home: Path, adopted
     for name in processes.attempts_with_processes(str(home)):  # of jobs whose requests are not known
         number, _ = attempts.numbers(name) or (0, 0)
         if number not in engine.book.jobs and store.job(number) is None:
-            engine.notes.append(f"job {number} is neither in the restored log nor in a run folder; its remaining processes are killed")
+            engine.notes.append(
+                f"job {number} is neither in the restored log nor in a run folder; its remaining processes are killed"
+            )
             processes.end_attempt(str(home), name)
     ended, closed = [], []
     for job in [*engine.book.jobs.values()]:
