@@ -88,7 +88,7 @@ class Situation:
 
     @cached_property
     def lacking(self) -> Lacking:
-        """What the job lacks."""
+        """The resources, licences and limits, with those of which too little is free."""
         return Lacking.of(self.room)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What fits now and for how long, found by submitting trial jobs to the copy of the planner."""
+"""Find the amounts that fit now, and for how long, by submitting trial jobs to the copy of the planner."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -22,10 +22,8 @@ if TYPE_CHECKING:  # the engine imports this module
 ELSEWHERE = "elsewhere"  # in `does` of a pool whose jobs are submitted and changed in its batch system
 WAITED = "waited"  # in the record of an unstarted attempt: the batch system's reason
 WATCHES = "watch"  # with ELSEWHERE: the batch system also starts the jobs, and the queue only watches
-PREEMPTS = {
-    CHECKPOINT: "preempt-checkpoint",
-    SUSPEND: "preempt-suspend",
-}  # in `does`: supported ways to preempt
+# In `does`: supported ways to preempt.
+PREEMPTS = {CHECKPOINT: "preempt-checkpoint", SUSPEND: "preempt-suspend"}
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Request(TypedDict):
 
 
 class Answer(TypedDict, total=False):
-    """What has changed since the last answer.
+    """The changes since the last answer.
 
     error: why nothing is known. instance, schedd: identify the schedd. now: its clock, in seconds. whole: `jobs` is
     complete; otherwise `gone` lists the jobs that have left the queue. young: the collector may not know all machines

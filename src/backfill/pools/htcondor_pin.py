@@ -1,4 +1,4 @@
-"""How a job of HTCondor is kept from starting, and released on one slot: by attributes of the job.
+"""Pins: attributes that keep a job of HTCondor from starting, and release it on one slot.
 
 A job that a queue starts has an expression in front of its requirements that is false everywhere until the job is
 pinned. A pin names a slot and the number of previous starts, so it is valid for one start only: HTCondor does not start
