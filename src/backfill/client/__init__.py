@@ -1,6 +1,6 @@
 """The verbs of the queue. They answer in tens of milliseconds, so they import little: no numpy, numba or typer.
 
-`client` has those that change something, `asking` those that ask what will come, `calling` reaches the daemon,
-`options` has the options of all, `sbatch` those of scripts; `from_file` submits a workload; `top`, `doctor`, `printing`
-show; `boot` has a queue start with the machine, `restoring` puts a backup in its place.
+`client` has the verbs that change something, `asking` those with estimates and explanations, `calling` the connection
+to the daemon, `options` the options of all verbs, `sbatch` the options in scripts; `from_file` submits a workload;
+`top`, `doctor` and `printing` show; `boot` starts a queue with the machine, `restoring` restores a backup.
 """

@@ -1,4 +1,4 @@
-"""The verbs that ask what will come: `eta`, and its kin."""
+"""The verbs that predict and explain: `eta`, `explain`, `slots`, and trials of submits and policies."""
 
 import json
 import os
@@ -25,11 +25,11 @@ from backfill.queue.words import (
 )
 from backfill.system.home import group_name, home, user_name
 
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from backfill.answers.estimates import Lead
 
 Facts = dict[str, Any]
-FIRST = 5  # jobs that went first are told
+FIRST = 5  # jobs that went first that are listed
 CAUSES = {  # why a reservation moved
     "given": "it was given another one",
     "renewed": "the policy planned anew",
@@ -52,8 +52,8 @@ PASSED = {  # why a job went first, in the words of `simulate --explain`
 }
 FAR_S = 6 * 3600.0
 FAR = "bounds more than 6 h ahead hold less often: 73 to 96 % did in simulated queues, the fewest where the queue grew"
-SWITCH_S = 3.0  # a policy is replaced by another one whether it answers in this time or not
-PATIENCE_S = 600.0  # an answer may need a policy to be compiled
+SWITCH_S = 3.0  # seconds after which a policy is replaced even without an answer
+PATIENCE_S = 600.0  # seconds; an answer may have to wait for a policy to be compiled
 HISTORY = {
     "user and name": "{} ended jobs of the same user and name",
     "user": "{} ended jobs of the same user",
@@ -82,7 +82,7 @@ def question(what: str, patience_s: float = PATIENCE_S, folder: str = "", **more
 
 
 def eta(words: Sequence[str]) -> int:
-    """When pending jobs start."""
+    """Print when pending jobs start."""
     given, left, _ = parse("eta", words)
     if given.get("accuracy"):
         if left:
@@ -115,7 +115,7 @@ def eta(words: Sequence[str]) -> int:
 def print_estimates(found: Facts) -> None:
     """Print the estimates of jobs, and how they were made."""
     now = round(found["now_s"] * 1e6)
-    pool = found.get("pool", "")  # which only is watched, and expects starts itself
+    pool = found.get("pool", "")  # a batch system that the queue only watches, and that estimates starts itself
     lines = [["JOB", "NAME", pool.upper() or "GUARANTEED", "LIKELY", "90 %", "FROM"]]
     for row in found["jobs"]:
         at = [start_text(row[name], now) for name in ("expected_s" if pool else "guaranteed_s", "median_s", "p90_s")]
@@ -129,7 +129,7 @@ def print_estimates(found: Facts) -> None:
 
 
 def _eta_project(given: Facts, left: Sequence[str]) -> int:
-    """When the pending jobs of a project start, and when the last one ends."""
+    """Print when the pending jobs of a project start, and when the last one ends."""
     if left or "name" in given:
         raise Unreadable("--project and jobs cannot be combined")
     found = question("eta", project=given["of_project"])
@@ -146,7 +146,7 @@ def _eta_project(given: Facts, left: Sequence[str]) -> int:
 
 
 def departure_lines(found: Facts, likely: Facts | None) -> list[str]:
-    """When a project departs. found: with the promise of the policy; likely: an estimate, if there is one."""
+    """Return lines about a project's departure. found: with the policy's promise; likely: an estimate, or None."""
     now, lines = round(found["now_s"] * 1e6), []
     policy = found["policy"]
     if found["promised_s"] is not None:
@@ -165,7 +165,7 @@ def departure_lines(found: Facts, likely: Facts | None) -> list[str]:
 
 
 def left_text(left: int) -> str:
-    """The jobs that do not count in a promise yet."""
+    """Return the part of a promise's text about jobs that it does not cover yet."""
     if not left:
         return ""
     why = "that waits for others or is held" if left == 1 else "that wait for others or are held"
@@ -173,7 +173,7 @@ def left_text(left: int) -> str:
 
 
 def explain(words: Sequence[str]) -> int:
-    """Why a job does not run."""
+    """Print why a job does not run."""
     given, left, _ = parse("explain", words)
     if len(left) != 1:
         raise Unreadable("expected one job")
@@ -187,7 +187,7 @@ def explain(words: Sequence[str]) -> int:
 
 
 def explained(found: Facts) -> Iterator[str]:
-    """An explanation, line by line."""
+    """Yield an explanation, line by line."""
     name = f"job {found.get('label', found['id'])}"
     if found["reason"] == "Preempting":
         some = ", ".join(found["behind"]) or "others"
@@ -241,9 +241,9 @@ def explained(found: Facts) -> Iterator[str]:
 
 
 def _lacking(found: Facts, name: str) -> Iterator[str]:
-    """What the job lacks."""
+    """Yield what the job lacks."""
     nodes = found.get("nodes")
-    apart = False  # it is told how many of its tasks have room
+    apart = False  # whether the number of tasks with room was printed
     for lack in found["lacks"]:
         resource, kind = lack["resource"], lack.get("kind", "resource")
         needs, free, there = (_amount(resource, lack[key]) for key in ("needs", "free", "capacity"))
@@ -267,7 +267,7 @@ def _lacking(found: Facts, name: str) -> Iterator[str]:
 
 
 def _nodes(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
-    """The nodes that the job may use, and which of these are shut or full."""
+    """Yield the nodes that the job may use, and which of these are out of service or full."""
     nodes = found.get("nodes")
     if nodes is None:
         return
@@ -300,7 +300,7 @@ def _others(some: Facts) -> str:
 
 
 def _held(found: Facts, held: Facts) -> str:
-    """What a job holds of what another one lacks."""
+    """Return what a job holds of what another one lacks."""
     limits = [lack["resource"] for lack in found["lacks"] if lack.get("kind") == "limit"]
     texts = [f"{amount} of limit {name.partition(': ')[0]}" for name, amount in held.items() if name in limits]
     others = {name: amount for name, amount in held.items() if name not in limits}
@@ -309,7 +309,7 @@ def _held(found: Facts, held: Facts) -> str:
     return ", ".join(texts)
 
 
-NATIVE = {  # why a job of a batch system may not start that the queue says, not the batch system
+NATIVE = {  # reasons given by the queue, not the batch system, why a job of a batch system may not start
     "NotAdopted": "only {pool} starts it; next: backfill pool adopt",
     "BeforeRestart": "it was submitted before {pool} was restarted, and may have run since; next: backfill pool adopt",
     "ReqNodes": "its user has named its nodes, so it is left to {pool}",
@@ -325,10 +325,10 @@ NATIVE = {  # why a job of a batch system may not start that the queue says, not
 
 
 def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
-    """Of a job that the policy does not have in its queue yet."""
+    """Yield why a job has not entered the policy's queue yet."""
     if found.get("never"):
         yield f"{name} can never start on this platform: {found['never']}"
-        if "pool" in found:  # it is the judge of that
+        if "pool" in found:  # the batch system decides that
             yield f"  as far as the queue knows the nodes of {found['pool']}; {found['pool']} may start it all the same"
             return
         yield f"next: backfill edit {found['label']}, or backfill cancel {found['label']}"
@@ -365,7 +365,7 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
 
 
 def _expected(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
-    """The start that a batch system expects which the queue watches."""
+    """Yield the start that a watched batch system expects."""
     if "pool" in found and found["expected_s"] is not None:
         yield f"  {found['pool']} expects it to start {at(found['expected_s'])}"
 
@@ -405,7 +405,7 @@ def _overtaken(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
 
 
 def _by_history(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
-    """What jobs like it used of their limits."""
+    """Yield what similar jobs used of their walltimes."""
     known = found["by_history"]
     if known is None:
         return
@@ -444,7 +444,7 @@ def _would_help(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
 
 
 def _changed(change: Facts) -> str:
-    """`with --ntasks 2`, `without --constraint`."""
+    """Return options of submit, such as `with --ntasks 2` or `without --constraint`."""
     if "resource" in change:
         return f"with {_option(change['resource'], change['amount'])}"
     if "tasks" in change:
@@ -456,7 +456,7 @@ def _changed(change: Facts) -> str:
 
 
 def slots(words: Sequence[str]) -> int:
-    """What fits now, and for how long."""
+    """Print what fits now, and for how long."""
     given, left, _ = parse("slots", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
@@ -474,7 +474,7 @@ def slots(words: Sequence[str]) -> int:
 
 
 def offered(found: Facts, span: str = "") -> Iterator[str]:
-    """What fits now, line by line. span: for how long it was asked at least."""
+    """Yield what fits now, line by line. span: text of the least duration that was requested."""
     beside = needs_text({"cpus": 0, **found["need"]}).removeprefix("0 cpus").removeprefix(", ")
     among, last = "nodes" in found, ("", "")
     for one in found["slots"] if among else sorted(found["slots"], key=lambda one: -one["cpus"]):
@@ -507,7 +507,7 @@ def offered(found: Facts, span: str = "") -> Iterator[str]:
 
 
 def test(request: Facts, given: Facts) -> int:
-    """When a job would start, of a request to submit it; nothing is stored."""
+    """Print when a job would start if this request were submitted; nothing is stored."""
     found = question("test", **request)
     if given.get("json"):
         print(json.dumps({"schema": 1, **found}))
@@ -533,7 +533,7 @@ def test(request: Facts, given: Facts) -> int:
 
 
 def why_not(row: Facts) -> str:
-    """Why the likely start of a job is not known; empty where it is."""
+    """Return why the likely start of a job is not known; empty if it is known."""
     if row["why_not"] == "far" and row["guaranteed_s"] is not None:
         return FAR_BUT_SURE
     return WHY_NOT.get(row["why_not"], "")
@@ -549,7 +549,7 @@ def _when(row: Facts, now: int) -> str:
 
 
 def switch(given: Facts) -> int:
-    """Let another policy take over, or tell what that would change."""
+    """Switch to another policy, or print what that would change."""
     policy, dry, begun = _from_here(given["policy"]), bool(given.get("dry")), os.path.exists(f"{home()}/store.db")
     try:
         found = question("switch", policy=policy, patience_s=PATIENCE_S if dry else SWITCH_S)
@@ -578,7 +578,7 @@ def switch(given: Facts) -> int:
 
 
 def _switch_untried(policy: str, given: Facts, problem: Problem) -> int:
-    """Let another policy take over that cannot be compared: the planner does not answer, or the trial failed."""
+    """Switch to another policy without a comparison, since the planner does not answer or the trial failed."""
     told = persistent("policy", home(), policy=policy)
     if given.get("json"):
         print(json.dumps({"schema": 1, "to": told["policy"], "switched": True, "compared": False}))
@@ -590,7 +590,7 @@ def _switch_untried(policy: str, given: Facts, problem: Problem) -> int:
 
 
 def _from_here(policy: str) -> str:
-    """A policy whose file is named from the folder that one is in, which the daemon does not know."""
+    """Return a policy with the path of its file made absolute, since the daemon runs in another folder."""
     path, dot, more = policy.partition(".py")
     return f"{os.path.abspath(path)}{dot}{more}" if dot and more[:1] in ("", ":") else policy
 
@@ -617,7 +617,7 @@ def _option(resource: str, amount: int) -> str:
 
 
 def option_time(seconds: float) -> str:
-    """A walltime as `--time` takes it: minutes as H:M:S."""
+    """Return a walltime in the form that `--time` accepts: whole minutes as H:M:S."""
     minutes = round(seconds) // 60
     return f"{minutes // 60}:{minutes % 60:02}:00"
 
@@ -627,7 +627,7 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def method_text(found: Facts) -> str:
-    """How estimates were made."""
+    """Return how estimates were made."""
     jobs = "new jobs as they came of late" if found["arrivals"] else "no new jobs"
     futures = f"{found['futures']} futures of policy {found['policy']} with {jobs}"
     promise = "" if found["binds"] else f"; {found['policy']} promises no starts"
@@ -671,7 +671,7 @@ def _accuracy(as_json: bool) -> int:
 
 
 def _print_leads(groups: "Sequence[Lead]", head: str, bounded: bool = True) -> None:
-    """Print how right estimates were. bounded: they had a bound that nine of ten were to hold."""
+    """Print the accuracy of estimates. bounded: whether they have 90 % bounds."""
     lines = [[head, "ESTIMATES", "WITHIN 90 %", "MEDIAN ERROR", "EARLY", "LATE"]]
     for group in groups:
         shares = [f"{share:.0%}" for share in (group["within_90"], group["early"], group["late"])]

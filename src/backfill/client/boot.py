@@ -1,4 +1,4 @@
-"""A queue that comes back after a reboot: by a systemd user unit, or by a line of crontab if there is no systemd."""
+"""Start a queue after a reboot: by a systemd user unit, or by a line of crontab if there is no systemd."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from backfill.client.calling import FAILED, Problem, Queue
 from backfill.system.home import default_home, python_path, user_name
 
-PATIENCE_S = 20.0  # with systemctl and its kin
-PASSED_ON = ("PATH", "LANG", "BACKFILL_CACHE_DIR", "XDG_CACHE_HOME")  # of the environment of who installs it
+PATIENCE_S = 20.0  # seconds for systemctl and other programs
+PASSED_ON = ("PATH", "LANG", "BACKFILL_CACHE_DIR", "XDG_CACHE_HOME")  # variables that the daemon gets
 NEITHER = "this machine has neither a systemd manager for your user nor crontab"
 LINGER = "loginctl enable-linger"
 UNIT = """\
@@ -42,7 +42,7 @@ WantedBy=default.target
 
 
 def install(folder: str) -> list[str]:
-    """Have the daemon of a queue started with the machine; what was done, in lines. Raises Problem."""
+    """Have the daemon of a queue started with the machine; return what was done, in lines. Raises Problem."""
     if "\n" in folder:
         raise Problem(f"{folder!r}: expected a folder without line breaks in its name", FAILED)
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def install(folder: str) -> list[str]:
 
 
 def uninstall(folder: str) -> list[str]:
-    """Undo `install`; a daemon that runs goes on. Raises Problem."""
+    """Undo `install`; a running daemon keeps running. Raises Problem."""
     path, done = _unit_path(folder), []
     if path.exists():
         if _has_manager():
@@ -73,7 +73,7 @@ def uninstall(folder: str) -> list[str]:
 
 
 def survives(folder: str) -> tuple[bool, str, str]:
-    """Whether a queue comes back after a reboot, how, and what to do about it."""
+    """Return whether a queue comes back after a reboot, how, and what to do about it."""
     path, hint = _unit_path(folder), "backfill serve --install"
     if path.exists() and _has_manager():
         if _run("systemctl", "--user", "is-enabled", path.name).stdout.strip() != "enabled":
@@ -108,7 +108,7 @@ def _install_unit(folder: str) -> list[str]:
 
 
 def _unit(folder: str) -> str:
-    """The text of the unit."""
+    """Return the text of the unit."""
     command = [sys.executable, "-P", "-m", "backfill.daemon.daemon"]
     return UNIT.format(
         home=folder.replace("%", "%%"),
@@ -119,18 +119,18 @@ def _unit(folder: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as systemd reads it."""
+    """Quote a word for systemd."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 
 def _crontab_line(folder: str) -> str:
-    """The line of crontab, which ends with the mark by which it is found again."""
+    """Return the line of crontab, which ends with the mark by which it is found again."""
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in _environment(folder))
     command = f"{shlex.quote(sys.executable)} -P -m backfill.daemon.daemon"
     log = shlex.quote(os.path.join(folder, "daemon.log"))
     line = f"cd / && {settings} exec {command} >> {log} 2>&1 {_mark(folder)}"
-    return "@reboot " + line.replace("%", "\\%")  # to cron a bare % is the end of the line
+    return "@reboot " + line.replace("%", "\\%")  # in crontab an unescaped % ends the line
 
 
 def _environment(folder: str) -> list[tuple[str, str]]:
@@ -150,7 +150,7 @@ def _unit_path(folder: str) -> Path:
 
 
 def _pid(folder: str) -> int:
-    """The daemon that serves a queue; 0 if there is none."""
+    """Return the process of the daemon that serves a queue; 0 if there is none."""
     try:
         queue = Queue(folder, start=False)
     except Problem:
@@ -164,18 +164,18 @@ def _pid(folder: str) -> int:
 
 
 def _start(folder: str) -> str:
-    """Start the daemon, as a client does."""
+    """Start the daemon as a client does, and return what was done."""
     Queue(folder).close()
     return f"process {_pid(folder)} serves the queue"
 
 
 def _has_manager() -> bool:
-    """Whether systemd has a manager for this user."""
+    """Return whether systemd has a manager for this user."""
     return bool(shutil.which("systemctl")) and _run("systemctl", "--user", "show-environment").returncode == 0
 
 
 def _lingers() -> bool:
-    """Whether the manager of this user starts at boot, and stays when the user logs out."""
+    """Return whether the manager of this user starts at boot, and stays when the user logs out."""
     if not shutil.which("loginctl"):
         return False
     found = _run("loginctl", "show-user", user_name(os.getuid()), "--property=Linger")
@@ -190,7 +190,7 @@ def _systemctl(*words: str) -> None:
 
 
 def _crontab(but: str = "") -> list[str]:
-    """The lines of crontab, without that of a queue."""
+    """Return the lines of crontab, except that of the queue `but`."""
     done = _run("crontab", "-l")
     lines = done.stdout.splitlines() if done.returncode == 0 else []
     mark = _mark(but).replace("%", "\\%")
@@ -208,7 +208,7 @@ def _write_crontab(lines: list[str]) -> None:
 
 
 def _run(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a program; one that does not end is one that failed."""
+    """Run a program; a timeout counts as a failure."""
     runtime = f"/run/user/{os.getuid()}"
     env = {"XDG_RUNTIME_DIR": runtime, **os.environ} if os.path.isdir(runtime) else dict(os.environ)
     try:

@@ -1,4 +1,4 @@
-"""A connection to the daemon, which is started if there is none; requests that are repeated until they are answered."""
+"""The connection to the daemon, which is started if necessary, and requests that are repeated until answered."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from contextlib import suppress
 from backfill.system.home import LINE, LOCK, SOCKET, WANTED, near, owner, peer, python_path, trouble, user_name
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
-STARTING = 75  # the policy is being started: ask again
+STARTING = 75  # exit code: the policy is being started, try again
 START_S, ANSWER_S = 60.0, 60.0
 LATE_S = 2.0
-BUFFER = 1 << 16  # bytes of an answer that are read in one go
+BUFFER = 1 << 16  # bytes of an answer read at a time
 CODES = {"usage": USAGE, "size": USAGE, "unknown": FAILED, "impossible": REJECTED, "stopped": UNREACHABLE}
 CODES |= {"starting": STARTING, "busy": UNREACHABLE}
 SENDS_ENVIRONMENT = ("submit", "test", "submit_project", "test_project")
 CHANGES = ("cancel", "hold", "release", "edit", "requeue", "suspend", "resume", "signal", "pause", "unpause")
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     import subprocess
     from typing import Any
 
@@ -33,15 +33,15 @@ _started: list[subprocess.Popen[bytes]] = []  # daemons that are children of thi
 
 
 class Problem(Exception):
-    """What went wrong, in one line, and the exit code."""
+    """An error: its message in one line, and the exit code."""
 
     def __init__(self, message: str, code: int, kind: str = "", field: str = "") -> None:
         super().__init__(message)
-        self.code, self.kind, self.field = code, kind, field  # kind and field: what the daemon says of it
+        self.code, self.kind, self.field = code, kind, field  # error code and field in the daemon's answer
 
 
 class Queue:
-    """A connection to the daemon, which is started if there is none."""
+    """A connection to the daemon, which is started if necessary."""
 
     def __init__(self, folder: str, start: bool = True) -> None:
         self.folder = folder
@@ -58,12 +58,12 @@ class Queue:
         self._file = self._sock.makefile("rb", BUFFER)
 
     def ask(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> Facts:
-        """The answer to a request. Raises Problem."""
+        """Return the answer to a request. Raises Problem."""
         answer: Facts = json.loads(self.text(what, timeout, **more))
         return answer
 
     def text(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> bytes:
-        """The answer as it comes: JSON in one line. Raises Problem."""
+        """Return the answer to a request as received: JSON in one line. Raises Problem."""
         if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
             told = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
             raise Problem(told, UNREACHABLE)
@@ -72,7 +72,7 @@ class Queue:
             size = f"{len(request) / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
             raise Problem(f"the request, with script and environment, is {size}", USAGE, "size")
         self._sock.settimeout(timeout)
-        with suppress(BrokenPipeError):  # a daemon that wants to hear no more may have said why
+        with suppress(BrokenPipeError):  # the daemon may have answered with an error before it closed the connection
             self._sock.sendall(request)
         line = self._file.readline()
         if not line:
@@ -83,7 +83,7 @@ class Queue:
         return line
 
     def all(self, requests: list[Facts]) -> list[Facts]:
-        """The answers to several requests that are sent at once, errors as they come."""
+        """Return the answers to several requests sent at once, with errors as received."""
         self._sock.settimeout(ANSWER_S)
         self._sock.sendall(b"".join(_line({"v": 1, "do": "submit", **request}) for request in requests))
         lines = [self._file.readline() for _ in requests]
@@ -92,7 +92,7 @@ class Queue:
         return [json.loads(line) for line in lines]
 
     def close(self) -> None:
-        """Let go of the daemon."""
+        """Close the connection."""
         self._file.close()
         self._sock.close()
 
@@ -107,14 +107,14 @@ class Queue:
         except OSError as error:
             raise Problem(f"{path}: {error.strerror}", UNREACHABLE) from None
         there = peer(sock)
-        if there not in (None, self.owner):  # before anything is sent: a submit has the whole environment in it
+        if there not in (None, self.owner):  # checked before anything is sent: a submit contains the whole environment
             sock.close()
             told = f"{path} is served by a process of {user_name(there or 0)}; expected one of {user_name(self.owner)}"
             raise Problem(told, UNREACHABLE)
         return sock
 
     def _connected_late(self) -> socket.socket | None:
-        """Connect to a daemon whose socket somebody removed: in a moment it has another one."""
+        """Connect to a daemon whose socket was removed, and which is about to create another one."""
         end, sock = time.monotonic() + LATE_S, None
         while sock is None and time.monotonic() < end and self._is_locked():
             time.sleep(0.02)
@@ -122,7 +122,7 @@ class Queue:
         return sock
 
     def _is_locked(self) -> bool:
-        """Whether the process lives that wrote its number into the lock."""
+        """Return whether the process exists that wrote its number into the lock."""
         try:
             with open(os.path.join(self.folder, LOCK), "rb") as file:
                 return os.path.exists(f"/proc/{int(file.read())}")
@@ -130,7 +130,7 @@ class Queue:
             return False
 
     def _start(self) -> socket.socket:
-        """Start the daemon; two that do so at once end up with one."""
+        """Start the daemon; if two clients do so at once, only one daemon remains."""
         import subprocess
 
         if self.owner != os.getuid():
@@ -148,7 +148,7 @@ class Queue:
 
         if os.environ.get(JOB):
             return self._start_outside(log)
-        # A pipe that this process closes once a daemon answers: one that is late finds that nobody wants it any more.
+        # A pipe that this process closes once a daemon answers: a late daemon then knows that it is not needed.
         wanted, ours = os.pipe2(os.O_CLOEXEC)
         made = subprocess.Popen(
             [sys.executable, "-P", "-m", "backfill.daemon.daemon"],
@@ -164,7 +164,7 @@ class Queue:
             os.close(ours)
 
     def _await(self, made: subprocess.Popen[bytes], begin: float, said_in: str, size: int) -> socket.socket:
-        """Wait until a daemon answers, the one that was made or another one."""
+        """Wait until a daemon answers, whether the one started here or another one."""
         while time.monotonic() - begin < START_S:
             sock = self._connected()
             if sock is not None:
@@ -176,7 +176,7 @@ class Queue:
                 with open(said_in, "rb") as file:
                     said = file.read()[size:].decode(errors="replace").strip().splitlines()
                 ours = [line.removeprefix("backfill: ") for line in said if line.startswith("backfill: ")]
-                why = [f"exit code {code}", *said[-1:], *ours[-1:]][-1]  # others may say more as they end
+                why = [f"exit code {code}", *said[-1:], *ours[-1:]][-1]  # libraries may print more at exit
                 raise Problem(f"the daemon does not start: {why}", UNREACHABLE)
             time.sleep(0.005)
         raise Problem(f"the daemon has not answered for {START_S:.0f} s; see {said_in}", UNREACHABLE)
@@ -204,7 +204,7 @@ class Queue:
 
 
 def _line(request: Facts) -> bytes:
-    """A request as it is sent. What a terminal that is not UTF-8 made of UTF-8 is made right again."""
+    """Encode a request. UTF-8 that a terminal with another encoding has garbled is restored."""
     try:
         line = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogateescape")
         line.decode()
@@ -214,18 +214,19 @@ def _line(request: Facts) -> bytes:
 
 
 def persistent(what: str, folder: str, **more: Any) -> Facts:
-    """An answer, however often the daemon dies meanwhile; only for requests that may be repeated."""
+    """Return the answer to a request, repeating it if the daemon ends meanwhile; only for repeatable requests."""
     return asked(what, folder, **more)[0]
 
 
 def asked(what: str, folder: str, **more: Any) -> tuple[Facts, bool]:
-    """An answer as by `persistent`, and whether the request was sent again: then the first one may have been met."""
+    """Return the answer as `persistent` does, and whether the request was repeated, so that the first may have
+    succeeded."""
     line, again = answered(what, folder, **more)
     return json.loads(line), again
 
 
 def answered(what: str, folder: str, **more: Any) -> tuple[bytes, bool]:
-    """The same as JSON in one line."""
+    """Return the same as `asked`, with the answer as JSON in one line."""
     end, again = time.monotonic() + ANSWER_S, False
     while True:
         try:
@@ -244,14 +245,14 @@ def answered(what: str, folder: str, **more: Any) -> tuple[bytes, bool]:
 
 
 def _unknown(what: str) -> str:
-    """What is to be said of a request that may have been met, or may be later."""
+    """Return the addition to an error message for a request that may have been carried out, or may still be."""
     if what in ("submit", "submit_project"):
         return f": it is unknown whether the {'job' if what == 'submit' else 'project'} is queued; see: backfill queue"
     return f": it is unknown whether {what} was done; see: backfill queue" if what in CHANGES else ""
 
 
 def stop(folder: str) -> None:
-    """Stop the daemon and wait until it is gone; running jobs go on. Raises Problem if there is none."""
+    """Stop the daemon and wait until it is gone; running jobs continue. Raises Problem if there is none."""
     pid = Queue(folder, start=False).ask("stop")["pid"]
     end = time.monotonic() + START_S
     while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
@@ -259,5 +260,5 @@ def stop(folder: str) -> None:
 
 
 def token() -> str:
-    """The name of a request, which nobody else gives to another one: one that is sent twice is met once."""
+    """Return a unique name for a request, by which a repeated request is carried out only once."""
     return f"{os.getpid():x}-{time.time_ns():x}-{os.urandom(8).hex()}"

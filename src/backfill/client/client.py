@@ -1,4 +1,4 @@
-"""The verbs of the queue. It answers in tens of milliseconds, so it imports little: no numpy, numba or typer."""
+"""The verbs that change or show the queue. They answer in tens of milliseconds, so this module imports little."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STORIES, NO_END = 100, 100_000  # jobs with all about them; all
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from collections.abc import Sequence
     from typing import Any
 
@@ -65,7 +65,7 @@ def submit(words: Sequence[str]) -> int:
         argv = left
     else:
         argv, script = left, script_of(left[0])
-        if script is None:  # a program in this folder, not one of that name elsewhere
+        if script is None:  # a program in this folder, not one of the same name on the PATH
             argv = [absolute(left[0]), *left[1:]]
         else:
             from backfill.client.sbatch import of_script
@@ -107,7 +107,7 @@ def submit(words: Sequence[str]) -> int:
 
 
 def _note_config(folder: str) -> None:
-    """Say what is wrong with settings that were changed since the daemon began, which the next one will read."""
+    """Print what is wrong with settings changed since the daemon began, which the next daemon will read."""
     with suppress(OSError):
         changed, begun = (os.stat(os.path.join(folder, name)).st_mtime_ns for name in ("config.toml", LOCK))
         if changed > begun:
@@ -122,7 +122,7 @@ def _note_config(folder: str) -> None:
 
 
 def _with_script(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
-    """The options of a script and of the command line, which takes precedence, and the names of those ignored."""
+    """Merge the options of a script and of the command line, which takes precedence; also return the ignored names."""
     if not in_script:
         return given, []
     from backfill.client.sbatch import settled
@@ -139,7 +139,7 @@ def _say_submitted(answer: Facts, given: Facts) -> None:
 
 
 def queue(words: Sequence[str]) -> int:
-    """Show the queue."""
+    """Print the queue."""
     given, left, _ = parse("queue", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
@@ -149,7 +149,7 @@ def queue(words: Sequence[str]) -> int:
         hint = f"expected also --ended N, or backfill history --state {','.join(over)}"
         raise Unreadable(f"--state: jobs that are {over[0]} have ended; {hint}")
     chosen: Facts = {name: given[name] for name in ("states", "users", "names", "projects") if name in given}
-    if given.get("json"):  # 100,000 jobs, as the daemon has encoded them
+    if given.get("json"):  # may have 100,000 jobs, as the daemon has encoded them
         most = min(given.get("most", NO_END), NO_END)
         line, _ = answered("queue", home(), ended=ended, estimates=True, limit=most, **chosen)
         print(line.decode(), end="")
@@ -164,7 +164,7 @@ def queue(words: Sequence[str]) -> int:
 
 
 def show(words: Sequence[str]) -> int:
-    """Show all about jobs."""
+    """Print all facts about jobs."""
     given, left, _ = parse("show", words)
     if "of_project" in given:
         from backfill.client import projects
@@ -192,7 +192,7 @@ def show(words: Sequence[str]) -> int:
 
 
 def change(verb: str, words: Sequence[str]) -> int:
-    """Cancel, hold, release or edit jobs, and say which; 1 if none was changed."""
+    """Cancel, hold, release or edit jobs, and print which; return 1 if none was changed."""
     given, left, _ = parse(verb, words)
     more: Facts = {}
     if verb == "edit":
@@ -219,7 +219,7 @@ def change(verb: str, words: Sequence[str]) -> int:
 
 
 def _to(given: Facts) -> Facts:
-    """What `edit` changes, as a request has it."""
+    """Return the changes of `edit` as a request has them."""
     to: Facts = {name: given[name] for name in ("walltime", "priority") if name in given}
     if "new_name" in given:
         to["name"] = given["new_name"]
@@ -239,7 +239,7 @@ def _to(given: Facts) -> Facts:
 
 
 def _pause(verb: str, as_json: bool) -> int:
-    """Have the queue start nothing any more, or start jobs again; 1 if that was so before."""
+    """Pause the queue, or let it start jobs again; return 1 if it was in that state already."""
     found, again = asked("pause" if verb == "pause" else "unpause", home())
     if as_json:
         print(json.dumps({"schema": 1, "paused": verb == "pause", **found}))
@@ -251,7 +251,7 @@ def _pause(verb: str, as_json: bool) -> int:
 
 
 def wait(words: Sequence[str]) -> int:
-    """Wait until jobs are over; the code of the job, of several the largest."""
+    """Wait until jobs are over; return the exit code of the job, of several the largest."""
     given, left, _ = parse("wait", words)
     ids, end = ids_of(given, left), None
     if "timeout" in given:
@@ -263,7 +263,7 @@ def wait(words: Sequence[str]) -> int:
             break
         except TimeoutError:
             raise Problem("the jobs have not ended yet", FAILED) from None
-        except ConnectionError:  # the daemon ended; the next one knows as much
+        except ConnectionError:  # the daemon ended; the next one has the same records
             time.sleep(0.05)
     if given.get("json"):
         print(json.dumps({"schema": 1, **found}))
@@ -285,7 +285,7 @@ def log(words: Sequence[str]) -> int:
             job = persistent("output", folder, ids=ids, err=err)["job"]
             over = job["end_s"] is not None
             waits, before = _waits_for(job), waits
-            if waits and waits == before != told:  # not of a job that starts in a moment
+            if waits and waits == before != told:  # not for a job that starts in a moment
                 from backfill.client.printing import waiting_text
 
                 _note(waiting_text(job))
@@ -308,16 +308,17 @@ def log(words: Sequence[str]) -> int:
 
 
 def _waits_for(job: Facts) -> str:
-    """What tells whether a pending job waits for something else than before; empty for another job."""
+    """Return a text that changes when a pending job waits for something else; empty for other jobs."""
     if job["state"] != "PENDING":
         return ""
-    named = job["dependency"] if "[" not in job["dependency"] else ""  # of an array a task less is no news
+    # For an array, one task less is not worth a message.
+    named = job["dependency"] if "[" not in job["dependency"] else ""
     return f"{job['reason']} {named}"
 
 
 def _platform_of(pool: str) -> str:
-    """The platform of a batch system as it is now. Raises Unreadable."""
-    from backfill.daemon.hosting import platform_of  # for queues that watch one
+    """Return the present platform of a batch system. Raises Unreadable."""
+    from backfill.daemon.hosting import platform_of  # only needed for queues with a batch system
 
     return platform_of(pool)
 
@@ -367,7 +368,7 @@ def serve(words: Sequence[str]) -> int:
         return 0
     from backfill.system.processes import JOB, unmarked
 
-    if JOB in os.environ:  # nobody may take this daemon for a process of an attempt of its own queue
+    if JOB in os.environ:  # this daemon must not count as a process of the job's attempt
         env = {**unmarked(), "BACKFILL_HOME": home(), "PYTHONPATH": python_path()}
         os.execve(sys.executable, [sys.executable, "-P", "-m", "backfill.daemon.daemon"], env)
     from backfill.daemon.daemon import main as work
@@ -376,12 +377,12 @@ def serve(words: Sequence[str]) -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """One command line, its first word a verb of VERBS; returns its exit code."""
+    """Run one command line whose first word is a verb of VERBS; return its exit code."""
     verb, *rest = words
     if wants_help(verb, rest):
         print(help_text(verb), end="")
         return 0
-    if sys.platform != "linux":  # the keeper adopts orphans and looks into /proc
+    if sys.platform != "linux":  # the keeper adopts orphans and reads /proc
         what = f"the live queue needs Linux; this system is {sys.platform}. All verbs that simulate run here"
         return _complain(what, UNREACHABLE)
     run = {"submit": submit, "queue": queue, "show": show, "wait": wait, "log": log, "serve": serve}
@@ -398,7 +399,7 @@ def main(words: Sequence[str]) -> int:
         return _complain(str(error), error.code)
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILED
     except ConnectionError:

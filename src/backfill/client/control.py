@@ -1,5 +1,7 @@
-"""What `backfill doctor` checks of a queue that starts the jobs of a batch system: may it, do they come, is there a way
-back, and do the settings there fit."""
+"""Checks of `backfill doctor` for a queue that starts the jobs of Slurm.
+
+They cover its rights, how jobs come to it, how they are given back, and whether Slurm's settings fit.
+"""
 
 import os
 import re
@@ -19,24 +21,24 @@ from backfill.queue.job import REQUEUE
 from backfill.system.home import user_name
 
 Settings = Mapping[str, str]
-AGE_S = 60.0  # of the last look, and a margin for a busy machine
-GUARD_S = 3600.0  # a watchdog that runs less often is none
-APART_S = 2.0  # between the clock of Slurm and this one
-LOOKS_S = 60  # for so long Slurm is to know jobs that are over: a queue looks at least each half minute
+AGE_S = 60.0  # seconds since the last look, with a margin for a busy machine
+GUARD_S = 3600.0  # a watchdog that runs less often does not count
+APART_S = 2.0  # seconds by which the clocks of Slurm and of this machine may differ
+LOOKS_S = 60  # least seconds for which Slurm must remember ended jobs: a queue looks at least every half minute
 
 
 def controlled(config: Config, jobs: Sequence[JobNow]) -> Iterator[Finding]:
-    """All checks of such a queue. jobs: as the batch system shows them."""
+    """Yield the findings of all checks of such a queue. jobs: as the batch system shows them."""
     folder = config.file.parent
     if config.pool == "htcondor":
-        from backfill.client import control_htcondor  # its bindings are an extra
+        from backfill.client import control_htcondor  # its bindings are an optional dependency
 
         yield from control_htcondor.controlled(config)
         yield watchdog(folder)
         return
     try:
         asked, told = time.time(), settings()
-    except Down:  # which is a finding of its own
+    except Down:  # reported by another check
         return
     yield rights(told)
     yield handed(told, config, jobs)
@@ -48,7 +50,7 @@ def controlled(config: Config, jobs: Sequence[JobNow]) -> Iterator[Finding]:
 
 
 def rights(told: Settings) -> Finding:
-    """Whether this account may change and mark the jobs of all users."""
+    """Check whether this account may change and mark the jobs of all users."""
     account, slurm = user_name(os.getuid()), told.get("SlurmUser", "").partition("(")[0]
     if os.getuid() == 0 or account == slurm:
         return Finding(OK, "rights", f"{account} may change all jobs of Slurm")
@@ -63,7 +65,7 @@ def rights(told: Settings) -> Finding:
 
 
 def handed(told: Settings, config: Config, jobs: Sequence[JobNow]) -> Finding:
-    """How jobs come to the queue: by a submit filter, or as it adopts them."""
+    """Check how jobs come to the queue: by a submit filter, or by adoption."""
     mark, plugins = mark_of(config.file.parent), told.get("JobSubmitPlugins", "").split(",")
     file = Path(told.get("SLURM_CONF", "/etc/slurm/slurm.conf")).with_name("job_submit.lua")
     try:
@@ -85,7 +87,7 @@ def handed(told: Settings, config: Config, jobs: Sequence[JobNow]) -> Finding:
 
 
 def watchdog(folder: Path) -> Finding:
-    """Whether jobs are given back if the daemon dies for good."""
+    """Check whether jobs are given back if the daemon dies for good."""
     looked, guarded = _age(folder / LOOKED), _age(folder / GUARDED)
     last = "no daemon has looked yet" if looked is None else f"the last look was {looked:.0f} s ago"
     if guarded is None or guarded > GUARD_S:
@@ -99,9 +101,9 @@ def watchdog(folder: Path) -> Finding:
 
 
 def limits(told: Settings) -> Finding:
-    """How late a job is killed at its limit, which promises count."""
+    """Check how late a job is killed at its limit, which promises take into account."""
     over, wait = told.get("OverTimeLimit", "0 min"), told.get("KillWait", "30 sec")
-    late = 30 + _number(wait) + 60 * _number(over)  # Slurm looks each half minute
+    late = 30 + _number(wait) + 60 * _number(over)  # Slurm checks every half minute
     if "UNLIMITED" in over.upper() or late > KILLED_US / 1e6:
         what = f"OverTimeLimit={_first(over)}, KillWait={_first(wait)}: jobs may run longer over their limits than the "
         told_ = f"{what}{KILLED_US // 1_000_000} s that promises count"
@@ -110,7 +112,7 @@ def limits(told: Settings) -> Finding:
 
 
 def select(told: Settings) -> Finding:
-    """Whether Slurm gives parts of nodes, as the queue does."""
+    """Check whether Slurm allocates parts of nodes, as the queue does."""
     kind, what = told.get("SelectType", ""), told.get("SelectTypeParameters", "")
     if kind in ("select/cons_tres", "select/cons_res"):
         return Finding(OK, "select", f"{kind} gives jobs parts of nodes ({what})")
@@ -119,7 +121,7 @@ def select(told: Settings) -> Finding:
 
 
 def memory_of_ends(told: Settings) -> Finding:
-    """Whether it is known how a job ended that nobody saw end."""
+    """Check whether the end of a job is known if it was not seen in time."""
     age, stored = _number(told.get("MinJobAge", "300 sec")), _stored(told)
     known = "accounting knows them later" if stored else "later nobody does (LostByPool)"
     what = f"MinJobAge={age}: Slurm tells ends for {age} s; {known}"
@@ -131,7 +133,7 @@ def memory_of_ends(told: Settings) -> Finding:
 
 
 def requeue(told: Settings, policy: str) -> Finding:
-    """Whether Slurm has jobs wait again, of which some policies make use."""
+    """Check whether Slurm requeues jobs, which some policies need."""
     if told.get("JobRequeue", "1") != "0":
         return Finding(OK, "requeue", "JobRequeue=1: a job whose node fails waits again")
     if preempts_by(policy) != REQUEUE:
@@ -141,7 +143,7 @@ def requeue(told: Settings, policy: str) -> Finding:
 
 
 def delay(told: Settings) -> Finding:
-    """How soon a released job starts."""
+    """Check how soon a released job starts."""
     pairs = dict(one.partition("=")[::2] for one in told.get("SchedulerParameters", "").split(","))
     if pairs.get("batch_sched_delay") == "0" and pairs.get("sched_min_interval") == "0":
         return Finding(OK, "delay", "Slurm starts a released job at once")
@@ -150,7 +152,7 @@ def delay(told: Settings) -> Finding:
 
 
 def clock(told: Settings, asked: float) -> Finding:
-    """Whether the clock of the controller agrees with this one."""
+    """Check whether the clock of the controller agrees with this machine's."""
     now = told.get(NOW, "")
     if not now.isdecimal():
         return Finding(WARN, "clocks", "Slurm does not tell its time")
@@ -169,7 +171,7 @@ def _stored(told: Settings) -> bool:
 
 
 def _age(file: Path) -> float | None:
-    """For how long a file has been as it is, in seconds; None if it is not there."""
+    """Return the seconds since a file was last modified; None if it does not exist."""
     try:
         return max(time.time() - file.stat().st_mtime, 0.0)
     except OSError:
@@ -177,7 +179,7 @@ def _age(file: Path) -> float | None:
 
 
 def _number(text: str) -> int:
-    """The first number of a setting: `300 sec`."""
+    """Return the first number in a setting such as `300 sec`."""
     found = re.match(r"\d+", text)
     return int(found[0]) if found else 0
 

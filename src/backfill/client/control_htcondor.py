@@ -1,5 +1,7 @@
-"""What `backfill doctor` checks of a queue that starts the jobs of an HTCondor: may it, do they come guarded, can one
-start past it, and does a decision take long."""
+"""Checks of `backfill doctor` for a queue that starts the jobs of an HTCondor.
+
+They cover its rights, whether jobs come guarded, whether one can start past the queue, and the delay of starts.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,12 +14,12 @@ from backfill.pools.htcondor_setup import ATTRIBUTES, NAME
 from backfill.pools.marks import mark_of
 from backfill.pools.seen import Down
 
-MAY = ("condor", "root")  # accounts that may edit the jobs of others
-CYCLE_S = 5  # between two rounds of the negotiator; a pin waits for one
+MAY = ("condor", "root")  # accounts that may edit the jobs of other users
+CYCLE_S = 5  # acceptable seconds between two cycles of the negotiator, for which a pin waits
 
 
 def controlled(config: Config) -> Iterator[Finding]:
-    """All checks of such a queue, but for those that do not depend on the batch system."""
+    """Yield the findings of all checks that depend on the batch system."""
     folder = config.file.parent
     reader = HTCondorReader(home=folder)
     hands = HTCondorHands(folder, reader)
@@ -37,14 +39,14 @@ def controlled(config: Config) -> Iterator[Finding]:
 
 
 def rights(who: str) -> Finding:
-    """Whether the schedd lets this account edit the jobs of all users."""
+    """Check whether the schedd lets this account edit the jobs of all users."""
     if who.partition("@")[0] in MAY:
         return Finding(OK, "rights", f"{who} may edit all jobs of HTCondor")
     return Finding(FAIL, "rights", f"{who or 'nobody'} may not edit the jobs of others in HTCondor", f"{SETUP} rights")
 
 
 def handed(settings: Mapping[str, str], mark: str, adopts: bool) -> Finding:
-    """How jobs come to the queue: guarded from their submit, or as it adopts them."""
+    """Check how jobs come to the queue: guarded from their submit, or by adoption."""
     if mark in settings.get(f"JOB_TRANSFORM_{NAME}".upper(), ""):
         return Finding(OK, "submit", "jobs come guarded for this queue")
     if adopts:
@@ -54,7 +56,7 @@ def handed(settings: Mapping[str, str], mark: str, adopts: bool) -> Finding:
 
 
 def protected(settings: Mapping[str, str]) -> Finding:
-    """Whether users can move guards."""
+    """Check whether users can remove guards."""
     names = settings.get("PROTECTED_JOB_ATTRS", "").replace(",", " ").lower().split()
     if free := [name for name in ATTRIBUTES if name.lower() not in names]:
         return Finding(WARN, "guards", f"users can change {', '.join(free)} of their jobs", f"{SETUP} submit")
@@ -62,7 +64,7 @@ def protected(settings: Mapping[str, str]) -> Finding:
 
 
 def machines(starts: Sequence[str]) -> Finding:
-    """Whether machines take a job of the queue only where it is pinned."""
+    """Check whether machines accept a job of the queue only where it is pinned."""
     if bare := sum(pins.PIN not in start for start in starts):
         what = f"{bare} of {len(starts)} slots take a job of the queue also where it is not pinned"
         return Finding(WARN, "machines", what, f"{SETUP} machines")
@@ -70,7 +72,7 @@ def machines(starts: Sequence[str]) -> Finding:
 
 
 def delay(settings: Mapping[str, str]) -> Finding:
-    """How soon a pinned job starts."""
+    """Check how soon a pinned job starts."""
     told = settings.get("NEGOTIATOR_CYCLE_DELAY", "20")
     if told.isdecimal() and int(told) <= CYCLE_S:
         return Finding(OK, "delay", f"the negotiator waits for {told} s between two rounds")

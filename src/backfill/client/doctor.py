@@ -1,4 +1,4 @@
-"""What this machine offers to the queue, and what is wrong, check by check. It starts nothing and changes nothing."""
+"""Check what this machine offers to the queue, and what is wrong. Nothing is started or changed."""
 
 import contextlib
 import json
@@ -39,22 +39,22 @@ from backfill.system.home import SOCKET, home, near, network_type, peer_facts, t
 if TYPE_CHECKING:
     from backfill.pools.seen import JobNow, Snapshot
 
-LITTLE = 512 << 20  # bytes of disk
+LITTLE = 512 << 20  # bytes of free disk space that are too few
 WAL_MAX = 64 << 20
-FILES = 512  # descriptors of a process
-STEP_S = 2.0  # between the queue clock and the wall clock
+FILES = 512  # open files that a process needs
+STEP_S = 2.0  # seconds between the queue clock and the wall clock
 SYNCS = 5
-SLOW_MS = 1000.0  # of a pass
-SHOWN = 5  # jobs that are named
+SLOW_MS = 1000.0  # duration of a slow pass
+SHOWN = 5  # most jobs that are listed
 
 
 class Machine:
-    """What the checks look at."""
+    """The objects that the checks examine."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.daemon: Facts | None = None  # what it says; None where there is none
-        self.silent = ""  # why it says nothing, though it is there
+        self.daemon: Facts | None = None  # answer of the daemon; None if there is none
+        self.silent = ""  # why an existing daemon does not answer
         with contextlib.suppress(Problem):
             asked = Queue(str(folder), start=False)
             try:
@@ -64,7 +64,7 @@ class Machine:
 
     @cached_property
     def running(self) -> list[Job]:
-        """The running jobs that the store has; none where it cannot be read, which is a finding of its own."""
+        """The running jobs in the store; empty if it cannot be read, which another check reports."""
         try:
             opened = Store(self.folder / "store.db", readonly=True)
             try:
@@ -81,7 +81,7 @@ class Machine:
             return bool(self.daemon["pool"] == LOCAL)
         try:
             return Config(self.folder).pool == LOCAL
-        except Unreadable:  # something else may be wrong with it
+        except Unreadable:  # another setting may be wrong
             with contextlib.suppress(OSError, ValueError):
                 text = (self.folder / "config.toml").read_text(encoding="utf-8")
                 return bool(tomllib.loads(text).get("pool", LOCAL) == LOCAL)
@@ -89,7 +89,7 @@ class Machine:
 
     @property
     def policy(self) -> str:
-        """The policy that decides, or would; empty where nobody can say."""
+        """The policy that decides, or would; empty if it is not known."""
         if self.daemon is not None:
             return str(self.daemon["queue"]["policy"])
         try:
@@ -99,7 +99,7 @@ class Machine:
 
 
 def versions(machine: Machine) -> Iterator[Finding]:
-    """The programs."""
+    """Report the versions of the programs."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = [f"python {platform.python_version()}", f"sqlite {sqlite3.sqlite_version}"]
@@ -113,7 +113,7 @@ def versions(machine: Machine) -> Iterator[Finding]:
 
 
 def folder(machine: Machine) -> Iterator[Finding]:
-    """Where the queue lies."""
+    """Check the folder of the queue."""
     there = machine.folder
     if not there.exists():
         yield Finding(OK, "folder", f"{there} is not there yet", "it is made at the first submit")
@@ -136,7 +136,7 @@ def folder(machine: Machine) -> Iterator[Finding]:
 
 
 def _sync_ms(there: Path) -> str:
-    """How long the disk takes to keep a few bytes, which every submit waits for."""
+    """Measure how long the disk takes to store a few bytes, which every submit waits for."""
     path = there / f".doctor-{os.getpid()}"
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -154,7 +154,7 @@ def _sync_ms(there: Path) -> str:
 
 
 def store(machine: Machine) -> Iterator[Finding]:
-    """The log of events."""
+    """Check the log of events."""
     path = machine.folder / "store.db"
     if not path.exists():
         return
@@ -177,7 +177,7 @@ def store(machine: Machine) -> Iterator[Finding]:
 
 
 def record(machine: Machine) -> Iterator[Finding]:
-    """The whole log, read again: what it says of each job at each instant, and whether the tables are its fold."""
+    """Read the whole log again, and check each job at each instant, and the tables derived from it."""
     if not (machine.folder / "store.db").exists():
         yield Finding(OK, "record", "nothing is recorded yet")
         return
@@ -196,7 +196,7 @@ def record(machine: Machine) -> Iterator[Finding]:
 
 
 def settings(machine: Machine) -> Iterator[Finding]:
-    """config.toml, and what the machine has."""
+    """Check config.toml against the machine."""
     if not machine.folder.exists():
         return
     try:
@@ -220,7 +220,7 @@ def settings(machine: Machine) -> Iterator[Finding]:
 
 
 def _cluster(config: Config) -> Iterator[Finding]:
-    """The platform of a queue whose jobs do not run here."""
+    """Check the platform of a queue whose jobs do not run here."""
     many = len([place for place in config.nodes if place != FLOATING])
     amounts: Counter[str] = Counter()
     for there in config.nodes.values():
@@ -237,8 +237,8 @@ def _cluster(config: Config) -> Iterator[Finding]:
 
 
 def _elsewhere(config: Config) -> Iterator[Finding]:
-    """A batch system in which jobs are submitted, and if the queue starts them, whether it can."""
-    from backfill.client.control import controlled  # numpy is for those who have a platform
+    """Check a batch system in which jobs are submitted, and whether the queue can start them if it is to."""
+    from backfill.client.control import controlled  # imports numpy, which only queues with a platform need
     from backfill.daemon.hosting import reader_of
     from backfill.pools.seen import Down
 
@@ -254,7 +254,7 @@ def _elsewhere(config: Config) -> Iterator[Finding]:
 
 
 def _nodes_of(config: Config, look: "Snapshot") -> Finding:
-    """Whether a batch system that answers has the nodes by which the queue decides."""
+    """Check whether a batch system that answers has the nodes that the queue plans with."""
     names = {node.name for node in look.nodes}
     known = {place for place in config.nodes if place != FLOATING}
     does = "is watched" if config.shadow else "answers"
@@ -269,7 +269,7 @@ def _nodes_of(config: Config, look: "Snapshot") -> Finding:
 
 
 def nodes(machine: Machine) -> Iterator[Finding]:
-    """The nodes of a cluster, by kind."""
+    """Check the nodes of a cluster, by kind."""
     for kind in machine.daemon["queue"].get("nodes", []) if machine.daemon is not None else ():
         where = f" in {', '.join(kind['partitions'])}" if kind["partitions"] else ""
         told = (
@@ -289,7 +289,7 @@ def nodes(machine: Machine) -> Iterator[Finding]:
 
 
 def daemon(machine: Machine) -> Iterator[Finding]:
-    """Who serves the queue."""
+    """Check the daemon that serves the queue."""
     there, lock, sock = machine.folder, machine.folder / "lock", machine.folder / SOCKET
     pid = 0
     with contextlib.suppress(OSError, ValueError):
@@ -326,7 +326,7 @@ def daemon(machine: Machine) -> Iterator[Finding]:
 
 
 def _locked(lock: Path) -> bool:
-    """Whether somebody holds a lock."""
+    """Return whether a process holds a lock."""
     import fcntl
 
     try:
@@ -347,7 +347,7 @@ def _ms(value: float) -> str:
 
 
 def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
-    """Who decides."""
+    """Check the planner, which makes the decisions."""
     policy, passes = Path(queue["policy"]).name, planner["passes"]
     each = [f"process {pid}, {size_text(_resident(pid))}" for pid in planner["pids"].values()]
     told = ", ".join([policy, *(["not compiled"] if planner["kind"] == "plain" else ["compiled"]), *each])
@@ -370,7 +370,7 @@ def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
 
 
 def _resident(pid: int) -> int:
-    """Memory of a process, in bytes; 0 where it is not known."""
+    """Return the resident memory of a process, in bytes; 0 if it is not known."""
     words = _words(Path(f"/proc/{pid}/statm"))
     return int(words[1]) * resource.getpagesize() if len(words) > 1 else 0
 
@@ -385,7 +385,7 @@ def _licences(queue: Facts) -> Iterator[Finding]:
 
 
 def watch(machine: Machine) -> Iterator[Finding]:
-    """The keeper, which starts jobs, and the supervisors, which end them."""
+    """Check the keeper, which starts jobs, and the supervisors, which end them."""
     if not machine.folder.exists():
         return
     pid, running = _keeper(machine.folder), machine.running
@@ -404,7 +404,7 @@ def watch(machine: Machine) -> Iterator[Finding]:
 
 
 def _keeper(folder: Path) -> int:
-    """The process that answers at the keeper's door; 0 if none does."""
+    """Return the process that listens at the keeper's socket; 0 if none does."""
     door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         door.connect(near(str(folder / "keeper.sock")))
@@ -423,7 +423,7 @@ def _watched(folder: Path, run: Run) -> bool:
 
 
 def compiled(machine: Machine) -> Iterator[Finding]:
-    """Where compiled policies are kept, and whether that of the queue is."""
+    """Check the cache of compiled policies, and whether it has the queue's policy."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         from backfill.compiler import jit
@@ -455,7 +455,7 @@ def compiled(machine: Machine) -> Iterator[Finding]:
 
 
 def memory(machine: Machine) -> Iterator[Finding]:
-    """How memory limits are enforced, and what could do it better."""
+    """Check how memory limits are enforced."""
     found = groups.place()
     polled = "limits are enforced by looking once a second, which is too late for a job that takes all memory at once"
     if found is None:
@@ -476,7 +476,7 @@ def _words(path: Path) -> list[str]:
 
 
 def gpus(machine: Machine) -> Iterator[Finding]:
-    """Graphics processors."""
+    """Look for graphics processors."""
     cards = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
     others = [path.name for path in Path("/dev").glob("kfd")]
     if others and not cards:
@@ -486,7 +486,7 @@ def gpus(machine: Machine) -> Iterator[Finding]:
 
 
 def limits(machine: Machine) -> Iterator[Finding]:
-    """How much the system lets a user have."""
+    """Check the resource limits of the user."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= files < FILES:
         yield Finding(
@@ -501,7 +501,7 @@ def limits(machine: Machine) -> Iterator[Finding]:
 
 
 def shared(machine: Machine) -> Iterator[Finding]:
-    """Other queues on this machine."""
+    """Check other queues on this machine."""
     try:
         cpus = Config(machine.folder).cpu_ids
     except Unreadable:
@@ -520,7 +520,7 @@ def shared(machine: Machine) -> Iterator[Finding]:
 
 
 def reboot(machine: Machine) -> Iterator[Finding]:
-    """Whether the queue comes back by itself."""
+    """Check whether the queue comes back after a reboot."""
     good, told, hint = survives(str(machine.folder))
     yield Finding(OK if good else WARN, "reboot", told, hint)
 
@@ -528,11 +528,11 @@ def reboot(machine: Machine) -> Iterator[Finding]:
 CHECKS: Sequence[Callable[[Machine], Iterator[Finding]]] = (
     versions, folder, store, settings, daemon, nodes, watch, compiled, memory, gpus, limits, shared, reboot,
 )  # fmt: skip
-HERE = (watch, memory, gpus, shared)  # checks of a machine on which jobs run
+HERE = (watch, memory, gpus, shared)  # checks that only apply if jobs run on this machine
 
 
 def doctor(words: Sequence[str]) -> int:
-    """All checks; 1 where one of them failed."""
+    """Run all checks; return 1 if one of them failed."""
     given, left, _ = parse("doctor", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")

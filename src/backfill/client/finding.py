@@ -1,14 +1,14 @@
-"""What a check of `backfill doctor` has found."""
+"""The result of a check of `backfill doctor`."""
 
 from dataclasses import dataclass
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
-SETUP = "backfill pool setup --print --part"  # in hints; then comes which part
+SETUP = "backfill pool setup --print --part"  # in hints; the name of a part follows
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found, and what to do about it."""
+    """The result of a check, and what to do about it."""
 
     verdict: str  # OK, WARN or FAIL
     check: str

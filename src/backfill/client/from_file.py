@@ -1,6 +1,6 @@
-"""A workload file as requests to a queue on a fake pool, whose jobs end by themselves: `backfill submit --from`.
+"""Submit a workload file to a queue on a fake pool, whose jobs end by themselves: `backfill submit --from`.
 
-Each job begins not before its submit, counted from now on the clock of the queue, and ends after its run time.
+Each job begins at its submit at the earliest, counted from now on the clock of the queue, and ends after its run time.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from backfill.system.bar import terminal_bar
 from backfill.system.home import home
 from backfill.traces.read import read
 
-BATCH = 200  # requests that are under way at once
-FULL_S = 0.5  # between two tries while the queue is full
-SHOWN = 3  # reasons of refusals that are printed
-ALONG = {"source", "json", "quiet"}  # keys of options that go with --from
-Ask = Callable[[list[Facts]], list[Facts]]  # answers to requests, in their order
+BATCH = 200  # requests sent at once
+FULL_S = 0.5  # seconds between retries while the queue is full
+SHOWN = 3  # most reasons of refusals that are printed
+ALONG = {"source", "json", "quiet"}  # keys of options that can be combined with --from
+Ask = Callable[[list[Facts]], list[Facts]]  # returns the answers to requests, in their order
 
 
 def submit(given: Facts, words: Sequence[str]) -> int:
-    """Queue the jobs of a file; REJECTED if some were refused. Raises Problem and Unreadable."""
+    """Queue the jobs of a file; return REJECTED if some were refused. Raises Problem and Unreadable."""
     if words:
         raise Unreadable("--from and a command cannot be combined")
     if others := sorted(given.keys() - ALONG):
@@ -65,7 +65,7 @@ def submit(given: Facts, words: Sequence[str]) -> int:
 
 
 def _persistently(requests: list[Facts]) -> list[Facts]:
-    """The answers to requests, however often the daemon dies meanwhile."""
+    """Return the answers to requests, repeating them if the daemon ends meanwhile."""
     end = time.monotonic() + ANSWER_S
     while True:
         try:
@@ -81,7 +81,7 @@ def _persistently(requests: list[Facts]) -> list[Facts]:
 
 
 def left_out(workload: Workload) -> Iterator[str]:
-    """Say what jobs of a workload have that jobs of a queue do not have."""
+    """Yield which fields of the workload's jobs a queue does not support."""
     jobs = workload.jobs
     for mask, what in (
         (jobs.deadline < NEVER, "deadlines, which bind in a queue"),
@@ -96,13 +96,13 @@ def left_out(workload: Workload) -> Iterator[str]:
 def feed(
     ask: Ask, workload: Workload, now: int, progress: Callable[[int], None] = lambda done: None
 ) -> tuple[list[int], Counter[str]]:
-    """Submit all jobs in the order of their submits. Returns their numbers, and how many were refused for each reason.
+    """Submit all jobs in the order of their submits. Returns their numbers, and the number of refusals by reason.
 
-    now: by the calendar of the queue, when the first of them comes. A job that comes after others is sent once their
-    numbers are known; one that comes after a refused one is refused.
+    now: calendar time of the queue at which the first job comes. A job that depends on others is sent once their
+    numbers are known; one that depends on a refused job is refused.
     """
     jobs, names = workload.jobs, f"{token()}-"
-    known: dict[int, int] = {}  # numbers by rows
+    known: dict[int, int] = {}  # job number by row
     lost: set[int] = set()
     refused: Counter[str] = Counter()
     begin, batch = int(jobs.submit.min(initial=2**62)), list[tuple[int, Facts]]()
@@ -135,7 +135,7 @@ def feed(
 
 
 def _in_order(workload: Workload) -> list[int]:
-    """The rows by submit; where a job would come before one that it comes after, in another order."""
+    """Return the rows by submit; if a job would come before one that it depends on, in order of dependencies."""
     after, order = workload.jobs.after, np.argsort(workload.jobs.submit, kind="stable")
     place = np.argsort(order)
     later = place[after.items] >= np.repeat(place, np.diff(after.first))
@@ -143,7 +143,7 @@ def _in_order(workload: Workload) -> list[int]:
 
 
 def _answered(ask: Ask, requests: list[Facts]) -> list[Facts]:
-    """The answers to requests; those that came while the queue was full are sent again until it is not."""
+    """Return the answers to requests; those refused because the queue is full are sent again until it is not."""
     answers = ask(requests) if requests else []
     while full := [i for i, answer in enumerate(answers) if answer.get("error", {}).get("code") == "full"]:
         time.sleep(FULL_S)
@@ -153,7 +153,7 @@ def _answered(ask: Ask, requests: list[Facts]) -> list[Facts]:
 
 
 def request(workload: Workload, row: int, ahead: int) -> Facts:
-    """The request to submit the job of a row, without its token. ahead: the calendar's lead over the log's times."""
+    """Return the request to submit the job of a row, without its token. ahead: calendar time minus the log's time."""
     jobs = workload.jobs
     amounts = zip(workload.resources, jobs.demand[row].tolist(), strict=True)
     need = {name: amount for name, amount in amounts if amount or name == "cpus"}

@@ -20,7 +20,7 @@ from backfill.queue.words import (
 )
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing, and every submit pays for it
+if TYPE_CHECKING:  # saves import time at run time, for every submit
     from collections.abc import Callable, Sequence
     from typing import Any
 
@@ -37,17 +37,17 @@ class Option:
 
     @property
     def each(self) -> list[str]:
-        """All names."""
+        """All names of the option."""
         return self.names.split()
 
     @property
     def shown(self) -> str:
-        """The name for messages."""
+        """The name used in messages."""
         return self.each[-1]
 
 
 def text(given: str) -> str:
-    """As it stands."""
+    """Return the value unchanged."""
     return given
 
 
@@ -58,7 +58,7 @@ def _priority(given: str) -> int:
 
 
 def parse_signal(given: str) -> int:
-    """The number of a signal: USR1, SIGUSR1, 10."""
+    """Return the number of a signal given as USR1, SIGUSR1 or 10."""
     import signal
 
     name = given.upper().removeprefix("SIG")
@@ -80,7 +80,7 @@ def _new_dependency(given: str) -> dict[str, object]:
 
 
 def parse_names(given: str) -> list[str]:
-    """Names with commas between them."""
+    """Return names separated by commas."""
     return [part for part in given.split(",") if part]
 
 
@@ -149,8 +149,8 @@ SUBMIT = (
     Option("--json", "json", None, "Print one JSON object."),
     Option("-q --quiet", "quiet", None, "Print errors only."),
 )  # fmt: skip
-COUNTED = ("--mem", "-G", "--gres", "-L")  # what `slots` may ask for
-CHANGED = ("-c", *COUNTED, "-C", "-p", "--qos")  # what `edit` may change
+COUNTED = ("--mem", "-G", "--gres", "-L")  # options of `slots`
+CHANGED = ("-c", *COUNTED, "-C", "-p", "--qos")  # options of `edit`
 JSON = Option("--json", "json", None, "Print one JSON object.")
 ALL = Option("--all", "all", None, "All jobs that have not ended.")
 OF_PROJECT = Option("--project", "of_project", text, "All jobs of this project that have not ended.", "NAME")
@@ -158,7 +158,7 @@ NAMED = Option("--name", "name", text, "All jobs of this name that have not ende
 
 
 class Verb:
-    """A verb of the queue: what it does, what it takes."""
+    """A verb of the queue: its help, usage, options and examples."""
 
     def __init__(self, help: str, usage: str, options: Sequence[Option] = (), examples: Sequence[str] = ()) -> None:
         self.help, self.usage, self.options, self.examples = help, usage, options, examples
@@ -253,8 +253,11 @@ VERBS = {
 
 
 def parse(verb: str, words: Sequence[str], more: Sequence[Option] = ()) -> tuple[dict[str, Any], list[str], bool]:
-    """Options by key, what is left, and whether `--` stood before that. Options end at the first other word of
-    `submit`. more: options that are known too, and take precedence over those of the verb. Raises Unreadable."""
+    """Return options by key, the remaining words, and whether `--` preceded them.
+
+    Options of `submit` end at the first other word. more: further options, which take precedence over those of the
+    verb. Raises Unreadable.
+    """
     table = {name: option for option in (*VERBS[verb].options, *more) for name in option.each}
     found: dict[str, Any] = {}
     left: list[str] = []
@@ -289,7 +292,7 @@ def parse(verb: str, words: Sequence[str], more: Sequence[Option] = ()) -> tuple
 
 
 def wants_help(verb: str, words: Sequence[str]) -> bool:
-    """Whether -h or --help is among the options; behind the command of `submit` it is a word of that command."""
+    """Return whether -h or --help is among the options; after the command of `submit` it belongs to that command."""
     table = {name: option for option in VERBS[verb].options for name in option.each}
     todo = [*words]
     while todo and todo[0] != "--" and not (verb == "submit" and not todo[0].startswith("-")):
@@ -304,18 +307,18 @@ def wants_help(verb: str, words: Sequence[str]) -> bool:
 
 
 def _split(word: str) -> tuple[str, str, str]:
-    """An option's name, something if a value follows at once, and that value."""
+    """Return an option's name, a non-empty text if a value is attached, and that value."""
     return word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
 
 
 def _begun(name: str, table: dict[str, Option]) -> Option | None:
-    """An option that was cut short, where only one begins so."""
+    """Return the option abbreviated by a name; None if there is none or more than one."""
     some = {id(option): option for full, option in table.items() if name.startswith("--") and full.startswith(name)}
     return next(iter(some.values())) if len(some) == 1 else None
 
 
 def help_text(verb: str) -> str:
-    """What `backfill VERB --help` prints."""
+    """Return the output of `backfill VERB --help`."""
     about = VERBS[verb]
     lines = [f"Usage: backfill {verb} {about.usage}".rstrip(), "", f"  {about.help}", ""]
     if about.options:
@@ -329,7 +332,7 @@ def help_text(verb: str) -> str:
 
 
 def ids_of(given: dict[str, Any], left: Sequence[str]) -> list[Any]:
-    """The jobs that a command line names, as a request has them."""
+    """Return the jobs that a command line names, as a request has them. Raises Unreadable if there are none."""
     ids: list[Any] = [parse_id(part) for word in left for part in word.split(",")]
     if given.get("all"):
         ids.append("all")

@@ -1,4 +1,4 @@
-"""How the queue, its jobs and what changed of them are printed on a terminal."""
+"""Print the queue, its jobs and changes of them on a terminal."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 
     Facts = dict[str, Any]
 
-OLD_S = 10.0  # older estimates are shown with their age
-NODES_MAX = 30  # characters of a column
-NAMED = 20  # labels of changed jobs that are printed
-INSTANTS = ("start_s", "ended_s", "due_s", "begin_s", "deadline_s")  # in the data of events; other _s are spans
+OLD_S = 10.0  # seconds; the age of older estimates is shown
+NODES_MAX = 30  # most characters of the column
+NAMED = 20  # most labels of changed jobs that are printed
+INSTANTS = ("start_s", "ended_s", "due_s", "begin_s", "deadline_s")  # in events; other names in _s are spans
 WAITS = {
     "JobHeldUser": "it is held; next: backfill release {}",
     "BadConstraints": "it can never run on this platform; next: backfill explain {}",
@@ -45,7 +45,7 @@ PAST = {"cancel": "cancelled", "hold": "held", "edit": "changed", "signal": "sen
 
 
 def print_queue(found: Facts, hint: str = "") -> None:
-    """Print jobs of the queue, and a line about the machine. hint: how more jobs can be shown."""
+    """Print jobs of the queue, and a line about the machine. hint: how to see more jobs."""
     now = round(found["now_s"] * 1e6)
     ahead = starts_shown(found)
     nodes = ["NODES"] if any("nodes" in job for job in found["jobs"]) else []
@@ -86,7 +86,7 @@ def print_queue(found: Facts, hint: str = "") -> None:
 
 
 def starts_shown(found: Facts) -> dict[str, str]:
-    """The columns of coming starts by the name of their values; estimates only if there are some."""
+    """Return the columns of future starts by the name of their values; estimates only if there are some."""
     columns = {"guaranteed_s": "GUARANTEED"}
     if found.get("shadow"):
         columns = {"expected_s": found["pool"].upper()}
@@ -96,7 +96,7 @@ def starts_shown(found: Facts) -> dict[str, str]:
 
 
 def age_text(found: Facts) -> str:
-    """How old the estimates are, if that matters."""
+    """Return the age of the estimates, if it matters."""
     known = found.get("estimates") or {}
     if "age_s" not in known:
         return ". estimates come in a moment" if known else ""
@@ -106,7 +106,7 @@ def age_text(found: Facts) -> str:
 
 
 def start_text(seconds: float | None, now: int) -> str:
-    """A start to come, not earlier than it is."""
+    """Return the text of a future start, rounded up."""
     return "-" if seconds is None else bound_text(round(seconds * 1e6), now)
 
 
@@ -125,7 +125,7 @@ def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
 
 
 def _advised(job: Facts) -> str:
-    """When the policy of a queue that only watches would have started a job, and how much before its start."""
+    """Return when the policy of a queue that only watches would have started a job, and how much before its start."""
     advised, start = job.get("advised_s"), job["start_s"]
     if advised is None:
         return ""
@@ -134,7 +134,7 @@ def _advised(job: Facts) -> str:
 
 
 def print_job(job: Facts) -> None:
-    """Print all about a job."""
+    """Print all facts about a job."""
     facts = {
         "name": job["name"],
         "user": job["user"],
@@ -184,7 +184,7 @@ def print_job(job: Facts) -> None:
 
 
 def _place(job: Facts) -> str:
-    """The machine, cpus and gpus of the last attempt."""
+    """Return the machine, cpus and gpus of the last attempt."""
     if job.get("nodes"):
         return nodes_text(job["nodes"])
     starts = [data for _, kind, data in job["events"] if kind == "start"]
@@ -197,7 +197,7 @@ def _place(job: Facts) -> str:
 
 
 def nodes_text(nodes: Iterable[Sequence[Any]]) -> str:
-    """Nodes and the tasks on each: n1, n3*2."""
+    """Return nodes and the tasks on each: n1, n3*2."""
     return ", ".join(name if tasks == 1 else f"{name}*{tasks}" for name, tasks, *_ in nodes)
 
 
@@ -212,7 +212,7 @@ def _array(job: Facts) -> str:
 
 
 def event_text(data: Facts) -> str:
-    """The data of an event, in the units of people."""
+    """Return the data of an event as text with units."""
     parts = []
     for name, value in data.items():
         if value in ("", None, [], 0):
@@ -233,7 +233,7 @@ def event_text(data: Facts) -> str:
 
 
 def edit_text(to: Facts) -> str:
-    """What `edit` has changed, in the units of people; what was taken away is `none`."""
+    """Return what `edit` has changed, with units; a removed value is `none`."""
     parts = []
     for name, value in to.items():
         if name == "need":
@@ -245,7 +245,7 @@ def edit_text(to: Facts) -> str:
             parts.append(f"dependency={('?' if to.get('any_of') else ',').join(some) or 'none'}")
         elif name in INSTANTS:
             parts.append(f"{name[:-2]}={'none' if value is None else _date(value)}")
-        elif name not in ("any_of", "singleton", "never"):  # they belong to the dependency
+        elif name not in ("any_of", "singleton", "never"):  # part of the dependency
             parts.append(f"{name[:-2]}={_span(value)}" if name.endswith("_s") else f"{name}={value}")
     return " ".join(parts)
 
@@ -255,14 +255,14 @@ def _date(seconds: float | None) -> str:
 
 
 def _span(seconds: float | None) -> str:
-    """A span; a short one with two digits."""
+    """Return a span as text; a short one with two digits."""
     if seconds is None:
         return ""
     return f"{seconds:.2g} s" if 0 < seconds < 10 else time_text(round(seconds * SECOND))
 
 
 def goes_on(keeps: str) -> str:
-    """How a job that was preempted runs again."""
+    """Return how a preempted job runs again."""
     return {
         "suspend": "it goes on from there on the same nodes",
         "checkpoint": "it goes on from there, perhaps on other nodes",
@@ -270,13 +270,13 @@ def goes_on(keeps: str) -> str:
 
 
 def _times(count: int, by: int) -> str:
-    """How often a job was preempted, and for which one; empty for never."""
+    """Return how often a job was preempted, and for which job; empty if never."""
     times = "once" if count == 1 else f"{count} times, the last time"
     return (times + (f" for job {by}" if by else "")) if count else ""
 
 
 def waiting_text(job: Facts) -> str:
-    """What a pending job waits for."""
+    """Return what a pending job waits for."""
     more = {
         "BeginTime": _date(job["begin_s"]),
         "Dependency": job["dependency"],
@@ -292,7 +292,7 @@ def waiting_text(job: Facts) -> str:
 
 
 def changed_text(verb: str, found: Facts) -> str:
-    """What a verb has changed: cancelled job 7; held 3 jobs: 7, 8, 9."""
+    """Return what a verb has changed: cancelled job 7; held 3 jobs: 7, 8, 9."""
     done = PAST.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
     count, labels = len(found["ids"]), found["labels"]
     if count == 1:
@@ -302,7 +302,7 @@ def changed_text(verb: str, found: Facts) -> str:
 
 
 def unchanged_text(found: Facts) -> str:
-    """The jobs that a verb left as they are, and why: job 7 is COMPLETED; jobs 8, 9 are held."""
+    """Return the jobs that a verb did not change, and why: job 7 is COMPLETED; jobs 8, 9 are held."""
     parts = []
     for state, labels in found["unchanged"].items():
         more = ", ..." if len(labels) > NAMED else ""
@@ -312,7 +312,7 @@ def unchanged_text(found: Facts) -> str:
 
 
 def table(lines: list[list[str]], right: Sequence[int]) -> None:
-    """Print a header and rows, some columns flush right."""
+    """Print a header and rows; columns in `right` are right-aligned."""
     widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
     for line in lines:
         cells = [

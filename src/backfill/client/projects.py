@@ -1,4 +1,4 @@
-"""Projects as a whole: `submit --project FILE`, and what `show` and `eta` tell of one.
+"""Whole projects: `submit --project FILE`, and the output of `show` and `eta` about a project.
 
 A project file is TOML. Its jobs have the options of `submit` under their long names, without the dashes.
 """
@@ -29,8 +29,8 @@ from backfill.queue.words import Unreadable, bound_text, date_text, safe, time_t
 from backfill.system.home import home
 
 Facts = dict[str, Any]
-ALONG = {"project", "name", "test", "json", "quiet", "parsable", "wait"}  # keys of options that go with a project file
-OWN = ("name", "command", "script", "arguments", "after")  # keys of a job that are no options
+ALONG = {"project", "name", "test", "json", "quiet", "parsable", "wait"}  # options allowed with a project file
+OWN = ("name", "command", "script", "arguments", "after")  # keys of a job that are not options
 NOT_OF_JOBS = {"name", "array", "dependency", "project", "wrap", "source", "test", "parsable", "wait", "json", "quiet"}
 OPTIONS = {
     name.removeprefix("--"): option
@@ -39,10 +39,10 @@ OPTIONS = {
     for name in option.each
     if name.startswith("--")
 }
-KINDS = ("afterok", "afterany", "afternotok", "after")  # the first is that of a name alone
-SHOWN = 20  # promises that are printed
-SETTLED_S, POLL_S = 60.0, 0.05  # for how long the policy is waited for; and between two looks
-CAUSES = {  # why a project is promised another departure, or departs later than promised
+KINDS = ("afterok", "afterany", "afternotok", "after")  # the first applies to a name without a kind
+SHOWN = 20  # most promises that are printed
+SETTLED_S, POLL_S = 60.0, 0.05  # seconds to wait for the policy; interval of checks
+CAUSES = {  # why a promised departure changed, or a project departed later than promised
     "given": "first promise",
     "more-jobs": "further jobs of the project were promised a start",
     "made-way": "job {by} goes first",
@@ -72,7 +72,7 @@ CAUSES = {  # why a project is promised another departure, or departs later than
 
 
 class File:
-    """A project file. Raises Problem: file, line, field, value and what was expected."""
+    """A project file. Raises Problem, with file, line, field, value and what was expected."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -117,11 +117,12 @@ class File:
         return str(name)
 
     def wrong(self, what: str, line: int | None = None, code: int = USAGE) -> Problem:
-        """What is wrong with the file."""
+        """Return an error about the file."""
         return Problem(at(self.path, line, what), code)
 
     def line(self, table: int | str, key: str) -> int | None:
-        """The line of a key of the job at a place, of [defaults] or of the file itself (""); else that of the table."""
+        """Return the line of a key in the job at an index, [defaults] or the file itself (""); else the line of the
+        table."""
         inside: int | str = ""
         jobs, found = -1, None
         for number, line in enumerate(self._text.splitlines(), 1):
@@ -140,7 +141,7 @@ class File:
     # ------------------------------------------------------------------ its jobs
 
     def request(self) -> Facts:
-        """The request to submit it, without its token."""
+        """Return the request to submit the project, without its token."""
         some = [self._job(place, job) for place, job in enumerate(self.jobs)]
         common = {
             name: value
@@ -169,7 +170,7 @@ class File:
         return {"job": request["job"], "spec": request["spec"], "after": self._after(place, table.get("after", []))}
 
     def _options(self, where: int | str, table: Facts) -> Facts:
-        """The options of a table by their keys."""
+        """Return the options of a table by their keys."""
         found: Facts = {}
         for key, value in table.items():
             option = OPTIONS.get(key.replace("_", "-"))
@@ -188,7 +189,7 @@ class File:
         return found
 
     def _command(self, place: int, table: Facts) -> tuple[list[str], str | None]:
-        """The words of a command, and the text of a script."""
+        """Return the words of a job's command, and the text of its script."""
         said = [key for key in ("command", "script") if key in table]
         if len(said) != 1:
             told = "command and script" if said else "neither command nor script"
@@ -214,7 +215,7 @@ class File:
         return [value if script is not None else os.path.abspath(value), *more], script
 
     def _after(self, place: int, told: Any) -> list[list[Any]]:
-        """The jobs after which one comes: kinds, and places in the list of jobs."""
+        """Return the jobs on which a job depends, as kinds and indices in the list of jobs."""
         texts = [told] if isinstance(told, str) else told
         if not _are_texts(texts):
             raise self.wrong(f"after is {told!r:.60}; expected names of jobs", self.line(place, "after"))
@@ -231,7 +232,7 @@ class File:
         return found
 
     def blamed(self, problem: Problem) -> Problem:
-        """A refusal of the queue, with the line that it is about."""
+        """Return a refusal by the queue with the line of the file that caused it."""
         match = re.match(r"jobs\.(\d+)\.(.*)", problem.field)
         if not match:
             line = self.line("", "name") if problem.field == "project" else None
@@ -244,7 +245,7 @@ class File:
 
 
 def _read(option: Option, value: Any) -> Any:
-    """The value of an option as the command line reads it; None where a flag is false."""
+    """Return the value of an option as the command line reads it; None if a flag is false."""
     if option.read is None:
         if not isinstance(value, bool):
             raise Unreadable(f"{value!r:.60}; expected true or false")
@@ -266,8 +267,10 @@ def _are_texts(value: Any) -> bool:
 
 
 def submit(given: Facts) -> str:
-    """Queue all jobs of a file, or none, and tell the departure that the project is promised. Returns the name of the
-    project, empty if it is only tried."""
+    """Queue all jobs of a file, or none, and print the departure that the project is promised.
+
+    Returns the name of the project; empty for a trial.
+    """
     path = given["project"]
     if not os.path.isfile(path):
         expected = "backfill submit [OPTIONS] -- COMMAND, a script, or --project with a project file"
@@ -299,7 +302,7 @@ def submit(given: Facts) -> str:
 
 
 def _tell_departure(name: str, answer: Facts, as_json: bool) -> None:
-    """Tell when a project that was just queued departs: promised by the policy, or likely."""
+    """Print when a project that was just queued departs: as promised by the policy, or the estimate."""
     found, end = persistent("project", home(), project=name), time.monotonic() + SETTLED_S
     while not found["settled"] and time.monotonic() < end:
         time.sleep(POLL_S)
@@ -338,7 +341,7 @@ def _test(file: File, request: Facts, given: Facts) -> None:
 
 
 def show(given: Facts, left: Sequence[str]) -> int:
-    """All about a project."""
+    """Print all facts about a project."""
     if left or "name" in given:
         raise Unreadable("--project and jobs cannot be combined")
     found = persistent("project", home(), project=given["of_project"])
@@ -372,7 +375,7 @@ def show(given: Facts, left: Sequence[str]) -> int:
 
 
 def promise_lines(promises: list[Facts]) -> list[str]:
-    """The promises by which the departure became another one, of many the first and the last ones."""
+    """Return lines about the promises that changed the departure; of many, the first and the last ones."""
     lines, before = [], None
     for one in promises:
         if one is not promises[0] and one["departure_s"] == before:
@@ -395,7 +398,7 @@ def _promised(found: Facts, now: int) -> str:
 
 
 def _kept(found: Facts) -> str:
-    """How the first promise of all jobs was kept, or is expected to be."""
+    """Return how the first promise of all jobs was kept, or is expected to be."""
     if not found["slip_s"]:
         return "no later than first promised" if found["end_s"] is not None and found["slip_s"] is not None else ""
     late = f"{time_text(round(found['slip_s'] * 1e6))} later than first promised"
@@ -403,7 +406,7 @@ def _kept(found: Facts) -> str:
 
 
 def cause_text(promise: Facts) -> str:
-    """Why a departure was promised, or became another one."""
+    """Return why a departure was promised, or changed."""
     text = str(CAUSES.get(promise["cause"], promise["cause"])).format(**promise)
     return f"{text}, of project {promise['by_project']}" if promise["by_project"] else text
 

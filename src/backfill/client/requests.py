@@ -1,4 +1,4 @@
-"""The requests to submit jobs, made of parsed options and of what a process here inherits."""
+"""Build submit requests from parsed options and from the properties that a process started here would inherit."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from backfill.client.calling import FAILED, Problem, token
 from backfill.queue.words import Unreadable, parse_instant
 from backfill.system.home import group_name, user_name
 
-AS_GIVEN = (  # fields of a request that have their value from an option of this key
+AS_GIVEN = (  # fields of a request that are copied from the option with this key
     *("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify"),
     *("constraint", "partition", "qos", "exclusive"),
 )
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from typing import Any
 
     Facts = dict[str, Any]
 
 
 def request_of(given: Facts, argv: list[str], script: str | None = None) -> Facts:
-    """A request to submit, from parsed options."""
+    """Return a submit request from parsed options."""
     from backfill.queue.parts import parts_of
 
     now = time.time_ns() // 1000
@@ -50,12 +50,12 @@ def request_of(given: Facts, argv: list[str], script: str | None = None) -> Fact
 
 
 def submitter() -> Facts:
-    """Who submits, as a request has it."""
+    """Return the submitting user and group, as a request has them."""
     return {"user": user_name(os.getuid()), "group": group_name(os.getgid())}
 
 
 def absolute(path: str) -> str:
-    """A path from the root, if need be by way of the folder in which the user is."""
+    """Return an absolute path, relative to the user's current folder. Raises Problem if that folder was deleted."""
     try:
         return os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def absolute(path: str) -> str:
 
 
 def environment(export: str) -> dict[str, str]:
-    """The environment of a job: ALL, NONE, or names and NAME=VALUE; ALL may be one of these."""
+    """Return the environment of a job: ALL, NONE, or names and NAME=VALUE, which may include ALL."""
     found: dict[str, str] = {}
     parts = [part for part in export.split(",") if part]
     if "ALL" in parts:
@@ -76,7 +76,7 @@ def environment(export: str) -> dict[str, str]:
             found[part] = os.environ[part]
     if "ALL" not in parts:
         found.setdefault("PATH", os.environ.get("PATH", os.defpath))
-    # What is not text cannot travel; such values are rare, and of no use to most programs.
+    # Values that are not text cannot be sent; they are rare, and useless to most programs.
     return {name: value for name, value in found.items() if _is_text(name) and _is_text(value)}
 
 
@@ -95,7 +95,7 @@ def _umask() -> int:
 
 
 def _place() -> Facts:
-    """Return what a process here inherits beside its environment: limits, nice value, and cpus, if not all of them."""
+    """Return what a process here inherits besides its environment: limits, nice value, and cpus, if not all of them."""
     import resource
 
     names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"]  # an old alias
@@ -107,7 +107,7 @@ def _place() -> Facts:
 
 
 def script_of(path: str) -> str | None:
-    """The text of a script; None for another kind of file, which is a command."""
+    """Return the text of a script; None for another kind of file, which is a command. Raises Unreadable."""
     try:
         with open(path, "rb") as file:
             begin = file.read(2)

@@ -1,4 +1,4 @@
-"""`serve --restore`: the queue goes on from a copy of its store, and says what it found of the time since."""
+"""`serve --restore`: continue the queue from a copy of its store, and report what happened since the copy."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,13 +10,13 @@ from backfill.queue.events import Backup, Restored
 from backfill.queue.store import Store, StoreError, examine
 from backfill.system.home import home, trouble
 
-SHOWN = 10  # jobs that are named
+SHOWN = 10  # most jobs that are listed
 
 
 def restore(file: str) -> int:
     """Stop the daemon, put the copy in place, start a daemon on it, and print what it found.
 
-    Where the copy cannot be used, all is as before: a daemon that was stopped for it is started again.
+    If the copy cannot be used, nothing changes: a daemon that was stopped for it is started again.
     """
     folder = home()
     wrong = trouble(folder)
@@ -29,7 +29,7 @@ def restore(file: str) -> int:
             kept = put_back(folder, file)
         except BaseException:
             if served:
-                with suppress(Problem):  # what went wrong before that is told
+                with suppress(Problem):  # the original error is reported
                     persistent("ping", folder)
             raise
     except StoreError as error:
@@ -60,16 +60,16 @@ def _stopped(folder: str) -> bool:
 
 
 def _found(path: Path) -> tuple[dict[str, int], dict[str, list[Any]], int]:
-    """What the daemons found that worked on the copy so far: how many jobs of each kind, some of them, and the last
-    job number."""
+    """Return what daemons have found on this copy so far: the number of jobs of each kind, some of them, and the last
+    number."""
     kinds = ("found", "closed", "lost")
     counts, named = dict.fromkeys(kinds, 0), dict[str, list[Any]]()
     store = Store(path, readonly=True)
     try:
         for event, _, _ in store.latest(10_000):
-            if isinstance(event, Backup):  # what stands before it was found when an earlier copy was restored
+            if isinstance(event, Backup):  # earlier entries concern an earlier restored copy
                 counts, named = dict.fromkeys(kinds, 0), {}
-            elif isinstance(event, Restored):  # again, if the first daemon was killed before it could tell the witness
+            elif isinstance(event, Restored):  # repeated if a daemon was killed before it had updated the witness
                 for kind, number in (event.counts or {}).items():
                     if number > counts.get(kind, number):
                         counts[kind], named[kind] = number, [*getattr(event, kind)]
@@ -79,6 +79,6 @@ def _found(path: Path) -> tuple[dict[str, int], dict[str, list[Any]], int]:
 
 
 def _jobs(counts: dict[str, int], named: dict[str, list[Any]], kind: str) -> str:
-    """Return "2 jobs (7, 8)"."""
+    """Return text such as "2 jobs (7, 8)"."""
     count = "1 job" if counts[kind] == 1 else f"{counts[kind]:,} jobs"
     return f"{count} ({', '.join(map(str, named[kind][:SHOWN]))}{', ...' if counts[kind] > SHOWN else ''})"

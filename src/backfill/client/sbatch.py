@@ -1,7 +1,7 @@
 """Scripts of Slurm: the options of their #SBATCH lines.
 
-An option that changes what a job needs is translated, or refused by name; one that does not is ignored, and `submit`
-names it. Options that this queue has under the same name are in options.py.
+An option that changes what a job needs is translated, or refused by name; other options are ignored, and `submit` lists
+them. Options that this queue has under the same name are in options.py.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from backfill.queue.words import Unreadable, parse_count, parse_memory
 from backfill.system.home import user_name
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # saves import time at run time
     from collections.abc import Callable
     from typing import Any
 
     Facts = dict[str, Any]
 
 MAILS = ("END", "FAIL", "ALL")
-IGNORED, REFUSED = "ignored:", "refused:"  # the keys of such options begin so
-MAYBE = "[=VALUE]"  # of a flag that may have a value
+IGNORED, REFUSED = "ignored:", "refused:"  # prefixes of the keys of such options
+MAYBE = "[=VALUE]"  # for a flag that may have a value
 ONE = "the queue does not choose among sockets, cores or clusters; remove the option"
 REFUSALS = {
     "--ntasks-per-gpu": "expected --ntasks", "--tres-per-task": "expected --cpus-per-task and --gpus",
@@ -111,8 +111,10 @@ def check(given: Facts) -> None:
 
 
 def settled(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
-    """The options of a script and of the command line, which takes precedence, as options that this queue has; and
-    the names of those that are ignored."""
+    """Merge the options of a script and of the command line, which takes precedence, into options of this queue.
+
+    Also returns the names of ignored options.
+    """
     types, to = in_script.pop("mail_type", ""), in_script.pop("mail_user", None)
     if types:
         in_script = {"notify": mail(types, to)} | in_script
@@ -126,7 +128,7 @@ def settled(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
 
 
 def mail(types: str, to: str | None) -> str:
-    """The command of --notify that does what --mail-type asks for; empty for NONE. Raises Unreadable."""
+    """Return a command for --notify that does what --mail-type requests; empty for NONE. Raises Unreadable."""
     import shlex
     import shutil
 
@@ -144,7 +146,7 @@ def mail(types: str, to: str | None) -> str:
 
 
 def overridden(in_script: Facts, given: Facts) -> Facts:
-    """The options of a script with those of the command line in their place."""
+    """Return the options of a script, overridden by those of the command line."""
     for keys in SAME:
         if any(key in given for key in keys):
             in_script = {key: value for key, value in in_script.items() if key not in keys}
@@ -152,7 +154,7 @@ def overridden(in_script: Facts, given: Facts) -> Facts:
 
 
 def submitted(given: Facts, cwd: str) -> Facts:
-    """What has to be known of a script at its submit, to give it Slurm's variables later. cwd: where it will run."""
+    """Return facts about a script's submit that its Slurm variables need later. cwd: where it will run."""
     facts: Facts = {"tasks": tasks_of(given), "host": os.uname().nodename, "dir": cwd}
     with suppress(FileNotFoundError):
         facts["dir"] = os.getcwd()
@@ -166,8 +168,11 @@ def submitted(given: Facts, cwd: str) -> Facts:
 
 
 def of_script(script: str) -> tuple[dict[str, Any], bool]:
-    """The options in the first comment block of a script, in lines that begin with #SBATCH or #BACKFILL, and whether
-    it has lines for Slurm; their options may be those above too. Raises Unreadable."""
+    """Return the options in the first comment block of a script, and whether it has lines for Slurm.
+
+    They are in lines that begin with #SBATCH or #BACKFILL; #SBATCH lines may also have the options above. Raises
+    Unreadable.
+    """
     found: dict[str, Any] = {}
     is_slurm = False
     for line in script[: 32 << 10].splitlines():
@@ -184,7 +189,7 @@ def of_script(script: str) -> tuple[dict[str, Any], bool]:
                 check(given)
             else:
                 given, left, _ = parse("submit", words)
-        except ValueError as error:  # Unreadable is one
+        except ValueError as error:  # Unreadable is a ValueError
             raise Unreadable(f"{line.strip()}: {error}") from None
         if left:
             raise Unreadable(f"{line.strip()}: {left[0]!r} is not an option")

@@ -1,4 +1,4 @@
-"""The queue, drawn again and again. Without a terminal it is drawn once."""
+"""`top`: the queue, redrawn periodically; without a terminal it is printed once."""
 
 import json
 import select
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 EVERY_US = 2_000_000
-WIDTH = 24  # of a bar
-SHOWN = 500  # jobs that are asked for
-WIDE, SPARED = 110, ("USER", "NEEDS")  # columns of a screen, and what is left out on a narrower one
-HEAD, FOOT = 3, 2  # lines that are no jobs, beside one for each resource
+WIDTH = 24  # characters of a bar
+SHOWN = 500  # most jobs that are requested
+WIDE, SPARED = 110, ("USER", "NEEDS")  # least width of a full screen, and the columns left out on a narrower one
+HEAD, FOOT = 3, 2  # lines besides those of jobs and resources
 RIGHT = ("JOB", "ELAPSED", "LEFT", "GUARANTEED", "LIKELY", "90 %")
 STYLES = {"RUNNING": "green", "STARTING": "green", "ENDING": "yellow"}
 
 
 def top(words: Sequence[str]) -> int:
-    """Watch the queue until q or Ctrl-C."""
+    """Show the queue until q or Ctrl-C is pressed."""
     given, left, _ = parse("top", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
@@ -51,7 +51,7 @@ def top(words: Sequence[str]) -> int:
         while True:
             try:
                 shown = frame(_asked(), shutil.get_terminal_size().lines, console.width)
-            except Problem as problem:  # the daemon is away for a while
+            except Problem as problem:  # the daemon is temporarily gone
                 shown = str(problem)
             live.update(shown, refresh=True)
             if _key(every) in ("q", "\x04"):
@@ -65,7 +65,7 @@ def _asked() -> Facts:
 
 @contextmanager
 def _keys() -> Iterator[None]:
-    """Keys are heard one by one, and are not shown."""
+    """Read keys one by one, without showing them."""
     import termios
     import tty
 
@@ -81,7 +81,7 @@ def _keys() -> Iterator[None]:
 
 
 def _key(patience: float) -> str:
-    """The next key; empty if there is none by then."""
+    """Wait for a key and return it; empty after the timeout."""
     if not sys.stdin.isatty():
         time.sleep(patience)
         return ""
@@ -90,7 +90,7 @@ def _key(patience: float) -> str:
 
 
 def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
-    """One picture of the queue, at most so many lines high. On a narrow screen users and needs are left out."""
+    """Return one screen of the queue, at most `lines` high. On a narrow screen users and needs are left out."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -135,7 +135,7 @@ def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
 
 
 def nodes_lines(kinds: Sequence[Facts]) -> list[str]:
-    """The nodes of a cluster, a line for each kind."""
+    """Return a line for each kind of node of a cluster."""
     names = [f"{kind['names']:.{WIDTH}}" for kind in kinds]
     wide = max(map(len, names), default=0)
     lines = []
@@ -154,7 +154,7 @@ def nodes_lines(kinds: Sequence[Facts]) -> list[str]:
 
 
 def _bar(name: str, held: int, there: int, gone: int) -> str:
-    """How much of a resource is held. gone: what runs hold on nodes that were removed from the platform."""
+    """Return a bar of how much of a resource is held. gone: what runs hold on nodes removed from the platform."""
 
     def amount(one: int) -> str:
         return size_text(one) if one and name == "memory" else str(one)
