@@ -1,4 +1,4 @@
-"""The command line: parse, call, print."""
+"""The command line: parse arguments, call the verb, print messages."""
 
 import _thread
 import io
@@ -36,7 +36,7 @@ from backfill.client.client import main as queue_verb
 from backfill.client.options import VERBS as QUEUE
 from backfill.model.errors import BackfillError, UsageError
 
-_Misuse: Any = typer.BadParameter.__base__  # what typer raises about a command line that it cannot parse
+_Misuse: Any = typer.BadParameter.__base__  # base class of typer's errors about a command line
 
 
 class _Interrupted(BackfillError):
@@ -45,13 +45,16 @@ class _Interrupted(BackfillError):
 
 @contextmanager
 def _interrupts_of_callbacks() -> Iterator[None]:
-    """Python drops a Ctrl-C that comes while the compiler calls back, and the compiler then fails with some error."""
+    """Raise KeyboardInterrupt for a Ctrl-C that Python dropped in a callback of the compiler.
+
+    The compiler then fails with some other error.
+    """
     dropped: list[Timer] = []
     before = sys.unraisablehook
 
     def keep(unraisable: Any) -> None:
         if unraisable.exc_type is KeyboardInterrupt:
-            # Again, from a thread: raised in this hook it would be dropped once more.
+            # Sent again from a thread: raised in this hook it would be dropped once more.
             dropped.append(Timer(0.05, _thread.interrupt_main))
             dropped[-1].daemon = True
             dropped[-1].start()
@@ -73,13 +76,13 @@ def _interrupts_of_callbacks() -> Iterator[None]:
 
 @contextmanager
 def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """What the system or a user sends to end this process does what Ctrl-C does, unless it is ignored here."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C, unless they are ignored in this process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        wanted = signal.getsignal(signal.SIGINT)  # ignored where a shell started us in the background
+        wanted = signal.getsignal(signal.SIGINT)  # ignored if a shell started us in the background
         (wanted if callable(wanted) else signal.default_int_handler)(signal.SIGINT, frame)
 
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -94,7 +97,7 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
 
 
 class _Verbs(TyperGroup):
-    """Turns what may happen inside any verb into errors that `main` can tell in one line."""
+    """Turns unexpected exceptions in any verb into errors that `main` can print in one line."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -107,9 +110,9 @@ class _Verbs(TyperGroup):
             raise _Interrupted("interrupted") from None
         except MemoryError as error:
             raise BackfillError(f"out of memory: {error}" if str(error) else "out of memory") from error
-        except OSError as error:  # files tell of theirs; what is left is standard output
+        except OSError as error:  # errors of files are handled elsewhere; this is about standard output
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if isinstance(error, BrokenPipeError):  # whoever read our output has seen enough
+            if isinstance(error, BrokenPipeError):  # the reader of our output has closed it
                 raise SystemExit(1) from None
             raise BackfillError(f"{error.filename or 'standard output'}: {error.strerror}") from error
 
@@ -159,7 +162,7 @@ app.add_typer(pool, name="pool")
 
 
 def _open_streams() -> None:
-    """A stream that was closed before we came swallows what it gets; a character that one cannot show becomes a `?`."""
+    """Replace closed streams by ones that discard output; characters that a stream cannot encode become `?`."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -168,7 +171,7 @@ def _open_streams() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; returns its exit code. Never ends in a traceback for what is not our own fault."""
+    """Run one command line and return its exit code. Only bugs of this program end in a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     verbs = words[1:] if words[:1] == ["--verbose"] else words
     if verbs and verbs[0] in QUEUE:

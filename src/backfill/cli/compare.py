@@ -164,7 +164,7 @@ def compare(
 
 
 def _lawless(comparison: "Comparison") -> list[str]:
-    """The policies whose schedules the independent checker finds fault with; says which."""
+    """Return the policies whose schedules the independent checker rejects, and print the violations."""
     lawless = []
     for name, result in zip(comparison.names, comparison.results, strict=True):
         if violations := result.verify():

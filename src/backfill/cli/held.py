@@ -1,4 +1,4 @@
-"""The verbs of `backfill pool` that need no daemon: the jobs of a batch system that a queue starts."""
+"""The verbs of `backfill pool` that need no daemon, about the jobs of a batch system that a queue starts."""
 
 import os
 import sys
@@ -80,7 +80,7 @@ def watchdog(
     queue: Queue = None,
     verbose: Verbose = False,
 ) -> None:
-    """Give all jobs back to the scheduler of the batch system if no daemon has looked at it for so long; for cron."""
+    """Give all jobs back to the scheduler of the batch system if no daemon has looked at it for this time; for cron."""
     from backfill.pools.controlled import GUARDED, LOOKED
     from backfill.queue.words import Unreadable, parse_time
 
@@ -93,12 +93,12 @@ def watchdog(
     (folder / GUARDED).touch()
     try:
         age = time.time() - os.stat(folder / LOOKED).st_mtime
-    except FileNotFoundError:  # no daemon has ever held a job
+    except FileNotFoundError:  # no daemon has held any job yet
         return
     if age > most:
         with _answering():
             some = _release(queue)
-        if some:  # cron sends by mail what is printed
+        if some:  # cron mails everything that is printed
             print(f"nobody has looked for {age:.0f} s: released {_named(some)}")
 
 
@@ -147,7 +147,7 @@ def _site(pool: str, queue: str | None, users: list[str] | None, partitions: lis
 
 @examples("backfill pool show")
 def show(queue: Queue = None, verbose: Verbose = False) -> None:
-    """Tell what the batch system shows of its jobs and nodes, and which jobs are the queue's to start."""
+    """Show the jobs and nodes of the batch system, and the jobs that the queue is to start."""
     with _answering():
         look = _look(queue)
     states = Counter(job.state for job in look.jobs)
@@ -172,7 +172,7 @@ def _release(queue: str | None) -> "list[JobNow]":
 
 
 def _uncertain(queue: str | None) -> set[tuple[str, int]]:
-    """Jobs that may have run, as their controller has forgotten them."""
+    """Return the jobs that may have run, since their controller has forgotten them."""
     from backfill.queue.job import UNCERTAIN
     from backfill.queue.store import Store, StoreError
 

@@ -107,7 +107,7 @@ def history(
 
 
 def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> None:
-    """Write the workload, its platform and its events, and say how to go on."""
+    """Write the workload, its platform and its events, and print the next command."""
     from backfill.answers.history import recorded
     from backfill.cli.platforms import beside, write_platform
     from backfill.traces.events import write_events
@@ -163,7 +163,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _instant(option: str, text: str | None) -> int | None:
-    """An instant; a span such as 7d is so long ago."""
+    """Return a time; a span such as 7d means that long ago. Raises UsageError."""
     if text is None:
         return None
     now = time.time_ns() // 1000
@@ -173,4 +173,5 @@ def _instant(option: str, text: str | None) -> int | None:
         then = parse_instant(text, now)
     except Unreadable as error:
         raise UsageError(f"{option}: {error}") from None
-    return then - 86_400_000_000 if then > now and ":" in text and "-" not in text else then  # the last such hour
+    # A time of day means the most recent one.
+    return then - 86_400_000_000 if then > now and ":" in text and "-" not in text else then

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from backfill.model.workload import Floats
 
 STEPS = 1000  # of the progress bar
-SHOWN = 6  # sentences that the terminal gets; --json has all
+SHOWN = 6  # most sentences on a terminal; --json has all
 BARS = "▁▂▃▄▅▆▇█"
-COLUMNS = 60  # of the bars at most
+COLUMNS = 60  # most characters of a bar chart
 
 
 def known_formats(incomplete: str) -> list[str]:
-    """The formats that the shell completes."""
+    """Return the formats that the shell offers for completion."""
     from backfill.traces.formats import FORMATS
 
     return [name for name in FORMATS if name.startswith(incomplete)]
@@ -133,7 +133,7 @@ def import_log(
 
 
 def _columns(given: list[str] | None) -> tuple[tuple[str, str], ...]:
-    """`NAME=HEADER` texts as pairs."""
+    """Return `NAME=HEADER` texts as pairs. Raises BadArgument."""
     pairs = [text.partition("=") for text in given or ()]
     if bad := next((text for text, pair in zip(given or (), pairs, strict=True) if not (pair[0] and pair[2])), None):
         raise BadArgument("column", bad, "NAME=HEADER such as runtime=Elapsed")
@@ -187,14 +187,14 @@ def _share(share: float | None, jobs: int) -> str:
 
 
 def _most(status: dict[str, int], shown: int = 4) -> list[tuple[str, int]]:
-    """The most frequent, and the rest as one."""
+    """Return the most frequent statuses, and the others combined."""
     ranked = sorted(status.items(), key=lambda pair: -pair[1])
     rest = sum(count for _, count in ranked[shown:])
     return [*ranked[:shown], *([("other", rest)] if rest else [])]
 
 
 def _print_weeks(log: "Quality") -> None:
-    """Work submitted and processors held, week by week, as a bar each; long logs have several weeks to a bar."""
+    """Print submitted work and held processors by week as bar charts; in long logs a bar stands for several weeks."""
     weeks = log.weeks
     if not len(weeks):
         return
@@ -215,7 +215,7 @@ def _extremes(values: "Floats") -> tuple[float, float, float]:
 
 
 def _bars(values: "Floats", each: int, cpus: int | None) -> str:
-    """One character for `each` weeks, full at all cpus, or at the greatest value where these are not known."""
+    """Return one character for `each` weeks; a full one is all cpus, or the greatest value if these are not known."""
     means = [float(values[i : i + each].mean()) for i in range(0, len(values), each)]
     top = cpus or max(means) or 1
     return "".join(BARS[min(int(mean / top * len(BARS)), len(BARS) - 1)] for mean in means)
@@ -226,7 +226,7 @@ def _line(text: str) -> None:
 
 
 def _following(file: str, as_it_is: bool, out: str | None, platform: str | None, judged: "Quality") -> None:
-    """The next command: compare policies on the copy, or on the log if every verb can read it as it is."""
+    """Print the next command: compare policies on the copy, or on the log if every verb can read it unchanged."""
     from backfill.traces.notes import REPEATED
 
     if out is None and (not as_it_is or any(f.what == REPEATED for f in judged.of("dropped"))):

@@ -29,7 +29,7 @@ def inputs(
     cancelled: str = "run",
     think: bool = False,
 ) -> "tuple[Workload, Platform]":
-    """The workload and the platform that the options name; says what was assumed."""
+    """Return the workload and the platform that the options describe; prints what was assumed."""
     if platform is not None and (cpus, nodes, memory) != (None, None, None):
         raise UsageError("--cpus, --nodes and --memory cannot be combined with --platform")
     size = None if memory is None else _size(memory)
@@ -70,10 +70,10 @@ def inputs(
 
 @dataclass(frozen=True)
 class Replicated:
-    """A model's workload for each seed, changed as the options say; can be sent to another process."""
+    """A model's workload for each seed, changed as the options say. Picklable, for other processes."""
 
     log: str
-    seed: int  # of the first one, which is drawn with the model's own seed
+    seed: int  # seed of the first workload, which is drawn with the model's own seed
     jobs: int | None
     load: float | None
     dead_time: str | None
@@ -82,7 +82,7 @@ class Replicated:
     think: bool
 
     def __call__(self, seed: int) -> "Workload":
-        """The one of this seed."""
+        """Return the workload for this seed."""
         rules: dict[str, Any] = {"zero_run": self.zero_run, "cancelled": self.cancelled, "think": self.think}
         dead = 0 if self.dead_time is None else span_of("dead_time", self.dead_time)
         return _changed(read(self.log, more_seed=seed - self.seed, **rules), self.jobs, self.load, dead)
@@ -98,7 +98,7 @@ def read(
     more_seed: int = 0,
     machines: "Platform | None" = None,
 ) -> "Workload":
-    """A file, standard input, or a generated workload; more_seed is added to the seed of the latter."""
+    """Read a file, standard input, or a generated workload; more_seed is added to the seed of the latter."""
     from backfill.traces.read import read as read_file
     from backfill.traces.read import under_rules
 
@@ -112,7 +112,7 @@ def read(
 
 
 def _changed(workload: "Workload", jobs: int | None, load: float | None, dead: int) -> "Workload":
-    """The first jobs of a workload, at another load, with a dead time."""
+    """Return the first jobs of a workload, at another load, with a dead time."""
     workload = workload if jobs is None else workload.head(jobs)
     workload = workload if load is None else workload.at_load(load)
     return workload.with_dead_time(dead)
@@ -128,7 +128,7 @@ def _cpus_of(workload: "Workload") -> int:
 
 
 def span_of(option: str, text: str) -> int:
-    """A span of time that an option has as a text, in microseconds. Raises BadArgument."""
+    """Parse an option's span of time, in microseconds. Raises BadArgument."""
     try:
         return parse_span(text)
     except ValueError:
@@ -143,15 +143,15 @@ def _size(text: str) -> int:
 
 
 def say_load(events: object, load: float | None) -> None:
-    """Note that the times of events stay as they are when `--load` changes the submits of jobs."""
+    """Note that the times of events are unchanged when `--load` changes the submits of jobs."""
     if events is not None and load not in (None, 1.0):
         say.note(f"--load {load:g} changes when jobs are submitted, but not the times of the events")
 
 
 def check_outputs(read: Mapping[str, str | None], /, **paths: str | None) -> None:
-    """Complain before the work rather than after it about files that cannot be written or stand for something else.
+    """Check before the work starts that output files can be written, and differ from the input files.
 
-    read: what the files that are read are called, and their paths.
+    read: descriptions of the input files, with their paths. Raises BadArgument and UsageError.
     """
     taken = {os.path.realpath(path): name for name, path in read.items() if path is not None}
     for option, path in paths.items():

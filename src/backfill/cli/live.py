@@ -1,4 +1,4 @@
-"""The verbs of the live queue: those of its light client, which are only named here, and the replay."""
+"""The verbs of the live queue: those of its light client, which are only declared here, and the replay."""
 
 import inspect
 import json
@@ -19,20 +19,20 @@ from backfill.system.home import home
 if TYPE_CHECKING:
     from backfill.queue.job import Job
 
-OVER_TOO = ("show", "log", "wait")  # verbs that know jobs that are over
-LATELY = 50  # of these are completed
+OVER_TOO = ("show", "log", "wait")  # verbs that also accept ended jobs
+LATELY = 50  # number of ended jobs offered for completion
 
 
 class Differs(BackfillError):
-    """A recorded decision was not made again."""
+    """A replayed decision differs from the recorded one."""
 
     exit_code = 5
 
 
 def light(verb: str) -> Callable[..., None]:
-    """A verb of the light client, for the list of verbs and for the shell to complete.
+    """Return a stub for a verb of the light client, for the list of verbs and for shell completion.
 
-    `main` hands its words on before they come here.
+    `main` runs the light client before typer reaches the stub.
     """
 
     def run(**given: Any) -> None:
@@ -54,7 +54,7 @@ def light(verb: str) -> Callable[..., None]:
 
 
 def _shown(option: Option) -> inspect.Parameter:
-    """An option of the light client as typer has it."""
+    """Return an option of the light client as a typer parameter."""
     complete = {"policy": known_policies, "name": known_names}.get(option.key)
     more: dict[str, Any] = {"autocompletion": complete} if complete and option.read is not None else {}
     typed: Any = typer.Option(*option.each, help=option.help, **more)
@@ -64,7 +64,7 @@ def _shown(option: Option) -> inspect.Parameter:
 
 
 def _named(complete: Callable[[str], list[tuple[str, str]]]) -> Callable[[str], list[tuple[str, str]]]:
-    """typer looks at the signature of what completes."""
+    """Wrap a completion function, since typer inspects its signature."""
 
     def named(incomplete: str) -> list[tuple[str, str]]:
         return complete(incomplete)
@@ -73,13 +73,13 @@ def _named(complete: Callable[[str], list[tuple[str, str]]]) -> Callable[[str], 
 
 
 def known_jobs(incomplete: str, over: bool = False) -> list[tuple[str, str]]:
-    """The jobs that are not over, and the last ones that are, with names and states; no daemon is started for that."""
+    """Return open jobs, and the last ended ones if wanted, with names and states; no daemon is started for this."""
     jobs = _jobs(LATELY if over else 0)
     return [(job.label, f"{job.name} {job.state}") for job in jobs if job.label.startswith(incomplete)]
 
 
 def known_names(incomplete: str) -> list[str]:
-    """The names of jobs that are not over."""
+    """Return the names of open jobs."""
     return sorted({job.name for job in _jobs(0) if job.name.startswith(incomplete)})
 
 
@@ -92,7 +92,7 @@ def _jobs(over: int) -> "list[Job]":
     try:
         store = Store(path, readonly=True)
         return [*store.jobs("end_us IS NULL"), *(store.ended(over)[::-1] if over else [])]
-    except StoreError:  # what cannot be read completes nothing
+    except StoreError:  # no completion if the store cannot be read
         return []
 
 
@@ -138,7 +138,7 @@ def replay(
 
 
 def _what_if(recorded: Any, epochs_read: Any, policies: list[str], as_json: bool) -> None:
-    """Print the waits of a recorded queue beside those under other policies."""
+    """Print the recorded waits of a queue beside those under other policies."""
     results = {}
     with say.busy("compiling; this happens once for each policy"):
         for policy in policies:

@@ -122,7 +122,7 @@ def optimum(
 
 
 def _found(workload: Any, pool: Any, given: dict[str, Any]) -> "Optimum":
-    """The optimum, with a bar over the windows; one instance only says that it is being solved."""
+    """Return the optimum, with a progress bar over the windows; for one instance only a message is printed."""
     from backfill.optima import optimum as find
 
     if given["window"] is None:

@@ -12,7 +12,7 @@ from backfill.cli import say
 
 
 def examples(*lines: str) -> Callable[[Any], Any]:
-    """Examples for the end of a verb's help."""
+    """Add examples to the end of a verb's help."""
 
     def add(verb: Any) -> Any:
         verb.examples = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
@@ -22,7 +22,7 @@ def examples(*lines: str) -> Callable[[Any], Any]:
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """Put in the place of each parameter that is one of the groups below the options of that group."""
+    """Replace each parameter whose type is a group below by the options of that group."""
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
@@ -49,7 +49,7 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def known_policies(incomplete: str) -> list[str]:
-    """The policies that the shell completes; nothing is compiled."""
+    """Return the policies that the shell offers for completion; nothing is compiled."""
     from backfill.packaged import packaged
     from backfill.policies import TABLE
 
@@ -57,7 +57,7 @@ def known_policies(incomplete: str) -> list[str]:
 
 
 def known_models(incomplete: str) -> list[str]:
-    """The models that the shell completes."""
+    """Return the models that the shell offers for completion."""
     from backfill.workloads import MODELS
 
     return [name for name in MODELS if name.startswith(incomplete)]
@@ -190,7 +190,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", callback=say.be_verbose, hel
 
 @dataclass(frozen=True)
 class Machine:
-    """The platform, in a file or by its size."""
+    """The platform: a file, or its size."""
 
     platform: PlatformFile = None
     cpus: Cpus = None
@@ -200,7 +200,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Part:
-    """The options that select jobs of the log, scale their arrivals, and decide about odd ones."""
+    """The options that select jobs of the log, scale their arrivals, and say how to treat special ones."""
 
     jobs: JobCount = None
     load: Load = None
@@ -212,7 +212,7 @@ class Part:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run besides its policy; the names are those of `backfill.spec.Given`."""
+    """The options of a run besides its policy; their names are those of `backfill.spec.Given`."""
 
     place: Place = None
     estimates: Seen = "requested"

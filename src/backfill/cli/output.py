@@ -1,4 +1,4 @@
-"""Prints results on standard output, and saves them."""
+"""Print results on standard output, and save them."""
 
 import json
 import shlex
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from backfill.comparison import Comparison
     from backfill.estimate_sweep import EstimateSweep
 
-USUAL = ("fcfs", "easy", "easy-sjbf", "conservative")  # what is compared where nobody says what
+USUAL = ("fcfs", "easy", "easy-sjbf", "conservative")  # compared if no policy is given
 
 
 def print_lines(table: "Table") -> None:
-    """A table with colours where they belong, as wide as the terminal and never narrower than it was made for."""
+    """Print a table, in colour on a terminal, as wide as the terminal but no narrower than its designed width."""
     from rich.console import Console
 
     from backfill.report.terminal import WIDTH, as_text
@@ -34,7 +34,7 @@ def print_lines(table: "Table") -> None:
 
 
 def print_table(rows: "Sequence[tuple[str, Metrics]]", title: str) -> None:
-    """The headline metrics of several runs, side by side."""
+    """Print the headline metrics of several runs side by side."""
     from backfill.report.terminal import result_table
 
     print(title)
@@ -54,7 +54,7 @@ def print_used(rows: "Sequence[tuple[str, Metrics]]") -> None:
 
 
 def print_compared(comparison: "Comparison", losers: bool = True) -> None:
-    """The comparison as tables and sentences. losers: whether those who wait longer are among them."""
+    """Print a comparison as tables and sentences. losers: whether to include the jobs that wait longer."""
     from backfill.report.compared import compared_table, compared_text
 
     print(comparison.title)
@@ -78,7 +78,7 @@ def print_compared(comparison: "Comparison", losers: bool = True) -> None:
 
 
 def keep(result: "Result | Comparison | EstimateSweep", report: str | None, save: str | None) -> None:
-    """Write the page of what was found, and the folder from which it can be made again."""
+    """Write the report page, and the folder from which it can be made again."""
     if report is not None:
         result.report(report, say.command())
         say.note(f"wrote {report}")
@@ -88,6 +88,6 @@ def keep(result: "Result | Comparison | EstimateSweep", report: str | None, save
 
 
 def print_json(document: Any) -> None:
-    """One JSON document; a NaN in it would be our mistake."""
-    plain = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # a terminal that knows few letters
+    """Print one JSON document; a NaN in it would be a bug, and raises ValueError."""
+    plain = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # the terminal's encoding is not Unicode
     print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=plain))

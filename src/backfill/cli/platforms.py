@@ -1,4 +1,4 @@
-"""Writes the platform that comes with a workload beside it."""
+"""Write the platform of a workload to a file beside it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +16,9 @@ MARK = "# written by backfill; a later run replaces it\n"
 
 
 def beside(out: str, suffix: str) -> str:
-    """The platform file that belongs to a workload file with this suffix.
+    """Return the platform file that belongs to a workload file with this suffix.
 
-    Raises UsageError where somebody else's file has that name.
+    Raises UsageError if a file of that name exists that backfill did not write.
     """
     path = Path(out).with_name(Path(out).name.removesuffix(suffix) + ".toml")
     if path.exists() and not (path.is_file() and path.read_bytes().startswith(MARK.encode())):
@@ -28,7 +28,7 @@ def beside(out: str, suffix: str) -> str:
 
 
 def write_platform(platform: "Platform", path: str) -> None:
-    """Write it, and say so."""
+    """Write a platform, and print that."""
     with written_text(path) as out:
         out.write(MARK + platform.to_toml())
     licences = f", {counted(len(platform.licences), 'licence')}" if platform.licences else ""

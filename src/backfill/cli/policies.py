@@ -15,7 +15,7 @@ from backfill.cli.questions import QUESTIONS
 if TYPE_CHECKING:
     from backfill.core.policy import Policy
 
-DITTO = '"'  # as in the row above
+DITTO = '"'  # same as in the row above
 
 
 @examples("backfill policies", "backfill policies k-reservations", "backfill policies --json")
@@ -66,7 +66,7 @@ def _one(name: str) -> "Policy":
 
 
 def described(policy: "Policy") -> dict[str, Any]:
-    """The description of a policy for JSON."""
+    """Return the description of a policy for JSON."""
     from backfill.core.policy import json_value
 
     return {
@@ -165,7 +165,7 @@ def _print_one(policy: "Policy") -> None:
 
 
 def _formula(order: str) -> str:
-    """The formula of an order with a name; empty for a policy that sorts the queue itself."""
+    """Return the formula of a named order; empty for a policy that sorts the queue itself."""
     from backfill.core.queue.order import FORMULAS
 
     return f" = {FORMULAS[order]}" if order in FORMULAS else ""
@@ -180,5 +180,5 @@ def _parameter(key: str, param: Any) -> str:
 
 
 def _synonym(key: str, meant: Mapping[str, tuple[str, str]]) -> str:
-    """What stands for an answer: `pick = submit: tried=fcfs; score: tried=wfp3`."""
+    """Return the meanings of a synonym: `pick = submit: tried=fcfs; score: tried=wfp3`."""
     return f"{key} = " + "; ".join(f"{text}: {answer}={value}" for text, (answer, value) in meant.items())

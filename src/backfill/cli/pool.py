@@ -1,4 +1,4 @@
-"""backfill pool: what concerns the pool of a queue, whoever schedules it."""
+"""backfill pool: commands about the pool of a queue, in particular a batch system."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,7 +97,7 @@ def report(
 
 
 def _watched(folder: Path) -> "tuple[Watched, list[str], list[str]]":
-    """The workload of a queue, the policies by which it decided, and notes on what its log could not tell."""
+    """Return the workload of a queue, the policies that it used, and notes on what its log could not represent."""
     from backfill.answers.advice import advice_text
     from backfill.answers.history import FOREIGN, opened, recorded
     from backfill.pool_report import Watched
@@ -116,7 +116,7 @@ def _watched(folder: Path) -> "tuple[Watched, list[str], list[str]]":
 
 
 def _fitted(watched: "Watched", more: list[str]) -> "Fit":
-    """Fit the model, with a bar."""
+    """Fit the model, with a progress bar."""
     from backfill.cli.run import compile_one
     from backfill.pool_report import fit_model, models_for
 
@@ -149,7 +149,7 @@ def _print(result: "PoolReport") -> None:
 
 
 def _listed(given: list[str] | None) -> list[str]:
-    """Policies of a list with commas, in which those between the parameters of a policy do not divide."""
+    """Split a list of policies at commas, except those between the parameters of a policy."""
     found: list[str] = []
     for part in (part for text in given or () for part in text.split(",")):
         if found and "=" in part and ":" not in part.partition("=")[0]:

@@ -1,4 +1,4 @@
-"""The questions that a comparison can answer, and by which policies: what `compare` and `policies` suggest."""
+"""The questions that a comparison can answer, with the policies that `compare` and `policies` suggest for each."""
 
 QUESTIONS = {
     "What does backfilling gain?": "fcfs easy first-fit",

@@ -23,7 +23,7 @@ _COLOURS = {"holds": "green", "contradicted": "red", "undecided": "yellow", "fit
 
 
 def known_papers(incomplete: str) -> list[str]:
-    """The papers that the shell completes."""
+    """Return the papers that the shell offers for completion."""
     from backfill.papers import PAPERS
 
     return [name for name in PAPERS if name.startswith(incomplete)]
@@ -122,7 +122,7 @@ def reproduce(
     with executor(workers, cluster) as where:
         make_folder(folder)
         with say.busy(f"preparing {paper}"):
-            for name in module.NAMES:  # once, before processes would all do it
+            for name in module.NAMES:  # once here, so that worker processes need not compile
                 _ = get(name).entry
         count = QUICK if quick else replications or module.REPLICATIONS
         with say.bar(f"reproduce {paper}", 1000) as bar:

@@ -24,20 +24,20 @@ PAPER = "ibb"
 
 @dataclass(frozen=True, slots=True)
 class OfPool:
-    """The options that only a pool has."""
+    """The options that only apply to a real pool."""
 
     scale: float | None
     policies: tuple[str, ...]
     cycle: str | None
 
     def refused(self) -> str:
-        """The first that is given; empty if none is."""
+        """Return the first of these options that is given; empty if none is."""
         given = {"--scale": self.scale is not None, "--policy": bool(self.policies), "--cycle": self.cycle is not None}
         return next((name for name, is_given in given.items() if is_given), "")
 
 
 def check_pool(pool: str | None, paper: str, own: OfPool, others: dict[str, bool]) -> None:
-    """Refuse what does not go together. others: options that a pool does not have -> whether each is given."""
+    """Raise an error for options that cannot be combined. others: options without effect on a pool -> whether given."""
     if pool is None:
         if name := own.refused():
             raise UsageError(f"{name} is for a real pool; add --pool htcondor")
@@ -51,7 +51,7 @@ def check_pool(pool: str | None, paper: str, own: OfPool, others: dict[str, bool
 
 
 def reproduce_on_pool(own: OfPool, replications: int | None, seed: int, folder: str) -> "Sequence[Claim]":
-    """Run the experiment on the pool that CONDOR_CONFIG names, write what was found, and return the claims."""
+    """Run the experiment on the pool that CONDOR_CONFIG names, write the results, and return the claims."""
     from backfill.gang_run import htcondor
     from backfill.papers.ibb_pool import POLICIES, REPLICATIONS, reproduce
     from backfill.papers.write import write
@@ -87,7 +87,7 @@ def reproduce_on_pool(own: OfPool, replications: int | None, seed: int, folder: 
 
 
 def _asked(own: OfPool, replications: int | None, seed: int) -> "PoolAsked":
-    """The options, checked."""
+    """Check the options and return them as a request."""
     from backfill.cli.inputs import span_of
     from backfill.papers.ibb_pool import NEGOTIATION_S, POLICIES, REPLICATIONS, SCALE, PoolAsked
 

@@ -1,4 +1,4 @@
-"""Runs a policy for people who watch: says which step takes long, and shows its progress."""
+"""Run policies for the command line, with messages about long steps and progress bars."""
 
 import os
 import subprocess
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 STEPS = 1000  # of a bar, for each run
 ONCE = "this happens once: the compiled code is kept for the next runs"
-_compiled: set[str] = set()  # what was said to be compiled
+_compiled: set[str] = set()  # names for which the message was printed
 
 
 @contextmanager
 def compiling(name: str) -> Iterator[None]:
-    """Say so if something is compiled meanwhile; the first time, also that this happens once."""
+    """Print a message if something is compiled in the block; the first message also says that this happens once."""
     from numba.core import event
 
     from backfill.compiler import jit
 
     class Told(event.Listener):  # type: ignore[misc]
-        """Hears of the compiler."""
+        """Receives events of the compiler."""
 
         def on_start(self, event: object) -> None:
-            """It begins, maybe on behalf of itself."""
+            """Print the message at the first start of a compilation; compilations may be nested."""
             if name not in _compiled:
                 say.note(f"compiling {name}" + (f"; {ONCE}" if jit.FOLDER and not _compiled else ""))
                 _compiled.add(name)
 
         def on_end(self, event: object) -> None:
-            """It has finished."""
+            """Do nothing at the end of a compilation."""
 
     with event.install_listener("numba:compile", Told()):
         yield
@@ -54,12 +54,12 @@ def described(
     promise: str | None = None,
     explain: str | None = None,
 ) -> "RunSpec":
-    """The run that a policy and the options of a command line mean. Only a policy in a file is compiled for it."""
+    """Return the run that a policy and the options of a command line describe. Only a policy in a file is compiled."""
     return _described(policy, vars(run), settings, promise, explain)
 
 
 def all_described(policies: Sequence[str], run: "RunOptions") -> "list[RunSpec]":
-    """The runs of several policies with the same options; a file of events is read once."""
+    """Return the runs of several policies with the same options; a file of events is read once."""
     from backfill.spec import with_events
 
     given: Any = vars(run)
@@ -81,7 +81,7 @@ def _described(
 
 
 def compile_one(policy: "Policy") -> None:
-    """Compile a policy, or load what was compiled."""
+    """Compile a policy, or load it from the cache."""
     if policy.compiled:
         with compiling(policy.name):
             _ = policy.entry
@@ -89,7 +89,7 @@ def compile_one(policy: "Policy") -> None:
 
 @contextmanager
 def compiling_ahead(policy: "Policy") -> Iterator[Callable[[], object]]:
-    """Compile a named policy beside other work, where nothing is compiled yet; yields what waits until that is done."""
+    """Compile a named policy in parallel, if the cache is empty; yields a function that waits for the end."""
     from backfill.compiler import jit
     from backfill.policies import TABLE
 
@@ -106,7 +106,7 @@ def compiling_ahead(policy: "Policy") -> Iterator[Callable[[], object]]:
 
 
 def run(workload: "Workload", platform: "Platform", spec: "RunSpec") -> "Result":
-    """Simulate, with a progress bar where it takes long."""
+    """Simulate, with a progress bar if it takes long."""
     engine()
     from backfill.api import run_spec
 
@@ -122,7 +122,7 @@ def compare_all(
     replications: int = 1,
     where: "Where" = None,
 ) -> "Comparison":
-    """Compare policies, with a bar that tells the time left."""
+    """Compare policies, with a progress bar that shows the remaining time."""
     engine()
     from backfill.comparison import compare_specs
 
@@ -144,7 +144,7 @@ def _in_steps(bar: Callable[[int], None]) -> Callable[[float], None]:
 
 
 def engine() -> None:
-    """Load the compiled loop, or compile it."""
+    """Load the compiled simulator, or compile it."""
     if "backfill.worlds.simulated" in sys.modules:
         return
     with compiling("the simulator"):

@@ -14,8 +14,8 @@ from typing import Any
 from backfill.model.errors import BadArgument
 from backfill.system.bar import terminal_bar
 
-PATIENCE_S = 1.0  # work that takes longer says what it is doing
-LINE_S = 30.0  # where there is no terminal for a bar, it says every so often how far it is
+PATIENCE_S = 1.0  # seconds after which longer work prints a message
+LINE_S = 30.0  # without a terminal for a bar, interval of progress messages in seconds
 
 
 @dataclass
@@ -29,20 +29,20 @@ _manner = _Manner()
 
 
 def begin(arguments: Sequence[str]) -> None:
-    """Start anew: neither quiet nor verbose."""
+    """Reset the settings for a new command line: neither quiet nor verbose."""
     _manner.quiet = _manner.verbose = False
     _manner.arguments = list(arguments)
 
 
 def command(*more: str) -> str:
-    """The command line as it can be typed again, with these words as well."""
+    """Return the command line as it can be typed again, with additional words."""
     words = _manner.arguments
     end = words.index("--") if "--" in words else len(words)
     return shlex.join(["backfill", *words[:end], *more, *words[end:]])
 
 
 def path(name: str) -> str:
-    """The name of a file as it can stand in a command line."""
+    """Return the name of a file in a form that is safe in a command line."""
     return f"./{name}" if name.startswith("-") else name
 
 
@@ -53,7 +53,7 @@ def be_quiet(wanted: bool) -> bool:
 
 
 def be_verbose(wanted: bool) -> bool:
-    """Tell errors with their full cause."""
+    """Print errors with their full cause."""
     _manner.verbose = _manner.verbose or wanted
     return wanted
 
@@ -65,12 +65,12 @@ def note(text: str) -> None:
 
 
 def following(text: str) -> None:
-    """The command that is useful next, as the shell here finds it."""
+    """Print the command that is useful next, with the program name that works in this shell."""
     note(f"next: {_program()}{text.removeprefix('backfill')}")
 
 
 def _program() -> str:
-    """`backfill`, or where it was started by its path because no folder of PATH has it, that path."""
+    """Return `backfill`, or the path by which it was started if it is not on the PATH."""
     started = sys.argv[0]
     by_path = Path(started).stem == "backfill" and shutil.which("backfill") is None
     return shlex.quote(started) if by_path else "backfill"
@@ -91,19 +91,19 @@ def problem(text: str) -> None:
 
 
 def warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """A warning of Python's, as one of our lines."""
+    """Print a Python warning as one line."""
     note(f"warning: {message}")
 
 
 def _line(text: str) -> None:
-    sys.stdout.flush()  # so that lines of both streams stand in order where they go to one place
+    sys.stdout.flush()  # keeps the lines of both streams in order if they go to one place
     clean = "".join(c if c.isprintable() else " " for c in text)
     print(clean, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def busy(text: str) -> Iterator[None]:
-    """Say what is being done where it takes long."""
+    """Print a message if the block takes longer than a second."""
     timer = threading.Timer(PATIENCE_S, note, (text,))
     timer.daemon = True
     timer.start()
@@ -115,7 +115,7 @@ def busy(text: str) -> Iterator[None]:
 
 @contextmanager
 def bar(text: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar that appears after a second, or a line now and then; yields what to tell about progress."""
+    """Show a progress bar after a second, or a line from time to time; yields a function that takes the steps done."""
     if _manner.quiet:
         yield None
         return

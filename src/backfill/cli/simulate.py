@@ -172,7 +172,7 @@ def _print(result: "Result") -> None:
 
 
 def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object]) -> None:
-    """Say which command is useful next, unless it would need what came from standard input once more."""
+    """Print the command that is useful next, unless it would need standard input again."""
     if log == "-":
         return
     if schedule not in (None, "-"):

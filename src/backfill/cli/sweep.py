@@ -29,7 +29,7 @@ DRAWN = (  # metric, name of its figure, title, axis
 def check_sweep(
     specs: "Sequence[RunSpec]", sweep: str, figures: str | None, options: RunOptions, others: Mapping[str, object]
 ) -> None:
-    """Complain before the work about what does not go with a sweep."""
+    """Raise UsageError for options that cannot be combined with a sweep."""
     from backfill.analysis.names import names_of
     from backfill.estimate_sweep import parse_kind
 
@@ -59,7 +59,7 @@ def compare_under(
     as_json: bool,
     figures: str | None,
 ) -> "EstimateSweep":
-    """Run it, print it, draw it."""
+    """Run a sweep, print it, and draw its figures."""
     from backfill.cli.run import compile_one, engine
 
     engine()
