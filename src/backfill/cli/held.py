@@ -34,7 +34,7 @@ Partitions = Annotated[
 
 @examples("backfill pool adopt --dry-run", "backfill pool adopt --partition main --user ann")
 def adopt(
-    dry: Annotated[bool, typer.Option("--dry-run", help="Only tell which jobs that would be.")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Only show which jobs that would be.")] = False,
     user: Users = None,
     partition: Partitions = None,
     queue: Queue = None,
@@ -76,7 +76,7 @@ def release_all(queue: Queue = None, verbose: Verbose = False) -> None:
 
 @examples("backfill pool watchdog --after 10m")
 def watchdog(
-    after: Annotated[str, typer.Option("--after", metavar="TIME", help="So long nobody may have looked.")] = "10m",
+    after: Annotated[str, typer.Option("--after", metavar="TIME", help="Longest time without a look.")] = "10m",
     queue: Queue = None,
     verbose: Verbose = False,
 ) -> None:
@@ -99,7 +99,7 @@ def watchdog(
         with _answering():
             some = _release(queue)
         if some:  # cron mails everything that is printed
-            print(f"nobody has looked for {age:.0f} s: released {_named(some)}")
+            print(f"no daemon has looked for {age:.0f} s: released {_named(some)}")
 
 
 @examples(
@@ -109,7 +109,7 @@ def watchdog(
 )
 def setup(
     printed: Annotated[bool, typer.Option("--print", help="Print the parts; nothing else is done.")] = False,
-    part: Annotated[str | None, typer.Option("--part", metavar="NAME", help="Print one part alone.")] = None,
+    part: Annotated[str | None, typer.Option("--part", metavar="NAME", help="Print only this part.")] = None,
     user: Users = None,
     partition: Partitions = None,
     queue: Queue = None,

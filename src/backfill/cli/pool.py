@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from backfill.pool_report import PoolReport, Watched
 
 pool = typer.Typer(
-    help="What concerns the pool of a queue: how it really starts jobs, and what another policy would change.",
+    help="Commands about the pool of a queue: how it starts jobs, and what another policy would change.",
     rich_markup_mode=None,
 )
 
@@ -54,7 +54,7 @@ def report(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Tell how faithfully a model simulates the pool that a queue has watched, and what other policies would change.
+    """Report how faithfully a model simulates the pool that a queue has watched, and what other policies would change.
 
     The model, a policy and a dead time after each run, is fitted on the first half of the observed time and judged on
     the second. If its mean wait is more than 10% off there, the report is "not conclusive" and says why.

@@ -67,14 +67,14 @@ def reproduce(
         typer.Option("--pool", metavar="KIND", help="Run the 54 jobs of ibb on a real pool: htcondor."),
     ] = None,
     policy: Annotated[
-        list[str] | None, typer.Option("--policy", metavar="NAME", help="One of those to run on a pool; repeatable.")
+        list[str] | None, typer.Option("--policy", metavar="NAME", help="Run only this policy on a pool; repeatable.")
     ] = None,
     scale: Annotated[
         float | None, typer.Option("--scale", metavar="X", help="Factor of the run times on a pool. [default: 0.04]")
     ] = None,
     cycle: Annotated[
         str | None,
-        typer.Option("--cycle", metavar="SPAN", help="IBB once more on a pool, with one pass in each; 0s: without."),
+        typer.Option("--cycle", metavar="SPAN", help="On a pool, repeat IBB with one pass per SPAN; 0s: do not."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"Run {QUICK} replications only, for a first look.")] = False,
     quiet: Quiet = False,

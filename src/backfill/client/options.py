@@ -102,8 +102,8 @@ def _gres(given: str) -> tuple[int, str]:
 SUBMIT = (
     Option("-t --time", "walltime", parse_time, "Walltime: minutes, H:M:S, D-H:M:S, or 90s, 1.5h, 2d.", "TIME"),
     Option("-c --cpus-per-task --cpus", "cpus", parse_count, "Cpus of each task. [default: 1]", "N"),
-    Option("-n --ntasks", "tasks", parse_count, "Tasks; the job has that many times the cpus.", "N"),
-    Option("-N --nodes", "nodes", parse_nodes, "Nodes, with equally many tasks on each: 2, 2-4.", "N"),
+    Option("-n --ntasks", "tasks", parse_count, "Number of tasks, each with its own cpus.", "N"),
+    Option("-N --nodes", "nodes", parse_nodes, "Number of nodes, with equally many tasks on each: 2, 2-4.", "N"),
     Option("--tasks-per-node --ntasks-per-node", "tasks_per_node", parse_count, "Tasks on each node.", "N"),
     Option("--mem", "memory", parse_memory, "Memory on each node, for instance 16G; without a unit MiB.", "SIZE"),
     Option("--mem-per-cpu", "memory_per_cpu", parse_memory, "Memory for each of its cpus.", "SIZE"),
@@ -138,13 +138,13 @@ SUBMIT = (
     Option("-e --error", "error", text, "File for its errors. [default: with the output]", "FILE"),
     Option("-i --input", "input", text, "File for its input. [default: none]", "FILE"),
     Option("--open-mode", "mode", text, "append or truncate. [default: append]", "MODE"),
-    Option("-D --chdir", "cwd", text, "Where it runs. [default: here]", "DIR"),
+    Option("-D --chdir", "cwd", text, "Working folder. [default: the current folder]", "DIR"),
     Option("--export", "export", text, "Its environment: ALL, NONE, or NAMES and NAME=VALUE. [default: ALL]", "LIST"),
     Option("--keep-descendants", "keep_descendants", None, "Processes that it leaves behind keep running."),
     Option("--wrap", "wrap", text, "A command for /bin/sh -c, in place of a command behind --.", "TEXT"),
     Option("--from", "source", text, "Queue the jobs of a workload file (SWF, CSV, Parquet) on a fake pool.", "FILE"),
-    Option("--test-only", "test", None, "Tell when it would start; queue nothing."),
-    Option("--parsable", "parsable", None, "Print the number alone."),
+    Option("--test-only", "test", None, "Show when it would start; queue nothing."),
+    Option("--parsable", "parsable", None, "Print only the job number."),
     Option("-W --wait", "wait", None, "Wait for its end and return its exit code."),
     Option("--json", "json", None, "Print one JSON object."),
     Option("-q --quiet", "quiet", None, "Print errors only."),
@@ -177,7 +177,7 @@ VERBS = {
         Option("--name", "names", parse_names, "Jobs with these names.", "NAME,..."),
         Option("--project", "projects", parse_names, "Jobs of these projects.", "NAME,..."),
         Option("-n --lines", "most", parse_count, "At most N lines; with --json, N jobs.", "N"), JSON)),
-    "show": Verb("Show all about jobs, or about a project.", "ID... | --project NAME", (
+    "show": Verb("Show all details of jobs, or of a project.", "ID... | --project NAME", (
         NAMED, Option("--project", "of_project", text, "A project: its jobs, the departures that it was promised, and "
                       "how these were kept.", "NAME"), JSON), (
         "backfill show 118", "backfill show --project climate")),
@@ -195,8 +195,8 @@ VERBS = {
         Option("-b --begin", "begin", text, "Earliest start, as in submit; now.", "TIME"),
         Option("--deadline", "deadline", text, "As in submit; none.", "TIME"), JSON), (
         "backfill edit 118 --time 2h", "backfill edit 118 --cpus 2 --mem 8G", "backfill edit 118 --dependency none")),
-    "requeue": Verb("End running jobs, and put them into the queue again.", "ID...", (*SOME, JSON)),
-    "suspend": Verb("Have running jobs stand still; they keep their cpus and their limits.", "ID...", (
+    "requeue": Verb("End running jobs, and queue them again.", "ID...", (*SOME, JSON)),
+    "suspend": Verb("Suspend running jobs; they keep their cpus and their limits.", "ID...", (
         *SOME, JSON)),
     "pause": Verb("Start nothing any more; what runs goes on. resume ends it.", "", (JSON,)),
     "resume": Verb("Let the queue start jobs again; with ID, let suspended jobs go on.", "[ID...]", (
@@ -205,23 +205,23 @@ VERBS = {
         *SOME, Option("--timeout", "timeout", parse_time, "Stop waiting after this time.", "TIME"), JSON)),
     "log": Verb("Print the output of a job.", "[OPTIONS] ID", (
         Option("-f --follow", "follow", None, "Follow the output until the job has ended."),
-        Option("--err", "err", None, "Print standard error, where it has a file of its own."))),
+        Option("--err", "err", None, "Print standard error, if it has its own file."))),
     "eta": Verb("Estimate when pending jobs start, and when a project departs.", "[ID...] | --project NAME", (
         NAMED, Option("--project", "of_project", text, "Jobs of this project, and the end of the last one.", "NAME"),
-        Option("--accuracy", "accuracy", None, "How right earlier estimates were."), JSON), (
+        Option("--accuracy", "accuracy", None, "Show how accurate earlier estimates were."), JSON), (
         "backfill eta", "backfill eta 118", "backfill eta --project climate", "backfill eta --accuracy")),
-    "explain": Verb("Tell why a job does not run yet, who went first, and what would help.", "ID", (JSON,), (
+    "explain": Verb("Explain why a job does not run yet, which jobs went first, and what would help.", "ID", (JSON,), (
         "backfill explain 118", "backfill explain 12_3 --json")),
-    "slots": Verb("Tell what fits now: how many cpus for how long.", "[OPTIONS]", (
-        Option("-t --time", "walltime", parse_time, "For at least so long.", "TIME"),
+    "slots": Verb("Show what fits now: how many cpus for how long.", "[OPTIONS]", (
+        Option("-t --time", "walltime", parse_time, "For at least this time.", "TIME"),
         *(option for option in SUBMIT if option.names.split()[0] in COUNTED), JSON), (
         "backfill slots", "backfill slots --time 2h --mem 16G")),
     "top": Verb("Watch the queue; q or Ctrl-C ends it.", "", (
-        Option("--every", "every", parse_time, "How often it is drawn. [default: 2s]", "TIME"),
-        Option("--once", "once", None, "Once, as without a terminal."), JSON), (
+        Option("--every", "every", parse_time, "Time between updates. [default: 2s]", "TIME"),
+        Option("--once", "once", None, "Print it once, as without a terminal."), JSON), (
         "backfill top", "backfill top --every 10s")),
-    "doctor": Verb("Tell what this machine offers to the queue, and what is wrong.", "", (
-        Option("--deep", "deep", None, "Read the whole record again: its file, its tables, each job at each instant."),
+    "doctor": Verb("Check what this machine offers to the queue, and what is wrong.", "", (
+        Option("--deep", "deep", None, "Also check the whole log: its file, its tables, each job at each instant."),
         JSON), (
         "backfill doctor", "backfill doctor --deep")),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
