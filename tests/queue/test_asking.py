@@ -165,8 +165,8 @@ def test_a_wrong_question_is_one_line(live, words, code, said):
 @pytest.mark.parametrize(
     ("guaranteed", "told"),
     [
-        (NOW_S + 3600, "would start by {} (guaranteed); its likely start is too far ahead to be told"),
-        (None, "would start at no time that can be told: too far ahead, or it waits for capacity that is not there"),
+        (NOW_S + 3600, "would start by {} (guaranteed); its likely start is too far ahead to estimate"),
+        (None, "would start at an unknown time: too far ahead, or it waits for capacity that is not there"),
     ],
 )
 def test_a_start_that_is_guaranteed_is_told_though_no_future_reaches_it(guaranteed, told, monkeypatch, capsys):

@@ -366,7 +366,7 @@ def test_settings_that_are_wrong_are_told_while_the_daemon_still_has_the_old_one
     for verb in (("submit", "-H", "--wrap", "true"), ("queue",)):
         said = live.run(*verb).stderr
         assert said.startswith(f"backfill: {settings}: {told}")
-        assert said.endswith("the daemon that runs keeps its settings, and the next one will not start\n")
+        assert said.endswith("the running daemon keeps its settings, and the next one will not start\n")
         assert said.count("\n") == 1
     live.run("serve", "--stop")
     assert told in live.run("queue", check=4).stderr

@@ -73,7 +73,7 @@ def test_jobs_run_on_the_nodes_that_the_policy_decided_and_never_beyond_what_the
     assert told[gpu][0]["nodes"][0][0].startswith("g")
     begun, over = [sorted(job[name] for job in ended(cluster) if job["id"] in some) for name in ("start_s", "end_s")]
     assert all(start >= end for start, end in zip(begun[1:], over, strict=False)), "two of them do not fit at once"
-    assert "no job ran twice or beyond what there is" in cluster.run("doctor", "--deep").stdout
+    assert "no job ran twice or beyond the capacity" in cluster.run("doctor", "--deep").stdout
 
 
 def test_another_daemon_goes_on_with_the_same_cluster(cluster):
@@ -286,6 +286,6 @@ def test_a_platform_of_one_node_may_be_this_machine(live):
     number, whole = live.submit("-c", "2", "-t", "1", "--", "true"), live.submit("--exclusive", "-t", "1", "--", "true")
     live.run("wait", number, whole)
     assert live.job(number)["nodes"] == [["box", 1]]
-    assert "no job ran twice or beyond what there is" in live.run("doctor", "--deep").stdout
+    assert "no job ran twice or beyond the capacity" in live.run("doctor", "--deep").stdout
     live.run("serve", "--stop")
     assert "all the same" in live.run("replay", live.folder, "--check").stdout

@@ -90,7 +90,7 @@ def test_the_doctor_looks_at_who_decides(live):
     (pid,) = live.ask({"do": "ping"})["planner"]["pids"].values()
     told = findings(live)["planner"]["told"]
     assert told.startswith(f"easy, not compiled, process {pid}, ")
-    assert " ms in the middle, " in told
+    assert ": median " in told
     (live.folder / "config.toml").write_text('cpus = 4\npolicy = "mine.py"\n')
     mine = "import os\nfrom backfill.core import policy\n\n@policy('mine')\ndef mine(state):\n    os._exit(3)\n"
     (live.folder / "mine.py").write_text(mine)
@@ -214,7 +214,7 @@ def test_the_doctor_writes_times_of_passes_without_exponents(value, text):
     planner = {"pids": {}, "kind": "compiled", "failures": [], "ready": True,
                "passes": {"median_ms": value, "worst_ms": value, "count": 3}}  # fmt: skip
     found = next(doctor._planner({"policy": "easy", "asked_policy": "easy"}, planner))
-    assert found.told.endswith(f"took {text} in the middle, {text} at most")
+    assert found.told.endswith(f": median {text}, max {text}")
 
 
 @pytest.mark.parametrize(("pool", "local"), [("fake:1", False), ("local", True)])

@@ -149,7 +149,7 @@ def test_a_paused_queue_starts_nothing_and_says_so_after_a_restart_too(tmp_path)
 
 
 def test_a_queue_is_paused_and_resumed(live):
-    assert live.run("pause").stdout == "paused: what runs goes on, nothing starts; next: backfill resume\n"
+    assert live.run("pause").stdout == "paused: running jobs continue, nothing starts; next: backfill resume\n"
     number = live.submit("-t", 1, "--", "true")
     told = live.run("queue").stdout
     assert "Paused" in told

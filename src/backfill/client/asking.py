@@ -31,8 +31,8 @@ if TYPE_CHECKING:  # saves import time at run time
 Facts = dict[str, Any]
 FIRST = 5  # jobs that went first that are listed
 CAUSES = {  # why a reservation moved
-    "given": "it was given another one",
-    "renewed": "the policy planned anew",
+    "given": "the policy gave it another one",
+    "renewed": "the policy made a new plan",
     "moved-up": "room appeared when {} ended",
     "moved": "it made way for another job",
     "overrun": "a job runs over its limit",
@@ -66,7 +66,7 @@ WHY_NOT = {
     "blocked": "it waits for jobs that are held",
     "far": "too far ahead, or it waits for capacity that is not there",
 }
-FAR_BUT_SURE = "its likely start is too far ahead to be told"
+FAR_BUT_SURE = "its likely start is too far ahead to estimate"
 
 
 def question(what: str, patience_s: float = PATIENCE_S, folder: str = "", **more: Any) -> Facts:
@@ -156,7 +156,7 @@ def departure_lines(found: Facts, likely: Facts | None) -> list[str]:
         when = "the queue is no longer paused" if found.get("paused") else "jobs of the project may start"
         lines.append(f"policy {policy} promises the departure once {when}")
     if likely is not None and likely["median_s"] is None:
-        lines.append(f"likely departure: none that can be told: {WHY_NOT[likely['why_not']]}")
+        lines.append(f"likely departure: unknown: {WHY_NOT[likely['why_not']]}")
     elif likely is not None:
         why = "" if found["departs"] else f"; policy {policy} promises no departures"
         times = f"{start_text(likely['median_s'], now)}, 90 % {start_text(likely['p90_s'], now)}"
@@ -501,7 +501,7 @@ def offered(found: Facts, span: str = "") -> Iterator[str]:
         if found["shut"]["count"]:
             yield f"out of service, or in part: {found['shut']['names']}"
         if found["untried"]:
-            yield f"not tried for want of time: {'; '.join(found['untried'])}"
+            yield f"not tried, since time ran out: {'; '.join(found['untried'])}"
     on_nodes = f", on {found['nodes']:,} nodes" if among else ""
     yield f"free: {', '.join(free)}{on_nodes}. policy {found['policy']}"
 
@@ -526,7 +526,7 @@ def test(request: Facts, given: Facts) -> int:
         print(f"would start {_when(jobs[0], now)}")
     for one in found["delayed"][:FIRST]:
         before, after = start_text(one["before_s"], now), start_text(one["after_s"], now)
-        print(f"job {one['label']} would be brought back from {before} to {after}")
+        print(f"job {one['label']} would be delayed from {before} to {after}")
     if len(found["delayed"]) > FIRST:
         print(f"and {more_text(len(found['delayed']) - FIRST)}")
     return 0
@@ -542,7 +542,7 @@ def why_not(row: Facts) -> str:
 def _when(row: Facts, now: int) -> str:
     bound = f"by {start_text(row['guaranteed_s'], now)} (guaranteed)" if row["guaranteed_s"] is not None else ""
     if row["median_s"] is None:
-        return f"{bound}; {why_not(row)}" if bound else f"at no time that can be told: {why_not(row)}"
+        return f"{bound}; {why_not(row)}" if bound else f"at an unknown time: {why_not(row)}"
     return (
         f"{bound}{', ' if bound else ''}likely {start_text(row['median_s'], now)}, 90 % {start_text(row['p90_s'], now)}"
     )
@@ -585,7 +585,7 @@ def _switch_untried(policy: str, given: Facts, problem: Problem) -> int:
     else:
         why = "the planner did not answer" if problem.kind == "starting" else f"the trial failed ({problem})"
         print(f"policy {told['policy']} takes over, until config.toml names another one; {why}, so")
-        print("nobody knows which promised starts that changes")
+        print("its effect on promised starts is not known")
     return 0
 
 
@@ -601,10 +601,10 @@ def _say_switch(found: Facts) -> None:
     for row in found["jobs"]:
         old, new = row["before"], row["after"]
         times = [start_text(each[name], now) for each in (old, new) for name in ("guaranteed_s", "median_s", "p90_s")]
-        lines.append([row["label"], safe(row["name"])[:20], *times, "" if row["kept"] else "promise falls"])
+        lines.append([row["label"], safe(row["name"])[:20], *times, "" if row["kept"] else "promise broken"])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4, 5, 6, 7))
-    promises = f"promises that fall: {len(found['fall'])}" if found["fall"] else "every promise is kept"
+    promises = f"broken promises: {len(found['fall'])}" if found["fall"] else "every promise is kept"
     changes = f"jobs that likely start earlier: {found['earlier']}, later: {found['later']}"
     print(f"{found['to']} in place of {found['from']}: {changes}; {promises}")
 
@@ -662,7 +662,7 @@ def _accuracy(as_json: bool) -> int:
             slips = ", ".join(f"{count} {safe(cause)}" for cause, count in some["slips"].items())
             print(f"{some['kept']} of {total} promised {what} kept" + (f"; later: {slips}" if slips else ""))
     if not groups:
-        print("no job that `backfill eta` told of has started yet")
+        print("no job that `backfill eta` has estimated has started yet")
     else:
         _print_leads(groups, "TOLD BEFORE")
     if native:

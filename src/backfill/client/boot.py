@@ -69,7 +69,7 @@ def uninstall(folder: str) -> list[str]:
         done.append("removed the line of crontab")
     if not done:
         raise Problem(f"the queue of {folder} is not installed", FAILED)
-    return [*done, "the daemon goes on if it runs; next: backfill serve --stop"]
+    return [*done, "a running daemon continues; next: backfill serve --stop"]
 
 
 def survives(folder: str) -> tuple[bool, str, str]:

@@ -118,7 +118,7 @@ def _note_config(folder: str) -> None:
             try:
                 Config(Path(folder))
             except Unreadable as error:
-                _note(f"{error}; the daemon that runs keeps its settings, and the next one will not start")
+                _note(f"{error}; the running daemon keeps its settings, and the next one will not start")
 
 
 def _with_script(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
@@ -201,7 +201,7 @@ def change(verb: str, words: Sequence[str]) -> int:
         verb, more = "signal", {"signal": given["signal"]}
     elif verb == "pause" or (verb == "resume" and not (left or given.keys() & {"all", "name", "of_project"})):
         if left:
-            raise Unreadable(f"unexpected {left[0]!r}; backfill suspend {left[0]} has one job stand still")
+            raise Unreadable(f"unexpected {left[0]!r}; backfill suspend {left[0]} suspends one job")
         return _pause(verb, bool(given.get("json")))
     found, again = asked(verb, home(), ids=ids_of(given, left), **more)
     from backfill.client.printing import changed_text, unchanged_text
@@ -244,7 +244,7 @@ def _pause(verb: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"schema": 1, "paused": verb == "pause", **found}))
     elif found["changed"]:
-        print("paused: what runs goes on, nothing starts; next: backfill resume" if verb == "pause" else "resumed")
+        print("paused: running jobs continue, nothing starts; next: backfill resume" if verb == "pause" else "resumed")
     if not found["changed"] and not again:
         raise Problem("the queue is paused already" if verb == "pause" else "the queue is not paused", FAILED)
     return 0

@@ -106,9 +106,9 @@ def limits(told: Settings) -> Finding:
     late = 30 + _number(wait) + 60 * _number(over)  # Slurm checks every half minute
     if "UNLIMITED" in over.upper() or late > KILLED_US / 1e6:
         what = f"OverTimeLimit={_first(over)}, KillWait={_first(wait)}: jobs may run longer over their limits than the "
-        told_ = f"{what}{KILLED_US // 1_000_000} s that promises count"
+        told_ = f"{what}{KILLED_US // 1_000_000} s that promises allow for"
         return Finding(WARN, "limits", told_, "OverTimeLimit=0 and KillWait=30 in slurm.conf; else promises are late")
-    return Finding(OK, "limits", f"a job is killed at most {late} s after its limit; promises count that")
+    return Finding(OK, "limits", f"a job is killed at most {late} s after its limit; promises allow for that")
 
 
 def select(told: Settings) -> Finding:
@@ -123,7 +123,7 @@ def select(told: Settings) -> Finding:
 def memory_of_ends(told: Settings) -> Finding:
     """Check whether the end of a job is known if it was not seen in time."""
     age, stored = _number(told.get("MinJobAge", "300 sec")), _stored(told)
-    known = "accounting knows them later" if stored else "later nobody does (LostByPool)"
+    known = "accounting knows them later" if stored else "later they are lost (LostByPool)"
     what = f"MinJobAge={age}: Slurm tells ends for {age} s; {known}"
     if 0 < age < LOOKS_S:
         return Finding(WARN, "ends", what, "MinJobAge=300 in slurm.conf")
@@ -138,7 +138,7 @@ def requeue(told: Settings, policy: str) -> Finding:
         return Finding(OK, "requeue", "JobRequeue=1: a job whose node fails waits again")
     if preempts_by(policy) != REQUEUE:
         return Finding(OK, "requeue", "JobRequeue=0: a job whose node fails is over")
-    what = f"JobRequeue=0: Slurm requeues no job whose user has not asked for it, and policy {policy} preempts so"
+    what = f"JobRequeue=0: Slurm requeues only jobs whose users ask for it, and policy {policy} preempts by requeueing"
     return Finding(WARN, "requeue", what, "JobRequeue=1 in slurm.conf, or a policy that does not preempt")
 
 

@@ -42,7 +42,9 @@ def rights(who: str) -> Finding:
     """Check whether the schedd lets this account edit the jobs of all users."""
     if who.partition("@")[0] in MAY:
         return Finding(OK, "rights", f"{who} may edit all jobs of HTCondor")
-    return Finding(FAIL, "rights", f"{who or 'nobody'} may not edit the jobs of others in HTCondor", f"{SETUP} rights")
+    return Finding(
+        FAIL, "rights", f"{who or 'an unknown user'} may not edit the jobs of others in HTCondor", f"{SETUP} rights"
+    )
 
 
 def handed(settings: Mapping[str, str], mark: str, adopts: bool) -> Finding:
@@ -66,9 +68,9 @@ def protected(settings: Mapping[str, str]) -> Finding:
 def machines(starts: Sequence[str]) -> Finding:
     """Check whether machines accept a job of the queue only where it is pinned."""
     if bare := sum(pins.PIN not in start for start in starts):
-        what = f"{bare} of {len(starts)} slots take a job of the queue also where it is not pinned"
+        what = f"{bare} of {len(starts)} slots accept jobs of the queue without a pin"
         return Finding(WARN, "machines", what, f"{SETUP} machines")
-    return Finding(OK, "machines", "all machines take a job of the queue only where it is pinned")
+    return Finding(OK, "machines", "all machines accept jobs of the queue only where they are pinned")
 
 
 def delay(settings: Mapping[str, str]) -> Finding:

@@ -116,7 +116,7 @@ def folder(machine: Machine) -> Iterator[Finding]:
     """Check the folder of the queue."""
     there = machine.folder
     if not there.exists():
-        yield Finding(OK, "folder", f"{there} is not there yet", "it is made at the first submit")
+        yield Finding(OK, "folder", f"{there} is not there yet", "it is created at the first submit")
         return
     kind = network_type(os.path.realpath(there))
     if kind:
@@ -126,11 +126,11 @@ def folder(machine: Machine) -> Iterator[Finding]:
     if wrong:
         yield Finding(FAIL, "folder", wrong)
     elif mode & 0o077:
-        yield Finding(WARN, "folder", f"others may look into {there} (mode {mode:o})", f"chmod 700 {there}")
+        yield Finding(WARN, "folder", f"{there} is accessible to other users (mode {mode:o})", f"chmod 700 {there}")
     free = shutil.disk_usage(there).free
     if free < LITTLE:
-        yield Finding(FAIL if free < LITTLE // 16 else WARN, "disk", f"{size_text(free)} are free",
-                      "make room: without it no job is accepted or started")  # fmt: skip
+        yield Finding(FAIL if free < LITTLE // 16 else WARN, "disk", f"only {size_text(free)} are free",
+                      "free disk space: without it no job is accepted or started")  # fmt: skip
     if not kind and free >= LITTLE:
         yield Finding(OK, "folder", f"{there}, {size_text(free)} free, a sync takes {_sync_ms(there)}")
 
@@ -171,7 +171,9 @@ def store(machine: Machine) -> Iterator[Finding]:
     pending = states.pop(PENDING, 0)
     told += f", {pending} jobs pending, {sum(states.values())} running"
     if size > WAL_MAX:
-        yield Finding(WARN, "store", told, "something reads the store for very long; end it")
+        yield Finding(
+            WARN, "store", told, "a process has kept the store open for long; stop it so that the log can be truncated"
+        )
     else:
         yield Finding(OK, "store", told)
 
@@ -191,7 +193,7 @@ def record(machine: Machine) -> Iterator[Finding]:
     if wrong:
         return
     took = time_text(round((time.perf_counter() - begun) * 1e6))
-    promise = "its file is whole, its tables are what the log says, no job ran twice or beyond what there is"
+    promise = "its file is intact, its tables match the log, no job ran twice or beyond the capacity"
     yield Finding(OK, "record", f"{promise} ({took})")
 
 
@@ -202,7 +204,7 @@ def settings(machine: Machine) -> Iterator[Finding]:
     try:
         config = Config(machine.folder)
     except Unreadable as error:
-        yield Finding(FAIL, "settings", str(error), "the daemon will not start with that")
+        yield Finding(FAIL, "settings", str(error), "the daemon will not start with these settings")
         return
     if config.pool != LOCAL and config.platform:
         yield from _cluster(config)
@@ -232,7 +234,7 @@ def _cluster(config: Config) -> Iterator[Finding]:
     if config.native:
         yield from _elsewhere(config)
         return
-    where = "a simulated cluster; jobs start no process" if config.fake else "who starts jobs is not checked here"
+    where = "a simulated cluster; jobs start no process" if config.fake else "a pool of your own, which is not checked"
     yield Finding(OK, "pool", f"{config.pool}: {where}")
 
 
@@ -248,7 +250,7 @@ def _elsewhere(config: Config) -> Iterator[Finding]:
         jobs = look.jobs
         yield _nodes_of(config, look)
     except Down as down:
-        yield Finding(FAIL, "pool", f"{config.pool} does not answer: {down}", "the queue goes on when it does")
+        yield Finding(FAIL, "pool", f"{config.pool} does not answer: {down}", "the queue continues when it answers")
     if not config.shadow:
         yield from controlled(config, jobs)
 
@@ -264,7 +266,7 @@ def _nodes_of(config: Config, look: "Snapshot") -> Finding:
     other = ", ".join(sorted(names ^ known)[:3])
     what = f"{told}; {len(names ^ known):,} of its nodes are not those of the queue: {other}"
     how = f"--pool {config.pool}{' --shadow' if config.shadow else ''} --detach"
-    again = f"backfill serve --stop, then backfill serve {how}, which reads them anew"
+    again = f"backfill serve --stop, then backfill serve {how}, which reads them again"
     return Finding(WARN, "pool", what, again)
 
 
@@ -277,15 +279,15 @@ def nodes(machine: Machine) -> Iterator[Finding]:
         )
         beyond = [name for name, amount in kind["held"].items() if amount > kind["capacity"].get(name, 0)]
         if not kind["out"] and beyond:
-            told += f"; there is less {' and '.join(beyond)} than jobs hold"
-            yield Finding(WARN, "nodes", told, "what runs there goes on; nothing new is started before it fits")
+            told += f"; jobs hold more {' and '.join(beyond)} than there is"
+            yield Finding(WARN, "nodes", told, "jobs there continue; no job is started until it fits")
             continue
         if not kind["out"]:
             yield Finding(OK, "nodes", told)
             continue
         why = f" ({'; '.join(kind['reasons'])})" if kind["reasons"] else ""
         told += f"; {kind['out']} of {kind['count']} have less than the platform states: {kind['out_names']}{why}"
-        yield Finding(WARN, "nodes", told, "what runs there goes on; nothing new is started on what is gone")
+        yield Finding(WARN, "nodes", told, "jobs there continue; no job is started on what is gone")
 
 
 def daemon(machine: Machine) -> Iterator[Finding]:
@@ -305,7 +307,9 @@ def daemon(machine: Machine) -> Iterator[Finding]:
         if machine.daemon["pool"] == "fake":
             yield Finding(OK, "clock", "the queue has a clock of its own, which runs as fast as config.toml says")
         elif off > STEP_S:
-            yield Finding(WARN, "clock", told, "the wall clock was set; backfill serve --stop takes the new one over")
+            yield Finding(
+                WARN, "clock", told, "the wall clock was set; restart the daemon to adopt it: backfill serve --stop"
+            )
         else:
             yield Finding(OK, "clock", "the clock of the queue and the wall clock agree")
     elif machine.silent or alive:
@@ -352,8 +356,8 @@ def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
     each = [f"process {pid}, {size_text(_resident(pid))}" for pid in planner["pids"].values()]
     told = ", ".join([policy, *(["not compiled"] if planner["kind"] == "plain" else ["compiled"]), *each])
     if passes["count"]:
-        took = f"{_ms(passes['median_ms'])} in the middle, {_ms(passes['worst_ms'])} at most"
-        told += f"; the last {passes['count']} pass{'es' if passes['count'] > 1 else ''} took {took}"
+        took = f"median {_ms(passes['median_ms'])}, max {_ms(passes['worst_ms'])}"
+        told += f"; last {passes['count']} pass{'es' if passes['count'] > 1 else ''}: {took}"
     if queue["policy"] != queue["asked_policy"]:
         yield Finding(FAIL, "planner", f"{policy} decides in place of {Path(queue['asked_policy']).name}, which failed",
                       "see daemon.log; backfill serve --policy NAME tries again")  # fmt: skip
@@ -393,12 +397,14 @@ def watch(machine: Machine) -> Iterator[Finding]:
     watched = f"{len(running) - len(alone)} of {len(running)} running jobs have a supervisor"
     if alone:
         told = f"{watched}; without one: {', '.join(alone[:SHOWN])}"
-        yield Finding(WARN, "keeper", told, "they are ended at their limits; without a keeper, how they end is unknown")
+        yield Finding(
+            WARN, "keeper", told, "they are still ended at their limits; without a keeper, how they end is not recorded"
+        )
     elif pid:
         yield Finding(OK, "keeper", f"process {pid}; {watched}")
     elif running:
-        yield Finding(WARN, "keeper", f"not running; {watched}", "it starts with the next job; until then nobody sees "
-                      "how a job ends whose supervisor is killed")  # fmt: skip
+        yield Finding(WARN, "keeper", f"not running; {watched}", "it starts with the next job; until then the end "
+                      "of a job whose supervisor is killed is not recorded")  # fmt: skip
     else:
         yield Finding(OK, "keeper", "not running", "it starts with the next job")
 
@@ -457,9 +463,9 @@ def compiled(machine: Machine) -> Iterator[Finding]:
 def memory(machine: Machine) -> Iterator[Finding]:
     """Check how memory limits are enforced."""
     found = groups.place()
-    polled = "limits are enforced by looking once a second, which is too late for a job that takes all memory at once"
+    polled = "memory is checked once a second, too late for a job that takes all of it at once"
     if found is None:
-        yield Finding(WARN, "memory", f"{polled}; this process may make no control group of version 2",
+        yield Finding(WARN, "memory", f"{polled}; this process may not create control groups (version 2)",
                       "serve --install runs the queue in a systemd unit of yours, where it may")  # fmt: skip
     elif not found[1]:
         told = f"{polled}; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
@@ -494,10 +500,15 @@ def limits(machine: Machine) -> Iterator[Finding]:
         )
     if sys.platform == "linux" and not hasattr(os, "pidfd_open"):
         yield Finding(
-            WARN, "limits", "processes cannot be watched by pidfd", "a newer kernel or Python sees ends at once"
+            WARN,
+            "limits",
+            "processes cannot be watched by pidfd",
+            "with a newer kernel or Python, ends are noticed at once",
         )
     if not hasattr(socket, "SO_PEERCRED"):
-        yield Finding(WARN, "limits", "who connects cannot be told from the socket", "its folder keeps others out")
+        yield Finding(
+            WARN, "limits", "the user of a connection is not known", "only the folder's mode keeps others out"
+        )
 
 
 def shared(machine: Machine) -> Iterator[Finding]:

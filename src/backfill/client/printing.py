@@ -264,9 +264,9 @@ def _span(seconds: float | None) -> str:
 def goes_on(keeps: str) -> str:
     """Return how a preempted job runs again."""
     return {
-        "suspend": "it goes on from there on the same nodes",
-        "checkpoint": "it goes on from there, perhaps on other nodes",
-    }.get(keeps, "it runs anew from its beginning")
+        "suspend": "it continues from there on the same nodes",
+        "checkpoint": "it continues from there, perhaps on other nodes",
+    }.get(keeps, "it starts again from the beginning")
 
 
 def _times(count: int, by: int) -> str:

@@ -48,7 +48,7 @@ CAUSES = {  # why a promised departure changed, or a project departed later than
     "made-way": "job {by} goes first",
     "moved-up": "room appeared",
     "held": "a job is held",
-    "taken-back": "the policy promises a job no start for now",
+    "taken-back": "the policy promises no start to a job for now",
     "released": "job {job} was held",
     "preempt": "a preempted job took its time to end",
     "run-again": "job {job} runs again",
