@@ -50,7 +50,7 @@ WRITES = {
     "x = state.own.seen\nfor i in range(2):\n    x[0] = 1\n    x = state.runs.job": (
         3, "x[0] is state.runs.job[0], which {W}"),
     "state.own.seen = state.own.seen": (
-        1, "state.own.seen is written by its items: state.own.seen[0] = ... or state.own.seen[:] = ..."),
+        1, "state.own.seen cannot be replaced; assign its items: state.own.seen[0] = ... or state.own.seen[:] = ..."),
     "state.own.k = 2": (1, "state.own.k is a parameter, which no policy can change"),
     "state.own.sene[0] = 1": (1, "state.own has no 'sene'; the policy declares: k, seen, score"),
 }  # fmt: skip
@@ -60,7 +60,7 @@ READS = {
         "state.free is not an array; its fields: nodes, total, licences; did you mean state.free.nodes[0, 0]?"
     ),
     "n = state.jobs.runtime[0]": (
-        "state.jobs has no field 'runtime': no policy may know it; walltime is what the user asked for"
+        "state.jobs has no field 'runtime': policies cannot see it; walltime is what the user asked for"
     ),
     "jobs = state.jobs\nn = jobs.subnit": "state.jobs has no field 'subnit'; did you mean submit?",
     "n = state.heap": "state has no field 'heap'; fields: now, ",
@@ -205,7 +205,7 @@ COMPILED = {  # what the types of compiled code refuse by themselves
     "state.queue.waiting -= 1": (1, "state.queue.waiting {W}"),
     "state.own.k = 2": (1, "state.own.k is a parameter, which no policy can change"),
     "state.own.seen = state.own.seen": (
-        1, "state.own.seen is written by its items: state.own.seen[0] = ... or state.own.seen[:] = ..."),
+        1, "state.own.seen cannot be replaced; assign its items: state.own.seen[0] = ... or state.own.seen[:] = ..."),
     "state.free.nodes[0, 0] += 1": (1, "this array {W}"),
     "flat = state.free.nodes.flat\nflat[0] = 1": (2, "this array {W}"),
     "np.fill_diagonal(state.free.nodes, 1)": (1, "this array {W}"),
@@ -214,7 +214,7 @@ COMPILED = {  # what the types of compiled code refuse by themselves
     "some = [state.free.nodes]\nsome[0][0, 0] = 1": (2, "this array {W}"),
     "some = [each for each in (state.free.nodes,)]\nsome[0][0, 0] = 1": (1, "a list {F}"),
 }  # fmt: skip
-FORGETS = "forgets that an array of the state is read-only; expected a copy, as of array.copy()"
+FORGETS = "drops the read-only flag of an array of the state; expected a copy, such as array.copy()"
 
 
 def without_the_check(monkeypatch):

@@ -94,12 +94,13 @@ MISTAKES = {
     "a fraction": (
         '@policy("mine")\ndef mine(state):\n',
         '@policy("mine", memory={"k": 1})\ndef mine(state):\n    state.own.k[0] += 0.5\n',
-        "mine.py:10: a float is written into whole numbers; expected a whole number, as of int(...), or memory_f for",
+        "mine.py:10: a float is assigned to whole numbers; expected a whole number, such as int(...), or memory_f for",
     ),
     "a fraction, in plain Python": (
         '@policy("mine")\ndef mine(state):\n',
         '@policy("mine", memory={"k": 1}, compiled=False)\ndef mine(state):\n    state.own.k[0] += 0.5\n',
-        "mine.py:10: policy mine: TypeError: a float is written into whole numbers; expected a whole number, as of int",
+        "mine.py:10: policy mine: TypeError: a float is assigned to whole numbers; expected a whole number, "
+        "such as int",
     ),
     "clock": (
         "@kernel()\ndef first(state):\n",
@@ -111,7 +112,7 @@ MISTAKES = {
         "TABLE = [1, 2]\n\n@kernel()\ndef first(state):\n    TABLE[0]\n",
         "mine.py:8: TABLE is a list, which compiled code cannot use; expected a tuple or a numpy array",
     ),
-    "run time": ("head(state)", "state.runtime[0]", "mine.py:6: state has no field 'runtime': no policy may know it"),
+    "run time": ("head(state)", "state.runtime[0]", "mine.py:6: state has no field 'runtime': policies cannot see it"),
     "a write": (
         "job = first(state)\n    while",
         "state.free[0, 0] = 1000000\n    job = first(state)\n    while",

@@ -148,7 +148,7 @@ def test_a_workload_is_fed_and_its_jobs_take_their_time(cluster):
     assert all(later["start_s"] >= before["end_s"] for before, later in pairwise(jobs))
     assert cluster.run("submit", "--from", "nosuch.csv", check=3).stderr.startswith("backfill: nosuch.csv: ")
     again = cluster.run("submit", "--from", "jobs.csv", check=3).stdout.splitlines()
-    assert again[0].startswith("8 jobs of jobs queued, to come over 4.0 min: ")
+    assert again[0].startswith("8 jobs of jobs queued, arriving over 4.0 min: ")
     assert again[1] == "refused: 1 job: the job asks for 99 cpus; no node has more than 32 cpus"
 
 

@@ -112,7 +112,7 @@ def test_a_job_that_comes_after_others_waits_for_their_numbers():
     names = {job.name: job for job in queue.book.jobs.values()}
     assert names["2"].after == [["afterany", names["0"].id], ["afterany", names["1"].id]]
     assert len(numbers) == 3
-    assert {why[:20] for why in refused} == {"no node in partition", "it comes after a job"}
+    assert {why[:20] for why in refused} == {"no node in partition", "it depends on a job "}
 
 
 def test_what_a_queue_has_no_word_for_is_named():

@@ -194,7 +194,7 @@ class Queue:
                 door.send(b"serve " + os.fsencode(self.folder))
             except OSError:
                 told = f"no daemon serves {self.folder}, and a job cannot start one: its keeper is gone"
-                raise Problem(f"{told}; where this is no job, unset {JOB}", UNREACHABLE) from None
+                raise Problem(f"{told}; outside a job, unset {JOB}", UNREACHABLE) from None
             while time.monotonic() < end:
                 sock = self._connected()
                 if sock is not None:

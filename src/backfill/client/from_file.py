@@ -58,7 +58,7 @@ def submit(given: Facts, words: Sequence[str]) -> int:
         print(json.dumps({"schema": 1, "queued": len(numbers), "first": first, "last": last, "refused": refused}))
     elif not quiet:
         over = span_text(int(np.ptp(workload.jobs.submit))) if len(workload) else "0 s"
-        print(f"{counted(len(numbers), 'job')} of {workload.name} queued, to come over {over}: {first} to {last}")
+        print(f"{counted(len(numbers), 'job')} of {workload.name} queued, arriving over {over}: {first} to {last}")
         for why, count in refused.most_common(SHOWN):
             print(f"refused: {counted(count, 'job')}: {why}")
     return REJECTED if refused else 0
@@ -123,7 +123,7 @@ def feed(
         if len(batch) >= BATCH or any(one not in known and one not in lost for one in before):
             send()
         if lost.intersection(before):
-            refused["it comes after a job that was refused"] += 1
+            refused["it depends on a job that was refused"] += 1
             lost.add(row)
             continue
         asked = request(workload, row, now - begin)

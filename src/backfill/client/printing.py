@@ -31,7 +31,7 @@ WAITS = {
     "JobHeldUser": "it is held; next: backfill release {}",
     "BadConstraints": "it can never run on this platform; next: backfill explain {}",
     "LaunchFailed": "it is held since three launches failed; next: backfill release {}",
-    "StartsDeclined": "it is held, as the policy started it where it did not fit, 20 times; next: backfill release {}",
+    "StartsDeclined": "it is held, as the policy started it 20 times where it did not fit; next: backfill release {}",
     "BeginTime": "its begin time, {}",
     "Dependency": "other jobs: {}",
     "JobArrayTaskLimit": "other tasks of its array, of which {} may run at once",

@@ -119,4 +119,4 @@ def script_of(path: str) -> str | None:
     except OSError as error:
         raise Unreadable(f"{path}: {error.strerror}; put -- before a command") from None
     except UnicodeDecodeError:
-        raise Unreadable(f"{path}: a script is expected to be UTF-8 text") from None
+        raise Unreadable(f"{path}: expected a script in UTF-8") from None

@@ -74,7 +74,7 @@ def no_field(name: str, room: str, layout: Layout) -> str:
     """Return the message for a field that does not exist or that a policy may not read; room "" is the state itself."""
     place = f"state.{room}" if room else "state"
     if name in HIDDEN:
-        return f"{place} has no field {name!r}: no policy may know it; walltime is what the user asked for"
+        return f"{place} has no field {name!r}: policies cannot see it; walltime is what the user asked for"
     if not room and name in MOVED:
         return f"state has no field {name!r}; it is now {MOVED[name]}"
     if room == "own":

@@ -17,7 +17,7 @@ from numba.core.errors import TypingError
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 
-FRACTION = "a float is written into whole numbers; expected a whole number, as of int(...), or memory_f for floats"
+FRACTION = "a float is assigned to whole numbers; expected a whole number, such as int(...), or memory_f for floats"
 NOT_YOURS = "is read-only; a policy writes only its own memory, state.own, and calls verbs"
 REFUSED = "Refused: "  # marks the refusals below among the compiler's output
 FORGETFUL = (np.ascontiguousarray, np.asfortranarray, np.nditer)
@@ -69,7 +69,7 @@ def _of_expression(made: ir.Expr, kind_of: Any) -> str | None:
     name = f"np.{key.__name__}" if key in FORGETFUL else "a list" if str(key).startswith("list.") else ""
     if not name or not any(_is_read_only(kind_of(each)) for each in given):
         return None
-    return f"{name} forgets that an array of the state is read-only; expected a copy, as of array.copy()"
+    return f"{name} drops the read-only flag of an array of the state; expected a copy, such as array.copy()"
 
 
 def _is_read_only(kind: Any) -> bool:

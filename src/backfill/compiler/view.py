@@ -180,7 +180,9 @@ def of_own(name: str, layout: Layout) -> str:
     """Return the message for an assignment to a parameter or memory of the policy."""
     if any(named.name == name and named.kind == "param" for named in layout):
         return f"state.own.{name} is a parameter, which no policy can change"
-    return f"state.own.{name} is written by its items: state.own.{name}[0] = ... or state.own.{name}[:] = ..."
+    return (
+        f"state.own.{name} cannot be replaced; assign its items: state.own.{name}[0] = ... or state.own.{name}[:] = ..."
+    )
 
 
 class ViewType(types.Type):

@@ -93,11 +93,11 @@ def trouble(folder: str) -> str:
     except OSError as error:
         return f"{folder}: {error.strerror}"
     if not stat.S_ISDIR(there.st_mode):
-        return f"{folder} is no folder; expected one, by BACKFILL_HOME"
+        return f"{folder} is not a folder; set BACKFILL_HOME to a folder"
     mine = os.getuid()
     if there.st_uid != mine and not (mine == 0 and os.environ.get("BACKFILL_HOME")):
         return (
-            f"{folder} belongs to {user_name(there.st_uid)}; expected a folder of {user_name(mine)}, by BACKFILL_HOME"
+            f"{folder} belongs to {user_name(there.st_uid)}; expected a folder of {user_name(mine)}; see BACKFILL_HOME"
         )
     if there.st_mode & 0o022:
         mode = stat.S_IMODE(there.st_mode)
