@@ -47,7 +47,7 @@ def anonymize(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Replace all names, keep all that policies see, and print what was replaced."""
+    """Replace all names, keep everything that policies see, and print the numbers of replaced names."""
     from backfill.traces.anonymous import Aliases, anonymous, anonymous_platform
     from backfill.traces.inventory import read_platform
     from backfill.traces.write import check_suffix, write

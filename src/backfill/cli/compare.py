@@ -94,7 +94,7 @@ def compare(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run several policies over one workload: differences with intervals, who loses, how far from the optimum."""
+    """Run several policies on one workload: differences with intervals, who waits longer, distance to the optimum."""
     for option, count in (("replications", replications), ("workers", workers)):
         if count < 1:
             raise BadArgument(option, count, "a whole number >= 1")

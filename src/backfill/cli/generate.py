@@ -49,7 +49,7 @@ def generate(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write a workload drawn from a published model, and the platform that it was made for, where there is one."""
+    """Write a workload drawn from a published model, and its platform if the model has one."""
     from backfill.traces.write import check_suffix, write
 
     suffix = ".swf"

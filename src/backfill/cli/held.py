@@ -67,7 +67,7 @@ def adopt(
 def release_all(queue: Queue = None, verbose: Verbose = False) -> None:
     """Give all jobs back to the scheduler of the batch system.
 
-    It needs no daemon. One that is at work holds them again: stop it first, by `backfill serve --stop`.
+    No daemon is needed. A running daemon would hold the jobs again: stop it first, by `backfill serve --stop`.
     """
     with _answering():
         some = _release(queue)

@@ -42,7 +42,8 @@ def history(
     user: Annotated[str, typer.Option("--user", metavar="NAME,...", help="List jobs of these users.")] = "",
     name: Annotated[str, typer.Option("--name", metavar="NAME,...", help="List jobs with these names.")] = "",
     state: Annotated[
-        str, typer.Option("--state", metavar="STATE,...", help=f"List jobs that ended so: {', '.join(OVER)}.")
+        str,
+        typer.Option("--state", metavar="STATE,...", help=f"List jobs that ended in these states: {', '.join(OVER)}."),
     ] = "",
     last: Annotated[
         int | None,

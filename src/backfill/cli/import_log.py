@@ -87,7 +87,7 @@ def import_log(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Read a log and print what was kept, dropped and assumed, and what is odd; write a cleaned copy."""
+    """Read a log; report jobs kept and dropped, assumptions and oddities; write a cleaned copy."""
     from backfill.traces.formats import Rules, check_format
     from backfill.traces.formats import import_log as read
     from backfill.traces.write import check_suffix, write

@@ -94,7 +94,7 @@ DeadTime = Annotated[
     typer.Option(
         "--dead-time",
         metavar="SPAN",
-        help="Each run holds its nodes so much longer than it runs, for instance 1s: the overhead of a real pool.",
+        help="Time for which each run holds its nodes after its end, for instance 1s: the overhead of a real pool.",
     ),
 ]
 ZeroRun = Annotated[

@@ -92,7 +92,7 @@ def simulate(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run one policy over one workload, and print how it did."""
+    """Run one policy over one workload, and print its metrics."""
     printed = [option for option, out in (("--schedule", schedule), ("--runs", runs)) if out == "-"]
     if len(printed) + as_json > 1:
         others = " and ".join([*(f"{option} -" for option in printed), *(["--json"] if as_json else [])])

@@ -46,7 +46,7 @@ def verify(
     events: EventsFile = None,
     lost: Lost = "requeue",
     runs: Annotated[
-        str | None, typer.Option("--runs", metavar="FILE", help="CSV of the runs, where jobs ran more than once.")
+        str | None, typer.Option("--runs", metavar="FILE", help="CSV of the runs, if jobs ran more than once.")
     ] = None,
     dangles: Annotated[
         bool, typer.Option("--dangles", help="Jobs may start before their predecessors have ended.")
