@@ -327,8 +327,20 @@ def test_a_reservation_is_kept_explained_and_checked_with_the_files_alone(backfi
     told = backfill("simulate", *asked, "-q", "--explain", "b").out
     assert "may run on n1 and n2 only (reservation course)" in " ".join(told.split())
     assert "for reservation course to begin" in " ".join(told.split())
+    refused = " ".join(backfill("simulate", *asked, "-q", "--explain", "d").out.split())
+    assert "asks for reservation course, which at its submit was not there or not its own" in refused
+    assert "no node" not in refused
     cause = json.loads(backfill("simulate", *asked, "--explain", "b", "--json").out)["explanation"]
     assert cause["asks"]["reservation"] == "course"
     assert cause["asks"]["node_names"] == ["n1", "n2"]
     compared = backfill("compare", *asked, "--policy", "easy", "--policy", "fcfs")
     assert "fcfs: 1 reservation; no run lost" in compared.out
+
+
+def test_a_policy_whose_jobs_take_turns_refuses_a_reservation_of_some_cpus_by_its_name(backfill, events, tmp_path):
+    (tmp_path / "jobs.csv").write_text("job,submit,runtime,procs\na,0,10,1\n")
+    made = events("time,event,reservation,user,resource,amount,value,until\n0,reserve,course,ana,cpus,1,10,20\n")
+    done = backfill("simulate", "jobs.csv", "--cpus", "4", "--nodes", "2", *made, "--policy", "gang-matrix:mpl=2")
+    assert done.code == 2
+    assert "reservation course has some of the cpus of a node; expected reservations of whole nodes" in done.err
+    assert "window" not in done.err

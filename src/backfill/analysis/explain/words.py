@@ -253,7 +253,12 @@ def _head(explained: "Explanation") -> list[str]:
     if bound:
         nodes = np.flatnonzero(asks.nodes(row)).tolist()
         few = _listed([asks.names[node] for node in nodes]) if len(nodes) <= NODES else f"{len(nodes):,} nodes"
-        what.append(f"may run on {few or 'no node'} only ({', '.join(bound)})")
+        if nodes:
+            what.append(f"may run on {few} only ({', '.join(bound)})")
+        elif bound == [f"reservation {asked['reservation']}"]:
+            what.append(f"asks for {bound[0]}, which at its submit was not there or not its own")
+        else:
+            what.append(f"may run on no node ({', '.join(bound)})")
     what.append(f"walltime {span_text(int(record.seen[row]))}")
     times = f"submitted {_instant(explained, int(schedule.submit[row]))}"
     zone = f" ({explained.clock.name})" if explained.clock is not None else ""
