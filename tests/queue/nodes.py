@@ -26,15 +26,17 @@ from tests.queue.test_planner import CLUSTER, SECOND, jobs_for_nodes
 class Nodes:
     """Jobs come to a cluster, run and end, and nodes go and come; then questions may be asked.
 
+    reservations: see shapes.Grant; what waits for one leaves at its end.
     some: what jobs ask for, as lists of number, submit, run time, facts; by default those of `jobs_for_nodes`.
     """
 
-    def __init__(self, policy, seed=1, count=60, text=CLUSTER, some=None, shut=0.1):
+    def __init__(self, policy, seed=1, count=60, text=CLUSTER, some=None, shut=0.1, reservations=()):
         self.epoch = {"policy": policy, "platform": text, "resources": {}, "base": [], "now": 0}
+        self.epoch |= {"reservations": list(reservations)} if reservations else {}
         self.chance = random.Random(f"{policy} {seed}")
         self.planner, self.jobs, self.passes, self.now = Planner(policy, self.epoch), {}, [], 1_000 * SECOND
         self.log, self.wake = [], None
-        self.platform, self.runtime, self.shut, self.twin = self.planner.platform, {}, shut, None
+        self.platform, self.runtime, self.shut, self.twin = self.planner.whole, {}, shut, None
         some = jobs_for_nodes(seed, count) if some is None else some
         for row in possible(some, self.planner):
             number, _, runtime, facts = some[row]
@@ -56,9 +58,12 @@ class Nodes:
     def ends(self):
         """The messages of what is over by now."""
         over = [job for job in self.jobs.values() if job.state == RUNS and job.start + self.runtime[job.id] <= self.now]
-        for job in over:
+        ended = {each["reservation"] for each in self.epoch.get("reservations", ()) if each["until"] <= self.now}
+        left = [job for job in self.waiting() if job.reservation in ended]
+        for job in over + left:
             del self.jobs[job.id]
-        return [message for job in over for message in (["gone", job.id, "COMPLETED"], ["over", job.id])]
+        gone = [["gone", job.id, "COMPLETED"] for job in over] + [["gone", job.id, "CANCELLED"] for job in left]
+        return [message for each in gone for message in (each, ["over", each[1]])]
 
     def decide(self, messages):
         messages = json.loads(json.dumps(messages))
@@ -134,8 +139,8 @@ def possible(jobs, planner):
     """The places of the jobs that the empty cluster can run."""
     if not jobs:
         return []
-    workload = table([(number, {**FACTS, "submit": t, **facts}) for number, t, _, facts in jobs], planner.platform)
-    schedule = simulate(workload, planner.platform, *load("fcfs")).schedule
+    workload = table([(number, {**FACTS, "submit": t, **facts}) for number, t, _, facts in jobs], planner.whole)
+    schedule = simulate(workload, planner.whole, *load("fcfs")).schedule
     return np.flatnonzero(schedule.state != REJECTED).tolist()
 
 

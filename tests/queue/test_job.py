@@ -17,6 +17,7 @@ KEYS = {  # of a row, in the store and in `show`: others read them
     *("restarts", "retry", "retries", "notify", "suspended", "why", "promise", "promised", "start", "ran", "spawned"),
     *("processes", "end", "nodes", "due_nodes", "cpu_ids", "gpu_ids", "cause", "exit", "signal", "maxrss", "cpu"),
     *("slip", "native", "native_submit", "outside", "expected", "advised", "done", "keeps", "stood", "instance"),
+    "reservation",
 }
 RUNS = Attempt(2, 70, "fit", "bug", [["n1", 2]], [0, 1], [3], 80, {"pid": 9}, True, True, "preempt")
 OVER = Attempt(1, 70, "fit", nodes=[["n1", 2]], spawned=80, exit=3, signal=0, maxrss=5, cpu=6)

@@ -64,8 +64,8 @@ def test_one_that_cannot_be_translated_is_refused_by_its_name(line, said):
 
 def test_one_that_changes_nothing_is_ignored_by_name():
     line = "-p short -q normal --reservation x --nice=5 -x node1 -s -c 3"
-    names = ["--reservation", "--nice", "--exclude", "--oversubscribe"]
-    assert settled(line) == ({"cpus": 3, "partition": "short", "qos": "normal"}, names)
+    names = ["--nice", "--exclude", "--oversubscribe"]
+    assert settled(line) == ({"cpus": 3, "partition": "short", "qos": "normal", "reservation": "x"}, names)
 
 
 def test_mail_is_sent_by_the_program_mail_or_refused(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from backfill.answers.situation import BOUND, Situation, lack_facts, may_run
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
+from backfill.model.units import NEVER
 from backfill.queue import feed
 from backfill.queue.job import Facts, Job
 from backfill.queue.nodes import FLOATING
@@ -43,13 +44,17 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     told |= {"keeps": job.keeps, "done_s": job.done / 1e6}
     if not job.waits or number in queue.at_once:  # it is not in the policy's queue
         return told | {"at_once": number in queue.at_once}
-    situation, among = Situation.of(queue, job), not queue.planner.state.machine.pool
+    situation, among = Situation.of(queue, job), queue.planner.named
     lacks = lack_facts(situation, among)
     if among:
         bound = {name: text for name in BOUND if (text := situation.room.asks.jobs[name][0])}
+        if queue.planner.divided is not None:  # which adds to constraints
+            bound |= {"constraint": job.constraint, "reservation": job.reservation}
+        bound = {name: text for name, text in bound.items() if text}
         labels = {number: other.label for number, other in queue.jobs.items()}
-        told["nodes"] = situation.told(labels, queue.planner.platform.nodes, bound)
+        told["nodes"] = situation.told(labels, queue.planner, bound)
     return told | {
+        "reservations": _reservations(queue, job),
         "lacks": lacks,
         "holders": _holders(queue, situation, among),
         "behind": None if lacks else _behind(queue, job),
@@ -63,6 +68,18 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
         "went_first": _went_first(queue, job, situation),
         **_help(queue, job, situation),
     }
+
+
+def _reservations(queue: Queue, job: Job) -> list[Facts]:
+    """The reservations that a job would meet if it started now, its own one in any case, with the nodes of each."""
+    divided, now = queue.planner.divided, queue.next_pass
+    if divided is None:
+        return []
+    names = queue.planner.whole.nodes
+    some = [each for each in divided.ahead(now, NEVER) if each.name == job.reservation]
+    some += [] if job.reservation else divided.ahead(now, now + job.left + job.grace)
+    return [{"reservation": each.name, "own": each.name == job.reservation, "begin_s": each.begin / 1e6,
+             "until_s": each.until / 1e6, "nodes": [names[node] for node in each.nodes]} for each in some]  # fmt: skip
 
 
 def _after(queue: Queue, job: Job) -> list[Facts]:
@@ -97,7 +114,7 @@ def _after(queue: Queue, job: Job) -> list[Facts]:
 
 def _holders(queue: Queue, situation: Situation, among: bool) -> Facts:
     """Who holds some of what the job lacks, the most first; until when at the latest, and in half of the cases."""
-    names, nodes = [lack.name for lack in situation.lacks], queue.planner.platform.nodes
+    names, nodes = [lack.name for lack in situation.lacks], queue.planner.names
     found = []
     for run in np.flatnonzero(situation.held.any(axis=1)).tolist():
         job, limit = queue.jobs[situation.ids[run]], int(situation.limit[run])
@@ -289,8 +306,8 @@ def _elsewhere(queue: Queue, job: Job, situation: Situation) -> Iterator[tuple[F
 
 def _come_back(queue: Queue, situation: Situation) -> Iterator[tuple[Facts, Any]]:
     """What is away and would be of use to the job, and the message that it is there again."""
-    platform, state = queue.planner.platform, queue.planner.state
-    if state.machine.pool:
+    platform = queue.planner.whole
+    if not queue.planner.named:
         return
     for node in situation.shut[:SHOWN].tolist():
         whole = dict(zip(platform.resources, platform.capacity[node].tolist(), strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from backfill.model.errors import InputError
-from backfill.model.events import Events
+from backfill.model.events import OWNERS, Events
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, seconds_text
@@ -21,7 +21,7 @@ from backfill.queue.commands import unusual
 from backfill.queue.events import Entry, JobEvent
 from backfill.queue.job import Facts, Job, whole
 from backfill.queue.nodes import FLOATING, MACHINE, Amounts, Placement
-from backfill.queue.shapes import Basis, Change, Row
+from backfill.queue.shapes import Basis, Change, Grant, Row
 from backfill.queue.states import CANCELLED, OVER
 from backfill.queue.store import Store, StoreError
 
@@ -241,6 +241,7 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
         for t, to in life.changes:
             steps += _changes(life, t, to)
     steps += _changed(platform, there, log.there, begun, others[0] if others else NEVER)
+    steps += _reservations(log.epochs, platform)
     facts = [(life.job, {**life.facts, "submit": t}) for life, t in zip(some, submit, strict=True)]
     workload = table(facts, platform)
     jobs = workload.jobs.replace(
@@ -289,6 +290,27 @@ def _changed(
                 where = {} if place == FLOATING or len(platform.nodes) == 1 else {"node": place}
                 yield {"time": seconds_text(t), "event": "capacity", "resource": name, "value": str(amount), **where}
                 now[place][name] = amount
+
+
+def _reservations(epochs: Iterable[tuple[int, Basis]], platform: Platform) -> Iterator[dict[str, str]]:
+    """The events that make the reservations of a queue, on the nodes that it has chosen, and end them early."""
+    known: dict[str, Grant] = {}
+    for t, facts in epochs:
+        there = {each["reservation"]: each for each in facts.get("reservations", ())}
+        for name in [name for name, each in known.items() if name not in there and each["until"] > t]:
+            yield {"time": seconds_text(t), "event": "unreserve", "reservation": name}
+            del known[name]
+        for name, each in there.items():
+            if name in known:
+                continue
+            known[name] = each
+            owners = {owner: text for owner in OWNERS if (text := each[owner])}  # type: ignore[literal-required]
+            span = {"value": seconds_text(each["begin"]), "until": seconds_text(each["until"])}
+            made = {"time": seconds_text(t), "event": "reserve", "reservation": name, **span, **owners}
+            for node, amounts, all_of_it in each["nodes"]:
+                names = [] if all_of_it else platform.resources
+                parts = [{"resource": name, "amount": str(amounts.get(name, 0))} for name in names]
+                yield from ({**made, "node": node, **part} for part in parts or [{}])
 
 
 def _at_speed_1(length: int, nodes: Iterable[Sequence[Any]], speed: dict[str, float], platform: Platform) -> int:

@@ -4,6 +4,7 @@ What it lacks is found by the code that explains simulations (analysis/explain);
 from the State of the planner.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,6 @@ from backfill.queue.job import Job
 from backfill.queue.shapes import JsonObject
 from backfill.worlds.adapt import Causes, as_run
 from backfill.worlds.live import Planner
-from backfill.worlds.workload import table
 
 NODES = 8  # most nodes that are listed by name
 BOUND = ("partition", "constraint", "site")  # requests that restrict a job to some nodes
@@ -40,6 +40,7 @@ class Situation:
     owner: Ints  # run of each seat
     node: Ints
     tasks: Ints  # on whole nodes 1
+    base: Ints  # of each node: what it has without reservations
 
     @classmethod
     def of(cls, queue: Queue, job: Job) -> "Situation":
@@ -84,7 +85,8 @@ class Situation:
             copies_there=copies_there[None, :],
             copies_free=copies_free[None, :],
         )
-        return cls(room, runs, ids, queue.planner.limits(runs), owner, node, tasks)
+        limits = queue.planner.limits(runs)
+        return cls(room, runs, ids, limits, owner, node, tasks, state.machine.base)
 
     @cached_property
     def lacking(self) -> Lacking:
@@ -106,19 +108,20 @@ class Situation:
         """Return the largest free amount of a resource on a single node."""
         return max(int(self.room.free[:, column].max(initial=0)), 0)
 
-    def told(self, labels: dict[int, str], names: tuple[str, ...], bound: dict[str, str]) -> JsonObject:
-        """The nodes that the job may use: how many have room, which are full, by which jobs and until when, and which
-        are shut. labels: of jobs. names: of nodes. bound: by what it is bound to some of them.
+    def told(self, labels: dict[int, str], planner: Planner, bound: dict[str, str]) -> JsonObject:
+        """The nodes that the job may use: how many have room, which are full, by which jobs and until when, which are
+        reserved, and which are shut. labels: of jobs. bound: by what it is bound to some of them.
         """
-        room = self.room
+        room, names = self.room, planner.names
         several = room.tasks if room.asks.spread(0) == NODE else 1  # tasks of which a node is of use
         enough = room.tasks_at(room.whole, room.demand) >= several
-        up = room.tasks_at(room.there, room.demand) >= several
+        base = self.base[np.ix_(room.nodes, room.resources)]
+        up, serves = (room.tasks_at(there, room.demand) >= several for there in (room.there, base))
         here, opens = room.tasks_at(room.free, room.demand), self._opens(several)
         order = np.argsort(opens, kind="stable")
         full = order[(up & (here < several))[order]]
         return {
-            "of": len(names),
+            "of": len(planner.nodes),
             "may_use": len(room.nodes),
             "large_enough": int(enough.sum()),
             "bound": bound,
@@ -133,17 +136,16 @@ class Situation:
                 ],
             },
             "full": {"count": len(full), "first": [self._full(lane, opens, labels, names) for lane in full[:NODES]]},
-            "shut": {
-                "count": int((enough & ~up).sum()),
-                "first": [names[node] for node in room.nodes[enough & ~up][:NODES]],
-            },
+            "shut": _counted(names, room.nodes[enough & ~serves]),
+            "reserved": _counted(names, room.nodes[enough & serves & ~up]),
         }
 
     @property
     def shut(self) -> Ints:
         """The nodes that could take a task of the job if they had what the platform states."""
         room = self.room
-        fit, whole = room.tasks_at(room.there, room.demand), room.tasks_at(room.whole, room.demand)
+        base = self.base[np.ix_(room.nodes, room.resources)]
+        fit, whole = room.tasks_at(base, room.demand), room.tasks_at(room.whole, room.demand)
         return room.nodes[whole > fit]
 
     def _full(self, lane: Any, opens: Ints, labels: dict[int, str], names: tuple[str, ...]) -> JsonObject:
@@ -180,9 +182,13 @@ class Situation:
         return opens
 
 
+def _counted(names: Sequence[str], nodes: Ints) -> JsonObject:
+    return {"count": len(nodes), "first": [names[node] for node in nodes[:NODES]]}
+
+
 def asked(planner: Planner, jobs: list[Job]) -> tuple[Asks, Causes]:
     """What jobs ask for on the platform of the queue, and why each of them can never run there; see worlds/adapt.py."""
-    workload = table([(job.id, job.facts()) for job in jobs], planner.platform)
+    workload = planner.workload([(job.id, job.facts()) for job in jobs])
     those, machine, whole, causes = as_run(workload, planner.platform, planner.policy.place)
     return Asks(workload, those, machine, len(planner.platform.licences), whole.per_node > 0), causes
 

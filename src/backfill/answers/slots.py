@@ -9,6 +9,8 @@ from backfill.answers.asked import Queue
 from backfill.answers.kinds import Kind, choices
 from backfill.answers.situation import may_run
 from backfill.core.plan.promises import NO_TIME
+from backfill.model.reservations import Reservation
+from backfill.model.units import NEVER
 from backfill.queue.job import Job
 from backfill.queue.shapes import JsonObject, Row
 from backfill.queue.words import names_text
@@ -28,13 +30,13 @@ def slots(
     """
     planner, state = queue.planner, queue.planner.state
     told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need}
-    if state.machine.pool:
+    if not planner.named:
         told["slots"] = _on_one_machine(queue, need, grace)
     else:
         told |= _among_nodes(queue, need, grace, {"user": user, "group": group}, gpu_type)
-    names, platform = planner.platform.resources, planner.platform
-    free = dict(zip(names, np.maximum(state.free.nodes, 0).sum(axis=0).tolist(), strict=True))
-    there = dict(zip(names, state.machine.capacity.sum(axis=0).tolist(), strict=True))
+    names, platform, nodes = planner.whole.resources, planner.whole, len(planner.nodes)
+    free = dict(zip(names, np.maximum(state.free.nodes[:nodes], 0).sum(axis=0).tolist(), strict=True))
+    there = dict(zip(names, state.machine.capacity[:nodes].sum(axis=0).tolist(), strict=True))
     for licence, name in enumerate(platform.licences):
         free[name], there[name] = max(int(state.free.licences[licence]), 0), int(state.machine.copies[licence])
     return told | {"free": free, "capacity": there}
@@ -54,15 +56,16 @@ def _on_one_machine(queue: Queue, need: dict[str, int], grace: int) -> list[Json
 
 def _among_nodes(queue: Queue, need: dict[str, int], grace: int, whose: dict[str, str], gpu_type: str) -> JsonObject:
     """The holes in each set of nodes that a job can ask for, spread over all of them and on one of them."""
-    planner, state, platform = queue.planner, queue.planner.state, queue.planner.platform
+    planner, state, platform = queue.planner, queue.planner.state, queue.planner.whole
+    all_free = np.maximum(state.free.nodes[: len(planner.nodes)], 0)
     need = {"cpus": 1, **need}
     wanted = np.array([need.get(name, 0) for name in platform.resources])
     licences = [place for place, name in enumerate(platform.licences) if need.get(name)]
-    free = np.where(wanted > 0, np.maximum(state.free.nodes, 0) // np.maximum(wanted, 1), 1 << 40).min(axis=1)
+    free = np.where(wanted > 0, all_free // np.maximum(wanted, 1), 1 << 40).min(axis=1)
     free *= platform.hosts[:, licences].all(axis=1)
     found: list[JsonObject] = []
     untried: list[str] = []
-    shut = np.flatnonzero((state.machine.capacity < platform.capacity).any(axis=1))
+    shut = np.flatnonzero((state.machine.base[: len(planner.nodes)] < platform.capacity).any(axis=1))
     for each in choices(platform, gpu_type):
         fits, name = free[each.nodes], names_text(platform.nodes[node] for node in each.nodes)
         if queue.used_s > LONGEST_S:
@@ -135,8 +138,15 @@ def _holes(queue: Queue, facts: Callable[[int, int], Row], most: int, ends: list
 
 def _span(queue: Queue, end: int, grace: int) -> JsonObject:
     """How long a hole lasts, and whose reserved start ends it."""
-    until = _begins(queue, queue.next_pass + end + grace)
-    return {"for_s": None if end == ALWAYS else end // SECOND, "until": until}
+    then = queue.next_pass + end + grace
+    told = {"for_s": None if end == ALWAYS else end // SECOND, "until": _begins(queue, then)}
+    return told | {"reservation": next((each.name for each in _reservations(queue) if each.begin == then), "")}
+
+
+def _reservations(queue: Queue) -> list[Reservation]:
+    """Those that have not begun yet."""
+    now, divided = queue.next_pass, queue.planner.divided
+    return [] if divided is None else [each for each in divided.ahead(now, NEVER) if each.begin > now]
 
 
 def _ends(queue: Queue, grace: int, longest: int = 0) -> list[int]:
@@ -148,7 +158,8 @@ def _ends(queue: Queue, grace: int, longest: int = 0) -> list[int]:
     reserved = state.promises.reserved[[rows[job.id] for job in queue.pending()]].tolist()
     limits = state.runs.limits[: state.runs.active].tolist()
     last = longest - grace if longest else ALWAYS
-    ends = {t - now - grace for t in [*reserved, *limits] if t != NO_TIME and SECOND <= t - now - grace < last}
+    begins = [each.begin for each in _reservations(queue)]
+    ends = {t - now - grace for t in [*reserved, *limits, *begins] if t != NO_TIME and SECOND <= t - now - grace < last}
     return [*sorted(ends), last]
 
 

@@ -213,8 +213,13 @@ def explained(found: Facts) -> Iterator[str]:
     if "lacks" not in found:
         yield from _expected(found, at)
         return
+    mine = next((each for each in found["reservations"] if each["own"] and each["begin_s"] > found["now_s"]), None)
+    if mine is not None:
+        yield f"{name} waits for reservation {mine['reservation']}, which begins {at(mine['begin_s'])}"
+        return
     yield from _lacking(found, name)
     if found["lacks"]:
+        yield from _reserved(found, at)
         yield from _nodes(found, at)
     holders = found["holders"]["first"] if found["lacks"] else []
     for place, one in enumerate(holders):
@@ -225,8 +230,11 @@ def explained(found: Facts) -> Iterator[str]:
     if found["holders"]["count"] > len(holders) and holders:
         yield f"          and {more_text(found['holders']['count'] - len(holders))}"
     if not found["lacks"]:
-        behind = found["behind"]
-        if behind is None:
+        behind, then = found["behind"], [each for each in found["reservations"] if each["begin_s"] > found["now_s"]]
+        if behind is None and then:
+            told = f"reservation {then[0]['reservation']}, which begins {at(then[0]['begin_s'])}"
+            yield f"{name} would fit now, and might run into {told}"
+        elif behind is None:
             yield f"{name} would fit now; policy {found['policy']} keeps it behind earlier jobs"
         else:
             reserved = f", whose reserved start is {at(behind['reserved_s'])}" if behind["reserved_s"] else ""
@@ -279,10 +287,10 @@ def _nodes(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
         yield f"  {nodes['large_enough']:,} of these are large enough for {what}"
     if nodes["have_room"] == nodes["tasks"]:
         return
-    for kind, told in (("shut", "out of service"), ("open", "room now")):
+    for kind, told in (("shut", "out of service"), ("reserved", "reserved"), ("open", "room now")):
         some = nodes[kind]
         if some["count"]:
-            names = [f"{one[0]} ({one[1]})" if kind == "open" and one[1] > 1 else one if kind == "shut" else one[0]
+            names = [one if kind != "open" else f"{one[0]} ({one[1]})" if one[1] > 1 else one[0]
                      for one in some["first"]]  # fmt: skip
             yield f"  {told}: {', '.join(names)}{_others(some)}"
     for one in nodes["full"]["first"]:
@@ -292,6 +300,13 @@ def _nodes(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
         yield f"  {one['node']} is full{until}" + (f": {jobs}" if jobs else "")
     if rest := nodes["full"]["count"] - len(nodes["full"]["first"]):
         yield f"  and {rest:,} more nodes are full"
+
+
+def _reserved(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    """The reservations of others that are there now."""
+    for each in found["reservations"]:
+        if not each["own"] and each["begin_s"] <= found["now_s"]:
+            yield f"  reservation {each['reservation']} has {', '.join(each['nodes'])} until {at(each['until_s'])}"
 
 
 def _others(some: Facts) -> str:
@@ -480,6 +495,7 @@ def offered(found: Facts, span: str = "") -> Iterator[str]:
     for one in found["slots"] if among else sorted(found["slots"], key=lambda one: -one["cpus"]):
         end = "without end" if one["for_s"] is None else f"for {time_text(one['for_s'] * 10**6)}"
         why = f"  (then job {one['until']} starts)" if one["until"] else ""
+        why = f"  (then reservation {one['reservation']} begins)" if one["reservation"] else why
         if not among:
             with_them = f", {beside}" if beside else ""
             yield f"{counted(one['cpus'], 'cpu')}{with_them} {end}{why}"

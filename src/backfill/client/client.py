@@ -29,7 +29,8 @@ from backfill.system.home import LOCK, home, python_path
 
 LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer
 STORIES, NO_END = 100, 100_000  # jobs with all about them; all
-ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor"}  # verb: module
+ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor",
+             "reserve": "reserving", "unreserve": "reserving"}  # verb: module  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # saves import time at run time

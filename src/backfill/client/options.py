@@ -93,6 +93,25 @@ def _states(given: str) -> list[str]:
     return found
 
 
+def _nodes_reserved(given: str) -> int | list[str]:
+    names = parse_names(given)
+    if not names or given == "0":
+        raise Unreadable(f"{given!r} is neither nodes nor a number of them; expected for instance n1,n2 or 2")
+    return int(given) if given.isdecimal() else names
+
+
+def _amounts(given: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in parse_names(given):
+        name, colon, amount = part.partition(":")
+        if not name or not colon:
+            raise Unreadable(f"{part!r} is not an amount; expected for instance cpus:4 or memory:8G")
+        found[name] = parse_memory(amount) if name == "memory" else parse_count(amount)
+    if not any(found.values()):
+        raise Unreadable(f"{given!r} is no amount; expected for instance cpus:4")
+    return found
+
+
 def _gres(given: str) -> tuple[int, str]:
     if given.partition(":")[0] != "gpu":
         raise Unreadable(f"{given!r}: only gpu is known; other countable things are licences")
@@ -116,6 +135,7 @@ SUBMIT = (
     Option("-p --partition", "partition", text, "Partition.", "NAME"),
     Option("--qos", "qos", text, "Quality of service.", "NAME"),
     Option("--exclusive", "exclusive", None, "It has its nodes for itself."),
+    Option("--reservation", "reservation", text, "The advance reservation in which it runs.", "NAME"),
     Option("-L --licenses", "licences", parse_licences, "Licences: NAME:COUNT,...", "LIST"),
     Option("-J --job-name", "name", text, "Name. [default: the command's]", "NAME"),
     Option("-a --array", "array", parse_array, "One job per index: 1-10, 0-9:3, 1-1000%20.", "LIST"),
@@ -154,6 +174,7 @@ CHANGED = ("-c", *COUNTED, "-C", "-p", "--qos")  # options of `edit`
 JSON = Option("--json", "json", None, "Print one JSON object.")
 ALL = Option("--all", "all", None, "All jobs that have not ended.")
 OF_PROJECT = Option("--project", "of_project", text, "All jobs of this project that have not ended.", "NAME")
+FORCE = Option("--force", "force", None, "Even if jobs that run are ended by it.")
 NAMED = Option("--name", "name", text, "All jobs of this name that have not ended.", "NAME")
 
 
@@ -198,6 +219,22 @@ VERBS = {
     "requeue": Verb("End running jobs, and queue them again.", "ID...", (*SOME, JSON)),
     "suspend": Verb("Suspend running jobs; they keep their cpus and their limits.", "ID...", (
         *SOME, JSON)),
+    "reserve": Verb("Make an advance reservation, or list them.", "[NAME]", (
+        Option("-N --nodes", "reserved", _nodes_reserved, "Whole nodes: their names, which may be patterns such as n*, "
+               "or how many.", "NAME,...|N"),
+        Option("--amount", "amount", _amounts, "An amount of resources, on these nodes or wherever it is free: "
+               "cpus:4,memory:8G.", "RESOURCE:N,..."),
+        Option("--from", "begin", text, "When it begins, as --begin of submit. [default: now]", "TIME"),
+        Option("--until", "until", text, "When it ends.", "TIME"),
+        Option("--for", "span", parse_time, "How long it lasts, in place of --until.", "TIME"),
+        Option("--user", "user", text, "Whose jobs may use it.", "NAME"),
+        Option("--group", "group", text, "The jobs of this group may use it.", "NAME"),
+        Option("--project", "project", text, "The jobs of this project may use it.", "NAME"),
+        FORCE, JSON), (
+        "backfill reserve course --nodes 2 --from 14:00 --for 2h --group students",
+        "backfill reserve demo --amount cpus:2 --for 30m --user ana", "backfill reserve")),
+    "unreserve": Verb("End an advance reservation now, and what runs in it.", "NAME", (FORCE, JSON), (
+        "backfill unreserve course",)),
     "pause": Verb("Start nothing any more; what runs goes on. resume ends it.", "", (JSON,)),
     "resume": Verb("Let the queue start jobs again; with ID, let suspended jobs go on.", "[ID...]", (
         *SOME, JSON), ("backfill resume", "backfill resume 118")),

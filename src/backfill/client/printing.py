@@ -5,11 +5,14 @@ from __future__ import annotations
 from backfill.queue.words import (
     SECOND,
     WHOLE,
+    amount_text,
     asks_text,
     bound_text,
     clock_text,
     date_text,
+    instant_text,
     more_text,
+    names_text,
     numbers_text,
     safe,
     size_text,
@@ -18,7 +21,7 @@ from backfill.queue.words import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     Facts = dict[str, Any]
@@ -82,7 +85,26 @@ def print_queue(found: Facts, hint: str = "") -> None:
         policy += f", which only watches {watched}"
     if found["paused"]:
         policy += ". paused: nothing starts until backfill resume"
+    for line in reservation_lines(found.get("reservations", ()), found["now_s"]):
+        print(safe(line))
     print(f"{running} running, {states.get('PENDING', 0)} pending; {', '.join(used)}. {policy}{age_text(found)}")
+
+
+def reservation_lines(some: Sequence[Facts], now_s: float) -> Iterator[str]:
+    """Yield a line for each reservation: where, when and for whom."""
+    now = round(now_s * 1e6)
+    for each in some:
+        begin, until = (instant_text(round(each[name] * 1e6), now) for name in ("begin_s", "until_s"))
+        owners = ", ".join(f"{owner} {each[owner]}" for owner in ("user", "group", "project") if each[owner])
+        whole = names_text(name for name, _, whole in each["nodes"] if whole)
+        parts = [f"{_amounts_text(amounts)} of {name}" for name, amounts, whole in each["nodes"] if not whole]
+        where = ", ".join([*([f"all of {whole}"] if whole else []), *parts])
+        since = f"since {begin}" if each["begin_s"] <= now_s else f"from {begin}"
+        yield f"reservation {each['reservation']}: {where}, {since} until {until}, for {owners}"
+
+
+def _amounts_text(amounts: dict[str, int]) -> str:
+    return " and ".join(amount_text(name, amount) for name, amount in amounts.items())
 
 
 def starts_shown(found: Facts) -> dict[str, str]:
@@ -146,6 +168,7 @@ def print_job(job: Facts) -> None:
         "tasks": str(job.get("ntasks", "")),
         "constraint": job.get("constraint", ""),
         "partition": job.get("partition", ""),
+        "reservation": job.get("reservation", ""),
         "qos": job.get("qos", ""),
         "runs on": _place(job),
         "limit": f"{_span(job['limit_s'])}, grace {_span(job['grace_s'])}",

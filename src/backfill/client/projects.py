@@ -62,6 +62,7 @@ CAUSES = {  # why a promised departure changed, or a project departed later than
     "capacity-lowered": "there is less on a node, or of a licence",
     "platform-changed": "the platform file was changed",
     "policy-switched": "another policy took over",
+    "reservation-made": "an advance reservation was made",
     "queue-paused": "the queue was paused",
     "daemon-down": "the daemon was down",
     "planner-down": "the policy had to be started again",

@@ -11,7 +11,7 @@ from backfill.system.home import group_name, user_name
 
 AS_GIVEN = (  # fields of a request that are copied from the option with this key
     *("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify"),
-    *("constraint", "partition", "qos", "exclusive"),
+    *("constraint", "partition", "qos", "exclusive", "reservation"),
 )
 
 TYPE_CHECKING = False

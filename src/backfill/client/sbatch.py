@@ -44,7 +44,7 @@ REFUSED_FLAGS = {
     "--reboot": "the queue does not restart the machine; remove the option",
 }
 HARMLESS = (
-    "--reservation", "--time-min", "--comment", "--wckey",
+    "--time-min", "--comment", "--wckey",
     "--mcs-label", "--network", "--cpu-freq", "--gpu-freq", "--gpu-bind", "--gres-flags", "--hint", "-m --distribution",
     "--ntasks-per-core", "--ntasks-per-socket", "--mem-bind", "--tres-bind", "--profile", "--acctg-freq", "--power",
     "--prefer", "--switches", "--wait-all-nodes", "--delay-boot", "--extra", "--segment",

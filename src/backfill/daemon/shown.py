@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from backfill.pools.local.pool import files
-from backfill.queue import commands
+from backfill.queue import commands, reserving
 from backfill.queue.book import Book
 from backfill.queue.engine import Engine
 from backfill.queue.job import PREEMPT, Attempt, Facts, Job
@@ -29,7 +29,7 @@ BY_HAND = (
 # what is an instant in the answers to questions; all else that ends with _s is a span
 INSTANTS = {
     *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
-    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s", "promised_s", "expected_s"),
+    *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s", "promised_s", "expected_s", "until_s"),
 }
 SPANS = ("walltime", "grace", "cpu", "slept", "overhead", "done")  # in the data of events
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
@@ -156,6 +156,7 @@ def queue_rows(
         "pool": engine.pool.name,
         "shadow": engine.shadow,
         "problem": getattr(engine.pool, "problem", ""),
+        "reservations": [reserving.row(each) for each in book.reservations.values()],
         "planner": "ready" if engine.ready or engine.changing else "starting",
         "jobs": rows,
     }

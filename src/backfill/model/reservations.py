@@ -6,9 +6,9 @@ Jobs that request the reservation may run on its parts only, all others on none 
 constraints and windows handles reservations.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,22 @@ class Reservation:
         return self.begin < until and begin < self.over
 
 
+class Window(NamedTuple):
+    """A stretch of time in which nodes of a division have less, or parts of it nothing."""
+
+    nodes: Sequence[int]
+    resource: int  # -1: all that they have
+    amount: int  # of the resource
+    begin: int
+    until: int
+    revoked: int  # when it is taken back
+
+    @property
+    def over(self) -> int:
+        """When it ends."""
+        return min(self.until, self.revoked)
+
+
 @dataclass(frozen=True, eq=False)
 class Division:
     """A platform with the parts of reservations appended to its nodes."""
@@ -94,6 +110,20 @@ class Division:
     def number(self, name: str) -> int:
         """Return the index of the last reservation of this name; -1 for none."""
         return max((i for i, each in enumerate(self.reservations) if each.name == name), default=-1)
+
+    def windows(self, number: int) -> Iterator[Window]:
+        """What a reservation takes from its nodes, and when its parts are closed."""
+        each, own = self.reservations[number], self.parts(number)
+        whole = [node for node, all_of_it in zip(each.nodes, each.whole, strict=True) if all_of_it]
+        if whole:
+            yield Window(whole, -1, 0, each.begin, each.until, each.revoked)
+        for node, all_of_it, amounts in zip(each.nodes, each.whole, each.amounts.tolist(), strict=True):
+            for k, less in enumerate(amounts):
+                if less and not all_of_it:
+                    yield Window([node], k, less, each.begin, each.until, each.revoked)
+        if each.begin > each.known:
+            yield Window(own, -1, 0, each.known, each.begin, each.revoked)
+        yield Window(own, -1, 0, each.until, NEVER, each.over)
 
     def constraint(self, text: str, reservation: str) -> str:
         """Return the constraint, on the divided platform, of a job that requests this reservation, or none."""
@@ -159,6 +189,26 @@ class Division:
 
 def _label(labels: Labels, code: int) -> str:
     return labels.names[code] if code >= 0 else ""
+
+
+def of_grants(platform: Platform, grants: Iterable[Mapping[str, Any]], now: int) -> list[Reservation]:
+    """Reservations that were granted before a run, on the nodes of theirs that the platform has.
+
+    A grant has the name of the `reservation`, its `begin`, `until` and OWNERS, and `nodes`: of each its name, what the
+    reservation has there, and whether that is all.
+    """
+    place = {name: node for node, name in enumerate(platform.nodes)}
+    made = []
+    for row, each in enumerate(grants):
+        there = [one for one in each["nodes"] if one[0] in place]
+        if there:
+            amounts = np.array([[has.get(name, 0) for name in platform.resources] for _, has, _ in there], np.int64)
+            owners = tuple(frozenset([each[name]] if each[name] else []) for name in OWNERS)
+            nodes, whole = tuple(place[name] for name, _, _ in there), tuple(bool(whole) for _, _, whole in there)
+            known = min(now, each["begin"])
+            span = known, each["begin"], each["until"]
+            made.append(Reservation(each["reservation"], owners, *span, nodes, amounts, whole, row))
+    return made
 
 
 def lawful(jobs: Jobs, reservations: Sequence[Reservation]) -> NDArray[np.bool_]:
@@ -374,17 +424,9 @@ def _translated(events: BoundEvents, division: Division, jobs: Jobs, allowed: ND
 def _announce(rows: _Rows, row: int, division: Division, number: int, parts: "_Parts") -> None:
     """Announce a reservation: windows take its amounts from its nodes, and close its parts outside its time."""
     each, own = division.reservations[number], division.parts(number)
-    span: dict[str, Any] = {"value": each.begin, "until": each.until, "revoked": each.revoked, "of": each.name}
-    whole = [node for node, all_of_it in zip(each.nodes, each.whole, strict=True) if all_of_it]
-    if whole:
-        rows.add(each.known, row, WINDOW, whole, **span)
-    for node, all_of_it, amounts in zip(each.nodes, each.whole, each.amounts.tolist(), strict=True):
-        for k, less in enumerate(amounts):
-            if less and not all_of_it:
-                rows.add(each.known, row, WINDOW, [node], resource=k, amount=less, **span)
-    if each.begin > each.known:
-        rows.add(each.known, row, WINDOW, own, value=each.known, until=each.begin, revoked=each.revoked, of=each.name)
-    rows.add(each.known, row, WINDOW, own, value=each.until, until=NEVER, revoked=each.over, of=each.name)
+    for window in division.windows(number):
+        rows.add(each.known, row, WINDOW, window.nodes, resource=window.resource, value=window.begin,
+                 until=window.until, amount=window.amount, revoked=window.revoked, of=each.name)  # fmt: skip
     rows.add(each.known, row, UP, [part for part in own if not parts.down[division.node[part]]], of=each.name)
 
 

@@ -77,6 +77,8 @@ class Book:
     yielding: set[int] = field(default_factory=set)  # jobs whose attempts make way
     due: set[int] = field(default_factory=set)  # jobs that start when what they need is free
     projects: dict[str, Project] = field(default_factory=dict)  # those that have not departed yet
+    reservations: dict[str, events.Reserve] = field(default_factory=dict)  # those that are not over
+    reserved: set[str] = field(default_factory=set)  # the names of all that there ever were
     natives: dict[tuple[str, int], int] = field(default_factory=dict)  # jobs by their numbers and submits elsewhere
 
     @property
@@ -174,6 +176,12 @@ class Book:
                         self.last_job = max(self.last_job, event.last_job)
                     if event.trouble:
                         self._trouble(t, event.trouble)
+                case events.Reserve():
+                    self.reservations[event.reservation] = event
+                    self.reserved.add(event.reservation)
+                    self._trouble(t, "reservation-made")
+                case events.Unreserve():
+                    del self.reservations[event.reservation]
                 case events.ProjectQueued() | events.Departure() | events.Departed():
                     learn(self.projects, event, t)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from backfill.queue import events, feed
+from backfill.queue import events, feed, reserving
 from backfill.queue.book import ONE_FAILED, Book, each_job
 from backfill.queue.events import End, Event, JobEvent, Stop
 from backfill.queue.job import PREEMPT, REQUEUE, USUAL, Job, Task
@@ -24,6 +24,7 @@ from backfill.queue.shapes import (
     JsonObject,
     NewJob,
     ProjectJob,
+    ReserveRequest,
     Row,
     ShowRequest,
     SignalRequest,
@@ -31,6 +32,7 @@ from backfill.queue.shapes import (
     SubmitProjectRequest,
     SubmitRequest,
     Told,
+    UnreserveRequest,
 )
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
 from backfill.queue.words import WHOLE, amount_text, folded_labels
@@ -98,6 +100,8 @@ class Context:
     arrays: dict[int, "Array"] = field(default_factory=dict)  # those that were looked at
     current: set[int] = field(default_factory=set)  # those of them that were looked at in this slice
     has_project: Callable[[str], bool] = lambda name: False  # whether a job on the disk has this project
+    ready: bool = True  # a policy is there
+    undivided: str = ""  # why it can have no reservations
     native: Callable[[str], list[Job]] | None = None  # the jobs that are called so in the batch system that is watched
 
     def array(self, number: int) -> "Array":
@@ -266,6 +270,8 @@ def _new_job(
     )
     if given.platform is not None:
         check(job, given.platform)
+    if job.reservation:
+        reserving.admit(job, book, given.now, given.platform)
     if job.deadline is not None and max(given.now + book.skew, job.begin or 0) + walltime > job.deadline:
         raise Refused("the walltime ends after the deadline, even if the job starts at once", "impossible", "deadline")
     return job, ignored
@@ -277,14 +283,16 @@ def _placed(asked: NewJob, request: SubmitRequest | SubmitProjectRequest, given:
     if need["cpus"] < 1:
         raise Refused("cpus is 0; expected 1 or more", field="cpus")
     found: Row = {"user": request.get("user", "")}
+    unknown = _unknown(given)
     found |= {name: value for name, value in asked.items() if name in ("project", "ntasks")}
+    found |= {name: value for name, value in asked.items() if name == "reservation" and name not in unknown}
     if given.platform is None:
+        found |= {"group": request.get("group", "")} if found.get("reservation") else {}
         found["need"] = _on_one_machine(asked, need)
         check_need(found["need"], given)
         if "ntasks" not in found and asked.get("tasks", 1) > 1:
             found["ntasks"] = asked["tasks"]
-        return found, [name for name in ("site", *_unknown(given)) if asked.get(name)]
-    unknown = _unknown(given)
+        return found, [name for name in ("site", *unknown) if asked.get(name)]
     found |= {name: value for name, value in asked.items() if name in PLACED and name not in unknown}
     found |= {"need": need, "group": request.get("group", "")}
     if gpu_type := asked.get("gpu_type"):
@@ -303,10 +311,12 @@ def _typed(constraint: str, gpu_type: str) -> str:
 
 
 def _unknown(given: Context) -> list[str]:
-    """What of partitions and qualities of service the queue does not have at all; jobs that name some are let in."""
+    """What of partitions and qualities of service the queue does not have at all, and whether it never had a
+    reservation; jobs that name some are let in."""
     platform = given.platform
-    there = {} if platform is None else {"partition": platform.partitions, "qos": platform.qos}
-    return [name for name in ("partition", "qos") if not there.get(name)]
+    there: dict[str, object] = {} if platform is None else {"partition": platform.partitions, "qos": platform.qos}
+    there["reservation"] = given.book.reserved
+    return [name for name in ("partition", "qos", "reservation") if not there.get(name)]
 
 
 def _on_one_machine(asked: NewJob, need: dict[str, int]) -> dict[str, int]:
@@ -363,7 +373,7 @@ def unusual(job: Job) -> dict[str, object]:
 
     Its tasks are called parts: `ntasks` are those that its submitter asked for, and `tasks` are the jobs of an array.
     """
-    names = {name: name for name in ("ntasks", *PLACED)} | {"tasks": "parts"}
+    names = {name: name for name in ("ntasks", *PLACED, "reservation")} | {"tasks": "parts"}
     return {shown: value for name, shown in names.items() if (value := getattr(job, name)) != USUAL[name]}
 
 
@@ -469,6 +479,34 @@ def unpause(request: JsonObject, given: Context) -> Slices:
     """Start jobs again."""
     yield from ()
     return Done({"changed": given.book.paused}, [events.Unpause()] if given.book.paused else [])
+
+
+def reserve(request: ReserveRequest, given: Context) -> Slices:
+    """Make an advance reservation."""
+    yield from ()
+    _refuse_undivided(given)
+    known = given.book.reservations.get(request["reservation"])
+    again = known is not None and known.token == request["token"]  # the answer was lost on its way
+    made = known if known and again else reserving.made(request, given.book, given.now, given.platform)
+    told = {"reservation": reserving.row(made), "now_s": (given.now + given.book.skew) / 1e6}
+    return Done(told, [] if again else [made])
+
+
+def unreserve(request: UnreserveRequest, given: Context) -> Slices:
+    """End an advance reservation before its time, with what runs in it and what waits for it."""
+    yield from ()
+    _refuse_undivided(given)
+    name = request["reservation"]
+    over = reserving.cancelled(name, request.get("force", False), given.book, given.now)
+    told: dict[str, object] = {"reservation": name, "changed": over is not None}
+    return Done(told, [] if over is None else [*reserving.over(given.book, name), over])
+
+
+def _refuse_undivided(given: Context) -> None:
+    if not given.ready:
+        raise Refused("the policy is being started; ask again", "starting")
+    if given.undivided:
+        raise Refused(given.undivided, "state", "reservation")
 
 
 def edit(request: EditRequest, given: Context) -> Slices:
@@ -783,6 +821,8 @@ VERBS: dict[str, Callable[[Any, Context], Slices]] = {
     "suspend": suspend,
     "resume": resume,
     "signal": signal,
+    "reserve": reserve,
+    "unreserve": unreserve,
     "pause": pause,
     "unpause": unpause,
 }

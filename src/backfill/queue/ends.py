@@ -1,8 +1,10 @@
 """What it means for a job that an attempt of it is over, as `settle` found it."""
 
 from backfill.pools.base import Verdict
+from backfill.queue import reserving
 from backfill.queue.events import End, Requeue
 from backfill.queue.job import PREEMPT, REQUEUE, Job
+from backfill.queue.reserving import BEGAN, OVER
 from backfill.queue.shapes import Record
 from backfill.queue.states import CANCELLED, COMPLETED, ENDING, FAILED, OUT_OF_MEMORY, TIMEOUT
 
@@ -10,12 +12,14 @@ STATES = {
     "limit": TIMEOUT,
     "cancel": CANCELLED,
     PREEMPT: CANCELLED,  # of a job that was cancelled while it made way
+    BEGAN: CANCELLED,
+    OVER: CANCELLED,
     REQUEUE: CANCELLED,  # or while it was ended to run again
     "memory": OUT_OF_MEMORY,
     "output": FAILED,
     "exec": FAILED,
 }
-REASONS = {"output": "Output", "exec": "Command"}
+REASONS = {"output": "Output", "exec": "Command", **reserving.REASONS}
 
 
 def made_way(job: Job, verdict: Verdict) -> bool:

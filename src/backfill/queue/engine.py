@@ -32,7 +32,7 @@ from backfill.pools.base import (
     Verdict,
     preempts,
 )
-from backfill.queue import commands, events, feed, news, progress, schema
+from backfill.queue import commands, events, feed, news, progress, reserving, schema
 from backfill.queue.around import Clock, Link, Waiter
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
@@ -110,6 +110,7 @@ class Engine:
         self.wake: int | None = None  # when the policy wants to be asked
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
+        self.undivided = ""  # why the policy can have no reservations
         self.changing = False  # and is gone for a moment, as a better one takes over
         self.said: list[feed.Message] = []  # what it will be told next
         self._stirred = False  # something of that may lead to a decision
@@ -164,6 +165,8 @@ class Engine:
             self.switch(policy, program, "switched" if epoch else "first")
         elif not same:
             self.switch(epoch["asked"], program, "switched")
+        elif reserving.changed(epoch.get("reservations", ()), book):
+            self._again("reserved")
         else:
             self._wanted = {}
         book.review.update(book.jobs)
@@ -316,6 +319,7 @@ class Engine:
             lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice, platform,
             self.pool.does, native=self._natives if self.native else None,
             has_project=lambda name: bool(self.store.jobs_of(name, 1)),
+            ready=self.ready, undivided=self.undivided,
         )  # fmt: skip
 
     def job(self, number: int) -> Job | None:
@@ -526,7 +530,7 @@ class Engine:
             return
         self._history = []
         self._take_plan(answer)
-        self.departures.promised = answer["departs"]
+        self.departures.promised, self.undivided = answer["departs"], answer["undivided"]
         self._follow_departures(answer)
 
     def decided(self, answer: Decisions) -> None:
@@ -667,6 +671,8 @@ class Engine:
             self._happen(events.ClockSet(*trouble, skew if set_ else None))
             self._timers.clear()
             self.book.review.update(self.book.jobs)
+            if set_ and self.book.reservations and self._wanted is None:
+                self._again("reserved")
         return set_ or slept > STEP
 
     def _skew(self) -> int:
@@ -679,6 +685,8 @@ class Engine:
         some = [self._timers[0][0]] if self._timers else []
         if self.wake is not None and self.ready and self.asked is None and not self.book.paused:
             some.append(self.wake)
+        if (then := reserving.next_instant(self.book, self.clock.now())) is not None:
+            some.append(then)
         return min(some, default=None)
 
     # ------------------------------------------------------------------ what goes out
@@ -690,6 +698,8 @@ class Engine:
             foreign, self._foreign = self._foreign, []
             for run in foreign:
                 self._began(run)
+        for event in [*reserving.due(self.book, self._now())]:
+            self._happen(event)
         self._review()
         self._begin_epoch()
         self._start_due()
@@ -812,6 +822,9 @@ class Engine:
         match event:
             case events.Epoch():
                 self.said, self._stirred = [], False
+            case events.Reserve() | events.Unreserve(early=True):
+                self._disturbed.update(self.book.jobs)  # what the policy is deciding does not count
+                self._again("reserved")
             case events.Hold() | events.Edit() | events.End():
                 self.carried.pop(event.job, None)
                 self.expected.pop(event.job, None)

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from backfill.queue.nodes import Amounts, Placement
-from backfill.queue.shapes import Basis, Change, Record, Row, Told
+from backfill.queue.shapes import Basis, Change, Grant, Record, Row, Told
 
 _KEYS = {"row": "job", "by": "for", "last": "job", "ahead": "by"}  # fields that have another name in the JSON
 
@@ -286,6 +286,36 @@ class Departed(Event):
     project: str
     ended: int
     slip: str = ""
+
+
+@_kind("reserve")
+class Reserve(Event):
+    """An advance reservation is made, from and until instants of the calendar; nodes: see shapes.Grant; token: of the
+    request."""
+
+    reservation: str
+    begin: int
+    until: int
+    nodes: list[Any]
+    user: str = ""
+    group: str = ""
+    project: str = ""
+    token: str = ""
+
+    def granted(self, skew: int) -> Grant:
+        """The same by the queue clock. skew: what the calendar is ahead of it."""
+        return {
+            "reservation": self.reservation, "user": self.user, "group": self.group, "project": self.project,
+            "begin": self.begin - skew, "until": self.until - skew, "nodes": self.nodes,
+        }  # fmt: skip
+
+
+@_kind("unreserve")
+class Unreserve(Event):
+    """An advance reservation is over. early: somebody has cancelled it."""
+
+    reservation: str
+    early: bool = False
 
 
 # ---------------------------------------------------------------------- events of a job

@@ -37,7 +37,7 @@ FACTS = {
     name: USUAL[name]
     for name in (
         "need", "walltime", "grace", "priority", "user", "group", "project", "deadline",
-        "tasks", "spread", "site", "constraint", "partition", "qos", "exclusive",
+        "tasks", "spread", "site", "constraint", "partition", "qos", "exclusive", "reservation",
     )
 }  # fmt: skip
 # What it knows of one that the platform cannot run, so that it never waits.
@@ -132,6 +132,8 @@ def begins_with(book: Book, jobs: list[list[Any]] | None = None) -> Basis:
     if book.platform:
         changed = {place: there for place, there in nodes.there.items() if there != nodes.stated.get(place)}
         found |= {"platform": book.platform, "nodes": changed}
+    if book.reservations:
+        found["reservations"] = [each.granted(book.skew) for each in book.reservations.values()]
     return found
 
 

@@ -86,6 +86,7 @@ class Job:
     partition: str = ""
     qos: str = ""
     exclusive: bool = False  # it has its nodes for itself
+    reservation: str = ""  # the advance reservation in which it runs
     walltime: int = 0
     grace: int = 0  # between TERM and KILL at the walltime; policies count it in
     submit: int = 0

@@ -250,7 +250,7 @@ JOB = Record(
         "tasks": Whole(1, TASKS_MAX), "ntasks": Whole(1, TASKS_MAX),
         "spread": Choice(("any", "node", "site", "distinct")),
         "constraint": NAME, "gpu_type": NAME, "partition": NAME, "qos": NAME, "site": NAME,
-        "exclusive": FLAG,
+        "exclusive": FLAG, "reservation": NAME,
     },
     ("need",),
 )  # fmt: skip
@@ -308,6 +308,14 @@ TO = Record(
     },
 )  # fmt: skip
 SOME = Record({"ids": IDS}, ("ids",))
+RESERVE = Record(
+    {
+        "token": Text(least=1), "reservation": Text(least=1), "user": NAME, "group": NAME, "project": NAME,
+        "nodes": Many(NAME, 10_000, 1), "count": Whole(1, 10_000), "amount": NEED,
+        "begin": INSTANT, "ahead": SPAN, "until": INSTANT, "span": WALLTIME, "force": FLAG,
+    },
+    ("token", "reservation"),
+)  # fmt: skip
 
 REQUESTS = {
     "submit": Request(SUBMIT, changes=True),
@@ -320,6 +328,8 @@ REQUESTS = {
     "suspend": Request(SOME, changes=True),
     "resume": Request(SOME, changes=True),
     "signal": Request(Record({"ids": IDS, "signal": Whole(1, 64)}, ("ids", "signal")), changes=True),
+    "reserve": Request(RESERVE, changes=True),
+    "unreserve": Request(Record({"reservation": NAME, "force": FLAG}, ("reservation",)), changes=True),
     "pause": Request(changes=True),
     "unpause": Request(changes=True),
     "test": Request(SUBMIT),

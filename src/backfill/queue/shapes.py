@@ -32,6 +32,7 @@ class Told(TypedDict, total=False):
     partition: str
     qos: str
     exclusive: bool
+    reservation: str
     submit: int
     why: str
     nodes: Placement
@@ -64,9 +65,21 @@ class Change(TypedDict, total=False):
     native_submit: int
 
 
+class Grant(TypedDict):
+    """An advance reservation that was granted; nodes: the name of each, what it has there, and whether that is all."""
+
+    reservation: str
+    user: str
+    group: str
+    project: str
+    begin: int
+    until: int
+    nodes: list[tuple[str, Amounts, bool]]
+
+
 class Basis(TypedDict, total=False):
     """What the planner of an epoch begins with; the platform is the text of its file, for `base` see feed.base; by what
-    jobs can be preempted there, if not by requeue alone."""
+    jobs can be preempted there, if not by requeue alone; reservations: those that are not over."""
 
     policy: str
     asked: str
@@ -83,6 +96,7 @@ class Basis(TypedDict, total=False):
     predict: str  # by which predictions of run times the policy plans, if it does not by walltimes
     ended: list[list[Any]]  # what its predictor learns from jobs that are over, see feed.ended
     mistrusts: str  # by which it would, had they, or the policy before this one, not failed
+    reservations: list[Grant]
 
 
 class SlurmSpec(TypedDict):
@@ -145,6 +159,33 @@ class NewJob(TypedDict, total=False):
     qos: str
     site: str
     exclusive: bool
+    reservation: str
+
+
+class ReserveRequest(TypedDict):
+    """A checked `reserve`; ahead: until its begin, in place of `begin`; span: from its begin to its end, in place of
+    `until`; count: of whole nodes that the queue chooses."""
+
+    token: str
+    reservation: str
+    nodes: NotRequired[list[str]]
+    count: NotRequired[int]
+    amount: NotRequired[Amounts]
+    begin: NotRequired[int]
+    ahead: NotRequired[int]
+    until: NotRequired[int]
+    span: NotRequired[int]
+    user: NotRequired[str]
+    group: NotRequired[str]
+    project: NotRequired[str]
+    force: NotRequired[bool]
+
+
+class UnreserveRequest(TypedDict):
+    """A checked `unreserve`."""
+
+    reservation: str
+    force: NotRequired[bool]
 
 
 class SubmitRequest(TypedDict):
@@ -365,8 +406,8 @@ class Decisions(TypedDict):
 
 
 class Begun(TypedDict):
-    """What a planner knows once it has been made: its decisions of old, whether its plan binds, and whether its policy
-    promises departures."""
+    """What a planner knows once it has been made: its decisions of old, whether its plan binds, whether its policy
+    promises departures, and why it can have no reservations (empty if it can)."""
 
     passes: list[list[list[Any]]]
     plan: list[list[Any]]
@@ -374,3 +415,4 @@ class Begun(TypedDict):
     anew: bool
     binds: bool
     departs: bool
+    undivided: str

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from backfill.compiler.far import address_of
 from backfill.compiler.record import SMALL, column, zeros
 from backfill.compiler.users import Misused
+from backfill.core.acts import do_act
 from backfill.core.errors import OK, raise_misuse
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.random import FIRST, GOLDEN, SECOND
@@ -29,7 +31,6 @@ from backfill.worlds.adapt import as_run
 from backfill.worlds.live import Planner
 from backfill.worlds.runtimes import SHAPE, Pool
 from backfill.worlds.virtual import new_world, pass_time
-from backfill.worlds.workload import table
 
 PASSES = 128  # between two looks at the time, at first
 QUICK_S = 0.02  # passes that take less cpu time are followed by twice as many
@@ -69,11 +70,11 @@ class Arrivals:
         begin = max(now - FORTNIGHT, jobs[0].submit if jobs else now)
         if now - begin > 2 * DAY:
             begin = now - (now - begin) // DAY * DAY  # whole days: what came at night comes at night
-        some = [job for job in jobs if job.submit >= begin]
+        some = [job for job in jobs if job.submit >= begin and not job.reservation]
         if len(some) < COMERS or now - begin < LEAST:
             return None
         facts = [(job.id, {**job.facts(), "project": "", "deadline": None}) for job in some]
-        those, machine, _, causes = as_run(table(facts, planner.platform), planner.platform, planner.policy.place)
+        those, machine, _, causes = as_run(planner.workload(facts), planner.platform, planner.policy.place)
         taken = np.flatnonzero(causes == "")
         if len(taken) < COMERS:
             return None
@@ -217,6 +218,7 @@ def live_on(
         before[row] = many
     followers = linked.followers(n)
     times = sorted(linked.times)
+    more = {} if planner.divided is None else _reserved(planner)
     world = new_world(
         n,
         platform,
@@ -252,6 +254,7 @@ def live_on(
         speed=np.ones(len(platform.nodes)),
         coallocation=np.ones(1),
         **({} if planner.foresight is None else planner.foresight.fields),
+        **more,
     )
     with suppress(Misused):  # it is told below
         passes, begun = PASSES if policy.compiled else 1, time.process_time()
@@ -275,6 +278,16 @@ def _kills(planner: Planner, n: int) -> Ints:
     found: Ints = planner.state.jobs.walltime[:n].copy()
     found[: planner.jobs] = planner.walltimes
     return found
+
+
+def _reserved(planner: Planner) -> dict[str, Any]:
+    """What a world needs in which reservations begin and end."""
+    divided, state = planner.divided, planner.state
+    assert divided is not None
+    asking = [(planner.rows[job], name) for job, name in planner.inside.items() if job in planner.rows]
+    steps = divided.acts(int(state.now), asking)
+    acts = {"act": steps, "act_priority": np.zeros(len(steps)), "do_act": address_of(do_act), "acts_left": len(steps)}
+    return divided.world(state) | acts
 
 
 def _padded(values: Any, room: int = SMALL) -> Ints:

@@ -51,6 +51,7 @@ from backfill.core.journal import (
     WITHDRAW,
 )
 from backfill.core.once import arranger, decide_once
+from backfill.core.plan.planned import use_plan
 from backfill.core.plan.promises import GIVEN, NO_TIME
 from backfill.core.policy import Policy
 from backfill.core.runs import REQUEUE, RUNNING
@@ -59,11 +60,12 @@ from backfill.core.snapshot import fill, move_into
 from backfill.core.transitions import PRIORITY, WALLTIME, do_again
 from backfill.loading import load
 from backfill.model.errors import PolicyError, UsageError
+from backfill.model.machines import machine
 from backfill.model.platform import Platform
 from backfill.model.promises import CAUSES
 from backfill.model.schedule import PREEMPTED, REASONS, STATES
 from backfill.model.units import NEVER
-from backfill.model.workload import RESOURCES, Ints, Jobs
+from backfill.model.workload import Ints, Jobs, Workload
 from backfill.queue import feed
 from backfill.queue.feed import Message
 from backfill.queue.job import CHECKPOINT, SUSPEND, Facts
@@ -74,6 +76,7 @@ from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_processors
 from backfill.worlds.foreseeing import Foreseeing
 from backfill.worlds.moves import Moves
+from backfill.worlds.reserved import Reserved
 from backfill.worlds.rules import WholeNodes
 from backfill.worlds.watchdog import WATCHDOG
 from backfill.worlds.workload import parsed, table
@@ -91,21 +94,7 @@ LOCAL = HOW[:1]  # by a pool that can only end a job
 
 def platform_of(epoch: Basis) -> Platform:
     """The platform of an epoch: that of the file which the queue was given, else one node with its resources."""
-    return parsed(epoch["platform"]) if epoch.get("platform") else machine(epoch["resources"])
-
-
-def machine(resources: dict[str, int]) -> Platform:
-    """One node with these resources, cpus first; what is none of RESOURCES is a licence."""
-    names = ("cpus", *(name for name in resources if name != "cpus"))
-    return Platform(
-        nodes=(MACHINE,),
-        resources=names,
-        capacity=np.array([[resources[name] for name in names]], np.int64),
-        speed=np.ones(1),
-        site=np.zeros(1, np.int64),
-        name="machine",
-        node_licences=tuple(name for name in names if name not in RESOURCES),
-    )
+    return parsed(epoch["platform"]) if epoch.get("platform") else machine(epoch["resources"], MACHINE)
 
 
 class Planner:
@@ -113,16 +102,22 @@ class Planner:
 
     def __init__(self, text: str, epoch: Basis, platform: Platform | None = None, preempts: Sequence[str] = ()) -> None:
         """platform, preempts: by default those of the epoch. preempts: how jobs can be preempted there, some of HOW."""
-        self.platform = platform or platform_of(epoch)
+        self.whole = platform or platform_of(epoch)
+        self.divided = Reserved.of(self.whole, epoch.get("reservations", ()), epoch.get("now", 0))
+        self.platform = self.whole if self.divided is None else self.divided.division.platform
         preempts = preempts or epoch.get("preempts", LOCAL)  # none at all in a queue that watches
-        self.policy, params = load_policy(text, self.platform, preempts)
+        hint = "" if self.divided is None else ", as reservations divide its nodes"
+        self.policy, params = load_policy(text, self.platform, preempts, hint)
         self._preempts = preempts
         self.advises = epoch.get("advises", False)  # what it starts is only advice, and is taken back
         self._values = self.policy.values(params)
         pool = self.platform.is_pool and not self.platform.limits
         self.entry = Entry(self.platform, self.policy, pool)
-        self.nodes = {name: place for place, name in enumerate(self.platform.nodes)}
-        self._named = bool(epoch.get("platform")) or not pool  # starts say on which nodes
+        self.nodes = {name: place for place, name in enumerate(self.whole.nodes)}
+        self.names = self.whole.nodes if self.divided is None else self.divided.names  # also of the nodes of parts
+        alone = self.whole.is_pool and not self.whole.limits
+        self.named = bool(epoch.get("platform")) or not alone  # starts say on which nodes
+        self.inside: dict[int, str] = {}  # by job: the reservation that it asks for
         self._own = OWN if self.platform.limits else OWN.union(WHOSE)
         self._row = zeros(NUMBERS)  # the transition that is done
         self.late = 0  # passes that came later than the policy had asked for
@@ -225,13 +220,20 @@ class Planner:
 
     def translated(self, some: Sequence[tuple[int, Facts]]) -> tuple[Jobs, Platform, WholeNodes]:
         """The jobs with these numbers and facts as a run on the platform counts them; see worlds/adapt.py."""
-        jobs, machine, whole, _ = as_run(table(some, self.platform), self.platform, self.policy.place)
+        jobs, machine, whole, _ = as_run(self.workload(some), self.platform, self.policy.place)
         return jobs, machine, whole
+
+    def workload(self, some: Sequence[tuple[int, Facts]]) -> Workload:
+        """The jobs with these numbers and facts, kept on parts of reservations or off them."""
+        asked = table(some, self.platform)
+        return asked if self.divided is None else self.divided.constrained(asked)
 
     # ------------------------------------------------------------------
 
     def _use(self, state: Any) -> None:
         self.state, self.view = state, View(state, self.policy.layout)
+        if self.divided is not None:
+            use_plan(state)
 
     def _new_state(self) -> Any:
         """Return a State that knows no job."""
@@ -272,6 +274,7 @@ class Planner:
         self._grace = {job: grace for job, grace in self._grace.items() if job in self.rows}
         self._kept = {job: how for job, how in self._kept.items() if job in self.rows}
         self._behind = {job: done for job, done in self._behind.items() if job in self.rows}
+        self.inside = {job: name for job, name in self.inside.items() if job in self.rows}
         self._undated = [place[row] for row in self._undated]
         self.jobs, self._over = len(rows), []  # what stays of those, stays for good
 
@@ -328,8 +331,12 @@ class Planner:
     def _decide(self, now: int, messages: list[Message]) -> Decisions:
         state = self.state
         batch = state.batch
-        late = batch.timed > 0 and batch.timers[0] < now
+        late, before = batch.timed > 0 and batch.timers[0] < now, int(state.now)
         self._do(TICK, now)
+        if self.divided is not None and self._began:
+            self.divided.pass_to(state, self._do, before, now)
+        elif self.divided is not None:
+            self.divided.begin(state, self._do, now)
         if late:  # what was reserved since then has passed: a change of the world, which no policy could foresee
             batch.changes = batch.changes + 1
             self.late += 1
@@ -380,6 +387,8 @@ class Planner:
             self.rows[job], self._grace[job] = self.jobs, facts.get("grace", 0)
             self._kept.pop(job, None)
             self._behind.pop(job, None)
+            if self.divided is not None and facts.get("reservation"):
+                self.inside[job] = facts["reservation"]
             self.ids.append(job)
             self._do(SUBMIT, self.jobs)
             self.jobs += 1
@@ -416,7 +425,7 @@ class Planner:
     def _hear_promised(self, job: int, start: int, nodes: Sequence[Sequence[Any]]) -> None:
         """A job waits that holds a start which another State promised; see nodes.Placement. A policy that keeps none,
         or that plans by predictions, is told that it waits."""
-        row, now = self.rows[job], int(self.state.now)
+        row, now, nodes = self.rows[job], int(self.state.now), self._placement(job, nodes)
         known = not self.state.queue.waits[row] and self._run_of(row) is None
         placed = self.state.machine.pool or (nodes and all(name in self.nodes for name, *_ in nodes))
         if not (known and self.policy.keeps and start > now and placed) or self.foresight is not None:
@@ -428,15 +437,23 @@ class Planner:
     def _put(self, row: int, nodes: Sequence[Sequence[Any]]) -> None:
         """Say where the job of a row is; on a pool there is nothing to say."""
         if not self.state.machine.pool:
+            inside = self.inside.get(self.ids[row], "")
             for pair, (name, tasks, *_) in enumerate(nodes):
-                self._do(PUT, row, pair, self.nodes[name], 1 if row in self._whole else tasks)
+                node = self.nodes[name] if self.divided is None else self.divided.place(self.nodes[name], inside)
+                self._do(PUT, row, pair, node, 1 if row in self._whole else tasks)
+
+    def _placement(self, job: int, nodes: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """Where a job is; the log of a machine of one node does not say it."""
+        if self.divided is None or self.named:
+            return nodes
+        return [[MACHINE, int(self.state.jobs.tasks[self.rows[job]])]]
 
     def _hear_began(self, job: int, since: int, why: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
         """A job runs that the policy did not start in this State. nodes: its placement; see nodes.Placement.
 
         On nodes that the platform does not have any more it holds nothing that the policy could give to others.
         """
-        row, known = self.rows[job], [one for one in nodes if one[0] in self.nodes]
+        row, known = self.rows[job], [one for one in self._placement(job, nodes) if one[0] in self.nodes]
         if not known and not self.state.machine.pool:
             return
         self._put(row, known)
@@ -523,6 +540,11 @@ class Planner:
                 self._do(COPIES, self.platform.licences.index(name), copies, copies)
             return
         place = self.nodes[node]
+        if self.divided is not None:
+            base = np.array([resources.get(name, 0) for name in self.platform.resources], np.int64)
+            if (base != self.state.machine.base[place]).any():
+                self.divided.follow(self.state, self._do, place, base, int(self.state.now))
+            return
         for k, name in enumerate(self.platform.resources):
             amount = resources.get(name, 0)
             if amount != self.state.machine.capacity[place, k]:
@@ -555,11 +577,11 @@ class Planner:
                     self._kept.pop(ids[job], None)
                 else:
                     self._kept[ids[job]] = HOW[a]
-            elif code == ON:
+            elif code == ON and self.named:
                 self._add_node(starts[-1][2], self.rows[starts[-1][0]], job, a)
             elif code == START:
-                starts.append([ids[job], REASONS[a], *([[]] if self._named else [])])
-                if self._named and state.machine.pool:
+                starts.append([ids[job], REASONS[a], *([[]] if self.named else [])])
+                if self.named and state.machine.pool:
                     self._add_node(starts[-1][2], job, 0, int(state.jobs.tasks[job]))
                 for one in preempts[::-1]:  # those that left so that it has room
                     if one[1]:
@@ -593,12 +615,15 @@ class Planner:
 
     @property
     def wake(self) -> int | None:
-        """When the policy wants to be asked again."""
-        return int(self.state.batch.timers[0]) if self.state.batch.timed > 0 else None
+        """When the policy is to be asked again: when it wants that, or a window of a reservation begins or ends."""
+        times = [int(self.state.batch.timers[0])] if self.state.batch.timed > 0 else []
+        if self.divided is not None and (window := self.divided.next(int(self.state.now))) is not None:
+            times.append(window)
+        return min(times, default=None)
 
     def _add_node(self, nodes: list[list[Any]], row: int, node: int, tasks: int) -> None:
         """Append a node to the placement of a job; see nodes.Placement."""
-        name, whole = self.platform.nodes[node], self._whole.get(row)
+        name, whole = self.names[node], self._whole.get(row)
         if whole is None:
             nodes.append([name, tasks])
         else:
@@ -606,7 +631,8 @@ class Planner:
 
     def _placed(self, plan: dict[int, int | None]) -> list[list[Any]]:
         """Reserved starts, with their placements if there are several nodes."""
-        if self.state.machine.pool or not (self.policy.keeps and self.policy.binds):
+        unnamed = self.state.machine.pool or not self.named
+        if unnamed or not (self.policy.keeps and self.policy.binds):
             return [[*each] for each in plan.items()]
         found, held = [], self.state.plan
         for job, t in plan.items():
@@ -631,9 +657,11 @@ class Planner:
         return {self.ids[row]: t for row, t in zip(some.tolist(), starts, strict=True)} if self.policy.keeps else {}
 
 
-def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[str] = LOCAL) -> tuple[Policy, Any]:
+def load_policy(
+    text: str, platform: Platform | None = None, preempts: Sequence[str] = LOCAL, hint: str = ""
+) -> tuple[Policy, Any]:
     """A policy that the queue can use on a platform, by default on a machine of one node, where jobs can be preempted
-    so.
+    so. hint: what to say besides of a platform that the policy does not know.
 
     Raises UsageError, and PolicyError for a mistake in a file.
     """
@@ -645,8 +673,16 @@ def load_policy(text: str, platform: Platform | None = None, preempts: Sequence[
         told = "lets jobs take turns on the processors, which no pool does"
         raise UsageError(f"policy {policy.name} {told}; expected mpl=1, or a policy without rows")
     platform = platform or machine({"cpus": 2})
-    check_processors(policy, platform, platform.capacity)
+    check_processors(policy, platform, platform.capacity, hint)
     return policy, params
+
+
+def undivided(policy: Policy) -> str:
+    """Why a policy can have no reservations, which divide the machine; empty if it can."""
+    if not policy.one_node:
+        return ""
+    told = "schedules a single node, and a reservation makes parts of it"
+    return f"policy {policy.name} {told}; expected another policy, such as conservative"
 
 
 def _check_preempts(policy: Policy, params: Any, can: Sequence[str]) -> None:
@@ -693,5 +729,5 @@ def answer(
         wake = done["wake"]
     told = planner.placed() if planner.policy.keeps else [*plan.values()]
     found: Begun = {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": planner.binds,
-                    "departs": planner.departs}  # fmt: skip
+                    "departs": planner.departs, "undivided": undivided(planner.policy)}  # fmt: skip
     return planner, found

@@ -68,6 +68,7 @@ def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:
             qos=labels("qos"),
             site=labels("site"),
             constraint=labels("constraint"),
+            reservation=labels("reservation"),
         ),
         resources=resources,
         licences=licences,

@@ -1,0 +1,330 @@
+"""Advance reservations of the queue: who gets what, who may use it, and what becomes of jobs when one begins or ends.
+
+Nodes and amounts are those that are free by the begin of a reservation, as far as walltimes say; what holds them longer
+is ended then, if its maker wants that. The planner divides its platform by them (worlds/reserved.py).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from backfill.queue import events
+from backfill.queue.book import Book
+from backfill.queue.events import Event, Reserve, Unreserve
+from backfill.queue.job import REQUEUE, Job
+from backfill.queue.nodes import MACHINE, Amounts
+from backfill.queue.schema import Refused
+from backfill.queue.shapes import ReserveRequest
+from backfill.queue.states import CANCELLED, ENDING, PENDING
+from backfill.queue.words import amount_text, instant_text, names_text, time_text
+
+if TYPE_CHECKING:  # a queue without reservations needs no numpy
+    from backfill.model.platform import Platform
+    from backfill.model.reservations import Reservation
+    from backfill.model.workload import Ints
+
+OWNERS = ("user", "group", "project")
+BEGAN, OVER = "reservation-began", "reservation-over"  # why attempts are ended, and as which reasons
+REASONS = {BEGAN: "ReservationBegan", OVER: "ReservationOver"}
+SHOWN, NODES = 3, 20  # jobs and nodes that a message names
+
+
+# ---------------------------------------------------------------------- made and cancelled
+
+
+def made(request: ReserveRequest, book: Book, now: int, platform: "Platform | None") -> Reserve:
+    """The reservation that is asked for. Raises Refused. now: by the queue clock."""
+    from backfill.model.machines import machine
+    from backfill.model.reservations import whole_nodes
+
+    name, begin, until = request["reservation"], *_span(request, now + book.skew)
+    _check_name(name, book)
+    if not any(request.get(owner) for owner in OWNERS):
+        raise Refused("nobody owns the reservation; expected --user, --group or --project", field="user")
+    platform = platform or machine(book.capacity, MACHINE)
+    others, span = known(book, platform), (begin - book.skew, until - book.skew)
+    chosen, amounts = _chosen(request, platform), request.get("amount", {})
+    rooms = _rooms(book, platform, others, span)
+    try:
+        if amounts:
+            found = _amounts(request, platform, *rooms, chosen)
+        elif chosen is not None:
+            found = whole_nodes(platform, chosen, others, *span)
+        else:
+            found = _some_nodes(request, platform, *rooms)
+    except ValueError as error:
+        raise Refused(f"reservation {name}: {error}", "impossible", "nodes") from None
+    nodes = [[platform.nodes[node], _named(platform, much), whole] for node, much, whole in found]
+    owners = request.get("user", ""), request.get("group", ""), request.get("project", "")
+    event = Reserve(name, begin, until, nodes, *owners, token=request["token"])
+    if not request.get("force"):
+        _spare([*losers(book, event)], f"reservation {name}", book, now)
+    return event
+
+
+def _named(platform: "Platform", much: Any) -> Amounts:
+    return {name: amount for name, amount in zip(platform.resources, much.tolist(), strict=True) if amount}
+
+
+def _rooms(
+    book: Book, platform: "Platform", others: "Sequence[Reservation]", span: tuple[int, int]
+) -> "tuple[Ints, Ints]":
+    """What nodes have beside other reservations, shape (nodes, resources), and what of it jobs do not hold by then."""
+    from backfill.model.reservations import room_beside
+
+    room = room_beside(platform, others, (), *span)
+    for node, place in enumerate(platform.nodes):
+        room[node] = room[node].clip(max=[book.nodes.there[place].get(what, 0) for what in platform.resources])
+    free = room.copy()
+    for job in (book.jobs[number] for number in book.holding):
+        for place, what, amount in book.parts(job) if _stays(book, job, span[0]) else ():
+            if place in platform.nodes and what in platform.resources:
+                free[platform.nodes.index(place), platform.resources.index(what)] -= amount
+    return room, free
+
+
+def cancelled(name: str, force: bool, book: Book, now: int) -> Unreserve | None:
+    """The end of a reservation before its time; None if it is over. Raises Refused."""
+    if name in book.reserved and name not in book.reservations:
+        return None
+    if name not in book.reservations:
+        raise Refused(f"there is no reservation {name}; {_there(book)}", "unknown", "reservation")
+    if not force:
+        _spare([*_inside(book, name)], f"the end of reservation {name}", book, now)
+    return Unreserve(name, early=True)
+
+
+def _check_name(name: str, book: Book) -> None:
+    """Raise Refused for what is no name of a new reservation."""
+    from backfill.model.constraint import NAME, is_feature
+
+    if not is_feature(name) or "@" in name:
+        raise Refused(f"{name!r} is not the name of a reservation; expected {NAME}, and no @", field="reservation")
+    if name in book.reserved:
+        there = "is" if name in book.reservations else "was"
+        raise Refused(f"there {there} a reservation {name} already; expected another name", "state", "reservation")
+
+
+def known(book: Book, platform: "Platform") -> "list[Reservation]":
+    """The reservations that are not over, by the queue clock."""
+    from backfill.model.reservations import of_grants
+
+    return of_grants(platform, [each.granted(book.skew) for each in book.reservations.values()], book.last_t)
+
+
+def _span(request: ReserveRequest, now: int) -> tuple[int, int]:
+    """From when and until when, by the calendar."""
+    begin = request.get("begin", now + request.get("ahead", 0))
+    if begin < now:
+        raise Refused("its begin has passed; expected a time to come, or no --from for now", field="from")
+    if ("until" in request) == ("span" in request):
+        raise Refused("expected either --until or --for", field="until")
+    until = request["until"] if "until" in request else begin + request["span"]
+    if until <= begin:
+        raise Refused("it ends before it begins; expected a later --until", field="until")
+    return begin, until
+
+
+def _chosen(request: ReserveRequest, platform: "Platform") -> list[int] | None:
+    """The nodes that are named, by shell patterns; None if the queue is to choose."""
+    if "nodes" not in request:
+        return None
+    from backfill.model.constraint import matching
+
+    found: dict[int, None] = {}
+    for text in request["nodes"]:
+        some = matching(text, platform.nodes)
+        if not some:
+            more = ", ..." if len(platform.nodes) > NODES else ""
+            raise Refused(
+                f"node {text!r} is unknown; expected {names_text(platform.nodes[:NODES])}{more}", "unknown", "nodes"
+            )
+        found |= dict.fromkeys(some)
+    return [*found]
+
+
+def _some_nodes(request: ReserveRequest, platform: "Platform", room: "Ints", free: "Ints") -> list[Any]:
+    """So many whole nodes, the last ones that nothing holds by then; with force also others."""
+    wanted, force, capacity = request.get("count", 0), request.get("force", False), platform.capacity
+    if not wanted:
+        raise ValueError("it has nothing; expected --nodes or --amount")
+    there = [node for node in reversed(range(len(room))) if (room[node] == capacity[node]).all()]
+    there.sort(key=lambda node: bool((free[node] < capacity[node]).any()))
+    some = there if force else [node for node in there if (free[node] == capacity[node]).all()]
+    if len(some) < wanted:
+        told = f"only {len(some)} of {wanted} nodes are free by then beside jobs and other reservations"
+        raise ValueError(f"{told}; expected fewer, a later --from{'' if force else ', or --force'}")
+    return [(node, capacity[node], True) for node in sorted(some[:wanted])]
+
+
+def _amounts(
+    request: ReserveRequest, platform: "Platform", room: "Ints", free: "Ints", chosen: Sequence[int] | None
+) -> list[Any]:
+    """Amounts on each of the nodes that are named, or between all of them."""
+    from backfill.model.reservations import amounts_on
+
+    if "count" in request:
+        raise ValueError("an amount is on named nodes, or wherever it is free; expected no number of nodes")
+    wanted = {}
+    for name, amount in request["amount"].items():
+        if name not in platform.resources:
+            raise ValueError(f"{name!r} is not a resource of a node; expected {', '.join(platform.resources)}")
+        wanted[platform.resources.index(name)] = amount
+
+    def on(room: "Ints") -> list[Any]:
+        groups = [None] if chosen is None else [(node,) for node in chosen]
+        found = (amounts_on(platform, room.clip(0), wanted, only) for only in groups)
+        return [(node, much, False) for some in found for node, much in some]
+
+    try:
+        return on(free)
+    except ValueError:
+        if request.get("force") or chosen is not None:  # who holds that is told by name
+            return on(room)
+        raise
+
+
+def row(each: Reserve) -> dict[str, object]:
+    """A reservation as clients are told it, its instants those of the calendar."""
+    told = {"begin_s": each.begin / 1e6, "until_s": each.until / 1e6, "nodes": each.nodes}
+    return {"reservation": each.reservation, **{owner: getattr(each, owner) for owner in OWNERS}, **told}
+
+
+# ---------------------------------------------------------------------- used
+
+
+def admit(job: Job, book: Book, now: int, platform: "Platform | None") -> None:
+    """Raise Refused for a job that asks for a reservation which is not there, not its own, or too small for it."""
+    each = book.reservations.get(job.reservation)
+    if each is None:
+        what = "is over" if job.reservation in book.reserved else "is not there"
+        raise Refused(f"reservation {job.reservation!r} {what}; {_there(book)}", "unknown", "reservation")
+    if not any(getattr(each, owner) and getattr(each, owner) == getattr(job, owner) for owner in OWNERS):
+        told = f"reservation {each.reservation} is for {owners_text(each)}, and the job is of user {job.user}"
+        raise Refused(f"{told}; expected another one, or none", "usage", "reservation")
+    span = each.until - max(each.begin, now + book.skew)
+    if job.walltime + job.grace > span:
+        told = f"reservation {each.reservation} has {time_text(max(span, 0))} left, and the job may take"
+        raise Refused(f"{told} {time_text(job.walltime + job.grace)} with its grace", "impossible", "walltime")
+    from backfill.model.machines import machine
+
+    whole = platform or machine(book.capacity, MACHINE)
+    (found,) = (one for one in known(book, whole) if one.name == each.reservation)
+    per_node = [
+        min(int(has) // job.need[what] for what, has in zip(whole.resources, much, strict=True) if job.need.get(what))
+        for much in found.amounts
+    ]
+    fit = sum(min(many, 1) for many in per_node) if job.spread == "distinct" else sum(per_node)
+    fit = max(per_node) if job.spread == "node" else fit
+    if fit < job.tasks:
+        some = f"{fit} task{'' if fit == 1 else 's'}"
+        one = ", ".join(amount_text(name, amount) for name, amount in job.need.items() if amount)
+        raise Refused(
+            f"reservation {each.reservation} has room for {some} of {one}, and the job asks for {job.tasks}",
+            "impossible",
+            "reservation",
+        )
+
+
+def owners_text(each: Reserve) -> str:
+    """`user ana, project climate`."""
+    return ", ".join(f"{owner} {name}" for owner in OWNERS if (name := getattr(each, owner)))
+
+
+def _there(book: Book) -> str:
+    names = sorted(book.reservations)
+    return f"expected {', '.join(names)}" if names else "there are none"
+
+
+# ---------------------------------------------------------------------- time goes by
+
+
+def due(book: Book, now: int) -> Iterator[Event]:
+    """What reservations that have begun, or are over, do to jobs, and that they are over. now: by the queue clock."""
+    for each in [*book.reservations.values()]:
+        if each.until - book.skew <= now:
+            yield from over(book, each.reservation)
+            yield Unreserve(each.reservation)
+        elif each.begin - book.skew <= now:
+            for job in [*losers(book, each)]:
+                yield events.Stop(job.id, REQUEUE if job.requeue else BEGAN)
+
+
+def over(book: Book, name: str) -> Iterator[Event]:
+    """What runs in a reservation ends with it, and what waits for it leaves."""
+    for job in _inside(book, name):
+        yield events.Stop(job.id, OVER)
+    for job in [*book.jobs.values()]:
+        if job.reservation == name and job.state == PENDING:
+            yield events.End(job.id, CANCELLED, REASONS[OVER])
+
+
+def next_instant(book: Book, now: int) -> int | None:
+    """When a reservation begins or ends next."""
+    times = [t - book.skew for each in book.reservations.values() for t in (each.begin, each.until)]
+    return min((t for t in times if t > now), default=None)
+
+
+def _inside(book: Book, name: str) -> list[Job]:
+    """The jobs that run in a reservation, and are not being ended."""
+    some = [book.jobs[number] for number in sorted(book.holding)]
+    return [job for job in some if job.reservation == name and job.state != ENDING]
+
+
+def losers(book: Book, each: Reserve) -> Iterator[Job]:
+    """The jobs that hold, and may hold beyond its begin, what a reservation has: the last started first, until the rest
+    has room."""
+    some = [job for number in book.holding if _stays(book, job := book.jobs[number], each.begin - book.skew)]
+    some.sort(key=lambda job: (job.current.start, job.id), reverse=True)
+    lost = dict[int, Job]()
+    for place, _, whole in each.nodes:
+        here = [job for job in some if any(node == place for node, *_ in job.current.nodes)]
+        lost |= {job.id: job for job in (here if whole else _too_many(book, each, place, here))}
+    yield from (job for job in lost.values() if job.state != ENDING)
+
+
+def _stays(book: Book, job: Job, begin: int) -> bool:
+    """Whether a job that holds something, and not of a reservation, may do so at an instant."""
+    return job.reservation not in book.reservations and _limit(job) > begin
+
+
+def _too_many(book: Book, each: Reserve, place: str, beyond: Sequence[Job]) -> Iterator[Job]:
+    """The jobs on a node, of which the first are lost first, for which there is no room beside reservations."""
+    left = dict(book.nodes.there.get(place, {}))
+    mine = [one for one in book.reservations.values() if one.reservation != each.reservation]
+    for one in [each, *(one for one in mine if one.begin < each.until and each.begin < one.until)]:
+        for node, amounts, _ in one.nodes:
+            for name, amount in amounts.items() if node == place else ():
+                left[name] = left.get(name, 0) - amount
+    for job in beyond:
+        for node, name, amount in book.parts(job):
+            if node == place:
+                left[name] = left.get(name, 0) - amount
+    for job in beyond:
+        if all(amount >= 0 for amount in left.values()):
+            return
+        yield job
+        for node, name, amount in book.parts(job):
+            if node == place:
+                left[name] = left.get(name, 0) + amount
+
+
+def _limit(job: Job) -> int:
+    """When the attempt of a job ends at the latest."""
+    return job.current.start + job.left + job.grace
+
+
+def _spare(lost: Sequence[Job], what: str, book: Book, now: int) -> None:
+    """Raise Refused if jobs would be lost."""
+    if not lost:
+        return
+    some = sorted(lost, key=_limit)[-SHOWN:]
+    until = [instant_text(_limit(job) + book.skew, now + book.skew) for job in some]
+    told = ", ".join(f"job {job.label} (may run until {t})" for job, t in zip(some, until, strict=True))
+    more = f", and {len(lost) - len(some)} others" if len(lost) > len(some) else ""
+    raise Refused(f"{what} would end {told}{more}; expected other nodes, a later time, or --force", "state", "force")
+
+
+def changed(grants: Iterable[Any], book: Book) -> bool:
+    """Whether the reservations of an epoch are others than those that are not over."""
+    there = [each.granted(book.skew) for each in book.reservations.values()]
+    return [each for each in grants if each["reservation"] in book.reservations] != there

@@ -1,0 +1,175 @@
+"""A planner with advance reservations decides as a simulation with the same events, and its answers name real nodes."""
+
+import random
+
+import numpy as np
+import pytest
+
+from backfill.answers.explain import explain
+from backfill.answers.history import recorded
+from backfill.answers.replay import Epoch, check
+from backfill.answers.slots import slots
+from backfill.answers.whatif import estimates
+from backfill.api import simulate
+from backfill.model.errors import UsageError
+from backfill.queue import events
+from backfill.queue.events import Entry
+from backfill.queue.feed import passes
+from backfill.worlds.live import Planner, undivided
+from tests.queue.logs import of_kind
+from tests.queue.nodes import Nodes
+from tests.queue.test_planner import SECOND, jobs_for_nodes
+
+BEGIN = 1_000 * SECOND
+POLICIES = ("easy", "conservative", "fcfs", "first-fit", "k-reservations", "relaxed")
+WHOLE = [["n5", {"cpus": 4, "memory": 8}, True], ["n6", {"cpus": 4, "memory": 8}, True]]
+PARTS = [["m1", {"cpus": 4, "memory": 8, "abaqus": 1}, False], ["m2", {"cpus": 2, "memory": 4}, False]]
+
+
+def grant(name, begin, until, nodes, **owners):
+    span = {"begin": BEGIN + begin * SECOND, "until": BEGIN + until * SECOND}
+    return {"reservation": name, "user": "", "group": "", "project": "", **owners, **span, "nodes": nodes}
+
+
+THREE = [
+    grant("course", 200, 700, WHOLE, user="a"),
+    grant("demo", 300, 900, PARTS, project="p"),
+    grant("now", -50, 400, [["g1", {"cpus": 8, "memory": 32, "gpus": 2}, True]], user="b"),
+]
+
+
+def some_jobs(seed, count):
+    """Jobs of which some ask for a reservation of their owner."""
+    chance, jobs = random.Random(seed), jobs_for_nodes(seed, count)
+    for *_, facts in jobs:
+        own = [each for each in THREE if any(facts[name] and facts[name] == each[name] for name in ("user", "project"))]
+        if own and chance.random() < 0.6:
+            facts |= {"reservation": chance.choice(own)["reservation"], "partition": "", "constraint": "", "qos": ""}
+            facts |= {"tasks": 1, "exclusive": False, "need": {"cpus": chance.choice([1, 2])}}
+    return jobs
+
+
+def lived(policy, seed, count=60, **more):
+    queue = Nodes(policy, seed, some=some_jobs(seed, count), reservations=THREE, **{"shut": 0.0, **more})
+    queue.drain(to_the_end=True)
+    return queue
+
+
+def epoch_of(queue):
+    return Epoch(queue.epoch, queue.log, passes(queue.log)[0])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_queue_with_reservations_starts_jobs_when_and_where_the_simulation_does(policy):
+    inside = 0
+    for seed in range(3):
+        queue = lived(policy, seed)
+        one = epoch_of(queue)
+        starts = {event.job: event for event in of_kind(queue.log, "start")}
+        ids = [event.job for event in of_kind(queue.log, "submit")]
+        found = recorded([Entry(events.Epoch(one.facts)), *one.events], ids)
+        platform = found.platform
+        assert [*platform.nodes] == [*queue.planner.nodes]
+        schedule = simulate(found.workload, platform, policy, overrun="extend", events=found.events).schedule
+        for row, job in enumerate(schedule.job.tolist()):
+            if int(job) not in starts:
+                assert schedule.start[row] < 0, f"job {job} started in the simulation alone"
+                continue
+            start = starts[int(job)]
+            assert schedule.start[row] == start.start, f"job {job}, seed {seed}"
+            held = schedule.held[row].reshape(-1, 2).tolist()
+            assert [[platform.nodes[node], tasks] for node, tasks in held] == [one[:2] for one in start.nodes]
+        asked = {job: facts["reservation"] for job, *_, facts in some_jobs(seed, 60) if facts.get("reservation")}
+        inside += sum(job in starts for job in asked)
+    assert inside >= 10
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+def test_a_log_with_reservations_and_nodes_that_come_and_go_is_lived_again(policy):
+    queue = lived(policy, 4, shut=0.15)
+    assert len(of_kind(queue.log, "node")) > 3
+    found = check([epoch_of(queue)])
+    assert (found.open_loop, found.closed_loop) == ([], [])
+    assert found.closed_jobs > 30
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+def test_a_planner_read_back_within_a_reservation_goes_on_as_the_one_that_lived(policy):
+    queue = Nodes(policy, 1, some=some_jobs(1, 60), reservations=THREE, shut=0.0)
+    while queue.now < BEGIN + 450 * SECOND:
+        queue.now = queue.due() or BEGIN + 450 * SECOND
+        queue.decide(queue.ends())
+    other = queue.again()
+    assert queue.waiting()
+    messages = [message for job in [*queue.jobs.values()][:5] for message in (["gone", job.id, "CANCELLED"],)]
+    at = queue.now + SECOND
+    assert queue.planner.decide(at, messages) == other.decide(at, messages)
+
+
+def test_a_reservation_is_closed_before_and_after_and_its_nodes_within():
+    made = grant("r", 100, 200, [["machine", {"cpus": 3}, False]], user="a")
+    basis = {"policy": "easy", "platform": "", "resources": {"cpus": 4}, "base": [], "now": BEGIN}
+    planner = Planner("easy", {**basis, "reservations": [made]})
+
+    def start(now, job, cpus, walltime, **more):
+        facts = {"need": {"cpus": cpus}, "walltime": walltime * SECOND, "user": "a", **more}
+        told = planner.decide(BEGIN + now * SECOND, [["submit", job, facts], ["wait", job]])
+        return [[number, *more] for number, _, *more in told["starts"]], told["wake"]
+
+    assert start(1, 1, 2, 99) == ([[1]], BEGIN + 100 * SECOND)  # a machine of one node: its log has no placements
+    assert start(2, 2, 2, 99)[0] == []  # it would run into the reservation
+    assert start(3, 3, 3, 100, reservation="r")[0] == []
+    told = planner.decide(BEGIN + 100 * SECOND, [["gone", 1, "COMPLETED"]])
+    assert [(number, why) for number, why in told["starts"]] == [(3, "backfill")]
+    assert told["wake"] == BEGIN + 200 * SECOND
+    told = planner.decide(BEGIN + 200 * SECOND, [["gone", 3, "COMPLETED"]])
+    assert [number for number, _ in told["starts"]] == [2]
+    assert told["wake"] is None
+
+
+def test_a_policy_of_one_node_refuses_reservations_in_a_line():
+    basis = {"policy": "slack", "platform": "", "resources": {"cpus": 4}, "base": [], "now": BEGIN,
+             "reservations": [grant("r", 1, 2, [["machine", {"cpus": 2}, False]], user="a")]}  # fmt: skip
+    with pytest.raises(UsageError, match=r"machine has 2 nodes, as reservations divide its nodes$"):
+        Planner("slack", basis)
+    del basis["reservations"]
+    assert "policy slack schedules a single node" in undivided(Planner("slack", basis).policy)
+    assert undivided(Planner("easy", {**basis, "policy": "easy"}).policy) == ""
+
+
+def test_answers_name_nodes_and_reservations_and_no_parts():
+    queue = Nodes("easy", some=[], reservations=THREE)
+    ask = {"walltime": 300 * SECOND, "grace": 0, "need": {"cpus": 1}}
+    full = {**ask, "constraint": "n5", "user": "b", "need": {"cpus": 4}}
+    for number, facts in enumerate(({**ask, "reservation": "course", "user": "a"}, full), 1):
+        queue.step(number, 60 * SECOND, facts)
+    asked = queue.queue()
+    own = explain(asked, 1, "")
+    assert own["reservations"][0] | {"begin_s": 0, "until_s": 0} == {
+        "reservation": "course", "own": True, "begin_s": 0, "until_s": 0, "nodes": ["n5", "n6"]}  # fmt: skip
+    assert own["nodes"]["bound"]["reservation"] == "course"
+    assert (own["nodes"]["may_use"], own["nodes"]["of"]) == (2, 12)
+    other = explain(asked, 2, "")
+    assert [each["reservation"] for each in other["reservations"]] == ["now", "course", "demo"]
+    assert other["lacks"] == []
+    assert "@" not in str(other) + str(own)
+    starts, rows = asked.by_walltimes(), asked.planner.rows
+    assert [starts[rows[job]] for job in (1, 2)] == [THREE[0]["begin"], THREE[0]["until"]]
+    assert all(one["why_not"] == "" for one in estimates(asked))
+    told = slots(asked, {"cpus": 4}, 0)
+    assert "@" not in str(told)
+    assert (told["nodes"], told["shut"]["count"]) == (12, 0)
+    hole = next(one for one in told["slots"] if one["reservation"] == "course")
+    assert hole["for_s"] == (THREE[0]["begin"] - asked.next_pass) // SECOND
+
+
+def test_what_is_reserved_is_lived_again_under_another_policy_and_written_down_with_the_workload():
+    queue = lived("easy", 2)
+    found = recorded(
+        [Entry(events.Epoch(queue.epoch)), *queue.log], [event.job for event in of_kind(queue.log, "submit")]
+    )
+    cells = found.events.cells
+    rows = [row for row, kind in enumerate(cells["event"]) if kind == "reserve"]
+    assert len(rows) == 2 + 2 * len(found.platform.resources) + 1
+    assert {cells["reservation"][row] for row in rows} == {"course", "demo", "now"}
+    assert {*np.unique(found.workload.jobs.reservation.codes)} == {-1, 0, 1, 2}
