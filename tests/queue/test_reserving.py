@@ -7,6 +7,7 @@ import time
 import pytest
 
 from backfill.queue.book import Book
+from backfill.queue.commands import hopeless
 from backfill.queue.events import Entry, Reserve, Start, Submit, Unreserve
 from backfill.queue.reserving import admit, cancelled, due, made, next_instant
 from backfill.queue.schema import Refused
@@ -160,11 +161,16 @@ def test_what_runs_in_a_reservation_ends_with_it_and_what_waits_for_it_leaves():
     there = book((["b"], 100, {"reservation": "r"}))
     there.apply([Entry(Reserve("r", T, T + 50 * SECOND, [["b", {"cpus": 4}, True]], "ana"), T)])
     job(there)
-    told = [(each.kind, getattr(each, "job", 0)) for each in due(there, T + 50 * SECOND)]
-    assert told == [("stop", 1), ("end", 9), ("unreserve", 0)]
     with pytest.raises(Refused, match=r"^the end of reservation r would end job 1 \(may run until"):
         cancelled("r", False, there, T)
     assert cancelled("r", True, there, T) == Unreserve("r", early=True)
+    told = [(each.kind, getattr(each, "job", 0)) for each in due(there, T + 50 * SECOND)]
+    assert told == [("stop", 1), ("unreserve", 0)]
+    waits = there.jobs[9]
+    assert hopeless(waits, T, there) is None
+    there.apply([Entry(Unreserve("r"), T)])
+    assert {1, 9} <= there.review
+    assert hopeless(waits, T, there).reason == "ReservationOver"
 
 
 # ---------------------------------------------------------------------- with a daemon

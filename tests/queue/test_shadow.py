@@ -142,7 +142,8 @@ def test_a_queue_that_watches_changes_nothing(watching, cluster):
     cluster.job("7", 1795562780)
     watching.run("serve", "--pool", "slurm", "--shadow", "--detach")
     until(lambda: "7" in rows(watching))
-    for words in (["cancel", "7"], ["hold", "7"], ["edit", "-t", "5", "7"], ["submit", "--", "true"], ["pause"]):
+    for words in (["cancel", "7"], ["hold", "7"], ["edit", "-t", "5", "7"], ["submit", "--", "true"], ["pause"],
+                  ["reserve", "r", "--nodes", "1", "--for", "1h", "--user", "ana"], ["unreserve", "r"]):  # fmt: skip
         assert "this queue only watches slurm" in watching.run(*words, check=1).stderr
     assert not (cluster.folder / "acted").exists()
     assert cluster.acts() == []

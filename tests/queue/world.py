@@ -369,6 +369,7 @@ class Link:
             getattr(self.planner, kind)(*about)
         passes = [feed.decisions(self._decide(one.messages)) for one in history]
         self.answer = {"passes": passes, "plan": [], "wake": None, "anew": True, "binds": False, "departs": False}
+        self.answer["undivided"] = ""
 
     def ask(self, now, messages):
         done = self._decide(messages)
@@ -406,6 +407,7 @@ class World:
         self.crash_at = ""
         self.tokens = 0
         self.notes = []
+        self.reserves, self.names = 3 * (seed % 5 == 4), 0
         self.store.full = seed % 7 == 3
         book.FEW = 0 if seed % 3 else 100  # of how many dependants all is written down at once
         self.start()
@@ -472,6 +474,9 @@ class World:
         if random.random() < 0.1:
             job["array"], job["throttle"] = [*range(random.randint(1, 5))], random.randint(0, 2)
         job["singleton"] = random.random() < 0.1
+        there = sorted(self.engine.book.reservations)
+        if there and random.random() < 0.5:
+            job["reservation"] = random.choice(there)
         return f"token-{self.tokens}", {"user": "ana", "job": job, "spec": {"argv": ["true"]}}
 
     def new_facts(self, known):
@@ -511,8 +516,9 @@ class World:
                 "switch",
                 "sweep",
                 "foreign",
+                "reserve",
             ],
-            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3, 0.5, 0.5, 0.5, 0.7 * self.cluster],
+            [6, 1, 2, 12, 8, 10, 1, 1, 0.3, 0.5, 1.5, 2, 0.5, 0.3, 0.5, 0.5, 0.5, 0.7 * self.cluster, self.reserves],
         )[0]
         if what == "submit":
             self.submit(*self.new_job())
@@ -561,7 +567,26 @@ class World:
             self.change_capacity()
         elif what == "foreign":
             self.start_by_others()
+        elif what == "reserve":
+            self.reserve()
         self.flush()
+
+    def reserve(self):
+        """Somebody makes a reservation, or cancels one."""
+        random, there = self.random, sorted(self.engine.book.reservations)
+        force = random.random() < 0.5
+        if there and random.random() < 0.4:
+            request = {"do": "unreserve", "reservation": random.choice(there), "force": force}
+        else:
+            self.names += 1
+            place = random.choice(self.engine.book.nodes.names)
+            what = random.choice(
+                [{"nodes": [place]}, {"amount": {"cpus": 1}}, {"amount": {"cpus": 2}, "nodes": [place]}]
+            )
+            span = {"ahead": random.choice([0, 5, 30]) * SECOND, "span": random.choice([60, 120, 600]) * SECOND}
+            request = {"do": "reserve", "reservation": f"r{self.names}", "token": f"r{self.names}", "user": "ana",
+                       "force": force, **what, **span}  # fmt: skip
+        self.engine.request(request, lambda answer: None)
 
     def change_capacity(self):
         """Others take copies of a licence, or a node goes down, or comes back."""
@@ -629,6 +654,8 @@ class World:
         assert self.acknowledged <= stored, f"{self.acknowledged - stored} were acknowledged and are lost"
         assert not (self.refused - self.acknowledged) & stored, "a job was refused and is there"
         book = self.engine.book
+        for job in () if self.engine.busy else book.jobs.values():  # who asks for a reservation leaves with it
+            assert job.state != PENDING or not job.reservation or job.reservation in book.reservations
         if not self.cluster:
             assert all(there >= book.held.get(name, 0) for name, there in book.capacity.items() if name != "matlab")
         if not self.greedy:

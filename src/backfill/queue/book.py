@@ -182,6 +182,7 @@ class Book:
                     self._trouble(t, "reservation-made")
                 case events.Unreserve():
                     del self.reservations[event.reservation]
+                    self.review.update(job.id for job in self.jobs.values() if job.reservation == event.reservation)
                 case events.ProjectQueued() | events.Departure() | events.Departed():
                     learn(self.projects, event, t)
 

@@ -493,13 +493,13 @@ def reserve(request: ReserveRequest, given: Context) -> Slices:
 
 
 def unreserve(request: UnreserveRequest, given: Context) -> Slices:
-    """End an advance reservation before its time, with what runs in it and what waits for it."""
+    """End an advance reservation before its time, with what runs in it; what waits for it is hopeless then."""
     yield from ()
     _refuse_undivided(given)
     name = request["reservation"]
     over = reserving.cancelled(name, request.get("force", False), given.book, given.now)
     told: dict[str, object] = {"reservation": name, "changed": over is not None}
-    return Done(told, [] if over is None else [*reserving.over(given.book, name), over])
+    return Done(told, [] if over is None else [*reserving.stops(given.book, name), over])
 
 
 def _refuse_undivided(given: Context) -> None:
@@ -801,8 +801,10 @@ def never(job: Job, platform: "Platform | None") -> str:
     return ""
 
 
-def hopeless(job: Job, wall: int) -> End | None:
+def hopeless(job: Job, wall: int, book: Book) -> End | None:
     """The end of a pending job that can never start any more. wall: now, by the calendar."""
+    if job.reservation and job.reservation not in book.reservations:
+        return End(job.id, CANCELLED, reserving.REASONS[reserving.OVER])
     if job.never:
         return End(job.id, CANCELLED, "DependencyNeverSatisfied")
     if job.deadline is not None and wall + job.walltime > job.deadline:

@@ -319,7 +319,7 @@ class Engine:
             lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice, platform,
             self.pool.does, native=self._natives if self.native else None,
             has_project=lambda name: bool(self.store.jobs_of(name, 1)),
-            ready=self.ready, undivided=self.undivided,
+            ready=self.ready and self._wanted is None, undivided=self.undivided,
         )  # fmt: skip
 
     def job(self, number: int) -> Job | None:
@@ -671,7 +671,7 @@ class Engine:
             self._happen(events.ClockSet(*trouble, skew if set_ else None))
             self._timers.clear()
             self.book.review.update(self.book.jobs)
-            if set_ and self.book.reservations and self._wanted is None:
+            if set_ and self.book.reservations and not self._wanted:
                 self._again("reserved")
         return set_ or slept > STEP
 
@@ -858,7 +858,7 @@ class Engine:
             if (number in self._unjudged and job.due is None) or job.held == NEVER:
                 self._judge(job)
             now, skew = self._now(), book.skew
-            over = commands.hopeless(job, now + skew)
+            over = commands.hopeless(job, now + skew, book)
             if over is not None:
                 self._happen(over)
                 continue

@@ -14,7 +14,7 @@ from backfill.queue.job import REQUEUE, Job
 from backfill.queue.nodes import MACHINE, Amounts
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import ReserveRequest
-from backfill.queue.states import CANCELLED, ENDING, PENDING
+from backfill.queue.states import ENDING
 from backfill.queue.words import amount_text, instant_text, names_text, time_text
 
 if TYPE_CHECKING:  # a queue without reservations needs no numpy
@@ -242,20 +242,17 @@ def due(book: Book, now: int) -> Iterator[Event]:
     """What reservations that have begun, or are over, do to jobs, and that they are over. now: by the queue clock."""
     for each in [*book.reservations.values()]:
         if each.until - book.skew <= now:
-            yield from over(book, each.reservation)
+            yield from stops(book, each.reservation)
             yield Unreserve(each.reservation)
         elif each.begin - book.skew <= now:
             for job in [*losers(book, each)]:
                 yield events.Stop(job.id, REQUEUE if job.requeue else BEGAN)
 
 
-def over(book: Book, name: str) -> Iterator[Event]:
-    """What runs in a reservation ends with it, and what waits for it leaves."""
+def stops(book: Book, name: str) -> Iterator[Event]:
+    """What runs in a reservation ends with it; what waits for it is hopeless then, see commands.hopeless."""
     for job in _inside(book, name):
         yield events.Stop(job.id, OVER)
-    for job in [*book.jobs.values()]:
-        if job.reservation == name and job.state == PENDING:
-            yield events.End(job.id, CANCELLED, REASONS[OVER])
 
 
 def next_instant(book: Book, now: int) -> int | None:
