@@ -28,6 +28,7 @@ WRITTEN = [
     ("departure", 0, {"project": "p", "until": 9, "left": 0, "job": 3, "counts": [3], "cause": "made-way", "by": 7}),
     ("reserve", 0, {"reservation": "r", "begin": 5, "until": 9, "nodes": [["a", {"cpus": 4}, True]], "user": "ana"}),
     ("reserve", 0, {"reservation": "r", "begin": 5, "until": 9, "nodes": [], "group": "g", "token": "x"}),
+    ("opened", 0, {"reservation": "r"}),
     ("unreserve", 0, {"reservation": "r"}), ("unreserve", 0, {"reservation": "r", "early": True}),
     ("departed", 0, {"project": "p", "ended": 9}), ("departed", 0, {"project": "p", "ended": 9, "slip": "held"}),
     ("submit", 3, {"job": {"id": 3, "need": {"cpus": 1}}}), ("adopted", 3, {"job": {"id": 3, "attempt": 2}}),

@@ -8,11 +8,11 @@ import pytest
 
 from backfill.queue.book import Book
 from backfill.queue.commands import hopeless
-from backfill.queue.events import Entry, Reserve, Start, Submit, Unreserve
+from backfill.queue.events import Entry, Opened, Reserve, Start, Submit, Unreserve
 from backfill.queue.reserving import admit, cancelled, due, made, next_instant
 from backfill.queue.schema import Refused
 from backfill.worlds.workload import parsed
-from tests.queue.world import CLUSTER, SECOND
+from tests.queue.world import CLUSTER, SECOND, World
 
 ME = getpass.getuser()
 T = 1_000 * SECOND
@@ -65,8 +65,10 @@ def test_a_reservation_that_would_end_jobs_is_refused_unless_that_is_wanted():
     event = grant(there, nodes=["a", "b"], force=True)
     there.apply([Entry(event, T)])
     assert [*due(there, T + 99 * SECOND)] == []
-    assert [(each.kind, each.job, each.cause) for each in due(there, T + 100 * SECOND)] == [
-        ("stop", 3, "reservation-began")]  # fmt: skip
+    stop, opened = due(there, T + 100 * SECOND)
+    assert (stop.kind, stop.job, stop.cause, opened) == ("stop", 3, "reservation-began", Opened("r"))
+    there.apply([Entry(opened, T + 100 * SECOND)])
+    assert [*due(there, T + 101 * SECOND)] == []
     assert next_instant(there, T) == T + 100 * SECOND
 
 
@@ -74,7 +76,21 @@ def test_of_several_jobs_beside_an_amount_the_last_ones_are_ended():
     there = book((["a"], 400), (["a"], 400, {"requeue": True}))
     event = grant(there, nodes=["a"], amount={"cpus": 2}, force=True)
     there.apply([Entry(event, T)])
-    assert [(each.job, each.cause) for each in due(there, T + 100 * SECOND)] == [(2, "requeue")]
+    assert [(each.job, each.cause) for each in [*due(there, T + 100 * SECOND)][:-1]] == [(2, "requeue")]
+
+
+def test_reservations_that_come_later_or_were_before_take_nothing_from_what_runs_now():
+    there = book((["a"], 150, {"need": {"cpus": 3}}))
+    for name, ahead, span in (("now", 0, 500), ("later", 200, 100)):
+        there.apply([Entry(grant(there, reservation=name, nodes=["a"], amount={"cpus": 1}, ahead=ahead * SECOND,
+                                 span=span * SECOND), T)])  # fmt: skip
+    assert [*due(there, T)] == [Opened("now")]
+    there.apply([Entry(Opened("now"), T)])
+    there.nodes.set("a", {"cpus": 0, "gpus": 0}, "drained")
+    assert [*due(there, T + 100 * SECOND)] == []
+    there.nodes.set("a", {"cpus": 4, "gpus": 1})
+    with pytest.raises(Refused, match=r"^reservation r would end job 1 "):
+        grant(there, nodes=["a"], amount={"cpus": 1})
 
 
 @pytest.mark.parametrize(
@@ -269,3 +285,42 @@ def test_policies_that_can_have_no_reservations_say_so(live):
     told = live.run("serve", "--policy", "slack", check=None)
     assert "as reservations divide its nodes" in told.stderr
     assert told.stderr.count("\n") == 1
+
+
+def test_promised_starts_move_only_where_a_reservation_takes_their_room_and_the_cause_is_kept(live):
+    live.configure("conservative")
+    live.submit("-t", "60s", "-c", "3", "--", "sleep", "60")
+    promised = live.submit("-t", "60s", "-c", "3", "--", "true")
+    start = live.until(lambda: live.job(promised)["guaranteed_s"])
+    live.run("reserve", "beside", "--amount", "cpus:1", "--for", "1h", "--user", ME)
+    assert live.until(lambda: live.job(promised)["guaranteed_s"]) == start
+    live.run("reserve", "within", "--amount", "cpus:2", "--from", "now+70s", "--for", "1h", "--user", ME)
+    later = live.until(lambda: [t for t in [live.job(promised)["guaranteed_s"]] if t and t > start])[0]
+    (_, within) = rows(live)
+    assert later == within["until_s"]
+    live.run("unreserve", "within")
+    assert live.until(lambda: [t for t in [live.job(promised)["guaranteed_s"]] if t and t < later])[0] >= start
+
+
+def test_a_reservation_is_a_cause_for_which_a_promise_may_be_broken():
+    there = book()
+    there.apply([Entry(grant(there, count=1), T + SECOND)])
+    assert there.trouble(T, T + 2 * SECOND) == "reservation-made"
+
+
+@pytest.mark.parametrize("ahead", [-3600, 3600])
+def test_reservations_move_with_the_calendar(ahead):
+    world = World(1)
+    world.let_answer()
+    world.flush()
+    world.engine.request({"do": "reserve", **asked(count=1, ahead=7200 * SECOND)}, lambda answer: None)
+    world.flush()
+    (before,) = world.engine.book.epoch["reservations"]
+    world.clock.ahead += ahead * SECOND
+    world.engine.look_at_clock()
+    world.flush()
+    world.let_answer()
+    world.flush()
+    (after,) = world.engine.book.epoch["reservations"]
+    assert abs(after["begin"] - before["begin"] + ahead * SECOND) < SECOND
+    assert [event.kind for event, _, _ in world.store.events(kinds=("reserve", "unreserve"))] == ["reserve"]

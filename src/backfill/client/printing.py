@@ -5,7 +5,6 @@ from __future__ import annotations
 from backfill.queue.words import (
     SECOND,
     WHOLE,
-    amount_text,
     asks_text,
     bound_text,
     clock_text,
@@ -13,6 +12,7 @@ from backfill.queue.words import (
     instant_text,
     more_text,
     names_text,
+    needs_text,
     numbers_text,
     safe,
     size_text,
@@ -97,14 +97,14 @@ def reservation_lines(some: Sequence[Facts], now_s: float) -> Iterator[str]:
         begin, until = (instant_text(round(each[name] * 1e6), now) for name in ("begin_s", "until_s"))
         owners = ", ".join(f"{owner} {each[owner]}" for owner in ("user", "group", "project") if each[owner])
         whole = names_text(name for name, _, whole in each["nodes"] if whole)
-        parts = [f"{_amounts_text(amounts)} of {name}" for name, amounts, whole in each["nodes"] if not whole]
+        parts = [f"{_amounts_text(has)} of {name}" for name, has, whole in each["nodes"] if not whole]
         where = ", ".join([*([f"all of {whole}"] if whole else []), *parts])
         since = f"since {begin}" if each["begin_s"] <= now_s else f"from {begin}"
         yield f"reservation {each['reservation']}: {where}, {since} until {until}, for {owners}"
 
 
 def _amounts_text(amounts: dict[str, int]) -> str:
-    return " and ".join(amount_text(name, amount) for name, amount in amounts.items())
+    return needs_text({"cpus": 0, **amounts}).removeprefix("0 cpus, ")
 
 
 def starts_shown(found: Facts) -> dict[str, str]:

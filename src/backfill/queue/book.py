@@ -78,6 +78,7 @@ class Book:
     due: set[int] = field(default_factory=set)  # jobs that start when what they need is free
     projects: dict[str, Project] = field(default_factory=dict)  # those that have not departed yet
     reservations: dict[str, events.Reserve] = field(default_factory=dict)  # those that are not over
+    opened: set[str] = field(default_factory=set)  # those of them that have begun
     reserved: set[str] = field(default_factory=set)  # the names of all that there ever were
     natives: dict[tuple[str, int], int] = field(default_factory=dict)  # jobs by their numbers and submits elsewhere
 
@@ -180,7 +181,10 @@ class Book:
                     self.reservations[event.reservation] = event
                     self.reserved.add(event.reservation)
                     self._trouble(t, "reservation-made")
+                case events.Opened():
+                    self.opened.add(event.reservation)
                 case events.Unreserve():
+                    self.opened.discard(event.reservation)
                     del self.reservations[event.reservation]
                     self.review.update(job.id for job in self.jobs.values() if job.reservation == event.reservation)
                 case events.ProjectQueued() | events.Departure() | events.Departed():

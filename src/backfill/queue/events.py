@@ -310,6 +310,13 @@ class Reserve(Event):
         }  # fmt: skip
 
 
+@_kind("opened")
+class Opened(Event):
+    """An advance reservation has begun."""
+
+    reservation: str
+
+
 @_kind("unreserve")
 class Unreserve(Event):
     """An advance reservation is over. early: somebody has cancelled it."""

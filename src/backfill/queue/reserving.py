@@ -57,7 +57,7 @@ def made(request: ReserveRequest, book: Book, now: int, platform: "Platform | No
     owners = request.get("user", ""), request.get("group", ""), request.get("project", "")
     event = Reserve(name, begin, until, nodes, *owners, token=request["token"])
     if not request.get("force"):
-        _spare([*losers(book, event)], f"reservation {name}", book, now)
+        _spare([*losers(book, event, span[0])], f"reservation {name}", book, now)
     return event
 
 
@@ -244,9 +244,10 @@ def due(book: Book, now: int) -> Iterator[Event]:
         if each.until - book.skew <= now:
             yield from stops(book, each.reservation)
             yield Unreserve(each.reservation)
-        elif each.begin - book.skew <= now:
-            for job in [*losers(book, each)]:
+        elif each.begin - book.skew <= now and each.reservation not in book.opened:
+            for job in losers(book, each, now):
                 yield events.Stop(job.id, REQUEUE if job.requeue else BEGAN)
+            yield events.Opened(each.reservation)
 
 
 def stops(book: Book, name: str) -> Iterator[Event]:
@@ -267,42 +268,45 @@ def _inside(book: Book, name: str) -> list[Job]:
     return [job for job in some if job.reservation == name and job.state != ENDING]
 
 
-def losers(book: Book, each: Reserve) -> Iterator[Job]:
-    """The jobs that hold, and may hold beyond its begin, what a reservation has: the last started first, until the rest
-    has room."""
-    some = [job for number in book.holding if _stays(book, job := book.jobs[number], each.begin - book.skew)]
+def losers(book: Book, each: Reserve, at: int) -> Iterator[Job]:
+    """The jobs that hold what a reservation is to have from an instant on, and may hold it longer: the last started
+    first, until the rest has room. at: by the queue clock."""
+    some = [job for number in book.holding if _stays(book, job := book.jobs[number], at)]
     some.sort(key=lambda job: (job.current.start, job.id), reverse=True)
     lost = dict[int, Job]()
     for place, _, whole in each.nodes:
         here = [job for job in some if any(node == place for node, *_ in job.current.nodes)]
-        lost |= {job.id: job for job in (here if whole else _too_many(book, each, place, here))}
+        lost |= {job.id: job for job in (here if whole else _too_many(book, each, place, here, at + book.skew))}
     yield from (job for job in lost.values() if job.state != ENDING)
 
 
-def _stays(book: Book, job: Job, begin: int) -> bool:
-    """Whether a job that holds something, and not of a reservation, may do so at an instant."""
-    return job.reservation not in book.reservations and _limit(job) > begin
+def _stays(book: Book, job: Job, at: int) -> bool:
+    """Whether a job that holds something, and not of a reservation, may do so beyond an instant."""
+    return job.reservation not in book.reservations and _limit(job) > at
 
 
-def _too_many(book: Book, each: Reserve, place: str, beyond: Sequence[Job]) -> Iterator[Job]:
-    """The jobs on a node, of which the first are lost first, for which there is no room beside reservations."""
-    left = dict(book.nodes.there.get(place, {}))
-    mine = [one for one in book.reservations.values() if one.reservation != each.reservation]
-    for one in [each, *(one for one in mine if one.begin < each.until and each.begin < one.until)]:
-        for node, amounts, _ in one.nodes:
-            for name, amount in amounts.items() if node == place else ():
-                left[name] = left.get(name, 0) - amount
-    for job in beyond:
-        for node, name, amount in book.parts(job):
+def _too_many(book: Book, each: Reserve, place: str, beyond: Sequence[Job], at: int) -> Iterator[Job]:
+    """The jobs on a node, of which the first are lost first, for which there is no room beside the reservations of an
+    instant of the calendar. A node that is drained has what is stated: what runs there goes on.
+    """
+    left = dict(book.nodes.stated.get(place, {}))
+    others = (one for one in book.reservations.values() if one.reservation != each.reservation)
+    there = [one for one in others if one.begin <= at < one.until]
+
+    def give(parts: Iterable[tuple[str, str, int]], sign: int) -> None:
+        for node, name, amount in parts:
             if node == place:
-                left[name] = left.get(name, 0) - amount
+                left[name] = left.get(name, 0) + sign * amount
+
+    for one in (each, *there):
+        give(((node, name, amount) for node, has, _ in one.nodes for name, amount in has.items()), -1)
+    for job in beyond:
+        give(book.parts(job), -1)
     for job in beyond:
         if all(amount >= 0 for amount in left.values()):
             return
         yield job
-        for node, name, amount in book.parts(job):
-            if node == place:
-                left[name] = left.get(name, 0) + amount
+        give(book.parts(job), 1)
 
 
 def _limit(job: Job) -> int:

@@ -58,7 +58,7 @@ SCHEMA = [
     CREATE INDEX job_project ON job(project, id) WHERE project IS NOT NULL;
     CREATE INDEX event_project ON event(t_us, seq) WHERE kind IN ('project', 'departure', 'departed');
     """,
-    "CREATE INDEX event_reserve ON event(seq) WHERE kind IN ('reserve', 'unreserve');",
+    "CREATE INDEX event_reserve ON event(seq) WHERE kind IN ('reserve', 'opened', 'unreserve');",
 ]  # one step each from version to version; a released one is never edited
 
 
@@ -345,7 +345,7 @@ class Store:
         book.apply(Entry(decoded("node", 0, json.loads(data)), t, seq) for seq, t, data in run(changed, (since,)))
         paused = [*run("SELECT kind FROM event WHERE kind IN ('pause', 'unpause') ORDER BY seq DESC LIMIT 1")]
         book.paused = paused == [("pause",)]
-        kinds = ("reserve", "unreserve")
+        kinds = ("reserve", "opened", "unreserve")
         made = f"SELECT seq, t_us, kind, data FROM event WHERE kind IN {kinds} ORDER BY seq"
         book.apply(Entry(decoded(kind, 0, json.loads(data)), t, seq) for seq, t, kind, data in run(made))
         passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"
