@@ -7,7 +7,7 @@ import pytest
 
 from backfill.answers.explain import explain
 from backfill.answers.history import recorded
-from backfill.answers.replay import Epoch, check
+from backfill.answers.replay import Epoch, check, epochs
 from backfill.answers.slots import slots
 from backfill.answers.whatif import estimates
 from backfill.api import simulate
@@ -16,9 +16,11 @@ from backfill.queue import events
 from backfill.queue.events import Entry
 from backfill.queue.feed import passes
 from backfill.worlds.live import Planner, undivided
+from backfill.worlds.workload import parsed
 from tests.queue.logs import of_kind
 from tests.queue.nodes import Nodes
 from tests.queue.test_planner import SECOND, jobs_for_nodes
+from tests.queue.virtual import Virtual
 
 BEGIN = 1_000 * SECOND
 POLICIES = ("easy", "conservative", "fcfs", "first-fit", "k-reservations", "relaxed")
@@ -173,3 +175,97 @@ def test_what_is_reserved_is_lived_again_under_another_policy_and_written_down_w
     assert len(rows) == 2 + 2 * len(found.platform.resources) + 1
     assert {cells["reservation"][row] for row in rows} == {"course", "demo", "now"}
     assert {*np.unique(found.workload.jobs.reservation.codes)} == {-1, 0, 1, 2}
+
+
+# ---------------------------------------------------------------------- with the engine
+
+FOUR = '[[node]]\nname = "n"\ncount = 4\ncpus = 4\n'
+
+
+def asked(queue, **message):
+    """The answer to a request, which may be an error."""
+    told = []
+    queue.engine.request(message, told.append)
+    queue.flush()
+    return told[0]
+
+
+def reserve(queue, chance, number):
+    """Somebody makes a reservation, without force; or one is cancelled."""
+    there = sorted(queue.engine.book.reservations)
+    if there and chance.random() < 0.2:
+        return asked(queue, do="unreserve", reservation=chance.choice(there))
+    some = [{"amount": {"cpus": chance.randint(1, 5)}}]
+    if queue.engine.book.platform:
+        some += [{"count": chance.choice([1, 2])}, {"nodes": ["n3"]}, {"nodes": ["n1", "n2"], "amount": {"cpus": 2}}]
+    span = {"ahead": chance.choice([0, 30, 200]) * SECOND, "span": chance.choice([100, 300]) * SECOND}
+    return asked(
+        queue, do="reserve", token=f"r{number}", reservation=f"r{number}", user="ana", **span, **chance.choice(some)
+    )
+
+
+def lived_with_an_engine(folder, policy, seed, platform):
+    chance = random.Random(f"{policy} {seed}")
+    queue, made, t = Virtual(folder, policy, platform=parsed(FOUR) if platform else None, cpus=8), 0, 0
+    for number in range(60):
+        t += chance.choice([0, 1, 10, 40])
+        queue.until(t)
+        if chance.random() < 0.25:
+            made += "error" not in reserve(queue, chance, number)
+        if chance.random() < 0.05:
+            queue.restart(kill=chance.random() < 0.5)
+        there = sorted(queue.engine.book.reservations)
+        walltime = chance.choice([10, 60, 90])
+        job = {"need": {"cpus": chance.choice([1, 2, 4])}, "walltime": walltime * SECOND, "name": "job"}
+        job |= {"reservation": chance.choice(there)} if there and chance.random() < 0.5 else {}
+        told = asked(queue, do="submit", token=str(number), user="ana", job=job, spec={"argv": ["true"]})
+        if "error" not in told:
+            queue.runtime[told["id"]] = chance.choice([1, walltime, walltime // 2]) * SECOND
+    queue.drain()
+    return queue, made
+
+
+@pytest.mark.parametrize("platform", [False, True])
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+def test_reservations_that_are_not_forced_end_nobody_and_are_kept_from_others(tmp_path, policy, platform):
+    total = inside = 0
+    for seed in range(3):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        queue, made = lived_with_an_engine(folder, policy, seed, platform)
+        total += made
+        log = [*queue.store.events()]
+        ends, spans = {e.event.job: e for e in log if e.event.kind == "end"}, {}
+        assert not {e.event.reason for e in ends.values()} & {"ReservationBegan"}
+        for event, t, _ in log:
+            if event.kind == "reserve":
+                spans[event.reservation] = [event, event.until]
+            elif event.kind == "unreserve":
+                spans[event.reservation][1] = min(t, spans[event.reservation][1])
+        runs = []
+        for event, _, _ in log:
+            if event.kind == "start":
+                job = queue.job(event.job)
+                places = event.nodes or [["machine", 1]]
+                runs += [
+                    (event.start, ends[job.id].t, job, name, tasks * job.need["cpus"]) for name, tasks, *_ in places
+                ]
+        for begin, end, job, name, _ in runs:
+            if job.reservation:
+                inside += 1
+                made_, until = spans[job.reservation]
+                assert made_.begin <= begin <= end <= until
+                assert name in [one[0] for one in made_.nodes]
+        for t in {*(begin for begin, *_ in runs), *(made_.begin for made_, _ in spans.values())}:
+            for name in queue.engine.book.nodes.names:
+                there = queue.engine.book.nodes.stated[name]["cpus"]
+                beside = sum(cpus for b, e, job, at, cpus in runs if at == name and b <= t < e and not job.reservation)
+                kept = sum(amounts.get("cpus", 0) for made_, until in spans.values() if made_.begin <= t < until
+                           for at, amounts, _ in made_.nodes if at == name)  # fmt: skip
+                assert beside + kept <= there, f"seed {seed}: {beside} cpus beside {kept} reserved on {name} at {t}"
+        assert "bug" not in {job.attempt.slip for job in queue.store.jobs() if job.attempt}
+        queue.store.close()
+        found = check(epochs(folder))
+        assert (found.open_loop, found.closed_loop) == ([], [])
+    assert total > 10
+    assert inside > 10
