@@ -225,6 +225,7 @@ def test_a_killed_daemon_and_a_killed_planner_come_back_with_reservations(live):
     inside = live.submit("-t", "30s", "-c", "3", "--reservation", "lab", "--", "sleep", "0.1")
     beside = live.submit("-t", "60s", "-c", "2", "--", "true")
     before = rows(live)
+    live.until(lambda: live.job(inside)["reason"] == "Reservation")
     live.kill(live.daemon())
     assert rows(live) == before
     live.kill(*live.request("ping")["planner"]["pids"].values())

@@ -41,6 +41,7 @@ WAITS = {
     "Planner": "the policy, which is being started",
     "Paused": "the queue, which is paused; next: backfill resume",
     "Preempting": "jobs that make way for it and are being ended",
+    "Reservation": "reservation {} to begin",
     "Resources": "what it needs: {}",
     "Priority": "jobs that go first",
 }
@@ -304,6 +305,7 @@ def waiting_text(job: Facts) -> str:
         "BeginTime": _date(job["begin_s"]),
         "Dependency": job["dependency"],
         "JobArrayTaskLimit": job["throttle"],
+        "Reservation": job.get("reservation"),
         "Resources": asks_text(job),
     }
     reason = job["reason"]

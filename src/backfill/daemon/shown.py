@@ -317,6 +317,8 @@ def _why(engine: Engine, job: Job, now: int) -> str:
         return "Paused"
     if not (engine.ready or engine.changing):
         return "Planner"
+    if job.reservation in engine.book.reservations and job.reservation not in engine.book.opened:
+        return "Reservation"
     return "Priority" if engine.book.might_fit(job) else "Resources"
 
 
