@@ -6,7 +6,7 @@ back afterwards (rewind.py).
 
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -17,18 +17,21 @@ import numpy as np
 from backfill.compiler.far import address_of
 from backfill.compiler.record import SMALL, column, zeros
 from backfill.compiler.users import Misused
-from backfill.core.acts import do_act
+from backfill.core import acts
 from backfill.core.errors import OK, raise_misuse
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.random import FIRST, GOLDEN, SECOND
 from backfill.core.runs import RUNNING
 from backfill.model.platform import Platform
+from backfill.model.units import NEVER
 from backfill.model.workload import Floats, Ints, Jobs, Ragged
 from backfill.queue.book import each_job
 from backfill.queue.job import Job
 from backfill.queue.states import PENDING
+from backfill.worlds.acts import CLOSING, OPENING, STATED
 from backfill.worlds.adapt import as_run
 from backfill.worlds.live import Planner
+from backfill.worlds.reserved import Lane, Reserved
 from backfill.worlds.runtimes import SHAPE, Pool
 from backfill.worlds.virtual import new_world, pass_time
 
@@ -281,13 +284,45 @@ def _kills(planner: Planner, n: int) -> Ints:
 
 
 def _reserved(planner: Planner) -> dict[str, Any]:
-    """What a world needs in which reservations begin and end."""
+    """The fields of a world in which reservations begin and end."""
     divided, state = planner.divided, planner.state
     assert divided is not None
+    now = int(state.now)
     asking = [(planner.rows[job], name) for job, name in planner.inside.items() if job in planner.rows]
-    steps = divided.acts(int(state.now), asking)
-    acts = {"act": steps, "act_priority": np.zeros(len(steps)), "do_act": address_of(do_act), "acts_left": len(steps)}
-    return divided.world(state) | acts
+    steps = _steps(divided, now, asking)
+    taken = [divided.taken(lane, now) for lane in range(len(planner.platform.nodes))]
+    shutting = [each.node for each in divided.lanes if each.resource < 0 and each.begin <= now < each.over]
+    return {
+        "base": state.machine.base.copy(),
+        "less": np.array([less for less, _ in taken], np.int64),
+        "shut": np.bincount(np.array(shutting, np.int64), minlength=len(taken)).astype(np.int64),
+        "act": steps,
+        "act_priority": np.zeros(len(steps)),
+        "do_act": address_of(acts.do_act),
+        "acts_left": len(steps),
+    }
+
+
+def _steps(divided: Reserved, now: int, asking: Iterable[tuple[int, str]]) -> Ints:
+    """What reservations will do, as World.act has it. asking: the rows of jobs that ask for one, which end with it."""
+    found: list[tuple[tuple[int, int], list[int]]] = []
+
+    def add(t: int, phase: int, what: int, job: int, of: Lane) -> None:
+        if now < t < NEVER:
+            found.append(((t, phase), [t, what, job, of.node, of.resource, of.begin, of.until, of.amount]))
+
+    for each in divided.lanes:
+        add(each.revoked, STATED, acts.REVOKE, -1, each)
+        if each.begin < each.over:
+            add(each.begin, OPENING, acts.OPEN, -1, each)
+            add(each.over, CLOSING if each.until <= each.revoked else STATED, acts.CLOSE, -1, each)
+    over = {each.name: each.over for each in divided.division.reservations}
+    for row, name in asking:
+        add(over.get(name, NEVER), STATED + 1, acts.CANCEL, row, Lane(-1, -1, 0, 0, 0, 0))
+    for part, (number, _) in divided.own.items():
+        t = divided.division.reservations[number].over
+        add(t, STATED + 2, acts.DOWN, -1, Lane(part, -1, 0, 0, 0, 0))
+    return np.array([row for _, row in sorted(found, key=lambda each: each[0])], np.int64).reshape(-1, 8)
 
 
 def _padded(values: Any, room: int = SMALL) -> Ints:

@@ -51,7 +51,6 @@ from backfill.core.journal import (
     WITHDRAW,
 )
 from backfill.core.once import arranger, decide_once
-from backfill.core.plan.planned import use_plan
 from backfill.core.plan.promises import GIVEN, NO_TIME
 from backfill.core.policy import Policy
 from backfill.core.runs import REQUEUE, RUNNING
@@ -233,6 +232,8 @@ class Planner:
     def _use(self, state: Any) -> None:
         self.state, self.view = state, View(state, self.policy.layout)
         if self.divided is not None:
+            from backfill.core.plan.planned import use_plan  # which few queues ever need
+
             use_plan(state)
 
     def _new_state(self) -> Any:

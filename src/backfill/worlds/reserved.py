@@ -4,20 +4,18 @@ An epoch names its reservations; one that is made, or cancelled, begins another 
 follows from that, from what the pool says that the node has, and from the time.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from backfill.core import acts
 from backfill.core.journal import ANNOUNCE, CAPACITY, CLOSE, REVOKE
 from backfill.model.platform import Platform
 from backfill.model.reservations import Division, Reservation, of_grants
 from backfill.model.units import NEVER
 from backfill.model.workload import Ints, Workload
 from backfill.queue.shapes import Grant
-from backfill.worlds.acts import CLOSING, OPENING, STATED
 
 Do = Callable[..., None]  # does a transition: its code, and its numbers
 
@@ -102,7 +100,7 @@ class Reserved:
         """Let a node, or a part, have what windows leave of its base now."""
         if lane in self.own and now >= self.division.reservations[self.own[lane][0]].over:
             base = np.zeros_like(base)
-        less, shut = self._taken(lane, now)
+        less, shut = self.taken(lane, now)
         there = np.zeros_like(base) if shut else np.maximum(base - less, 0)
         for k in range(len(base)):
             do(CAPACITY, lane, k, int(there[k]), int(base[k]))
@@ -129,7 +127,7 @@ class Reserved:
         times = (t for each in self.lanes for t in (each.begin, each.over) if now < t < NEVER)
         return min(times, default=None)
 
-    def _taken(self, lane: int, now: int) -> tuple[Ints, bool]:
+    def taken(self, lane: int, now: int) -> tuple[Ints, bool]:
         """What open windows take from a node or a part, and whether one takes all."""
         less, shut = np.zeros(len(self.division.whole.resources), np.int64), False
         for each in self.lanes:
@@ -138,43 +136,3 @@ class Reserved:
                 if each.resource >= 0:
                     less[each.resource] += each.amount
         return less, shut
-
-    # ------------------------------------------------------------------ in a simulated world
-
-    def world(self, state: Any) -> dict[str, Any]:
-        """The fields of a World that goes on from this State; see core/world.py."""
-        now, nodes = int(state.now), range(len(self.division.node))
-        taken = [self._taken(lane, now) for lane in nodes]
-        return {
-            "base": state.machine.base.copy(),
-            "less": np.array([less for less, _ in taken], np.int64),
-            "shut": np.array([sum(self._shuts(each, lane, now) for each in self.lanes) for lane in nodes], np.int64),
-        }
-
-    @staticmethod
-    def _shuts(each: Lane, lane: int, now: int) -> bool:
-        return each.node == lane and each.resource < 0 and each.begin <= now < each.over
-
-    def acts(self, now: int, rows: Iterable[tuple[int, str]]) -> Ints:
-        """What will happen, as World.act has it. rows: of the jobs that ask for a reservation, with its name; they end
-        with it.
-        """
-        found: list[tuple[tuple[int, int], list[int]]] = []
-
-        def add(t: int, phase: int, what: int, job: int, of: Lane) -> None:
-            if now < t < NEVER:
-                found.append(((t, phase), [t, what, job, of.node, of.resource, of.begin, of.until, of.amount]))
-
-        for each in self.lanes:
-            add(each.revoked, STATED, acts.REVOKE, -1, each)
-            if each.begin < each.over:
-                add(each.begin, OPENING, acts.OPEN, -1, each)
-                add(each.over, CLOSING if each.until <= each.revoked else STATED, acts.CLOSE, -1, each)
-        over = {each.name: each.over for each in self.division.reservations}
-        for row, name in rows:
-            add(over.get(name, NEVER), STATED + 1, acts.CANCEL, row, Lane(-1, -1, 0, 0, 0, 0))
-        for part, (number, _) in self.own.items():
-            t = self.division.reservations[number].over
-            add(t, STATED + 2, acts.DOWN, -1, Lane(part, -1, 0, 0, 0, 0))
-        steps = [row for _, row in sorted(found, key=lambda each: each[0])]
-        return np.array(steps, np.int64).reshape(-1, 8)
