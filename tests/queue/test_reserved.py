@@ -11,11 +11,10 @@ from backfill.answers.replay import Epoch, check, epochs
 from backfill.answers.slots import slots
 from backfill.answers.whatif import estimates
 from backfill.api import simulate
-from backfill.model.errors import UsageError
 from backfill.queue import events
 from backfill.queue.events import Entry
 from backfill.queue.feed import passes
-from backfill.worlds.live import Planner, undivided
+from backfill.worlds.live import Planner
 from backfill.worlds.workload import parsed
 from tests.queue.logs import of_kind
 from tests.queue.nodes import Nodes
@@ -127,16 +126,6 @@ def test_a_reservation_is_closed_before_and_after_and_its_nodes_within():
     told = planner.decide(BEGIN + 200 * SECOND, [["gone", 3, "COMPLETED"]])
     assert [number for number, _ in told["starts"]] == [2]
     assert told["wake"] is None
-
-
-def test_a_policy_of_one_node_refuses_reservations_in_a_line():
-    basis = {"policy": "slack", "platform": "", "resources": {"cpus": 4}, "base": [], "now": BEGIN,
-             "reservations": [grant("r", 1, 2, [["machine", {"cpus": 2}, False]], user="a")]}  # fmt: skip
-    with pytest.raises(UsageError, match=r"machine has 2 nodes, as reservations divide its nodes$"):
-        Planner("slack", basis)
-    del basis["reservations"]
-    assert "policy slack schedules a single node" in undivided(Planner("slack", basis).policy)
-    assert undivided(Planner("easy", {**basis, "policy": "easy"}).policy) == ""
 
 
 def test_answers_name_nodes_and_reservations_and_no_parts():

@@ -369,7 +369,6 @@ class Link:
             getattr(self.planner, kind)(*about)
         passes = [feed.decisions(self._decide(one.messages)) for one in history]
         self.answer = {"passes": passes, "plan": [], "wake": None, "anew": True, "binds": False, "departs": False}
-        self.answer["undivided"] = ""
 
     def ask(self, now, messages):
         done = self._decide(messages)

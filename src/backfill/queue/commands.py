@@ -101,7 +101,6 @@ class Context:
     current: set[int] = field(default_factory=set)  # those of them that were looked at in this slice
     has_project: Callable[[str], bool] = lambda name: False  # whether a job on the disk has this project
     ready: bool = True  # a policy is there
-    undivided: str = ""  # why it can have no reservations
     native: Callable[[str], list[Job]] | None = None  # the jobs that are called so in the batch system that is watched
 
     def array(self, number: int) -> "Array":
@@ -484,7 +483,7 @@ def unpause(request: JsonObject, given: Context) -> Slices:
 def reserve(request: ReserveRequest, given: Context) -> Slices:
     """Make an advance reservation."""
     yield from ()
-    _refuse_undivided(given)
+    _refuse_unready(given)
     known = given.book.reservations.get(request["reservation"])
     again = known is not None and known.token == request["token"]  # the answer was lost on its way
     made = known if known and again else reserving.made(request, given.book, given.now, given.platform)
@@ -495,18 +494,16 @@ def reserve(request: ReserveRequest, given: Context) -> Slices:
 def unreserve(request: UnreserveRequest, given: Context) -> Slices:
     """End an advance reservation before its time, with what runs in it; what waits for it is hopeless then."""
     yield from ()
-    _refuse_undivided(given)
+    _refuse_unready(given)
     name = request["reservation"]
     over = reserving.cancelled(name, request.get("force", False), given.book, given.now)
     told: dict[str, object] = {"reservation": name, "changed": over is not None}
     return Done(told, [] if over is None else [*reserving.stops(given.book, name), over])
 
 
-def _refuse_undivided(given: Context) -> None:
+def _refuse_unready(given: Context) -> None:
     if not given.ready:
         raise Refused("the policy is being started; ask again", "starting")
-    if given.undivided:
-        raise Refused(given.undivided, "state", "reservation")
 
 
 def edit(request: EditRequest, given: Context) -> Slices:

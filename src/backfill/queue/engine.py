@@ -110,7 +110,6 @@ class Engine:
         self.wake: int | None = None  # when the policy wants to be asked
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
-        self.undivided = ""  # why the policy can have no reservations
         self.changing = False  # and is gone for a moment, as a better one takes over
         self.said: list[feed.Message] = []  # what it will be told next
         self._stirred = False  # something of that may lead to a decision
@@ -319,7 +318,7 @@ class Engine:
             lambda spec: keep(self.encode(spec)), self.defaults, self.most, self.slice, platform,
             self.pool.does, native=self._natives if self.native else None,
             has_project=lambda name: bool(self.store.jobs_of(name, 1)),
-            ready=self.ready and self._wanted is None, undivided=self.undivided,
+            ready=self.ready and self._wanted is None,
         )  # fmt: skip
 
     def job(self, number: int) -> Job | None:
@@ -530,7 +529,7 @@ class Engine:
             return
         self._history = []
         self._take_plan(answer)
-        self.departures.promised, self.undivided = answer["departs"], answer["undivided"]
+        self.departures.promised = answer["departs"]
         self._follow_departures(answer)
 
     def decided(self, answer: Decisions) -> None:

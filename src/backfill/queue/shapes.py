@@ -415,4 +415,3 @@ class Begun(TypedDict):
     anew: bool
     binds: bool
     departs: bool
-    undivided: str

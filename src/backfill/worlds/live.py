@@ -678,14 +678,6 @@ def load_policy(
     return policy, params
 
 
-def undivided(policy: Policy) -> str:
-    """Why a policy can have no reservations, which divide the machine; empty if it can."""
-    if not policy.one_node:
-        return ""
-    told = "schedules a single node, and a reservation makes parts of it"
-    return f"policy {policy.name} {told}; expected another policy, such as conservative"
-
-
 def _check_preempts(policy: Policy, params: Any, can: Sequence[str]) -> None:
     """Refuse a policy that preempts jobs as its pool cannot; one that does not say how needs a pool that can do all."""
     how = policy.in_full(params).get("how")
@@ -730,5 +722,5 @@ def answer(
         wake = done["wake"]
     told = planner.placed() if planner.policy.keeps else [*plan.values()]
     found: Begun = {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": planner.binds,
-                    "departs": planner.departs, "undivided": undivided(planner.policy)}  # fmt: skip
+                    "departs": planner.departs}  # fmt: skip
     return planner, found
