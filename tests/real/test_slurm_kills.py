@@ -103,10 +103,10 @@ def nodes_of(text):
 def strike(who, cluster, live, chance):
     """Kill one of them, and start it again where nobody else does."""
     if who == "daemon":
-        live.kill(live.until(live.daemon))
+        live.kill(live.request("ping")["pid"])  # which starts one if the last kill left none
         live.run("serve", "--detach", check=None)
     elif who == "planner":
-        live.kill(*live.until(lambda: processes.children(live.daemon())))
+        live.kill(*live.until(lambda: processes.children(live.request("ping")["pid"])))
     elif who == "slurmctld":
         time.sleep(chance.choice([0, 6]))  # it writes its state down every 5 s
         os.kill(int((cluster.folder / "slurmctld.pid").read_text()), signal.SIGKILL)
