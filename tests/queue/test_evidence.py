@@ -77,7 +77,7 @@ WHAT = ("its run folder", "all run folders", "the witness too", "small files of 
 WHO = ("daemon", "supervisor", "watchers", "all")
 
 
-@pytest.mark.parametrize(("what", "who"), product(WHAT, WHO) if LONG else zip(WHAT, WHO, strict=True))
+@pytest.mark.parametrize(("what", "who"), [*(product(WHAT, WHO) if LONG else zip(WHAT, WHO, strict=True))])
 def test_it_runs_once_whoever_is_killed_meanwhile(live, what, who):
     text = f"{REMOVALS[what]}\ncd {live.folder}\necho > removed\n{UNTIL_GO}"
     number = live.submit("-t", "60", "-c", "4", script(live, text))
