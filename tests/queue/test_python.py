@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timedelta
 
 import pytest
@@ -143,3 +143,52 @@ def test_results_outlive_the_process_that_asked_for_them(queue, tmp_path):
     jobs.shutdown()
     with pytest.raises(bf.UsageError, match="no tasks of an executor 'nothing' are kept"):
         bf.QueueExecutor.resume("nothing")
+
+
+def test_a_call_whose_submission_was_interrupted_is_not_answered_for_the_next_one(queue, monkeypatch):
+    with bf.QueueExecutor() as jobs:
+        submit = queue.submit
+
+        def interrupted(*words, **options):
+            submit(*words, **options)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(jobs.queue, "submit", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                jobs.submit(pow, 2, 10)
+        assert jobs.submit(pow, 3, 2).result(PATIENCE_S) == 9
+
+
+def test_a_task_that_is_run_again_counts_by_its_last_run(queue, tmp_path):
+    def fails_once(mark):
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            raise ValueError("once")
+        return "well"
+
+    with bf.QueueExecutor(retry=2) as jobs:
+        assert jobs.submit(fails_once, str(tmp_path / "mark")).result(PATIENCE_S) == "well"
+
+
+def test_many_waiting_jobs_are_not_taken_for_lost(queue):
+    with bf.QueueExecutor(hold=True) as jobs:
+        futures = jobs._queue([(abs, (-1,), {})] * 1_200)
+        assert len(queue.states()) == 1_200
+        jobs._look_for_lost(dict(enumerate(futures)))
+        assert not any(future.done() for future in futures)
+        queue.cancel([bf.Job(queue, futures[0].job.label.partition("_")[0])])
+
+
+def test_threads_may_submit_at_once(queue):
+    with bf.QueueExecutor(cpus=1) as jobs, ThreadPoolExecutor(4) as threads:
+        futures = [*threads.map(lambda x: jobs.submit(abs, -x), range(8))]
+        assert [future.result(PATIENCE_S) for future in futures] == [*range(8)]
+
+
+def test_options_that_cannot_be_met_are_refused(queue):
+    job = queue.submit("true")
+    with pytest.raises(bf.UsageError, match="after and dependency cannot be combined"):
+        queue.submit("true", after=job, dependency="singleton")
+    with bf.QueueExecutor() as jobs, pytest.raises(ValueError, match="chunksize"):
+        jobs.map(abs, [1], chunksize=-1)

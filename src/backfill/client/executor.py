@@ -5,6 +5,7 @@ import pickle
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
@@ -14,7 +15,7 @@ from backfill.client.calling import token
 from backfill.client.handles import Job, Queue
 from backfill.client.task import RESULT, TASK, RemoteTraceback, keep
 from backfill.model.errors import MissingExtra, QueueError, UsageError
-from backfill.queue.states import PENDING
+from backfill.queue.states import OVER, PENDING
 from backfill.system.home import python_path
 
 T = TypeVar("T")
@@ -26,15 +27,21 @@ JOBS = "jobs"  # a line for each array: its number, its first index, its tasks
 class _Future(Future[Any]):
     """The result of a job. To cancel it cancels the job, unless that runs."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, lock: threading.Lock) -> None:
         super().__init__()
-        self.job = job
+        self.job, self._lock = job, lock  # the lock of what else changes the state of the future
 
     def cancel(self) -> bool:
         if self.done() or self.running() or self.job.state != PENDING:
             return self.cancelled()
         self.job.cancel()
-        return super().cancel()
+        with self._lock:
+            return super().cancel() and not self.set_running_or_notify_cancel()
+
+    def begins(self) -> bool:
+        """Mark it as running; False if it was cancelled."""
+        with self._lock:
+            return not self.done() and (self.running() or self.set_running_or_notify_cancel())
 
 
 class QueueExecutor(Executor):
@@ -62,9 +69,9 @@ class QueueExecutor(Executor):
         self.name = name  # by which `resume` finds the tasks again
         self.futures: list[_Future] = []  # in the order in which they were submitted
         self._options, self._folder = options, Path(self.queue.folder) / "tasks" / name
-        self._open: dict[int, tuple[_Future, str]] = {}  # index -> future, label of its job
+        self._open: dict[int, _Future] = {}  # by index, those without a result
         self._count = 0
-        self._lock, self._wakes = threading.Lock(), threading.Event()
+        self._lock = threading.Lock()
         self._collector: threading.Thread | None = None
         self._closed = False
 
@@ -91,7 +98,7 @@ class QueueExecutor(Executor):
             number, first, count = line.split()
             for index in range(int(first), int(first) + int(count)):
                 found._expect(index, f"{number}_{index}")
-        found._count = len(found.futures)
+        found._count = 1 + max(int(path.stem) for path in found._folder.glob("*.task"))
         found._collect()
         return found
 
@@ -117,6 +124,9 @@ class QueueExecutor(Executor):
         ...     list(jobs.map(abs, range(-3, 1), chunksize=2))
         [3, 2, 1, 0]
         """
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        end = None if timeout is None else time.monotonic() + timeout
         calls = [*zip(*iterables, strict=False)]
         chunks = [calls[place : place + chunksize] for place in range(0, len(calls), chunksize)]
         futures = self._queue([(_call_each, (fn, chunk), {}) for chunk in chunks])
@@ -124,7 +134,7 @@ class QueueExecutor(Executor):
         def results() -> Iterator[T]:
             try:
                 for future in futures:
-                    yield from future.result(timeout)
+                    yield from future.result(None if end is None else max(end - time.monotonic(), 0))
             finally:
                 for future in futures:
                     future.cancel()
@@ -147,100 +157,123 @@ class QueueExecutor(Executor):
             for future in self.futures:
                 future.cancel()
         if wait:
-            if self._collector is not None:
-                self._collector.join()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            if (collector := self._collector) is not None:
+                collector.join()
+            if all(future.done() for future in self.futures):
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def _queue(self, calls: Sequence[tuple[Callable[..., Any], Any, dict[str, Any]]]) -> list[_Future]:
         if self._closed:
             raise RuntimeError("cannot schedule new futures after shutdown")
         if not calls:
             return []
-        first = self._count
+        with self._lock:  # an index is used once, whatever becomes of the submission
+            first, self._count = self._count, self._count + len(calls)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for place, call in enumerate(calls):
             keep(self._folder / TASK.format(first + place), _pickled(call))
-        # An array for one task too: its index says which.
         options = {"job_name": _name_of(calls[0][0], calls[0][1]), "output": os.devnull, **self._options}
-        options |= {"array": f"{first}-{first + len(calls) - 1}", "chdir": os.getcwd()}
+        if not {"chdir", "cwd"} & options.keys():
+            options["chdir"] = os.getcwd()
         command = ["/usr/bin/env", f"PYTHONPATH={os.pathsep.join([python_path(), *filter(None, sys.path)])}"]
         command += [sys.executable, "-m", "backfill.client.task", str(self._folder)]
-        job = self.queue.submit(command, **options)
+        # An array for one task too: its index says which.
+        job = self.queue.submit(command, array=f"{first}-{first + len(calls) - 1}", **options)
         with open(self._folder / JOBS, "a", encoding="utf-8") as file:
             file.write(f"{job.label} {first} {len(calls)}\n")
-        with self._lock:
-            self._count += len(calls)
-            futures = [self._expect(index, f"{job.label}_{index}") for index in range(first, self._count)]
+        futures = [self._expect(index, f"{job.label}_{index}") for index in range(first, first + len(calls))]
         self._collect()
         return futures
 
     def _expect(self, index: int, label: str) -> _Future:
-        future = _Future(Job(self.queue, label))
-        self.futures.append(future)
-        self._open[index] = future, label
+        future = _Future(Job(self.queue, label), self._lock)
+        with self._lock:
+            self.futures.append(future)
+            self._open[index] = future
         return future
 
     def _collect(self) -> None:
         """Have a thread hand out results until all have come."""
-        if self._collector is None or not self._collector.is_alive():
-            self._collector = threading.Thread(target=self._hand_out, name="backfill-results", daemon=True)
-            self._collector.start()
+        with self._lock:
+            if self._collector is None:
+                self._collector = threading.Thread(target=self._hand_out, name="backfill-results", daemon=True)
+                self._collector.start()
 
     def _hand_out(self) -> None:
-        since = ASK_S
-        while self._open:
-            there = {*os.listdir(self._folder)}
+        asked = time.monotonic()
+        while True:
             with self._lock:
-                come = [index for index in self._open if RESULT.format(index) in there]
-            for index in come:
-                self._settle(index)
-            if not come:
-                since += LOOK_S
-                if since >= ASK_S:
-                    self._look_for_lost()
-                    since = 0.0
-                self._wakes.wait(LOOK_S)
+                left = {index: future for index, future in self._open.items() if not future.done()}
+                self._open = dict(left)
+                if not left:
+                    self._collector = None
+                    return
+            begin = time.monotonic()
+            try:
+                there = {*os.listdir(self._folder)}
+                for index in [index for index in left if RESULT.format(index) in there]:
+                    self._settle(index, left.pop(index))
+                if begin - asked > ASK_S:
+                    self._look_for_lost(left)
+                    asked = time.monotonic()
+            except Exception as error:
+                for index, future in left.items():
+                    self._end(index, future, QueueError(f"the results in {self._folder} cannot be read: {error}"))
+            time.sleep(max(LOOK_S, 10 * (time.monotonic() - begin)))
 
-    def _settle(self, index: int) -> None:
-        """Give a future its result."""
+    def _end(self, index: int, future: _Future, error: BaseException | None, value: Any = None) -> None:
+        """Give a future its result, or its exception, unless it was cancelled."""
         with self._lock:
-            future, _ = self._open.pop(index)
-        if not future.running() and not future.set_running_or_notify_cancel():
-            return
+            self._open.pop(index, None)
+        if future.begins():
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+    def _settle(self, index: int, future: _Future) -> None:
+        """Look at a result that has come. That of a run which failed counts once the job is over: it may run again."""
         try:
-            well, value = pickle.loads((self._folder / RESULT.format(index)).read_bytes())
+            well, value = self._read(index)
+            if not well:
+                if future.job.state not in OVER:
+                    return
+                well, value = self._read(index)  # the last one
+        except QueueError:
+            return  # the daemon does not answer now
         except Exception as error:
-            future.set_exception(QueueError(f"the result of job {future.job.label} cannot be read: {error}"))
+            self._end(index, future, QueueError(f"the result of job {future.job.label} cannot be read: {error}"))
             return
         if well:
-            future.set_result(value)
+            self._end(index, future, None, value)
         else:
             raised, text = value
             raised.__cause__ = RemoteTraceback(f"\n{text}")
-            future.set_exception(raised)
+            self._end(index, future, raised)
 
-    def _look_for_lost(self) -> None:
+    def _read(self, index: int) -> tuple[bool, Any]:
+        found: tuple[bool, Any] = pickle.loads((self._folder / RESULT.format(index)).read_bytes())
+        return found
+
+    def _look_for_lost(self, left: dict[int, _Future]) -> None:
         """Mark what runs; give those an exception whose job ended without a result, killed for instance."""
-        with self._lock:
-            expected = [(index, *one) for index, one in self._open.items()]
         try:
             states = self.queue.states()
-            for index, future, label in expected:
-                state = states.get(label, "")
-                if state and state != PENDING and not future.running():
-                    future.set_running_or_notify_cancel()
-                if not state and not (self._folder / RESULT.format(index)).exists():
-                    self._lost(index, future, label)
+            for index, future in left.items():
+                state = states.get(future.job.label, "")
+                if state and state != PENDING:
+                    future.begins()
+                elif not state and not future.done():
+                    self._lost(index, future)
         except QueueError:
             return  # the daemon does not answer now
 
-    def _lost(self, index: int, future: _Future, label: str) -> None:
-        facts = self.queue.job(label).facts()
-        with self._lock:
-            del self._open[index]
-        if future.running() or future.set_running_or_notify_cancel():
+    def _lost(self, index: int, future: _Future) -> None:
+        facts = future.job.facts()
+        if facts["state"] in OVER and not (self._folder / RESULT.format(index)).exists():
             how = f"signal {facts['signal']}" if facts["signal"] else f"exit code {facts['exit_code']}"
-            future.set_exception(QueueError(f"job {label} ended without a result: {facts['state']}, {how}"))
+            told = f"job {future.job.label} ended without a result: {facts['state']}, {how}"
+            self._end(index, future, QueueError(told))
 
 
 def _call_each(function: Callable[..., T], calls: Sequence[Sequence[Any]]) -> list[T]:

@@ -22,7 +22,7 @@ from backfill.system.home import home
 Facts = dict[str, Any]
 ELSEWHERE = ("wrap", "source", "test", "parsable", "wait", "json", "quiet")  # options that are no facts of a job
 AGAIN_S = 0.05
-PAGE = 1000  # tasks of an array in one answer
+PAGE, AT_ONCE = 1000, 10_000  # tasks of an array, jobs of a queue, in one answer
 
 
 class Queue:
@@ -47,7 +47,9 @@ class Queue:
     def __repr__(self) -> str:
         return f"backfill.Queue({self.folder!r})"
 
-    def submit(self, command: str | Sequence[str], *, after: Job | Iterable[Job] = (), **options: Any) -> Job:
+    def submit(
+        self, command: str | os.PathLike[str] | Sequence[str], *, after: Job | Iterable[Job] = (), **options: Any
+    ) -> Job:
         """Queue a job and return it.
 
         command: a program and its arguments, or a text for /bin/sh -c.
@@ -62,11 +64,15 @@ class Queue:
         >>> then.wait()
         0
         """
+        if isinstance(command, os.PathLike):
+            command = [os.fspath(command)]
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else [*map(str, command)]
         if not argv:
             raise UsageError("command is empty; expected a program and its arguments")
         words = [word for name, value in options.items() for word in _words(name, value)]
         if some := [after] if isinstance(after, Job) else [*after]:
+            if "dependency" in options:
+                raise UsageError("after and dependency cannot be combined; expected one of them")
             words += ["--dependency", ":".join(["afterok", *(job.label for job in some)])]
         with _as_errors():
             given, _, _ = parse("submit", words)
@@ -107,8 +113,15 @@ class Queue:
         'PENDING'
         >>> job.cancel()
         """
-        with _as_errors():
-            return {row["label"]: row["state"] for row in calling.persistent("queue", self.folder)["jobs"]}
+        states: dict[str, str] = {}
+        after: Facts = {}
+        while True:
+            with _as_errors():
+                found = calling.persistent("queue", self.folder, limit=AT_ONCE, **after)
+            states |= {row["label"]: row["state"] for row in found["jobs"]}
+            if not found["more"]:
+                return states
+            after = {"after": found["jobs"][-1]["id"]}
 
     def wait(self, jobs: Iterable[Job], timeout: float | None = None) -> int:
         """Wait until all of these jobs have ended; return the largest exit code, as `backfill wait` does.
