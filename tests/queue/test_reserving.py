@@ -285,6 +285,15 @@ def test_another_policy_takes_over_with_the_reservations(live):
     assert "lab" in live.run("queue").stdout
 
 
+def test_a_queue_that_plans_by_predictions_reserves_nothing(live):
+    with (live.folder / "config.toml").open("a") as file:
+        file.write('predict = "average2"\n')
+    words = ("reserve", "lab", "--nodes", "machine", "--from", "now+1h", "--for", "1h", "--user", ME)
+    told = live.run(*words, check=1).stderr
+    assert "plans by predicted run times" in told
+    assert told.count("\n") == 1
+
+
 def test_promised_starts_move_only_where_a_reservation_takes_their_room_and_the_cause_is_kept(live):
     live.configure("conservative")
     live.submit("-t", "60s", "-c", "3", "--", "sleep", "60")

@@ -484,6 +484,9 @@ def reserve(request: ReserveRequest, given: Context) -> Slices:
     """Make an advance reservation."""
     yield from ()
     _refuse_unready(given)
+    if given.book.epoch.get("predict"):
+        why = "the policy plans by predicted run times, and a run that is longer would be ended by a reservation"
+        raise Refused(f"{why}; expected a queue without predict in its config.toml", "state", "reservation")
     known = given.book.reservations.get(request["reservation"])
     again = known is not None and known.token == request["token"]  # the answer was lost on its way
     made = known if known and again else reserving.made(request, given.book, given.now, given.platform)

@@ -136,7 +136,9 @@ class Planner:
         self._began = False  # it has decided once
         self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
-        self.foresight = Foreseeing(epoch["predict"], self) if epoch.get("predict") else None
+        # A run that is longer than predicted would be ended by a reservation, so beside those walltimes count.
+        foresees = epoch.get("predict") and self.divided is None
+        self.foresight = Foreseeing(epoch["predict"], self) if foresees else None
         self._use(self._new_state())
         foreseen = () if self.foresight is None else self.foresight.kernels
         for needed in (do_again, write_row, *foreseen):
