@@ -230,7 +230,7 @@ class Book:
     def _begin_epoch(self, basis: Basis, entry: Entry) -> None:
         if basis["why"] == "switched":
             self._trouble(entry.t, "policy-switched")
-        self.epoch, self.epoch_seq, self.passes = basis, entry.seq, 0
+        self.epoch, self.epoch_seq, self.passes, self.passed = basis, entry.seq, 0, 0
         for job in self.jobs.values():
             if job.waits or job.yields or job.due is not None:  # the queue of the policy begins empty
                 job.waits, job.due = False, None

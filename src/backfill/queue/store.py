@@ -350,7 +350,8 @@ class Store:
         book.apply(Entry(decoded(kind, 0, json.loads(data)), t, seq) for seq, t, kind, data in run(made))
         passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"
         ((book.passes,),) = run(passes, (book.epoch_seq,))
-        for (data,) in run("SELECT data FROM event WHERE kind = 'pass' ORDER BY seq DESC LIMIT 1"):
+        last = "SELECT data FROM event WHERE kind = 'pass' AND seq > ? ORDER BY seq DESC LIMIT 1"
+        for (data,) in run(last, (book.epoch_seq,)):
             book.passed = json.loads(data)["now"]
         some = self.jobs("end_us IS NULL")
         for name in {job.project for job in some if job.project}:
