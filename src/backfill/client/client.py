@@ -365,7 +365,7 @@ def serve(words: Sequence[str]) -> int:
 
         return restore(given["restore"])
     if given.get("detach"):
-        Queue(home()).ask("ping")
+        persistent("ping", home())
         return 0
     from backfill.system.processes import JOB, unmarked
 
