@@ -116,7 +116,7 @@ def test_a_full_node_takes_the_job_or_a_task_of_it_when_it_is_said_to_and_not_be
                 began = 10_000 in queue.starts([*ended, *everybody, *submit(10_000, facts)])
                 assert began == (starts and one["opens_s"] is not None), one
                 some += 1
-    assert some > 20
+    assert some > (20 if LONG else 3)
 
 
 def test_the_nodes_that_a_job_may_use_and_their_room_are_those_of_the_cluster(answers):

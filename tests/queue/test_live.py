@@ -415,7 +415,7 @@ def test_a_queue_of_this_machine_is_not_served_by_a_policy_that_it_cannot_carry_
     live.configure(policy)
     done = live.run("queue", check=None)
     assert f"policy {policy} preempts jobs by" in done.stderr
-    assert "pool local can only end a job" in done.stderr
+    assert "pool local can only end a preempted job" in done.stderr
     assert "Traceback" not in done.stderr
 
 

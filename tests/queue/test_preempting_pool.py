@@ -219,5 +219,5 @@ def test_the_pool_says_by_what_its_jobs_can_be_preempted():
     assert preempts(FakePool) == ["requeue", "checkpoint", "suspend"]
     assert preempts(LocalPool) == ["requeue"]
     told = refusal(LocalPool, "round-robin", "checkpoint")
-    assert told.startswith("policy round-robin preempts jobs by checkpoint; pool local can only end a job")
+    assert told.startswith("policy round-robin preempts jobs by checkpoint; pool local can only end a preempted job")
     assert refusal(FakePool, "round-robin", "checkpoint") == ""
