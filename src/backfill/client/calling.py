@@ -251,6 +251,22 @@ def _unknown(what: str) -> str:
     return f": it is unknown whether {what} was done; see: backfill queue" if what in CHANGES else ""
 
 
+def waited(ids: list[Any], folder: str, timeout: float | None = None) -> list[Facts]:
+    """Wait until jobs are over, and return them, whichever daemons serve the queue meanwhile. Raises TimeoutError."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        try:
+            connection = Queue(folder)
+            try:
+                left = None if end is None else max(end - time.monotonic(), 0.001)
+                jobs: list[Facts] = connection.ask("wait", left, ids=ids)["jobs"]
+                return jobs
+            finally:
+                connection.close()
+        except ConnectionError:  # the daemon ended; the next one knows as much
+            time.sleep(0.05)
+
+
 def stop(folder: str) -> None:
     """Stop the daemon and wait until it is gone; running jobs continue. Raises Problem if there is none."""
     pid = Queue(folder, start=False).ask("stop")["pid"]

@@ -15,11 +15,11 @@ from backfill.client.calling import (
     UNREACHABLE,
     USAGE,
     Problem,
-    Queue,
     answered,
     asked,
     persistent,
     stop,
+    waited,
 )
 from backfill.client.options import help_text, ids_of, parse, wants_help
 from backfill.client.requests import absolute, request_of, script_of
@@ -254,21 +254,14 @@ def _pause(verb: str, as_json: bool) -> int:
 def wait(words: Sequence[str]) -> int:
     """Wait until jobs are over; return the exit code of the job, of several the largest."""
     given, left, _ = parse("wait", words)
-    ids, end = ids_of(given, left), None
-    if "timeout" in given:
-        end = time.monotonic() + given["timeout"] / 1e6
-    while True:
-        try:
-            left_s = None if end is None else max(end - time.monotonic(), 0.001)
-            found = Queue(home()).ask("wait", left_s, ids=ids)
-            break
-        except TimeoutError:
-            raise Problem("the jobs have not ended yet", FAILED) from None
-        except ConnectionError:  # the daemon ended; the next one has the same records
-            time.sleep(0.05)
+    timeout = given["timeout"] / 1e6 if "timeout" in given else None
+    try:
+        jobs = waited(ids_of(given, left), home(), timeout)
+    except TimeoutError:
+        raise Problem("the jobs have not ended yet", FAILED) from None
     if given.get("json"):
-        print(json.dumps({"schema": 1, **found}))
-    return max((job["code"] for job in found["jobs"]), default=0)
+        print(json.dumps({"schema": 1, "jobs": jobs}))
+    return max((job["code"] for job in jobs), default=0)
 
 
 def log(words: Sequence[str]) -> int:

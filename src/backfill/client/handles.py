@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from backfill.system.home import home
 
 Facts = dict[str, Any]
 ELSEWHERE = ("wrap", "source", "test", "parsable", "wait", "json", "quiet")  # options that are no facts of a job
-AGAIN_S = 0.05
 PAGE, AT_ONCE = 1000, 10_000  # tasks of an array, jobs of a queue, in one answer
 
 
@@ -134,7 +132,11 @@ class Queue:
         3
         """
         labels = [job.label for job in jobs]
-        return max((job["code"] for job in self._waited(labels, timeout)), default=0) if labels else 0
+        if not labels:
+            return 0
+        with _as_errors():
+            ended = calling.waited([parse_id(label) for label in labels], self.folder, timeout)
+        return max((job["code"] for job in ended), default=0)
 
     def cancel(self, jobs: Iterable[Job]) -> None:
         """Cancel jobs: those that wait leave the queue, those that run are ended.
@@ -153,22 +155,6 @@ class Queue:
     def _question(self, what: str, **more: Any) -> Facts:
         with _as_errors():
             return asking.question(what, folder=self.folder, **more)
-
-    def _waited(self, labels: Sequence[str], timeout: float | None) -> list[Facts]:
-        end = None if timeout is None else time.monotonic() + timeout
-        with _as_errors():
-            ids = [parse_id(label) for label in labels]
-            while True:
-                left = None if end is None else max(end - time.monotonic(), 0.001)
-                try:
-                    connection = calling.Queue(self.folder)
-                    try:
-                        jobs: list[Facts] = connection.ask("wait", left, ids=ids)["jobs"]
-                        return jobs
-                    finally:
-                        connection.close()
-                except ConnectionError:  # the daemon ended; the next one knows as much
-                    time.sleep(AGAIN_S)
 
 
 @dataclass(frozen=True)
