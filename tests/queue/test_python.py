@@ -192,3 +192,14 @@ def test_options_that_cannot_be_met_are_refused(queue):
         queue.submit("true", after=job, dependency="singleton")
     with bf.QueueExecutor() as jobs, pytest.raises(ValueError, match="chunksize"):
         jobs.map(abs, [1], chunksize=-1)
+    with pytest.raises(bf.UsageError, match="array is no option of an executor"):
+        bf.QueueExecutor(array="1-3")
+
+
+def test_a_job_that_the_queue_does_not_know_ends_its_future(queue):
+    with bf.QueueExecutor() as jobs:
+        assert jobs.submit(abs, -1).result(PATIENCE_S) == 1
+        forgotten = jobs._expect(7, "12345_7")
+        jobs._collect()
+        with pytest.raises(bf.QueueError, match="12345"):
+            forgotten.result(PATIENCE_S)

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from backfill.client.calling import token
+from backfill.client.calling import UNREACHABLE, token
 from backfill.client.handles import Job, Queue
 from backfill.client.task import RESULT, TASK, RemoteTraceback, keep
 from backfill.model.errors import MissingExtra, QueueError, UsageError
@@ -62,6 +62,8 @@ class QueueExecutor(Executor):
 
     def __init__(self, queue: Queue | str | os.PathLike[str] | None = None, **options: Any) -> None:
         _pickled(None)  # says what is missing before anything is queued
+        if "array" in options:
+            raise UsageError("array is no option of an executor; expected calls of map, which make one")
         self._begin(queue, token(), options)
 
     def _begin(self, queue: Queue | str | os.PathLike[str] | None, name: str, options: dict[str, Any]) -> None:
@@ -269,7 +271,13 @@ class QueueExecutor(Executor):
             return  # the daemon does not answer now
 
     def _lost(self, index: int, future: _Future) -> None:
-        facts = future.job.facts()
+        try:
+            facts = future.job.facts()
+        except QueueError as error:
+            if error.exit_code == UNREACHABLE:
+                raise
+            self._end(index, future, error)  # the queue does not know the job, after a restore for instance
+            return
         if facts["state"] in OVER and not (self._folder / RESULT.format(index)).exists():
             how = f"signal {facts['signal']}" if facts["signal"] else f"exit code {facts['exit_code']}"
             told = f"job {future.job.label} ended without a result: {facts['state']}, {how}"
