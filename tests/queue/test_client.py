@@ -315,7 +315,7 @@ def test_a_daemon_that_ends_before_it_answers_is_said_in_a_line(gone, monkeypatc
     def asked(*_, **__):
         raise gone
 
-    monkeypatch.setattr(client, "Queue", asked)
+    monkeypatch.setattr(client, "persistent", asked)
     assert client.main(["serve", "--detach"]) == 1
     assert "the daemon ended before it answered; run the command again" in capsys.readouterr().err
 

@@ -94,7 +94,8 @@ def test_what_others_do_in_slurm_is_followed(cluster, live, tmp_path):
 def test_a_controller_that_forgets_has_nothing_begun_twice_by_the_queue(cluster, live, tmp_path):
     log = Log(tmp_path)
     live.run("serve", "--pool", "slurm", "--adopt", "--detach")
-    some = [cluster.submit("-c", "8", "-t", "5", "--wrap", log.script(20)) for _ in range(4)]
+    later = ("--begin", "now+4")  # so that nobody but the queue starts them
+    some = [cluster.submit(*later, "-c", "8", "-t", "5", "--wrap", log.script(20)) for _ in range(4)]
     until(lambda: {*some} <= log.begun().keys(), 0.05)
     stands = int((cluster.folder / "slurmctld.pid").read_text())
     os.kill(stands, signal.SIGKILL)  # what it has not saved of these starts is lost
@@ -103,6 +104,7 @@ def test_a_controller_that_forgets_has_nothing_begun_twice_by_the_queue(cluster,
     until(lambda: not live.request("queue")["problem"])
     until(lambda: all(row["state"] != "RUNNING" for row in rows(live).values()))
     for row in rows(live).values():
-        assert row["reason"] in ("Uncertain", "NotAdopted", "JobHeldAdmin"), row
-    began = log.begun()
-    assert all(count == 1 for count in began.values()), began
+        assert row["reason"] in ("Uncertain", "NotAdopted", "JobHeldAdmin", "BeginTime"), row  # BeginTime: requeued
+    for name, times in log.begun().items():  # Slurm itself may begin again what its saved state calls released
+        kinds = Counter(kind for _, kind, _ in live.job(name)["events"])
+        assert kinds["start"] <= 1 + kinds["unstarted"] + kinds["requeue"], (name, times, kinds)
