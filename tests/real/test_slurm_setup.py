@@ -89,6 +89,10 @@ def test_a_user_holds_a_job_and_releases_it_again(cluster, live, user):
     user.run("scontrol", "release", held)
     until(lambda: rows(live)[held]["state"] == "RUNNING")
     assert facts(cluster, held)[3] == "other"
+    plain = user.submit("-H", "--wrap", "sleep 60")  # without a comment of its user's
+    until(lambda: rows(live).get(plain, {}).get("reason") == "JobHeldUser")
+    user.run("scontrol", "release", plain)
+    until(lambda: rows(live)[plain]["state"] == "RUNNING")
     live.run("pause")
     job = user.submit("--wrap", "sleep 60")
     until(lambda: rows(live).get(job, {}).get("state") == "PENDING")

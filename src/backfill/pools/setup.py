@@ -46,7 +46,8 @@ local QUEUE = "{mark}" -- how the AdminComment of its jobs begins
 local OPERATORS = {operators} -- uids that may release jobs and change priorities
 local USERS = {users} -- users whose jobs the queue starts; empty: all
 local PARTITIONS = {partitions} -- partitions whose jobs the queue starts; empty: all
-local PART, HELD = "%[backfill:[^%]]*%]", "[backfill:{kept}]" -- the queue's part of a comment
+local PART = "%[backfill:[^%]]*%]" -- the queue's part of a comment
+local HELD, RELEASED = "[backfill:{kept}]", "[backfill:released]"
 
 local function among(set, name)
   return next(set) == nil or set[name] ~= nil
@@ -107,7 +108,8 @@ function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
   elseif job_desc.comment == nil or not held then
     return slurm.SUCCESS
   end
-  job_desc.comment = (job_desc.comment or comment):gsub(PART, "") .. (held and HELD or "")
+  comment = (job_desc.comment or comment):gsub(PART, "") .. (held and HELD or "")
+  job_desc.comment = comment ~= "" and comment or RELEASED -- Slurm ignores an empty comment of a filter
   return slurm.SUCCESS
 end
 
