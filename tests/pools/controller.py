@@ -374,7 +374,7 @@ class Watched:
         news = conclude(snapshot, known, recalled, self.watch, ended, engine.book.skew, self.control)
         self.carry_out(snapshot)
         avoided = self.control.avoided() if self.control is not None else ()
-        engine.saw(Seen(nodes=nodes_seen(snapshot, engine.book.nodes, avoided), news=news))
+        engine.saw(Seen(nodes=nodes_seen(snapshot, engine.book.nodes, self.watch, avoided), news=news))
         engine.flush()
         self.seen |= {job.identity for job in snapshot.jobs}
 

@@ -8,7 +8,7 @@ from backfill.pools.seen import EXCLUDES, Asked, JobNow, NodeNow, Snapshot
 from backfill.pools.slurm import _folded, _own_by_job
 from backfill.queue.job import UNCERTAIN, Attempt, Job
 from backfill.queue.nodes import Nodes
-from backfill.queue.states import PENDING, STARTING
+from backfill.queue.states import PENDING, RUNNING, STARTING
 
 SECOND = 1_000_000
 CPUS = {"cpus": 4}
@@ -52,17 +52,42 @@ def test_nodes_on_which_a_job_did_not_begin_are_avoided_for_a_minute():
     assert found.avoided() == {"a"}
     nodes = Nodes({"a": CPUS, "b": CPUS})
     snapshot = Snapshot("1", [NodeNow("a", CPUS), NodeNow("b", CPUS)], [])
-    seen = {one.name: one for one in nodes_seen(snapshot, nodes, found.avoided())}
+    seen = {one.name: one for one in nodes_seen(snapshot, nodes, Watch(), found.avoided())}
     assert (seen["a"].there, seen["a"].reason) == ({"cpus": 0}, AVOIDED)
     assert seen["b"].there == CPUS
     found.wall += 61 * SECOND
     assert found.avoided() == set()
 
 
+def test_what_no_job_explains_is_taken_away_if_the_look_before_did_not_explain_it_either():
+    nodes, watch, one, less = Nodes({"a": CPUS}), Watch(), {"cpus": 1}, {"cpus": 3}
+
+    def room(*jobs, held=one):
+        (seen,) = nodes_seen(Snapshot("1", [NodeNow("a", CPUS, held=held)], [*jobs]), nodes, watch)
+        return seen.there, seen.reason
+
+    assert room() == (less, "others")  # what ran before the first look
+    assert room(held={}) == (CPUS, "")
+    assert room() == (CPUS, "")  # a job may have begun after jobs were read and before nodes were
+    assert room(now(state=RUNNING, nodes=[["a", 1]])) == (CPUS, "")
+    assert room() == (CPUS, "")
+    assert room() == (less, "others")
+
+
 def test_a_job_that_does_not_begin_elsewhere_either_is_set_aside_and_no_node_is():
     found, news = taken_back(known(STARTING, withdrawn=1))
     assert found.avoided() == set()
     assert news[1:] == [Edited(1, {"begin": 160 * SECOND})]
+
+
+@pytest.mark.parametrize(("restarts", "kind"), [(1, "requeued"), (0, "unstarted")])
+def test_a_job_whose_begin_time_is_later_now_is_not_told_to_start_again(restarts, kind):
+    found = control(wall=100 * SECOND, now=LONG_S + 1)
+    later = now(managed=True, held=True, blocked=BEGIN, begin=200 * SECOND, restarts=restarts)
+    news = look(found, later, known(STARTING))
+    assert [one.verdict.kind for one in news if isinstance(one, Settled)] == [kind]
+    assert Edited(1, {"begin": 200 * SECOND}) in news
+    assert found.tell == []
 
 
 def test_a_job_that_may_have_run_is_held_again_unless_an_operator_has_given_it_back():

@@ -47,10 +47,12 @@ class Watch:
 
     before: the jobs of the last snapshot; a job that has not changed since is skipped, unless `before` was cleared.
     foretold: the start that was last expected for each job.
+    unexplained: what each node gave to jobs that the last snapshot did not show.
     """
 
     before: dict[Identity, JobNow] = field(default_factory=dict)
     foretold: dict[Identity, int] = field(default_factory=dict)
+    unexplained: dict[str, Amounts] = field(default_factory=dict)
     instance: str = ""  # the controller's instance at the last complete snapshot
 
 
@@ -167,11 +169,14 @@ def _put_back(here: Mapping[Identity, JobNow], jobs: Mapping[Identity, Job]) -> 
     }
 
 
-def nodes_seen(snapshot: Snapshot, nodes: Nodes, avoided: Collection[str] = ()) -> list[NodeSeen]:
+def nodes_seen(snapshot: Snapshot, nodes: Nodes, watch: Watch, avoided: Collection[str] = ()) -> list[NodeSeen]:
     """Return the resources of each node that the jobs of the snapshot may use.
 
     That is what the node has, less what it gives to jobs that the snapshot does not show; nothing on avoided nodes. A
     node that has not yet reported to its controller is left out.
+
+    Nodes are read after jobs: a job that begins in between holds what no job explains. So only what the snapshot before
+    did not explain either is taken away.
     """
     explained: dict[str, Counter[str]] = {}
     for job in snapshot.jobs:
@@ -184,6 +189,9 @@ def nodes_seen(snapshot: Snapshot, nodes: Nodes, avoided: Collection[str] = ()) 
             continue
         mine = explained.get(node.name, Counter())
         others = {name: max(amount - mine[name], 0) for name, amount in node.held.items()}
+        before = watch.unexplained.get(node.name, others)
+        watch.unexplained[node.name] = others
+        others = {name: min(amount, before.get(name, 0)) for name, amount in others.items()}
         if node.name in avoided and node.state == UP:
             found.append(NodeSeen(node.name, dict.fromkeys(nodes.stated[node.name], 0), AVOIDED))
             continue
@@ -374,6 +382,8 @@ def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
         return Verdict("uncertain")
     if now.submit != known.native_submit:  # it began, or was about to, and was requeued before that was seen
         return Verdict("requeued")
+    if now.begin is not None and now.begin > control.wall:  # it began, and was requeued; or it was put off by its user
+        return Verdict("requeued" if now.restarts else "unstarted")
     if now.blocked == HELD:  # held by its user before it began
         return Verdict("unstarted")
     told = control.told.get(key) if now.held else control.told.setdefault(key, control.now)

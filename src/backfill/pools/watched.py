@@ -67,7 +67,7 @@ class WatchedPool:
         if self._looks % WHOLE == 0:
             self._watch.before = {}
         news = self._conclude(look, known)
-        nodes = nodes_seen(look.snapshot, self._nodes, self._avoided())
+        nodes = nodes_seen(look.snapshot, self._nodes, self._watch, self._avoided())
         self._stirred = bool(news)
         return Seen(nodes=nodes, news=news)
 
