@@ -55,17 +55,19 @@ class Workload:
         self.cpus = {}  # on each of its nodes, by what the job is called
         self.cancelled = set()
         self.held = []
+        self.after = {}  # the job that each job with a dependency waits for
 
     def submit(self):
         """One job, or a small array."""
         chance = self.chance
         shape, cpus = chance.choice(SHAPES)
-        more, tasks = [], [""]
+        more, tasks, after = [], [""], None
         what = chance.random()
         if what < 0.15:
             more, tasks = ["--array=1-4"], ["_1", "_2", "_3", "_4"]
         elif what < 0.25 and self.cpus:
-            more = [f"--dependency=afterany:{chance.choice([*self.cpus])}"]
+            after = chance.choice([*self.cpus])
+            more = [f"--dependency=afterany:{after}"]
         elif what < 0.3:
             more = ["-H"]
         name = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"
@@ -76,11 +78,18 @@ class Workload:
         except AssertionError:  # there is no controller by now
             return
         self.cpus |= {number + task: cpus for task in tasks}
+        if after:
+            self.after[number] = after
         if more == ["-H"]:
             self.held.append(number)
         if chance.random() < 0.05:
             self.user.run("scancel", number)
             self.cancelled |= {number + task for task in tasks}
+
+    def is_left(self, row, rows):
+        """Whether an operator has to look at a job, or at the one that it waits for."""
+        after = self.after.get(row["label"]) if row["reason"] == "Dependency" else None
+        return self.is_left(rows[after], rows) if after in rows else row["reason"] in LEFT
 
     def lines(self, what):
         """What jobs wrote down: name, nodes, how often it was put back, when."""
@@ -117,6 +126,12 @@ def strike(who, cluster, live, chance):
         os.kill(int((cluster.folder / f"slurmd.{name}.pid").read_text()), signal.SIGKILL)
         time.sleep(0.3)
         cluster.start_node(name)
+
+
+def repair(cluster):
+    """Open the nodes again that Slurm has drained, as it does when it has begun a job twice."""
+    for node in cluster.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%n").split():
+        cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
 
 
 def overbooked(work, without):
@@ -170,6 +185,7 @@ def test_nothing_is_lost_twice_overbooked_or_elsewhere_whatever_is_killed(cluste
         work.submit()
         while submitted <= len(work.cpus):
             for who in struck.get(submitted, ()):
+                repair(cluster)
                 strike(who, cluster, live, chance)
                 time.sleep(chance.uniform(0, 1))
             submitted += 1
@@ -177,13 +193,14 @@ def test_nothing_is_lost_twice_overbooked_or_elsewhere_whatever_is_killed(cluste
             work.user.run("scontrol", "release", work.held.pop())
     deadline = time.monotonic() + SETTLED_S
     while time.monotonic() < deadline:
+        repair(cluster)
         held = cluster.run("squeue", "-h", "-o", "%i %r").split("\n")
         for number, _, reason in (line.partition(" ") for line in held):
             if reason == "JobHeldUser":  # a release may have found no controller; of others it is denied
                 work.user.run("scontrol", "release", number)
         rows = {row["label"]: row for row in live.request("queue")["jobs"]}
         there = set(cluster.run("squeue", "-h", "-r", "-o", "%i").split())  # all of them, before and behind
-        if there == rows.keys() and all(row["reason"] in LEFT for row in rows.values()):
+        if there == rows.keys() and all(work.is_left(row, rows) for row in rows.values()):
             break
         time.sleep(1)
     judge(cluster, live, tmp_path, work, rows, kills, time.monotonic() - begin)
@@ -248,5 +265,6 @@ def judge(cluster, live, folder, work, rows, kills, took):
     assert not foreign
     assert "Traceback" not in notes
     assert "gave other decisions" not in notes
-    assert all(row["reason"] in LEFT for row in rows.values()), rows
+    waits = [(row["label"], row["state"], row["reason"]) for row in rows.values() if not work.is_left(row, rows)]
+    assert not waits
     assert len(begun) > JOBS / 2
