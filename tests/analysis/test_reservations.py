@@ -62,6 +62,18 @@ def test_nodes_are_kept_whole_and_an_amount_has_its_share_of_what_else_there_is(
     assert [fates(share)[job][1] for job in "ab"] == ["COMPLETED", "REJECTED"]
 
 
+def test_a_node_that_shrinks_leaves_a_reservation_what_others_of_the_same_instant_do_not_have():
+    """The second one is over before the first one begins."""
+    jobs = log("a,2,30,2,ann,,,ann", "b,2,10,3,bob,,,bob")
+    other = {**ANN, "reservation": "bob", "user": "bob", "value": 10, "until": 30, "resource": "cpus", "amount": 3}
+    shrinks = {"time": 2, "event": "capacity", "resource": "cpus", "value": 3}
+    result = bf.simulate(
+        jobs, bf.Platform.pool(4), "easy", events=[{**ANN, "resource": "cpus", "amount": 2}, other, shrinks]
+    )
+    assert result.verify() == []
+    assert [fates(result)[job][0] for job in "ab"] == [50, 10]
+
+
 def test_several_events_of_a_name_and_a_time_make_one_reservation():
     jobs = log("a,2,30,6,ann,,,ann", "b,2,5,1,bob,,,")
     events = [{**ANN, "node": "n1"}, {**ANN, "node": "n[34]"}]

@@ -125,6 +125,24 @@ class Division:
             yield Window(own, -1, 0, each.known, each.begin, each.revoked)
         yield Window(own, -1, 0, each.until, NEVER, each.over)
 
+    def beside(self, number: int, node: int, windows: Iterable[Window] = ()) -> Ints:
+        """Return the most that other reservations, and these windows, take from a node at one instant of a reservation,
+        shape (resources,).
+        """
+        each = self.reservations[number]
+        some = [*windows]
+        for other in range(len(self.reservations)):
+            some += self.windows(other) if other != number else ()
+        some = [window for window in some if window.resource >= 0 and node in window.nodes]
+        begins = [window.begin for window in some if each.begin < window.begin < each.over]
+        most = np.zeros(len(self.whole.resources), np.int64)
+        for t in (each.begin, *begins):
+            taken = np.zeros_like(most)
+            for window in some:
+                taken[window.resource] += window.amount if window.begin <= t < window.over else 0
+            most = np.maximum(most, taken)
+        return most
+
     def constraint(self, text: str, reservation: str) -> str:
         """Return the constraint, on the divided platform, of a job that requests this reservation, or none."""
         own = PART + reservation if reservation else f"!{PART}"
@@ -282,18 +300,18 @@ def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Re
     return Reservation(asked.reservation, owners, known, begin, until, nodes, np.array(much), all_of_it, row)
 
 
-def _windows(events: BoundEvents) -> Iterator[tuple[int, int, list[int], int, int]]:
-    """Yield the announced windows on nodes: (begin, until, nodes, resource or -1, amount)."""
+def _windows(events: BoundEvents) -> Iterator[Window]:
+    """Yield the announced windows on nodes."""
     for row in np.flatnonzero(events.kind == WINDOW).tolist():
         if nodes := events.nodes[row].tolist():
             begin, until = max(int(events.value[row]), int(events.time[row])), int(events.until[row])
-            yield begin, until, nodes, int(events.resource[row]), int(events.amount[row])
+            yield Window(nodes, int(events.resource[row]), int(events.amount[row]), begin, until, NEVER)
 
 
 def room_beside(
     platform: Platform,
     others: Iterable[Reservation],
-    windows: Iterable[tuple[int, int, list[int], int, int]],
+    windows: Iterable[Window],
     begin: int,
     until: int,
 ) -> Ints:
@@ -301,12 +319,13 @@ def room_beside(
     [begin, until).
     """
     room = platform.capacity.copy()
-    for first, last, nodes, resource, less in windows:
-        if first < until and begin < last:
-            if resource < 0:
+    for window in windows:
+        if window.begin < until and begin < window.over:
+            nodes = [*window.nodes]
+            if window.resource < 0:
                 room[nodes] = 0
             else:
-                room[nodes, resource] -= less
+                room[nodes, window.resource] -= window.amount
     for each in others:
         if each.meets(begin, until):
             room[list(each.nodes)] -= each.amounts
@@ -436,12 +455,7 @@ class _Parts:
     def __init__(self, events: BoundEvents, division: Division) -> None:
         self.events, self.division = events, division
         self.down = np.zeros(len(division.whole.nodes), np.bool_)
-        self.less = np.zeros_like(division.whole.capacity)  # upper limit of what windows and reservations take
-        for _, _, nodes, resource, less in _windows(events):
-            if resource >= 0:
-                self.less[nodes, resource] += less
-        for each in division.reservations:
-            self.less[list(each.nodes)] += each.amounts
+        self.windows = [*_windows(events)]
 
     def at(self, nodes: Sequence[int]) -> list[int]:
         """Return the parts of these nodes."""
@@ -464,6 +478,6 @@ class _Parts:
                     rows.add(time, row, int(kind), [part])
                 elif kind == CAPACITY:
                     k, value = int(events.resource[row]), int(events.value[row])
-                    beside = int(self.less[node, k] - amounts[k])
+                    beside = int(self.division.beside(number, node, self.windows)[k])
                     there = value if whole else min(int(amounts[k]), max(value - beside, 0))
                     rows.add(time, row, CAPACITY, [part], resource=k, value=there)

@@ -108,14 +108,11 @@ class Reserved:
     def follow(self, state: Any, do: Do, node: int, base: Ints, now: int) -> None:
         """A node has more or less than before, and its parts with it, so that nothing is held twice."""
         self.fit(state, do, node, base, now)
-        mine = [(part, *self.own[part]) for part in self.own if self.division.node[part] == node]
-        reservations, shared = self.division.reservations, np.zeros_like(base)
-        for _, number, place in mine:
-            shared += reservations[number].amounts[place]
-        for part, number, place in mine:
-            amounts = reservations[number].amounts[place]
-            rest = np.minimum(amounts, np.maximum(base - (shared - amounts), 0))
-            self.fit(state, do, part, base if reservations[number].whole[place] else rest, now)
+        for part, (number, place) in self.own.items():
+            if self.division.node[part] == node:
+                each = self.division.reservations[number]
+                rest = np.minimum(each.amounts[place], np.maximum(base - self.division.beside(number, node), 0))
+                self.fit(state, do, part, base if each.whole[place] else rest, now)
 
     def ahead(self, now: int, until: int) -> list[Reservation]:
         """Those that are there at some instant of [now, until), in the order of their begins."""
