@@ -8,9 +8,10 @@ import traceback
 import numpy as np
 import pytest
 
+from backfill.answers.asked import Queue
 from backfill.answers.estimates import Shown, accuracy, kept, widening
 from backfill.answers.questions import answer
-from backfill.answers.whatif import snapped
+from backfill.answers.whatif import estimates, snapped
 from backfill.core.plan.promises import NO_TIME
 from backfill.daemon.shown import on_calendar
 from backfill.queue import feed
@@ -21,6 +22,7 @@ from backfill.worlds.aside import Present
 from backfill.worlds.future import Arrivals, Coming, Links, links, live_on
 from backfill.worlds.runtimes import RunTimes
 from tests.queue.logs import entry
+from tests.queue.test_planner import EPOCH, RESOURCES
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 
 
@@ -54,6 +56,16 @@ def ask(queue, what, **more):
 def seconds(told, name):
     """An instant of each job, in seconds since the queue began."""
     return {job["id"]: job[name] and job[name] - BEGIN / SECOND for job in told["jobs"]}
+
+
+def test_a_job_that_starts_with_the_first_pass_of_a_planner_is_told_with_its_start():
+    started, facts = planner.Planner("easy", EPOCH), {"need": RESOURCES, "walltime": 60 * SECOND}
+    started.learn([["submit", 1, facts], ["submit", 2, facts], ["wait", 1], ["wait", 2]])
+    jobs = [Job(number, state="PENDING", waits=True, submit=BEGIN, **facts) for number in (1, 2)]
+    asked = Queue(started, jobs, BEGIN)
+    found = {row["id"]: row["median_s"] for row in estimates(asked)}
+    assert found[1] == BEGIN / SECOND
+    assert found[2] > found[1]
 
 
 def test_jobs_that_always_use_their_walltime_start_when_they_are_promised_to(tmp_path):

@@ -217,6 +217,19 @@ def test_a_log_of_such_a_queue_decides_the_same_when_it_is_replayed(tmp_path):
 def test_a_wrong_setting_is_one_clear_line(tmp_path, text, message):
     (tmp_path / "broken.py").write_text("")
     (tmp_path / "config.toml").write_text(text)
+def test_who_went_first_is_told_with_its_limit_and_not_with_its_prediction(tmp_path):
+    queue = Virtual(tmp_path, "easy", predict="average2")
+    for _ in range(2):
+        queue.submit(cpus=4, walltime=100, runtime=20)
+    queue.drain()
+    queue.submit(cpus=3, walltime=100, runtime=90, user="bob")
+    second, third = queue.submit(cpus=4, walltime=100), queue.submit(cpus=1, walltime=100)
+    asked = Queue(queue.planner, queue.store.jobs("end_us IS NULL"), queue.t)
+    (one,) = explain(asked, second, "")["went_first"]
+    assert (one["id"], one["why"]) == (third, "backfill")
+    assert one["limit_s"] == one["start_s"] + 100
+
+
     with pytest.raises(Unreadable, match=message):
         Config(tmp_path)
 

@@ -52,6 +52,7 @@ class Queue:
         self.widened, self.held = widening(shown)  # factor for the 90 % bounds, and the share of recent ones that held
         self.shadow, planner.advises = planner.advises, False
         self.at_once: set[int] = set()  # jobs that the policy would start now, if it only gives advice
+        self.starting: set[int] = set()  # jobs that it starts now; the store has them as pending
         if planner.knows_more:
             planner.decide(self.next_pass, [])
         self.jobs = {job.id: job for job in jobs if job.id in planner.rows}
@@ -103,6 +104,7 @@ class Queue:
             if self.shadow:
                 self.at_once.add(number)
             else:  # the store does not know of this start yet
+                self.starting.add(number)
                 job.state, job.waits = STARTING, False
                 job.attempt = Attempt(job.attempts + 1, int(runs.start[run]))
         self.present = Present(planner)

@@ -156,6 +156,7 @@ def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:
     """Return the latest jobs that were submitted later and started earlier, and why they could."""
     planner, runs = queue.planner, queue.planner.state.runs
     count, row = int(runs.count), planner.rows[job.id]
+    limits = planner.limits(np.arange(count))  # whatever the policy predicts
     since = np.flatnonzero((runs.start[:count] >= job.submit) & (runs.job[:count] > row))
     moves = planner.moves.of(job.id)
     found = []
@@ -170,7 +171,7 @@ def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:
             why = "in-time"
         else:
             why = REASONS[int(runs.reason[run])]
-        found.append({"id": other, "start_s": start / 1e6, "limit_s": limit / 1e6, "why": why,
+        found.append({"id": other, "start_s": start / 1e6, "limit_s": int(limits[run]) / 1e6, "why": why,
                       "runs": bool(runs.how[run] == RUNNING)})  # fmt: skip
     return found[::-1]
 

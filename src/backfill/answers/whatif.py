@@ -114,7 +114,7 @@ def snapped(t: int, now: int, up: bool = False) -> int:
 
 def estimates(queue: Queue) -> list[Estimate]:
     """Return the estimates of pending jobs; of more than ESTIMATED, those of the first ones that are not held."""
-    pending, rows = queue.pending(), queue.planner.rows
+    pending, rows = [*queue.pending(), *(queue.jobs[number] for number in queue.starting)], queue.planner.rows
     first = sorted(pending, key=lambda job: bool(job.held or job.never))[:ESTIMATED]
     some = sorted(first, key=lambda job: job.id)
     starts = queue.futures(some)
