@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from backfill.client.from_file import feed, left_out
+from backfill.client.from_file import feed, left_out, request
 from backfill.model.schedule import REJECTED
 from backfill.model.workload import Jobs, Labels, Ragged, Workload
 from backfill.policies import get
@@ -113,6 +113,12 @@ def test_a_job_that_comes_after_others_waits_for_their_numbers():
     assert names["2"].after == [["afterany", names["0"].id], ["afterany", names["1"].id]]
     assert len(numbers) == 3
     assert {why[:20] for why in refused} == {"no node in partition", "it depends on a job "}
+
+
+def test_a_job_asks_for_its_reservation():
+    reservation = Labels.of(["course", ""])
+    assert [request(some_jobs(2, reservation=reservation), row, NOW)["job"].get("reservation") for row in range(2)] == [
+        "course", None]  # fmt: skip
 
 
 def test_what_a_queue_has_no_word_for_is_named():

@@ -29,6 +29,7 @@ BATCH = 200  # requests sent at once
 FULL_S = 0.5  # seconds between retries while the queue is full
 SHOWN = 3  # most reasons of refusals that are printed
 ALONG = {"source", "json", "quiet"}  # keys of options that can be combined with --from
+NAMED = ("project", "site", "constraint", "partition", "qos", "reservation")  # columns that a request has as they are
 Ask = Callable[[list[Facts]], list[Facts]]  # returns the answers to requests, in their order
 
 
@@ -166,7 +167,7 @@ def request(workload: Workload, row: int, ahead: int) -> Facts:
         "grace": 0,
         "begin": int(jobs.submit[row]) + ahead,
     }
-    job |= {name: jobs[name][row] for name in ("project", "site", "constraint", "partition", "qos") if jobs[name][row]}
+    job |= {name: jobs[name][row] for name in NAMED if jobs[name][row]}
     if jobs.tasks[row] > 1:
         job |= {"tasks": int(jobs.tasks[row]), "spread": SPREAD[jobs.spread[row]]}
     if jobs.exclusive[row]:
