@@ -218,6 +218,12 @@ def jobs_for_nodes(seed, count):
     return jobs
 
 
+def nodes_workload(jobs, platform):
+    """Such jobs as a simulation has them."""
+    workload = table([(number, {**FACTS, "submit": t, **facts}) for number, t, _, facts in jobs], platform)
+    return workload.with_jobs(workload.jobs.replace(runtime=np.array([length for _, _, length, _ in jobs])))
+
+
 GRID = """
 [[node]]
 name = "a"
@@ -258,9 +264,7 @@ NODES = [name for name in POLICIES if name != URGENT]
 def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, text, some, tmp_path):
     platform, (policy, params) = cluster(tmp_path, text), load(name)
     jobs = some(name, 150)
-    workload = table([(number, {**FACTS, "submit": t, **facts}) for number, t, _, facts in jobs], platform)
-    workload = workload.with_jobs(workload.jobs.replace(runtime=np.array([length for _, _, length, _ in jobs])))
-    schedule = simulate(workload, platform, policy, params).schedule
+    schedule = simulate(nodes_workload(jobs, platform), platform, policy, params).schedule
     possible = np.flatnonzero(schedule.state != REJECTED).tolist()
     assert len(possible) > 100
     starts, passes = live(Planner(name, {"base": []}, platform, HOW), [jobs[row] for row in possible], schedule)

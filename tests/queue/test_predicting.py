@@ -13,19 +13,24 @@ from backfill.answers.whatif import estimates
 from backfill.daemon.config import Config
 from backfill.loading import load
 from backfill.model.errors import PolicyError
+from backfill.model.schedule import REJECTED
 from backfill.queue.words import Unreadable
 from backfill.worlds import live as planner_module
 from backfill.worlds.aside import Present, save
 from backfill.worlds.aside import load as load_planner
-from backfill.worlds.live import Planner, answer, machine
+from backfill.worlds.live import HOW, Planner, answer, machine
 from backfill.worlds.options import Options
 from backfill.worlds.prediction import RULES, Prediction
 from backfill.worlds.simulated import simulate
 from tests.queue.test_planner import (
+    CLUSTER,
     EPOCH,
     RESOURCES,
     SECOND,
+    cluster,
+    jobs_for_nodes,
     live,
+    nodes_workload,
     random_history,
     runs_of,
     seeds,
@@ -72,6 +77,29 @@ def test_a_queue_starts_every_job_when_the_simulation_does(name, rule, rules, mo
         assert starts[number] == runs_of(schedule, row), f"job {number}"
     assert policy.forgets == "no" or planner.jobs < 90
     plain = simulate(workload_of(jobs), machine(RESOURCES), policy, params).schedule
+    assert (plain.start != schedule.start).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("easy", "average2"), ("easy-sjbf", "regression"), ("conservative", "doubling"), ("preemptive", "average2")],
+)
+def test_a_queue_on_nodes_starts_every_job_when_and_where_the_simulation_does(name, rule, rules, tmp_path, monkeypatch):
+    monkeypatch.setattr(planner_module, "ROOM", 32)
+    platform, (policy, params) = cluster(tmp_path, CLUSTER), load(name)
+    jobs = jobs_for_nodes(name, 120)
+    workload = nodes_workload(jobs, platform)
+    options = Options(predict=Prediction.parse(rules[rule]))
+    schedule = simulate(workload, platform, policy, params, options).schedule
+    possible = np.flatnonzero(schedule.state != REJECTED).tolist()
+    planner = Forgets(name, {**EPOCH, "predict": rules[rule]}, platform, HOW)
+    starts, passes = live(planner, [jobs[row] for row in possible], schedule)
+    placed = {number: nodes for *_, done in passes for number, _, nodes in done["starts"]}  # the last time
+    for row in possible:
+        assert starts[row + 1] == runs_of(schedule, row), f"job {row + 1}"
+        held = [[platform.nodes[node], tasks] for node, tasks in schedule.held[row].reshape(-1, 2).tolist()]
+        assert [pair[:2] for pair in placed[row + 1]] == held, f"job {row + 1}"
+    plain = simulate(workload, platform, policy, params).schedule
     assert (plain.start != schedule.start).any()
 
 
@@ -189,6 +217,19 @@ def test_futures_go_until_walltimes_and_not_until_predictions(tmp_path):
     assert explain(asked, second, "")["holders"]["first"][0]["latest_end_s"] == end / 1e6
 
 
+def test_who_went_first_is_told_with_its_limit_and_not_with_its_prediction(tmp_path):
+    queue = Virtual(tmp_path, "easy", predict="average2")
+    for _ in range(2):
+        queue.submit(cpus=4, walltime=100, runtime=20)
+    queue.drain()
+    queue.submit(cpus=3, walltime=100, runtime=90, user="bob")
+    second, third = queue.submit(cpus=4, walltime=100), queue.submit(cpus=1, walltime=100)
+    asked = Queue(queue.planner, queue.store.jobs("end_us IS NULL"), queue.t)
+    (one,) = explain(asked, second, "")["went_first"]
+    assert (one["id"], one["why"]) == (third, "backfill")
+    assert one["limit_s"] == one["start_s"] + 100
+
+
 def test_a_log_of_such_a_queue_decides_the_same_when_it_is_replayed(tmp_path):
     queue = Virtual(tmp_path, "easy-sjbf", predict="average2")
     for number in range(30):
@@ -217,19 +258,6 @@ def test_a_log_of_such_a_queue_decides_the_same_when_it_is_replayed(tmp_path):
 def test_a_wrong_setting_is_one_clear_line(tmp_path, text, message):
     (tmp_path / "broken.py").write_text("")
     (tmp_path / "config.toml").write_text(text)
-def test_who_went_first_is_told_with_its_limit_and_not_with_its_prediction(tmp_path):
-    queue = Virtual(tmp_path, "easy", predict="average2")
-    for _ in range(2):
-        queue.submit(cpus=4, walltime=100, runtime=20)
-    queue.drain()
-    queue.submit(cpus=3, walltime=100, runtime=90, user="bob")
-    second, third = queue.submit(cpus=4, walltime=100), queue.submit(cpus=1, walltime=100)
-    asked = Queue(queue.planner, queue.store.jobs("end_us IS NULL"), queue.t)
-    (one,) = explain(asked, second, "")["went_first"]
-    assert (one["id"], one["why"]) == (third, "backfill")
-    assert one["limit_s"] == one["start_s"] + 100
-
-
     with pytest.raises(Unreadable, match=message):
         Config(tmp_path)
 
