@@ -52,6 +52,7 @@ def test_nodes_and_amounts_are_chosen_among_those_that_jobs_leave_by_then():
         ["a", 2, False], ["b", 2, False], ["c", 2, False]]  # fmt: skip
     assert places(grant(there, count=3, ahead=500 * SECOND)) == [["a", 4, True], ["b", 4, True], ["c", 2, True]]
     assert (grant(there, count=1).begin, grant(there, count=1).until) == (T + 100 * SECOND, T + 200 * SECOND)
+    assert grant(there, count=1, span=None, until_ahead=150 * SECOND).until == T + 150 * SECOND
 
 
 def test_a_reservation_that_would_end_jobs_is_refused_unless_that_is_wanted():
@@ -112,6 +113,8 @@ def test_reservations_that_come_later_or_were_before_take_nothing_from_what_runs
         ({"count": 1, "until": 2 * T}, "expected either --until or --for"),
         ({"count": 1, "ahead": None, "begin": T - 1}, "its begin has passed; expected a time to come, or no --from"),
         ({"count": 1, "span": None, "until": T + SECOND}, "it ends before it begins; expected a later --until"),
+        ({"count": 1, "until_ahead": 2 * T}, "expected either --until or --for"),
+        ({"count": 1, "span": None, "until_ahead": SECOND}, "it ends before it begins; expected a later --until"),
     ],
 )
 def test_what_cannot_be_reserved_is_refused_in_one_line(more, told):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     Facts = dict[str, Any]
 
 OWNERS = ("user", "group", "project")
+AHEAD = {"begin": "ahead", "until": "until_ahead"}
 
 
 def reserve(words: Sequence[str]) -> int:
@@ -71,11 +72,11 @@ def _request(given: Facts, name: str) -> Facts:
     request |= {key: given[key] for key in ("amount", "span", *OWNERS) if key in given}
     if "reserved" in given:
         request["count" if isinstance(given["reserved"], int) else "nodes"] = given["reserved"]
-    begin = given.get("begin", "now")
-    if begin.startswith("now"):  # by the clock of the queue, which may run faster
-        request["ahead"] = parse_instant(begin, 0)
-    else:
-        request["begin"] = parse_instant(begin, time.time_ns() // 1000)
-    if "until" in given:
-        request["until"] = parse_instant(given["until"], time.time_ns() // 1000)
+    for key, text in (("begin", given.get("begin", "now")), ("until", given.get("until"))):
+        if text is None:
+            continue
+        if text.startswith("now"):  # by the clock of the queue, which may run faster
+            request[AHEAD[key]] = parse_instant(text, 0)
+        else:
+            request[key] = parse_instant(text, time.time_ns() // 1000)
     return request

@@ -116,9 +116,12 @@ def _span(request: ReserveRequest, now: int) -> tuple[int, int]:
     begin = request.get("begin", now + request.get("ahead", 0))
     if begin < now:
         raise Refused("its begin has passed; expected a time to come, or no --from for now", field="from")
-    if ("until" in request) == ("span" in request):
+    ends = [request["until"]] if "until" in request else []
+    ends += [now + request["until_ahead"]] if "until_ahead" in request else []
+    ends += [begin + request["span"]] if "span" in request else []
+    if len(ends) != 1:
         raise Refused("expected either --until or --for", field="until")
-    until = request["until"] if "until" in request else begin + request["span"]
+    (until,) = ends
     if until <= begin:
         raise Refused("it ends before it begins; expected a later --until", field="until")
     return begin, until

@@ -312,7 +312,7 @@ RESERVE = Record(
     {
         "token": Text(least=1), "reservation": Text(least=1), "user": NAME, "group": NAME, "project": NAME,
         "nodes": Many(NAME, 10_000, 1), "count": Whole(1, 10_000), "amount": NEED,
-        "begin": INSTANT, "ahead": SPAN, "until": INSTANT, "span": WALLTIME, "force": FLAG,
+        "begin": INSTANT, "ahead": SPAN, "until": INSTANT, "until_ahead": SPAN, "span": WALLTIME, "force": FLAG,
     },
     ("token", "reservation"),
 )  # fmt: skip

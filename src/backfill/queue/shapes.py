@@ -163,8 +163,8 @@ class NewJob(TypedDict, total=False):
 
 
 class ReserveRequest(TypedDict):
-    """A checked `reserve`; ahead: until its begin, in place of `begin`; span: from its begin to its end, in place of
-    `until`; count: of whole nodes that the queue chooses."""
+    """A checked `reserve`; ahead, until_ahead: from now to its begin and to its end, in place of `begin` and `until`;
+    span: from its begin to its end; count: of whole nodes that the queue chooses."""
 
     token: str
     reservation: str
@@ -175,6 +175,7 @@ class ReserveRequest(TypedDict):
     ahead: NotRequired[int]
     until: NotRequired[int]
     span: NotRequired[int]
+    until_ahead: NotRequired[int]
     user: NotRequired[str]
     group: NotRequired[str]
     project: NotRequired[str]
