@@ -7,7 +7,7 @@ import time
 import pytest
 
 from backfill.queue.book import Book
-from backfill.queue.commands import hopeless
+from backfill.queue.commands import hopeless, never
 from backfill.queue.events import Entry, Opened, Reserve, Start, Submit, Unreserve
 from backfill.queue.reserving import admit, cancelled, due, made, next_instant
 from backfill.queue.schema import Refused
@@ -165,6 +165,7 @@ def job(there, number=9, **more):
         ),
         ({"tasks": 3}, "reservation r has room for 2 tasks of 2 cpus, and the job asks for 3"),
         ({"tasks": 2, "spread": "distinct"}, "reservation r has room for 1 task of 2 cpus, and the job asks for 2"),
+        ({"constraint": "a"}, "reservation r has room for 0 tasks of 2 cpus, and the job asks for 1"),
     ],
 )
 def test_a_job_that_may_not_use_a_reservation_is_refused_in_one_line(more, told):
@@ -177,6 +178,15 @@ def test_a_job_that_may_not_use_a_reservation_is_refused_in_one_line(more, told)
 
 
 def test_what_runs_in_a_reservation_ends_with_it_and_what_waits_for_it_leaves():
+def test_a_reservation_whose_nodes_have_left_takes_no_job():
+    there = book()
+    there.apply([Entry(Reserve("r", T, T + 100 * SECOND, [["z", {"cpus": 4}, True]], "ana"), T)])
+    told = "the queue has no node of reservation r any more, which has z; expected another one, or none"
+    with pytest.raises(Refused, match=told):
+        admit(job(there), there, T, parsed(CLUSTER.platform))
+    assert never(job(there, 8), there, parsed(CLUSTER.platform)) == told
+
+
     there = book((["b"], 100, {"reservation": "r"}))
     there.apply([Entry(Reserve("r", T, T + 50 * SECOND, [["b", {"cpus": 4}, True]], "ana"), T)])
     job(there)

@@ -788,14 +788,15 @@ def _of_array(kind: str, on: Array) -> tuple[bool | None, str]:
     return None if on.open else True, kind + WHOLE
 
 
-def never(job: Job, platform: "Platform | None") -> str:
-    """Why a platform can never run a job; empty if it can, or if there is none."""
-    if platform is None:
-        return ""
-    from backfill.worlds.possible import check  # numpy is for those who have a platform
-
+def never(job: Job, book: Book, platform: "Platform | None") -> str:
+    """Why a platform, or what it has of a reservation, can never run a job; empty if it can."""
     try:
-        check(job, platform)
+        if platform is not None:
+            from backfill.worlds.possible import check  # numpy is for those who have a platform
+
+            check(job, platform)
+        if job.reservation in book.reservations:
+            reserving.check_room(job, book, platform)
     except Refused as refused:
         return str(refused)
     return ""

@@ -149,7 +149,7 @@ class Engine:
         if changed:
             self._happen(capacity)
             self._lose_suspended()
-        if book.platform:  # those that could not be judged when it became another one are judged once they wait
+        if book.platform or book.reservations:  # those that could not be judged are judged once they wait
             left = (job for job in book.jobs.values() if job.state in HOLDING or job.held or job.due is not None)
             self._unjudged = set(book.jobs) if changed else {job.id for job in left}
         for number in sorted(self._unjudged) if changed else ():
@@ -174,8 +174,8 @@ class Engine:
             self._works.append(Work(commands.entered(whole, done, self.context()), _nobody))
 
     def never(self, job: Job) -> str:
-        """Why the nodes of the platform can never run a job; empty if they can, or if there is no platform."""
-        return commands.never(job, self.context().platform)
+        """Why the nodes of the platform, or of its reservation, can never run a job; empty if they can."""
+        return commands.never(job, self.book, self.context().platform)
 
     def _judge(self, job: Job) -> None:
         """Hold a pending job that the platform, which may be another one by now, can never run; release it if it is
@@ -827,7 +827,7 @@ class Engine:
             case events.Hold() | events.Edit() | events.End():
                 self.carried.pop(event.job, None)
                 self.expected.pop(event.job, None)
-            case events.Release() if self.book.platform:
+            case events.Release() if self.book.platform or self.book.reservations:
                 self._unjudged.add(event.job)
             case events.Suspend() | events.Resume() | events.Signal():
                 self._acts.append(event)

@@ -208,13 +208,24 @@ def admit(job: Job, book: Book, now: int, platform: "Platform | None") -> None:
     if job.walltime + job.grace > span:
         told = f"reservation {each.reservation} has {time_text(max(span, 0))} left, and the job may take"
         raise Refused(f"{told} {time_text(job.walltime + job.grace)} with its grace", "impossible", "walltime")
+    check_room(job, book, platform)
+
+
+def check_room(job: Job, book: Book, platform: "Platform | None") -> None:
+    """Raise Refused for a job that the nodes of its reservation, as far as the platform has them, can never run."""
     from backfill.model.machines import machine
 
-    whole = platform or machine(book.capacity, MACHINE)
-    (found,) = (one for one in known(book, whole) if one.name == each.reservation)
+    each, whole = book.reservations[job.reservation], platform or machine(book.capacity, MACHINE)
+    found = next((one for one in known(book, whole) if one.name == each.reservation), None)
+    if found is None:
+        names = names_text([name for name, _, _ in each.nodes][:NODES])
+        told = f"the queue has no node of reservation {each.reservation} any more, which has {names}"
+        raise Refused(f"{told}; expected another one, or none", "impossible", "reservation")
+    may = whole.allows(job.constraint)[[*found.nodes]] if job.constraint else [True] * len(found.nodes)
+    asked = [(k, job.need[what]) for k, what in enumerate(whole.resources) if job.need.get(what)]
     per_node = [
-        min(int(has) // job.need[what] for what, has in zip(whole.resources, much, strict=True) if job.need.get(what))
-        for much in found.amounts
+        min(int(much[k]) // amount for k, amount in asked) if allowed else 0
+        for much, allowed in zip(found.amounts, may, strict=True)
     ]
     fit = sum(min(many, 1) for many in per_node) if job.spread == "distinct" else sum(per_node)
     fit = max(per_node) if job.spread == "node" else fit
