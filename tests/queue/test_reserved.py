@@ -19,6 +19,7 @@ from backfill.worlds.workload import parsed
 from tests.queue.logs import of_kind
 from tests.queue.nodes import Nodes
 from tests.queue.test_planner import SECOND, jobs_for_nodes
+from tests.queue.virtual import BEGIN as BEGIN_S
 from tests.queue.virtual import Virtual
 
 BEGIN = 1_000 * SECOND
@@ -258,3 +259,117 @@ def test_reservations_that_are_not_forced_end_nobody_and_are_kept_from_others(tm
         assert (found.open_loop, found.closed_loop) == ([], [])
     assert total > 10
     assert inside > 10
+
+
+def clusters(folder, predict=""):
+    return Virtual(folder, "easy", platform=parsed(FOUR), predict=predict)
+
+
+def course(queue, name="course", user="ana", **more):
+    more = {"nodes": ["n4"], "ahead": 10 * SECOND, "span": 1_000 * SECOND, **more}
+    return asked(queue, do="reserve", token=name, reservation=name, user=user, **more)
+
+
+def began(queue, job):
+    """The second at which a job started; passes of one instant are microseconds apart."""
+    return (queue.job(job).start - BEGIN_S) // SECOND
+
+
+def edit(queue, job, **to):
+    return asked(queue, do="edit", ids=[job], to=to).get("error", {}).get("message")
+
+
+def test_a_job_is_moved_into_a_reservation_into_another_one_and_out_of_it(tmp_path):
+    queue = clusters(tmp_path)
+    early = queue.submit(cpus=1, held=True)
+    assert edit(queue, early, reservation="course") == "the queue has no reservation; expected no --reservation"
+    course(queue)
+    course(queue, "lab", nodes=["n3"])
+    course(queue, "theirs", user="bob", nodes=["n2"], amount={"cpus": 1})
+    job = queue.submit(cpus=4, reservation="lab")
+    plain = queue.submit(cpus=4, reservation="lab")
+    queue.until(1)
+    assert queue.job(job).state == queue.job(plain).state == "PENDING"
+    assert edit(queue, job, reservation="theirs").startswith("reservation theirs is for user bob")
+    assert edit(queue, job, reservation="nothing").startswith("reservation 'nothing' is not there; expected course, ")
+    assert edit(queue, job, walltime=1_001 * SECOND).startswith("reservation lab has 16 min 40 s left")
+    assert edit(queue, job, need={"cpus": 5}) is not None
+    assert edit(queue, job, reservation="course") is None
+    assert edit(queue, early, reservation="course") is None
+    assert edit(queue, plain, reservation="") is None
+    queue.until(20)
+    assert queue.job(job).attempt.nodes == [["n4", 1]]
+    assert began(queue, job) == 10
+    assert began(queue, plain) == 1
+    queue.request(do="release", ids=[early])
+    queue.drain()
+    assert began(queue, early) == 110  # behind the other job on n4
+    queue.store.close()
+    found = check(epochs(tmp_path))
+    assert (found.open_loop, found.closed_loop) == ([], [])
+
+
+def test_a_log_with_an_edited_reservation_is_simulated_with_it(tmp_path):
+    queue = clusters(tmp_path)
+    queue.submit(cpus=4, walltime=50, tasks=4)
+    job = queue.submit(cpus=4, walltime=60)
+    queue.until(5)
+    course(queue, ahead=100 * SECOND)
+    assert edit(queue, job, reservation="course") is None
+    queue.drain()
+    assert began(queue, job) == 105
+    log = [*queue.store.events()]
+    found = recorded(log, [event.event.job for event in log if event.event.kind == "submit"])
+    result = simulate(found.workload, found.platform, "easy", overrun="extend", events=found.events)
+    assert result.schedule.start.tolist() == found.started.tolist()
+
+
+def test_jobs_of_a_reservation_whose_nodes_leave_are_held_until_these_come_back(tmp_path):
+    queue = clusters(tmp_path)
+    course(queue)
+    job = queue.submit(cpus=2, reservation="course")
+    queue.move_to(parsed(FOUR.replace("count = 4", "count = 3")))
+    assert (queue.job(job).state, queue.job(job).held) == ("PENDING", "BadConstraints")
+    told = "the queue has no node of reservation course any more, which has n4; expected another one, or none"
+    assert queue.engine.never(queue.job(job)) == told
+    more = {"need": {"cpus": 1}, "walltime": SECOND, "name": "more", "reservation": "course"}
+    refused = asked(queue, do="submit", token="more", user="ana", job=more, spec={"argv": ["true"]})
+    assert refused["error"] == {"code": "impossible", "message": told, "field": "reservation"}
+    plain = queue.submit(cpus=2)
+    queue.request(do="release", ids=[job])
+    queue.until(20)
+    assert began(queue, plain) == 0
+    assert queue.job(job).held == "BadConstraints"
+    queue.move_to(parsed(FOUR))
+    queue.drain()
+    assert began(queue, job) == 20
+
+
+def test_predictions_count_once_the_last_reservation_is_over(tmp_path):
+    """Reservations are refused while the policy plans by predictions, so there are older ones alone."""
+    queue = clusters(tmp_path)
+    course(queue, span=50 * SECOND)
+    queue.predict = "average2"
+    queue.restart()
+    assert queue.planner.foresight is None
+    queue.until(59)
+    assert queue.planner.foresight is None
+    queue.until(60)
+    assert queue.planner.foresight is not None
+    assert "reservations" not in queue.engine.book.epoch
+
+
+# ---------------------------------------------------------------------- nodes that shrink
+
+
+@pytest.mark.parametrize(("shrunk", "kept"), [(4, (3, 1, 3)), (3, (2, 0, 3)), (1, (0, 0, 1))])
+def test_a_node_that_shrinks_leaves_each_reservation_what_others_do_not_have_at_the_worst_of_its_instants(shrunk, kept):
+    """Two of them meet, the third one comes later and has the node for itself."""
+    spans = {"first": (100, 200, 3), "second": (150, 250, 1), "third": (300, 400, 3)}
+    grants = [grant(name, begin, until, [["machine", {"cpus": cpus}, False]], user="a")
+              for name, (begin, until, cpus) in spans.items()]  # fmt: skip
+    basis = {"policy": "easy", "platform": "", "resources": {"cpus": 4}, "base": [], "now": BEGIN}
+    planner = Planner("easy", {**basis, "reservations": grants})
+    planner.decide(BEGIN, [])
+    planner.decide(BEGIN + SECOND, [["capacity", {"cpus": shrunk}]])
+    assert planner.state.machine.base[1:, 0].tolist() == [*kept]

@@ -108,6 +108,7 @@ def test_reservations_that_come_later_or_were_before_take_nothing_from_what_runs
         ({"amount": {"cpus": 1}, "count": 1}, "reservation r: an amount is on named nodes, or wherever it is free;"),
         ({"count": 1, "user": None}, "nobody owns the reservation; expected --user, --group or --project"),
         ({"count": 1, "reservation": "a b"}, "'a b' is not the name of a reservation; expected"),
+        ({"count": 1, "reservation": "none"}, "'none' is not the name of a reservation; expected"),
         ({"count": 1, "reservation": "a@b"}, "'a@b' is not the name of a reservation; expected"),
         ({"count": 1, "span": None}, "expected either --until or --for"),
         ({"count": 1, "until": 2 * T}, "expected either --until or --for"),

@@ -14,6 +14,10 @@ SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
 
 
+def _nodes(platform):
+    return Capacity({}, [], [], **platform_facts(platform))
+
+
 class Virtual:
     """Drive it by `submit`, `ask` and `until`; look at `engine`, `planner` and the store in its folder.
 
@@ -36,11 +40,14 @@ class Virtual:
         self.engine = self._engine()
         self.resources = {"cpus": 4, "memory": 1 << 34, "gpus": 0, **resources}
         capacity = Capacity(self.resources, [*range(self.resources["cpus"])], [])
-        if platform is not None:
-            capacity = Capacity({}, [], [], **platform_facts(platform))
-        self._capacity, self.predict = capacity, predict
-        self.engine.open(capacity, policy, "test", predict)
+        self._capacity, self.predict = capacity if platform is None else _nodes(platform), predict
+        self.engine.open(self._capacity, policy, "test", predict)
         self.flush()
+
+    def move_to(self, platform):
+        """Another daemon takes over, on other nodes."""
+        self._capacity = _nodes(platform)
+        self.restart()
 
     def restart(self, program="test", policy="", kill=False):
         """Another daemon takes over, of another program or policy perhaps. kill: the one before it was killed."""

@@ -32,6 +32,7 @@ LONGER = "ran longer before a preemption than in their last run; they are simula
 ALONE = "ended by themselves while being preempted; they are simulated without that preemption"
 FOREIGN = "were started outside the queue; in the simulation the policy starts them"
 OTHER = "were submitted after the queue's platform changed; they are simulated on the first platform"
+FINAL = ("need", "after", "any_of", "singleton", "reservation")  # a job is simulated with the last values of these
 LATER = "waited for a hold, a begin time or another job first; that time is left out"
 
 
@@ -215,6 +216,7 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
     speed = dict(zip(platform.nodes, platform.speed.tolist(), strict=True))
     left_out: dict[str, int] = {}
     submit, runtime, after = [], [], []
+    known = _known(log.epochs)
     steps: list[dict[str, str]] = []
     for life in some:
         on = _after(life, place, arrays)
@@ -224,6 +226,7 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
             left_out[why] = left_out.get(why, 0) + 1
         stated = life.facts["submit"]
         told = stated if life.foreign and log.epochs[0][0] <= stated < life.told else life.told
+        told = max(told, known.get(life.facts["reservation"], told))  # by an edit it asks for a later one
         submit.append(life.eligible if late or life.waits > 1 else told)
         after.append(on)
         length = life.facts["walltime"] + life.facts["grace"]
@@ -290,6 +293,15 @@ def _changed(
                 where = {} if place == FLOATING or len(platform.nodes) == 1 else {"node": place}
                 yield {"time": seconds_text(t), "event": "capacity", "resource": name, "value": str(amount), **where}
                 now[place][name] = amount
+
+
+def _known(epochs: Iterable[tuple[int, Basis]]) -> dict[str, int]:
+    """Return when the policy learned of each reservation."""
+    known: dict[str, int] = {}
+    for t, facts in epochs:
+        for each in facts.get("reservations", ()):
+            known.setdefault(each["reservation"], t)
+    return known
 
 
 def _reservations(epochs: Iterable[tuple[int, Basis]], platform: Platform) -> Iterator[dict[str, str]]:
@@ -383,9 +395,7 @@ def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], 
             life.start, life.known = None, False
             life.done = 0 if isinstance(event, events.Requeue) else life.done
         case events.Edit(to=to):
-            life.facts |= {
-                name: value for name, value in to.items() if name in ("need", "after", "any_of", "singleton")
-            }
+            life.facts |= {name: value for name, value in to.items() if name in FINAL}
             since.append(partial(_note, life.changes, to))
         case events.End():
             if life.before is not None and event.state != CANCELLED:

@@ -227,6 +227,8 @@ def _to(given: Facts) -> Facts:
     from backfill.queue.parts import amounts_of, gpu_type_of
 
     to |= {name: given[name] for name in ("constraint", "partition", "qos") if name in given}
+    if "reservation" in given:
+        to["reservation"] = "" if given["reservation"] == "none" else given["reservation"]
     to |= gpu_type_of(given)
     need = amounts_of(given)
     if need:

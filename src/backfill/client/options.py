@@ -214,7 +214,8 @@ VERBS = {
         Option("-J --job-name", "new_name", text, "New name.", "NAME"),
         Option("-d --dependency", "dependency", _new_dependency, "As in submit; none.", "LIST"),
         Option("-b --begin", "begin", text, "Earliest start, as in submit; now.", "TIME"),
-        Option("--deadline", "deadline", text, "As in submit; none.", "TIME"), JSON), (
+        Option("--deadline", "deadline", text, "As in submit; none.", "TIME"),
+        Option("--reservation", "reservation", text, "As in submit; none.", "NAME"), JSON), (
         "backfill edit 118 --time 2h", "backfill edit 118 --cpus 2 --mem 8G", "backfill edit 118 --dependency none")),
     "requeue": Verb("End running jobs, and queue them again.", "ID...", (*SOME, JSON)),
     "suspend": Verb("Suspend running jobs; they keep their cpus and their limits.", "ID...", (

@@ -270,7 +270,8 @@ def edit_text(to: Facts) -> str:
         elif name in INSTANTS:
             parts.append(f"{name[:-2]}={'none' if value is None else _date(value)}")
         elif name not in ("any_of", "singleton", "never"):  # part of the dependency
-            parts.append(f"{name[:-2]}={_span(value)}" if name.endswith("_s") else f"{name}={value}")
+            text = "none" if value == "" else value
+            parts.append(f"{name[:-2]}={_span(value)}" if name.endswith("_s") else f"{name}={text}")
     return " ".join(parts)
 
 

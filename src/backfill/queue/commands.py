@@ -47,13 +47,18 @@ LOWERED = "JobHeldUser"
 PER_PART = ("cpus", "memory", "gpus")  # of a need, what each part of a job has; the rest is for the whole job
 INSTANTS: tuple[Literal["begin", "deadline"], ...] = ("begin", "deadline")  # of an edit; 0 for none any more
 # What a policy knows of a job since the submit, and learns by another one.
-ENTERED = {"need", "deadline", "constraint", "partition", "qos", "tasks", "spread", "exclusive", "outside"}
-CHANGED: tuple[Literal["walltime", "constraint", "partition", "qos"], ...] = (
+ENTERED = {
+    *("need", "deadline", "constraint", "partition", "qos", "reservation", "tasks", "spread", "exclusive", "outside"),
+}
+CHANGED: tuple[Literal["walltime", "constraint", "partition", "qos", "reservation"], ...] = (
     "walltime",
     "constraint",
     "partition",
     "qos",
+    "reservation",
 )  # that may be edited, beside the need
+# What decides whether the reservation of a job admits it.
+ADMITTED = ("reservation", "user", "group", "project", "walltime", "grace", "need", "tasks", "spread", "constraint")
 PLACED = (
     "tasks",
     "spread",
@@ -286,7 +291,7 @@ def _placed(asked: NewJob, request: SubmitRequest | SubmitProjectRequest, given:
     found |= {name: value for name, value in asked.items() if name in ("project", "ntasks")}
     found |= {name: value for name, value in asked.items() if name == "reservation" and name not in unknown}
     if given.platform is None:
-        found |= {"group": request.get("group", "")} if found.get("reservation") else {}
+        found |= {"group": request.get("group", "")} if given.book.reserved else {}
         found["need"] = _on_one_machine(asked, need)
         check_need(found["need"], given)
         if "ntasks" not in found and asked.get("tasks", 1) > 1:
@@ -510,7 +515,7 @@ def _refuse_unready(given: Context) -> None:
 
 
 def edit(request: EditRequest, given: Context) -> Slices:
-    """Give pending jobs another walltime, priority, name, need, begin, deadline or dependency."""
+    """Give pending jobs another walltime, priority, name, need, begin, deadline, dependency or reservation."""
     to = request["to"]
     if not to:
         raise Refused("expected something to change, --time for instance", field="to")
@@ -521,9 +526,10 @@ def edit(request: EditRequest, given: Context) -> Slices:
     for name in (*_unknown(given), *([] if given.platform else ["constraint"])):
         if name in to:
             raise Refused(f"the queue has no {name}; expected no --{name}", field=name)
+    admitted = set[str]()
     for one in some:
-        _check_edited(given.book.jobs[one.id], to, given)
         job = given.book.jobs[one.id]
+        _check_edited(job, to, given, admitted)
         deadline = to.get("deadline", job.deadline)
         begin, walltime = to.get("begin", job.begin) or 0, to.get("walltime", job.walltime)
         if deadline and max(given.now + given.book.skew, begin) + walltime > deadline:
@@ -568,7 +574,7 @@ def edit_event(job: Job, new: Change) -> events.Edit:
 
 def _told(job: Job, new: Change) -> Told:
     """What a planner is told of a job that is another one now. One that needs something else begins anew."""
-    kept = {} if new.keys() & {"need", "constraint", "partition", "qos"} else feed.progress(job)
+    kept = {} if new.keys() & {"need", "constraint", "partition", "qos", "reservation"} else feed.progress(job)
     return cast(Told, {**feed.told({**job.facts(), **new}), "submit": job.submit, **kept})
 
 
@@ -585,19 +591,25 @@ def _retyped(job: Job, to: Change, given: Context) -> Change:
     return {**to, "constraint": _typed(constraint, gpu_type), "gpu_type": gpu_type}
 
 
-def _check_edited(job: Job, to: Change, given: Context) -> None:
-    """Refuse a change after which a job could never run."""
+def _check_edited(job: Job, to: Change, given: Context, admitted: set[str]) -> None:
+    """Refuse a change after which a job could never run. admitted: the like of jobs that their reservations admit."""
     need = {**job.need, **to.get("need", {})}
     if need["cpus"] < 1:
         raise Refused("cpus is 0; expected 1 or more", field="cpus")
+    own = _retyped(job, to, given)
+    changed: dict[str, Any] = {name: own[name] for name in CHANGED if name in own}
+    new = replace(job, **changed, need=need)
     if given.platform is None:
         check_need(need, given)
     else:
         from backfill.worlds.possible import check
 
-        own = _retyped(job, to, given)
-        new: dict[str, Any] = {name: own[name] for name in CHANGED if name in own}
-        check(replace(job, **new, need=need), given.platform)
+        check(new, given.platform)
+    if new.reservation and to.keys() & {"reservation", "walltime", "need", "constraint"}:
+        alike = repr([getattr(new, name) for name in ADMITTED])
+        if alike not in admitted:
+            reserving.admit(new, given.book, given.now, given.platform)
+            admitted.add(alike)
 
 
 def _refuse_circle(some: Sequence[Job | Task], to: Change, given: Context) -> None:

@@ -97,7 +97,7 @@ def _check_name(name: str, book: Book) -> None:
     """Raise Refused for what is no name of a new reservation."""
     from backfill.model.constraint import NAME, is_feature
 
-    if not is_feature(name) or "@" in name:
+    if not is_feature(name) or "@" in name or name == "none":
         raise Refused(f"{name!r} is not the name of a reservation; expected {NAME}, and no @", field="reservation")
     if name in book.reserved:
         there = "is" if name in book.reservations else "was"

@@ -304,7 +304,7 @@ TO = Record(
     {
         "walltime": WALLTIME, "priority": PRIORITY, "name": Text(least=1), "need": NEED, "begin": INSTANT,
         "deadline": INSTANT, "after": DEPENDENCY, "any_of": FLAG, "singleton": FLAG,
-        "constraint": NAME, "gpu_type": NAME, "partition": NAME, "qos": NAME,
+        "constraint": NAME, "gpu_type": NAME, "partition": NAME, "qos": NAME, "reservation": NAME,
     },
 )  # fmt: skip
 SOME = Record({"ids": IDS}, ("ids",))

@@ -61,6 +61,7 @@ class Change(TypedDict, total=False):
     tasks: int
     spread: str
     exclusive: bool
+    reservation: str
     outside: bool
     native_submit: int
 
@@ -174,8 +175,8 @@ class ReserveRequest(TypedDict):
     begin: NotRequired[int]
     ahead: NotRequired[int]
     until: NotRequired[int]
-    span: NotRequired[int]
     until_ahead: NotRequired[int]
+    span: NotRequired[int]
     user: NotRequired[str]
     group: NotRequired[str]
     project: NotRequired[str]
