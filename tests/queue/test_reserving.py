@@ -113,9 +113,9 @@ def test_reservations_that_come_later_or_were_before_take_nothing_from_what_runs
         ({"count": 1, "span": None}, "expected either --until or --for"),
         ({"count": 1, "until": 2 * T}, "expected either --until or --for"),
         ({"count": 1, "ahead": None, "begin": T - 1}, "its begin has passed; expected a time to come, or no --from"),
-        ({"count": 1, "span": None, "until": T + SECOND}, "it ends before it begins; expected a later --until"),
         ({"count": 1, "until_ahead": 2 * T}, "expected either --until or --for"),
         ({"count": 1, "span": None, "until_ahead": SECOND}, "it ends before it begins; expected a later --until"),
+        ({"count": 1, "span": None, "until": T + SECOND}, "it ends before it begins; expected a later --until"),
     ],
 )
 def test_what_cannot_be_reserved_is_refused_in_one_line(more, told):
@@ -165,8 +165,8 @@ def job(there, number=9, **more):
             "reservation r has 1 min 40 s left, and the job may take 1 min 41 s",
         ),
         ({"tasks": 3}, "reservation r has room for 2 tasks of 2 cpus, and the job asks for 3"),
-        ({"tasks": 2, "spread": "distinct"}, "reservation r has room for 1 task of 2 cpus, and the job asks for 2"),
         ({"constraint": "a"}, "reservation r has room for 0 tasks of 2 cpus, and the job asks for 1"),
+        ({"tasks": 2, "spread": "distinct"}, "reservation r has room for 1 task of 2 cpus, and the job asks for 2"),
     ],
 )
 def test_a_job_that_may_not_use_a_reservation_is_refused_in_one_line(more, told):
@@ -178,7 +178,6 @@ def test_a_job_that_may_not_use_a_reservation_is_refused_in_one_line(more, told)
     assert str(refused.value).removesuffix(" with its grace") == told
 
 
-def test_what_runs_in_a_reservation_ends_with_it_and_what_waits_for_it_leaves():
 def test_a_reservation_whose_nodes_have_left_takes_no_job():
     there = book()
     there.apply([Entry(Reserve("r", T, T + 100 * SECOND, [["z", {"cpus": 4}, True]], "ana"), T)])
@@ -188,6 +187,7 @@ def test_a_reservation_whose_nodes_have_left_takes_no_job():
     assert never(job(there, 8), there, parsed(CLUSTER.platform)) == told
 
 
+def test_what_runs_in_a_reservation_ends_with_it_and_what_waits_for_it_leaves():
     there = book((["b"], 100, {"reservation": "r"}))
     there.apply([Entry(Reserve("r", T, T + 50 * SECOND, [["b", {"cpus": 4}, True]], "ana"), T)])
     job(there)
@@ -299,13 +299,27 @@ def test_another_policy_takes_over_with_the_reservations(live):
     assert "lab" in live.run("queue").stdout
 
 
-def test_a_queue_that_plans_by_predictions_reserves_nothing(live):
+def test_a_queue_that_plans_by_predictions_reserves_nothing_and_plans_by_walltimes_beside_older_ones(live):
+    live.run("reserve", "older", "--amount", "cpus:1", "--from", "now+1h", "--until", "now+2h", "--user", ME)
+    (older,) = rows(live)
+    assert older["until_s"] - older["begin_s"] == pytest.approx(3600, abs=1)
+    job = live.submit("-t", "60s", "--reservation", "older", "--", "true")
+    assert live.run("edit", job, "--reservation", "none").stdout == f"changed job {job}\n"
+    live.run("wait", job)
+    assert "reservation=none" in live.run("show", job).stdout
+    live.run("serve", "--stop")
     with (live.folder / "config.toml").open("a") as file:
         file.write('predict = "average2"\n')
     words = ("reserve", "lab", "--nodes", "machine", "--from", "now+1h", "--for", "1h", "--user", ME)
     told = live.run(*words, check=1).stderr
     assert "plans by predicted run times" in told
     assert told.count("\n") == 1
+    later = "policy easy, by predictions of average2 once reservation older is over"
+    assert later in live.run("queue").stdout
+    assert later.removeprefix("policy ") in live.run("doctor", check=None).stdout
+    live.run("unreserve", "older")
+    live.until(lambda: "average2 once" not in live.run("queue").stdout)
+    assert "policy easy, by predictions of average2" in live.run("queue").stdout
 
 
 def test_promised_starts_move_only_where_a_reservation_takes_their_room_and_the_cause_is_kept(live):

@@ -23,6 +23,7 @@ from backfill.client.boot import survives
 from backfill.client.calling import FAILED, Problem, Queue
 from backfill.client.finding import FAIL, OK, WARN, Finding
 from backfill.client.options import parse
+from backfill.client.printing import planned_by
 from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
@@ -213,12 +214,17 @@ def settings(machine: Machine) -> Iterator[Finding]:
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     licences = [f"{count} {name}" for name, count in have.items() if name not in ("cpus", "memory", "gpus")]
     told = f"{have['cpus']} cpus, {size_text(have['memory'])} memory, {have['gpus']} gpus"
-    told = ", ".join([told, *licences]) + f"; policy {Path(config.policy).name}"
+    told = ", ".join([told, *licences]) + f"; policy {_policy(config)}"
     if have["cpus"] > there:
         yield Finding(WARN, "settings", f"{told}; this process may use {there} cpus alone: jobs are not bound to cpus",
                       "lower cpus in config.toml")  # fmt: skip
     else:
         yield Finding(OK, "settings", told)
+
+
+def _policy(config: Config) -> str:
+    """Return the policy of the settings, and by what it plans."""
+    return Path(config.policy).name + planned_by({"predict": config.predict})
 
 
 def _cluster(config: Config) -> Iterator[Finding]:
@@ -229,7 +235,7 @@ def _cluster(config: Config) -> Iterator[Finding]:
         amounts.update(there)
     parts = [size_text(amount) + " memory" if name == "memory" else f"{amount} {name}"
              for name, amount in amounts.items() if amount]  # fmt: skip
-    told = f"{many} nodes with {', '.join(parts)}; policy {Path(config.policy).name}"
+    told = f"{many} nodes with {', '.join(parts)}; policy {_policy(config)}"
     yield Finding(OK, "settings", told)
     if config.native:
         yield from _elsewhere(config)
@@ -354,7 +360,8 @@ def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
     """Check the planner, which makes the decisions."""
     policy, passes = Path(queue["policy"]).name, planner["passes"]
     each = [f"process {pid}, {size_text(_resident(pid))}" for pid in planner["pids"].values()]
-    told = ", ".join([policy, *(["not compiled"] if planner["kind"] == "plain" else ["compiled"]), *each])
+    compiled = "not compiled" if planner["kind"] == "plain" else "compiled"
+    told = ", ".join([policy + planned_by(queue), compiled, *each])
     if passes["count"]:
         took = f"median {_ms(passes['median_ms'])}, max {_ms(passes['worst_ms'])}"
         told += f"; last {passes['count']} pass{'es' if passes['count'] > 1 else ''}: {took}"

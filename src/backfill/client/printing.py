@@ -75,7 +75,7 @@ def print_queue(found: Facts, hint: str = "") -> None:
             used.append(f"{name} not asked: {safe(told['problem'])}")
         elif told["others"]:
             used.append(f"others use {told['others']} {name}")
-    policy = f"policy {found['policy']}" + (f", by predictions of {found['predict']}" if found.get("predict") else "")
+    policy = f"policy {found['policy']}{planned_by(found)}"
     if found["policy"] != found["asked_policy"]:
         policy += f" in place of {found['asked_policy']}, which failed twice at the same pass"
         policy += f" (backfill serve --policy {found['asked_policy']} tries it again)"
@@ -89,6 +89,17 @@ def print_queue(found: Facts, hint: str = "") -> None:
     for line in reservation_lines(found.get("reservations", ()), found["now_s"]):
         print(safe(line))
     print(f"{running} running, {states.get('PENDING', 0)} pending; {', '.join(used)}. {policy}{age_text(found)}")
+
+
+def planned_by(found: Facts) -> str:
+    """Return by which predictions the policy plans; empty if by walltimes. found: the answer to `queue`."""
+    if not found.get("predict"):
+        return ""
+    told = f", by predictions of {found['predict']}"
+    if later := found.get("predict_after"):
+        one = len(later) == 1
+        told += f" once reservation{'' if one else 's'} {', '.join(later)} {'is' if one else 'are'} over"
+    return told
 
 
 def reservation_lines(some: Sequence[Facts], now_s: float) -> Iterator[str]:

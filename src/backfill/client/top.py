@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill.client.calling import Problem, persistent
 from backfill.client.options import parse
-from backfill.client.printing import age_text, start_text, starts_shown
+from backfill.client.printing import age_text, planned_by, start_text, starts_shown
 from backfill.queue.words import Unreadable, asks_text, clock_text, safe, size_text
 from backfill.system.home import home
 
@@ -125,7 +125,8 @@ def frame(found: Facts, lines: int, columns: int = WIDE) -> "RenderableType":
     hidden = max(len(jobs) - room, 0) + found["more"]
     more = f", {hidden:,} more" if hidden else ""
     paused = ", paused" if found.get("paused") else ""
-    policy = safe(found["policy"]) + paused + ("" if found["planner"] == "ready" else ", which is starting")
+    starting = "" if found["planner"] == "ready" else ", which is starting"
+    policy = safe(found["policy"] + planned_by(found)) + paused + starting
     clock = time.strftime("%H:%M:%S", time.localtime(found["now_s"]))
     last = Text(
         f"{running} running, {pending} pending{more}. policy {policy}{age_text(found)}. {clock}",

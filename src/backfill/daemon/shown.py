@@ -153,6 +153,7 @@ def queue_rows(
         "policy": book.epoch.get("policy", ""),
         "asked_policy": book.epoch.get("asked", ""),
         "predict": book.epoch.get("predict", ""),
+        "predict_after": [each["reservation"] for each in book.epoch.get("reservations", ())],
         "pool": engine.pool.name,
         "shadow": engine.shadow,
         "problem": getattr(engine.pool, "problem", ""),

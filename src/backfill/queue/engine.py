@@ -821,7 +821,7 @@ class Engine:
         match event:
             case events.Epoch():
                 self.said, self._stirred = [], False
-            case events.Reserve() | events.Unreserve(early=True):
+            case events.Reserve() | events.Unreserve() if reserving.renews(event, self.book):
                 self._disturbed.update(self.book.jobs)  # what the policy is deciding does not count
                 self._again("reserved")
             case events.Hold() | events.Edit() | events.End():

@@ -339,7 +339,16 @@ def _spare(lost: Sequence[Job], what: str, book: Book, now: int) -> None:
     raise Refused(f"{what} would end {told}{more}; expected other nodes, a later time, or --force", "state", "force")
 
 
+def renews(event: Reserve | Unreserve, book: Book) -> bool:
+    """Whether another epoch begins with this event, which the book knows: not by a reservation that ends in its time,
+    unless the policy plans by predictions once it is the last one."""
+    early = isinstance(event, Reserve) or event.early
+    return early or (bool(book.epoch.get("predict")) and not book.reservations)
+
+
 def changed(grants: Iterable[Any], book: Book) -> bool:
-    """Whether the reservations of an epoch are others than those that are not over."""
-    there = [each.granted(book.skew) for each in book.reservations.values()]
-    return [each for each in grants if each["reservation"] in book.reservations] != there
+    """Whether the reservations of an epoch are others than those that are not over, or the last of them is over, behind
+    which the policy plans by predictions."""
+    there, before = [each.granted(book.skew) for each in book.reservations.values()], [*grants]
+    waits = bool(before) and not there and bool(book.epoch.get("predict"))
+    return waits or [each for each in before if each["reservation"] in book.reservations] != there

@@ -137,7 +137,7 @@ class Planner:
         self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
         # A run that is longer than predicted would be ended by a reservation, so beside those walltimes count.
-        foresees = epoch.get("predict") and self.divided is None
+        foresees = epoch.get("predict") and not epoch.get("reservations")
         self.foresight = Foreseeing(epoch["predict"], self) if foresees else None
         self._use(self._new_state())
         foreseen = () if self.foresight is None else self.foresight.kernels
