@@ -12,6 +12,7 @@ from backfill.analysis.verify import verify
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.traces.read import read
+from backfill.traces.table import read_table
 from backfill.worlds.estimates import Estimates
 from backfill.worlds.prediction import Prediction
 from backfill.worlds.simulated import Options, simulate
@@ -114,6 +115,51 @@ def test_g9_the_result_files_of_sc15_to_the_last_digit(shared, log, policy, esti
     assert bounded.max() == pytest.approx(greatest, abs=0.05)
     if policy == "easy" and estimates == "requested":
         assert found["mean_wait_s"] == pytest.approx(6836.87, abs=0.005)
+
+
+def as_published(path):
+    """The jobs of a log that Gaussier et al. keep, as a table: processors as requested, runs not beyond walltimes."""
+    lines = ["job,submit,runtime,procs,walltime,user"]
+    with gzip.open(path, "rt") as file:
+        for line in file:
+            if line.startswith(";"):
+                continue
+            job, submit, _, run, allocated, _, _, requested, walltime, *_ = words = line.split()
+            if min(float(run), float(walltime)) <= 0 or float(submit) < 0:
+                continue
+            procs = requested if int(requested) > 0 else allocated
+            if int(procs) > 0:
+                lines.append(f"{job},{submit},{min(run, walltime, key=float)},{procs},{walltime},{words[11]}")
+    return "\n".join(lines).encode()
+
+
+def test_the_published_mean_of_curie_to_all_printed_digits(shared):
+    """With its 80,640 processors of thin nodes, and not with all 93,312."""
+    workload = read_table(as_published(shared / "traces" / "CEA-Curie-2011-2.1-cln.swf.gz"))
+    assert len(workload) == 295_540
+    options = Options(ties="step", predict=Prediction.parse("average2:correct=reqtime"))
+    platform = Platform.pool(80_640)
+    schedule = simulate(workload, platform, policies.get("easy-sjbf"), options=options).schedule
+    assert metrics(workload, platform, schedule)["mean_bounded_slowdown"] == pytest.approx(21.3284, abs=5e-5)
+
+
+PUBLISHED = {  # mean bounded slowdowns of both logs, by policy and estimates or predictor
+    ("easy", "inflate:2"): (79.9303, 82.1352),
+    ("easy", "exact"): (71.7224, 70.4779),
+    ("easy-sjbf", "requested"): (69.4054, 84.8889),
+    ("easy-sjbf", "exact"): (49.8477, 56.8362),
+    ("easy-sjbf", "average2"): (63.5007, 79.3963),
+    ("easy-sjbf", "average2:correct=reqtime"): (62.8569, 65.0636),
+    ("easy-sjbf", "average2:correct=doubling"): (64.5275, 98.0032),
+}
+
+
+@pytest.mark.parametrize(("policy", "by"), PUBLISHED)
+def test_the_published_means_of_two_logs_to_all_printed_digits(shared, log, policy, by):
+    for name, slowdown in zip(("kth", "sdsc"), PUBLISHED[policy, by], strict=True):
+        told = {"predict": by} if by.startswith("average2") else {"estimates": by}
+        _, found = run(log(shared, name), name, policy, "step", **told)
+        assert found["mean_bounded_slowdown"] == pytest.approx(slowdown, abs=5e-5)
 
 
 @pytest.mark.parametrize(
