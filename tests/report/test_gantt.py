@@ -11,9 +11,10 @@ import pytest
 import backfill as bf
 from backfill.model.schedule import REASONS
 from backfill.model.units import NEVER
-from backfill.model.workload import Jobs, Workload
+from backfill.model.workload import Jobs, Ragged, Workload
 from backfill.report.gantt import pack
-from backfill.report.rows import lay_out, with_rows
+from backfill.report.rows import drawn, lay_out
+from tests.analysis.by_hand import farm
 
 
 def unpacked(text):
@@ -128,13 +129,59 @@ def test_why_jobs_waited_is_told_of_those_in_the_chart(result):
     assert not {"explained", "asked"} & {*header}
 
 
+def of_matrix(jobs, policy, platform):
+    """Some jobs as (cpus, run time, licence or None), all there at once with a walltime of 200 s, in rows that take
+    turns."""
+    count = len(jobs)
+    log = Workload(
+        Jobs(
+            job=np.arange(1, count + 1), submit=np.zeros(count, np.int64), walltime=np.full(count, 200 * 10**6),
+            tasks=np.array([cpus for cpus, *_ in jobs]), runtime=np.array([runtime for _, runtime, _ in jobs]) * 10**6,
+            licences=Ragged.of([[] if licence is None else [licence] for *_, licence in jobs]),
+        ),
+        licences=("x",),
+    )  # fmt: skip
+    return bf.simulate(log, platform, policy)
+
+
 def test_a_chart_has_the_processors_once_for_each_row_that_takes_turns():
-    log = Workload.from_arrays(
-        {"job": [1, 2, 3], "submit": [0, 0, 0], "runtime": [9, 9, 9], "cpus": [4, 4, 4], "walltime": [9, 9, 9]}
-    )
-    result = bf.simulate(log, bf.Platform.pool(4), "gang-matrix:mpl=2,switch=0")
-    header, columns = unpacked(pack(log, result.platform, [(result.name, result.schedule)]).text)
-    assert header["cpus"] == [8]
-    assert dict(columns)["held"].tolist() == [18, 18, 9]  # ticks of a second
-    tall = with_rows(result.platform, [result.schedule])
-    assert lay_out(log, tall, result.schedule).tolist() == [[0, 0, 4], [1, 4, 8], [2, 0, 4]]
+    result = of_matrix([(4, 9, None)] * 3, "gang-matrix:mpl=2,switch=0", bf.Platform.pool(4))
+    header, columns = unpacked(packed(result).text)
+    assert (header["cpus"], header["nodes"], header["turns"]) == ([4, 4], ["row 1", "row 2"], ["row 1", "row 2"])
+    of = dict(columns)
+    assert (of["held"].tolist(), of["made"].tolist()) == ([18, 18, 9], [9, 9, 9])  # ticks of a second
+    assert (of["turning"].tolist(), of["turn"].tolist()) == ([0, 1, 2], [0, 1, 0])
+    assert lay_out(result.workload, result.platform, result.schedule).tolist() == [[3, 0, 4], [4, 4, 8], [5, 0, 4]]
+
+
+def pieces_of(result):
+    """What is drawn: (job, rows [low, high), begin, end in seconds), in order of start."""
+    box = drawn(result.schedule)
+    begin, end = box.start // 10**6, box.end // 10**6
+    pieces = lay_out(result.workload, result.platform, result.schedule).tolist()
+    return [(int(box.job[k]), low, high, int(begin[k]), int(end[k])) for k, low, high in pieces]
+
+
+MOVES = [(2, 100, None), (2, 50, None), (2, 100, 0), (2, 50, None)]
+ONE_LICENCE = farm(4, licences=("x",), copies=np.array([1]))
+
+
+def test_a_job_that_moves_to_another_row_is_drawn_where_it_ran_when_it_did():
+    result = of_matrix(MOVES, "gang-matrix:mpl=2,switch=0,alternative=false", ONE_LICENCE)
+    # its licence all the time, below the two rows; two cpus of the second row, then the free ones of the first
+    third = [piece for piece in pieces_of(result) if piece[0] == 2]
+    assert third == [(2, 8, 9, 0, 150), (2, 4, 6, 0, 100), (2, 2, 4, 100, 150)]
+
+
+def test_a_job_that_runs_in_two_rows_at_a_time_has_a_box_in_both():
+    platform = bf.Platform.pool(4)
+    result = of_matrix([(2, 100, None)] * 3, "gang-matrix:mpl=2,switch=0", platform)
+    at_once = [(0, 0, 2, 0, 100), (0, 4, 6, 0, 100), (1, 2, 4, 0, 150), (2, 6, 8, 0, 100)]
+    assert pieces_of(result) == [*at_once, (2, 0, 2, 100, 150)]
+
+
+def test_each_row_has_the_nodes_of_the_machine():
+    platform = bf.Platform.pool(4, nodes=2)
+    result = of_matrix([(4, 100, None), (2, 100, None)], "gang-matrix:mpl=2,switch=0", platform)
+    assert pieces_of(result) == [(0, 0, 2, 0, 200), (0, 2, 4, 0, 200), (1, 4, 6, 0, 200)]
+    assert unpacked(packed(result).text)[0]["nodes"] == [*platform.nodes] * 2

@@ -12,7 +12,7 @@ from backfill.model.platform import Platform
 from backfill.model.schedule import REASONS, Schedule
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
-from backfill.report.rows import boxes, lanes, lay_out, with_rows
+from backfill.report.rows import drawn, lanes, lay_out, turns_of
 from backfill.report.values import WHY, cut
 
 KINDS = ("gantt", "utilization", "queue", "jobs", "wait", "slowdown")
@@ -86,10 +86,10 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any, 
     from matplotlib.patches import Patch
 
     begin, end = window(schedule)
-    platform = with_rows(platform, [schedule])
+    turns = turns_of([schedule])
     on_axis = _time_axis(ax, workload, begin, end)
     box, low, high = lay_out(workload, platform, schedule).T
-    run = boxes(schedule).take(box)
+    run = drawn(schedule).take(box)
     left, right = on_axis(run.start), on_axis(run.end)
     deadline = workload.jobs.deadline[run.job]
     late = run.end > deadline
@@ -126,15 +126,15 @@ def _gantt(workload: Workload, platform: Platform, schedule: Schedule, ax: Any, 
             linewidths=0,
         )
     )
-    names, floor = lanes(workload, platform)
+    names, floor = lanes(workload, platform, turns)
     ax.set(xlim=(on_axis(begin), on_axis(max(end, begin + SECOND))), ylim=(max(floor[-1], 1), 0), ylabel="processors")
     if len(names) > 1:
         named = np.flatnonzero(np.diff(floor) >= _ROOM * floor[-1])
         ax.set_yticks((floor[named] + floor[named + 1]) / 2, [cut(names[i]) for i in named.tolist()])
         ax.set_ylabel("" if len(named) else "processors, node after node")
         ax.hlines(floor[1:-1], *ax.get_xlim(), colors="lightgrey", linewidths=0.5)
-    if len(names) > len(platform.nodes):
-        ax.axhline(platform.cpus, color="black", linewidth=1)
+    if len(names) > turns * len(platform.nodes):
+        ax.axhline(turns * platform.cpus, color="black", linewidth=1)
     if waits.any():
         handles.append(Patch(facecolor="white", edgecolor="grey", hatch="....", label="held but not busy"))
     if late.any():

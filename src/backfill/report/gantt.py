@@ -25,7 +25,16 @@ from backfill.model.platform import Platform
 from backfill.model.schedule import CANCELLED, PENDING, REASONS, REJECTED, STATES, TIMEOUT, Schedule
 from backfill.model.units import NEVER, SECOND, amount
 from backfill.model.workload import Ints, Ragged, Workload
-from backfill.report.rows import boxes, lanes, licence_lanes, licences_of, with_rows
+from backfill.report.rows import (
+    Stretches,
+    boxes,
+    lanes,
+    licence_lanes,
+    licences_of,
+    node_names,
+    turn_names,
+    turns_of,
+)
 from backfill.report.values import cut
 
 BYTES_MAX = 9_000_000  # of the text; the page must stay below 10 MB
@@ -56,7 +65,7 @@ def pack(
     explained: for each schedule, row of the workload -> why that job waited; asked: the job selected at first.
     """
     order = np.argsort(workload.jobs.submit, kind="stable")
-    rows, platform = order, with_rows(platform, [schedule for _, schedule in schedules])
+    rows = order
     while True:
         text = _packed(workload, platform, schedules, rows, events, _told(rows, explained, asked))
         if len(text) <= most or len(rows) < 2:
@@ -109,6 +118,7 @@ def _packed(
     waits = [_dangled(workload, schedule)[rows] for _, schedule in schedules]
     dangles = any(each.any() for each in waits)
     again = any(s.runs is not None or (s.state > REJECTED).any() for _, s in schedules)
+    turns, shares = turns_of(each for _, each in schedules), any(each.shares for _, each in schedules)
     for place, (_, schedule) in enumerate(schedules):
         ran = schedule.ran[rows]
         start, stop, eligible = (np.where(ran, clock.ticks(t[rows]), submit) for t in _instants(schedule))
@@ -123,26 +133,28 @@ def _packed(
             columns.append(("dangled", waits[place] // clock.tick))
         usual = held if place == 0 else usual
         box = schedule.take(rows) if again else None
-        if len(platform.nodes) > 1:
+        if turns * len(platform.nodes) > 1:
             columns += _places(schedule.held.take(rows) if box is None else boxes(box).held)
         if box is not None:
             columns += _again(box, clock)
+            columns += _turns(box, clock) if shares else ()
     header = {
         **({"states": list(STATES)} if again else {}),
-        **({} if events is None else {"away": _away(events, workload, platform, clock, end)}),
+        **({} if events is None else {"away": _away(events, workload, platform, turns, clock, end)}),
         **chosen,
         **({"resources": [chosen for chosen, _ in resources]} if resources else {}),
         **({"epoch": calendar.epoch + clock.begin / SECOND} if (calendar := workload.calendar) else {}),
         "tick": clock.tick / SECOND,
         "length": (end - begin) // clock.tick + 1,
         "jobs": len(rows),
-        "cpus": platform.capacity[:, 0].tolist(),
-        "nodes": [cut(name) for name in platform.nodes] if len(platform.nodes) > 1 else [],
+        "cpus": platform.capacity[:, 0].tolist() * turns,
+        "nodes": [cut(name) for name in node_names(platform, turns)] if turns * len(platform.nodes) > 1 else [],
         **(
-            {"sites": [cut(name) for name in platform.sites], "site": platform.site.tolist()}
+            {"sites": [cut(name) for name in platform.sites], "site": platform.site.tolist() * turns}
             if has_sites(platform)
             else {}
         ),
+        **({"turns": turn_names(turns)} if turns > 1 else {}),
         "copies": [copies for _, copies in shown],
         "licences": [cut(name) for name, _ in shown],
         "users": [cut(jobs.user.names[code]) for code in users.tolist() if code >= 0],
@@ -248,19 +260,19 @@ def _places(held: Ragged) -> list[tuple[str, Ints]]:
 
 
 def _away(
-    events: BoundEvents, workload: Workload, platform: Platform, clock: _Clock, end: int
+    events: BoundEvents, workload: Workload, platform: Platform, turns: int, clock: _Clock, end: int
 ) -> list[tuple[int, int, int, int]]:
     """Return the processors and licences that events make unavailable: (low, high row, begin, end).
 
     The events are outages, windows and smaller capacities. Which processors of a node are affected is unknown; its
-    highest rows are drawn.
+    highest rows are drawn, in every turn.
     """
     replay = Outages(events, platform, len(workload)).replay(Holders.none(), Holders.none(), np.zeros(0, np.int64))
-    _, floor = lanes(workload, platform)
-    shown = licence_lanes(workload, platform).tolist()
+    _, floor = lanes(workload, platform, turns)
+    nodes, shown = len(platform.nodes), licence_lanes(workload, platform).tolist()
     there = [*platform.capacity[:, 0].tolist(), *platform.copies.tolist()]
     steps = [*replay.nodes, *replay.licences]
-    of_row = [*range(len(platform.nodes)), *(len(platform.nodes) + i for i in shown if i < len(platform.copies))]
+    of_row = [*[*range(nodes)] * turns, *(nodes + i for i in shown if i < len(platform.copies))]
     boxes = []
     for row, lane in enumerate(of_row):
         ends = [*(time for time, *_ in steps[lane][1:]), end]
@@ -284,6 +296,19 @@ def _again(schedule: Schedule, clock: _Clock) -> list[tuple[str, Ints]]:
         ("began", start),
         ("stayed", clock.ticks(runs.end) - start),
         ("because", 4 * runs.reason.astype(np.int64)),
+    ]
+
+
+def _turns(schedule: Schedule, clock: _Clock) -> list[tuple[str, Ints]]:
+    """Return the stretches of turns: box, turn, start and length; and the progress of the last run of each job."""
+    each, progress = Stretches.of(schedule), boxes(schedule).progress[: len(schedule)]
+    start = clock.ticks(each.start)
+    return [
+        ("turning", each.box),
+        ("turn", each.turn),
+        ("since", start),
+        ("lasted", clock.ticks(each.end) - start),
+        ("made", progress // clock.tick),
     ]
 
 

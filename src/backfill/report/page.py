@@ -33,7 +33,7 @@ from backfill.report.lines import lines
 from backfill.report.predicted import predicted
 from backfill.report.projects import RESULTS, ROW, Projects
 from backfill.report.reality import Reality, class_rows, replay_rows
-from backfill.report.rows import licence_lanes
+from backfill.report.rows import licence_lanes, turns_of
 from backfill.report.sentences import chance, one_by_one
 from backfill.report.shown import Shown
 from backfill.report.swept import swept
@@ -283,6 +283,7 @@ def _jobs(page: Page) -> dict[str, Any]:
         "resources": len(shared(workload, platform)) > 1,
         "users": [cut(name) for name in _frequent(workload.jobs.user)],
         "sites": has_sites(platform),
+        "turns": turns_of(schedule for _, schedule in schedules) > 1,
     }
 
 

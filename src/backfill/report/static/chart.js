@@ -109,6 +109,7 @@ class Chart {
   // Moves the window so that a job is in it, wide enough to be seen.
   bring(job) {
     const start = this.schedule.start[job], held = Math.max(1, this.schedule.held[job]), k = this.schedule.pieces.of[job];
+    if (k < 0) return;
     const low = this.schedule.pieces.low[k], tall = this.schedule.pieces.high[k] - low;
     const ticks = Math.min(this.ticks, 200 * held), rows = Math.min(this.rows, Math.max(60 * tall, 4));
     const inTime = ticks === this.ticks && start >= this.from && start + held <= this.from + ticks;

@@ -51,8 +51,8 @@ function inkOf(element, scheme) {
 // A colour per box, and which colours occur.
 function shades(data, schedule, scheme) {
   const { of } = SCHEMES[scheme];
-  const shade = new Uint8Array(schedule.boxes), used = new Set();
-  for (let box = 0; box < schedule.boxes; box++) {
+  const shade = new Uint8Array(schedule.start.length), used = new Set();
+  for (let box = 0; box < shade.length; box++) {
     if (schedule.start[box] < 0) continue;
     shade[box] = of(data, schedule, schedule.jobOf(box), box);
     used.add(shade[box]);

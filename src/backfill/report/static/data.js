@@ -27,7 +27,7 @@ function running(differences) {
 // The columns of the jobs, which all policies share; times are ticks since the first submit.
 class Data {
   constructor(header, bytes, from) {
-    Object.assign(this, { states: header.states, away: header.away || [], explained: header.explained || [], sites: header.sites || [], site: header.site || [], asked: header.asked ?? -1,
+    Object.assign(this, { states: header.states, away: header.away || [], explained: header.explained || [], sites: header.sites || [], site: header.site || [], turns: header.turns || [], asked: header.asked ?? -1,
       tick: header.tick, length: header.length, count: header.jobs, users: header.users, projects: header.projects,
       epoch: header.epoch, resources: header.resources || [], nodes: header.nodes, licenceNames: header.licences, ids: header.ids, words: header.why, names: header.policies });
     const tall = [...header.cpus, ...header.copies];
@@ -81,6 +81,22 @@ class Data {
     }
   }
 
+  // The stretches for which runs that share processors have their turns: boxes after those of all runs.
+  stretches(found) {
+    const count = found.boxes + found.turn.length;
+    for (const name of ["start", "end", "held", "why"]) {
+      const all = new Int32Array(count);
+      all.set(found[name]);
+      found[name] = all;
+    }
+    for (let i = 0, box = found.boxes; box < count; i++, box++) {
+      found.start[box] = found.since[i];
+      found.end[box] = found.since[i] + found.lasted[i];
+      found.held[box] = found.lasted[i];
+      found.why[box] = found.why[found.turning[i]];
+    }
+  }
+
   // One policy's schedule: start and end of each job (start -1: it never ran), why, and where.
   schedule(policy) {
     if (this.schedules[policy]) return this.schedules[policy];
@@ -93,7 +109,12 @@ class Data {
     found.boxes = this.count + earlier.length; // of the last runs, whose number is that of the job, and of those before
     found.start = new Int32Array(found.boxes);
     found.end = new Int32Array(found.boxes);
-    found.jobOf = (box) => (box < this.count ? box : earlier[box - this.count]);
+    found.runOf = (box) => (box < found.boxes ? box : found.turning[box - found.boxes]); // of a stretch its run
+    found.jobOf = (box) => {
+      const run = found.runOf(box);
+      return run < this.count ? run : earlier[run - this.count];
+    };
+    found.inTurns = found.turn?.length > 0;
     found.waited = earlier.length ? Int32Array.from(found.wait) : found.wait;
     for (let job = 0; job < this.count; job++) {
       if (usual) found.held[job] += usual[job];
@@ -102,6 +123,7 @@ class Data {
       found.end[job] = ran ? found.start[job] + found.held[job] : -1;
     }
     if (earlier.length) this.before(found, earlier);
+    if (found.inTurns) this.stretches(found);
     // Laid out when it is first drawn: of the first policy, others need no more than how long jobs held their nodes.
     let pieces = null;
     Object.defineProperty(found, "pieces", { get: () => (pieces ||= layOut(this, found)) });

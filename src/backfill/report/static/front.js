@@ -19,7 +19,7 @@ function drawFront(chart, view) {
   context.translate(box.left, 0);
   shadeAway(chart, context, view);
   borders(chart, context, view);
-  sitesOf(chart, context, view);
+  bands(chart, context, view);
   marks(chart, context, view);
   outline(chart, context, view);
   context.restore();
@@ -124,20 +124,21 @@ function borders(chart, context, view) {
   }
 }
 
-// A strong line between sites, and the name of each at its right end.
-function sitesOf(chart, context, view) {
-  const { data, scale, width, height, ink } = chart, { floor, site } = data;
+// A strong line between sites and between turns, and the name of each at its right end.
+function bands(chart, context, view) {
+  const { data, scale, width, height, ink } = chart, { floor, site, turns, platform } = data;
   const y = (row) => Math.round((row * view.perRow - view.top) / scale), wide = width / scale;
-  for (let first = 0, last; first < site.length; first = last) {
-    for (last = first + 1; last < site.length && site[last] === site[first]; ) last++;
+  const perTurn = platform / Math.max(turns.length, 1), turnOf = (lane) => Math.floor(lane / perTurn);
+  for (let first = 0, last; (site.length || turns.length) && first < platform; first = last) {
+    for (last = first + 1; last < platform && site[last] === site[first] && turnOf(last) === turnOf(first); ) last++;
     const top = Math.max(y(floor[first]), 0), bottom = Math.min(y(floor[last]), height / scale);
     if (bottom <= top) continue;
     context.fillStyle = ink.text;
     if (first) context.fillRect(0, top - 1, wide, 2);
-    if (bottom - top < 18) continue;
+    const name = [turns[turnOf(first)], data.sites[site[first]]].filter(Boolean).join(" "), room = context.measureText(name).width + 8;
+    if (bottom - top < 18 || name === data.nodes[first]) continue; // the axis has the name of a single node
     context.textAlign = "right";
     context.textBaseline = "top";
-    const name = data.sites[site[first]], room = context.measureText(name).width + 8;
     context.fillStyle = `rgb(${ink.background})`;
     context.fillRect(wide - room, top + 2, room, 16);
     context.fillStyle = ink.text;
@@ -230,7 +231,9 @@ function nameOf(chart, context, job, at) {
 // A deadline is a mark where it fell: a thin line through the rows of a job that met it, joined to its box, and a strong
 // one in the box of a job that missed it. If colours show something else, the time beyond it is underlined.
 function deadlineOf(chart, context, view, job, at) {
-  if (job >= chart.data.count || chart.data.dueAt(job) < 0) return;
+  const { runOf, end: ends } = chart.schedule, box = job;
+  job = runOf(box);
+  if (job >= chart.data.count || chart.data.dueAt(job) < 0 || ends[box] < ends[job]) return; // of turns, the last ones
   const due = acrossDue(chart, view, job), end = at.x + at.wide;
   if (isLate(chart.schedule, job)) {
     const x = Math.max(due, at.x);
@@ -250,8 +253,9 @@ function acrossDue(chart, view, job) {
 }
 
 function outline(chart, context, view) {
-  const { start, again } = chart.schedule, job = chart.chosen;
+  const { start, again, turning, boxes, jobOf } = chart.schedule, job = chart.chosen;
   if (job < 0 || start[job] < 0) return;
+  if (turning) turning.forEach((run, i) => { if (jobOf(run) === job) outlineBox(chart, context, view, boxes + i); });
   if (again) again.forEach((of, i) => { if (of === job) outlineBox(chart, context, view, chart.data.count + i); });
   outlineBox(chart, context, view, job);
 }
@@ -266,7 +270,7 @@ function outlineBox(chart, context, view, job) {
       context.lineWidth = line;
       context.strokeRect(at.x, at.y, wide, tall);
     }
-    if (job === chart.chosen) untilDue(chart, context, view, at);
+    if (chart.schedule.runOf(job) === chart.chosen && chart.schedule.end[job] === chart.schedule.end[chart.chosen]) untilDue(chart, context, view, at);
   }
 }
 

@@ -333,7 +333,7 @@ class Section {
     }
     let k = chart.chosen >= 0 && start[chart.chosen] >= 0 ? pieces.of[chart.chosen] : this.firstInSight(chart) - by;
     const now = pieces.job[k];
-    do k += by; while (k >= 0 && k < pieces.count && (pieces.job[k] === now || pieces.of[pieces.job[k]] !== k));
+    do k += by; while (k >= 0 && k < pieces.count && (pieces.job[k] === now || pieces.of[chart.schedule.runOf(pieces.job[k])] !== k));
     if (k >= 0 && k < pieces.count) this.choose(chart.schedule.jobOf(pieces.job[k]), true, "", pane);
   }
 

@@ -1,6 +1,7 @@
 // On which rows each job is drawn: processors, node after node, and below them the copies of each licence. A schedule says
 // on which node a job runs and with how many processors, not with which; so it gets the lowest hole of that node that
 // takes it whole, else the lowest free rows, in pieces, and likewise of each licence.
+// Where rows of jobs take turns, a stretch of a run has its processors in one turn, and the run itself only its licences.
 // report/rows.py is the same rule in Python, and a test compares the two.
 
 class Holes {
@@ -84,10 +85,11 @@ function layOut(data, schedule) {
   const starts = byTime(schedule.start, schedule);
   const ends = byTime(schedule.end, schedule).filter((job) => schedule.held[job] > 0);
   const firstRun = schedule.runs && running(Int32Array.from(schedule.runs));
-  let room = 2 * schedule.boxes + 16;
+  let room = 2 * schedule.start.length + 16;
   let pieces = { job: new Int32Array(room), low: new Int32Array(room), high: new Int32Array(room), node: null };
   let laneOf = new Int32Array(room);
-  const of = new Int32Array(schedule.boxes + 1).fill(-1);
+  const of = new Int32Array(schedule.start.length + 1).fill(-1);
+  const perTurn = data.platform / Math.max(data.turns.length, 1);
   let n = 0;
   const grow = (old) => { const more = new Int32Array(room); more.set(old); return more; };
   let box = 0, lane = 0;
@@ -111,21 +113,25 @@ function layOut(data, schedule) {
     box = next;
     of[box] = n;
     lane = 0;
-    const job = schedule.jobOf(box);
+    const job = schedule.jobOf(box), run = schedule.runOf(box);
     if (!firstRun) {
       holes[0].take(data.procs[job], use);
-    } else {
-      for (let run = firstRun[box] - schedule.runs[box]; run < firstRun[box]; run++) {
-        for (lane = schedule.node[run]; lane < schedule.node[run] + schedule.nodes[run]; lane++) {
-          holes[lane].take(schedule.tasks[run] * data.each[job], use);
+    } else if (run !== box || !schedule.inTurns) {
+      const turn = run === box ? 0 : schedule.turn[box - schedule.boxes];
+      for (let part = firstRun[run] - schedule.runs[run]; part < firstRun[run]; part++) {
+        const first = turn * perTurn + schedule.node[part];
+        for (lane = first; lane < first + schedule.nodes[part]; lane++) {
+          holes[lane].take(schedule.tasks[part] * data.each[job], use);
         }
       }
     }
-    data.eachLicence(job, (licence, copies) => {
+    if (run === box) data.eachLicence(job, (licence, copies) => {
       lane = data.platform + licence;
       holes[lane].take(copies, use);
     });
     if (!schedule.held[box]) giveBack(box);
+    if (of[box] === n && schedule.inTurns) of[box] = -1;
+    if (of[run] < 0) of[run] = of[box];
   }
   const blocks = Math.ceil(n / BLOCK);
   const earliest = new Int32Array(blocks), latest = new Int32Array(blocks);

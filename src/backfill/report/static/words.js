@@ -54,7 +54,8 @@ function told(data, schedule, job) {
     return [...facts, ["never ran", NEVER[word] || `rejected for ${word}`]];
   }
   const held = progressFrom(schedule, job) - schedule.start[job];
-  const ran = span((schedule.held[job] - held) * data.tick), asked = span(data.walltime[job] * data.tick);
+  const stayed = span((schedule.held[job] - held) * data.tick), asked = span(data.walltime[job] * data.tick);
+  const ran = schedule.inTurns ? span(schedule.made[job] * data.tick) : stayed;
   const killed = schedule.why[job] & 1 ? ", killed at its limit" : ended(data, schedule, job);
   return [
     ...facts,
@@ -64,6 +65,7 @@ function told(data, schedule, job) {
     ["started", at(schedule.start[job])],
     ...(held ? [["held", `${span(held * data.tick)}, until its predecessors had ended`]] : []),
     ["ran", `${ran} of ${asked} requested${killed}`],
+    ...inTurns(data, schedule, job, stayed),
     ...earlierRuns(data, schedule, job),
     ...deadline(data, schedule, job),
   ];
@@ -72,6 +74,14 @@ function told(data, schedule, job) {
 const NEVER = { CANCELLED: "cancelled before it started", PENDING: "it waits for capacity that never comes back" };
 const ENDED = { CANCELLED: ", cancelled", NODE_FAIL: ", lost with its node", PREEMPTED: ", preempted",
   PENDING: ", lost with its node, and never starts again" };
+
+// In which rows of jobs that take turns a job ran, and how long it stayed for that.
+function inTurns(data, schedule, job, stayed) {
+  if (!schedule.inTurns || !data.turns.length) return [];
+  const rows = schedule.turn.filter((_, i) => schedule.turning[i] === job).sort(), names = [...new Set(rows)].map((row) => row + 1);
+  const listed = names.length > 1 ? `rows ${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : `row ${names[0]}`;
+  return [["took turns", `in ${listed}; it stayed for ${stayed}`]];
+}
 
 function ended(data, schedule, box) { return (schedule.how && ENDED[data.states[schedule.how[box]]]) || ""; }
 
