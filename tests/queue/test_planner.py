@@ -623,7 +623,9 @@ def test_a_policy_of_processors_is_refused(name):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_policy_whose_rows_take_turns_is_refused_unless_there_is_one_row(name):
-    with pytest.raises(UsageError, match=f"policy {name} lets jobs take turns on the processors, .*; expected mpl=1"):
+    why = "which a queue cannot carry out: its jobs have processors of their own, and walltimes by the clock"
+    told = f"policy {name} lets jobs take turns on the processors, {why}; expected mpl=1"
+    with pytest.raises(UsageError, match=told):
         load_policy(name)
     assert load_policy(f"{name}:mpl=1")[0].name == name
 

@@ -673,8 +673,9 @@ def load_policy(
     if policy.preempts:
         _check_preempts(policy, params, preempts)
     if policy.sharing(policy.in_full(params))[0] > 1:
-        told = "lets jobs take turns on the processors, which no pool does"
-        raise UsageError(f"policy {policy.name} {told}; expected mpl=1, or a policy without rows")
+        told = "lets jobs take turns on the processors, which a queue cannot carry out"
+        why = "its jobs have processors of their own, and walltimes by the clock"
+        raise UsageError(f"policy {policy.name} {told}: {why}; expected mpl=1, or a policy without rows")
     platform = platform or machine({"cpus": 2})
     check_processors(policy, platform, platform.capacity, hint)
     return policy, params
