@@ -46,7 +46,10 @@ from backfill.report.plots import Drawing, Figure
 TITLE = "The thread matrix with horizontal scanning"
 REPLICATIONS = 10
 LOGS = ()  # none needed
-NAMES = ("partition-variable", "partition-fixed", "partition-adaptive", "round-robin", "thread-matrix", "fcfs")
+NAMES = (
+    "partition-variable", "partition-fixed", "partition-adaptive", "partition-dynamic", "round-robin", "thread-matrix",
+    "fcfs",
+)  # fmt: skip
 MAIN = {"FCFS": FCFS, "backfilling": FIRST_FIT, "thread matrix": MATRIX}
 SETTINGS: dict[str, dict[str, float]] = {  # alternative choices -> arguments of the model
     "as taken": {},

@@ -22,6 +22,7 @@ OTHERS = {  # label -> policy
     "FCFS by threads": BY_THREADS,
     "fixed partitions": "partition-fixed",
     "adaptive partitions": "partition-adaptive",
+    "dynamic partitions": "partition-dynamic",
     "round robin, 5 s": "round-robin:quantum=5",
 }
 MAKESPAN, RESPONSE, USED, RATE = "overall response", "mean response", "utilization", "jobs per hour"
