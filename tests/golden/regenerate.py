@@ -12,9 +12,11 @@ from tests.reference import world
 from tests.reference.workloads import from_model
 
 FOLDER = Path(__file__).parent
-VARIANTS = [
-    (p, t) for p in ("fcfs", "easy", "easy-sjbf", "easy-wfp3", "conservative", "multi-queue") for t in ("batch", "step")
-]
+POLICIES = (
+    "fcfs", "easy", "easy-sjbf", "easy-wfp3", "conservative", "multi-queue",
+    "gang-matrix:mpl=2", "gang-matrix-backfill:mpl=2,switch=0",
+)  # fmt: skip
+VARIANTS = [(p, t) for p in POLICIES for t in ("batch", "step")]
 
 
 def cases() -> dict[str, tuple[Workload, Platform]]:
