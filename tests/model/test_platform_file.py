@@ -103,7 +103,7 @@ DECLARED = "A resource besides cpus, memory and gpus is declared in resources = 
         ("[[nodes]]\ncpus = 1", "nodes is not known; did you mean [[node]]?"),
         (
             "colour = 'red'",
-            "colour is not known; expected one of [[partition]], [[qos]], [[limit]], name, ",
+            "colour is not known; expected one of [[partition]], [[qos]], [[limit]], [[fairshare]], name, ",
         ),
         ("cpus = 4\n[[node]]", "cpus is not known; expected in a [[node]] table"),
         ("[[node]]\nname = 'm'\ncout = 2", f"node m: cout is not known; did you mean count? {DECLARED}"),

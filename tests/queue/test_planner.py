@@ -251,6 +251,20 @@ def gangs(seed, count):
 
 PAUSES = ("preemptive:how=suspend", "preemptive:how=checkpoint,overhead=2", "round-robin:quantum=30")
 NODES = [name for name in POLICIES if name != URGENT]
+BY_TARGETS = "flexible-fairshare:w_fs_user=500,w_fs_account=300,fs_interval=0.02"
+TARGETS = """
+[[fairshare]]
+user = "b"
+target = 80
+
+[[fairshare]]
+user = "nobody"
+target = 10
+
+[[fairshare]]
+project = "q"
+target = 50
+"""
 
 
 @pytest.mark.parametrize(
@@ -259,6 +273,7 @@ NODES = [name for name in POLICIES if name != URGENT]
         *((name, CLUSTER, jobs_for_nodes) for name in share("simulated on nodes", NODES, of=4)),
         *((name, GRID, gangs) for name in PROCESSORS),
         *((name, CLUSTER, jobs_for_nodes) for name in PAUSES),
+        (BY_TARGETS, CLUSTER + TARGETS, jobs_for_nodes),
     ],
 )
 def test_a_queue_on_nodes_starts_every_job_where_the_simulation_does(name, text, some, tmp_path):

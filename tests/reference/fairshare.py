@@ -5,8 +5,8 @@ Source: Maui Administrator's Guide, 6.3.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from backfill.model.units import SECOND
@@ -30,12 +30,14 @@ class Shares:
     fs_interval: str = "24"
     fs_depth: int = 7
     fs_decay: str = "1"
+    users: Mapping[object, str] = field(default_factory=dict)  # targets of single ones
+    accounts: Mapping[object, str] = field(default_factory=dict)
 
 
 def fairshare(shares: Shares = Shares(), weights: Weights = USUAL) -> Policy:
-    kinds: list[tuple[str, str, Callable[[Job], object]]] = [
-        (shares.w_fs_user, shares.fs_user_target, lambda job: job.user),
-        (shares.w_fs_account, shares.fs_account_target, lambda job: job.project or None),
+    kinds: list[tuple[str, str, Mapping[object, str], Callable[[Job], object]]] = [
+        (shares.w_fs_user, shares.fs_user_target, shares.users, lambda job: job.user),
+        (shares.w_fs_account, shares.fs_account_target, shares.accounts, lambda job: job.project or None),
     ]
 
     def more(view: View) -> Callable[[Job], Fraction]:
@@ -45,10 +47,11 @@ def fairshare(shares: Shares = Shares(), weights: Weights = USUAL) -> Policy:
 
         def added(job: Job) -> Fraction:
             found = Fraction(0)
-            for weight, target, whose in kinds:
-                if whose(job) is not None and total and Fraction(target):
+            for weight, usual, single, whose in kinds:
+                target = Fraction(single.get(whose(job), usual))
+                if whose(job) is not None and total and target:
                     mine = sum(part for key, part in used.items() if whose(runs[key]) == whose(job))
-                    found += Fraction(weight) * short(100 * mine / total, Fraction(target), shares)
+                    found += Fraction(weight) * short(100 * mine / total, target, shares)
             return Fraction(shares.fs) * found
 
         return added

@@ -105,7 +105,8 @@ PLATFORMS: dict[str, str] = {
     "toml": '[[node]]\nname = "n"\ncount = 2\ncpus = 4\nmemory = "8G"\nspeed = 1.5\nfeatures = ["ssd"]\ngpus = 1\n'
     'gpu_type = "a100"\nnode_licences = {abaqus = 1}\n[[licence]]\nname = "matlab"\ncopies = 3\n'
     '[[partition]]\nname = "long"\nnodes = ["n1"]\nmax_walltime = "1d"\npriority = 2.5\n'
-    '[[limit]]\nname = "l"\nper = "user"\nusers = ["ann"]\nrunning_jobs = 1\n',
+    '[[limit]]\nname = "l"\nper = "user"\nusers = ["ann"]\nrunning_jobs = 1\n'
+    '[[fairshare]]\nuser = "ann"\ntarget = 40.0\n',
 }  # fmt: skip
 
 _FARM = """[[node]]

@@ -192,6 +192,12 @@ partitions = ["{names["partition"][0]}"]
 qos = ["{names["qos"][0]}"]
 running_jobs = 1
 running = {{"{resource}" = 9}}
+[[fairshare]]
+user = "zquser"
+target = 40
+[[fairshare]]
+project = "{names["project"][0]}"
+target = 10
 """
     return rows, farm
 

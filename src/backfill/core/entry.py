@@ -84,6 +84,9 @@ class Entry(Remembers):
         self._rules = [RULES[each.place or policy.place] for each in platform.partitions] + [RULES[policy.place]]
         self._kinds = Kinds(platform.capacity, pool)
         self._users, self._groups, self._named, self._projects = Numbers(), Numbers(), Numbers(), Numbers()
+        numbers = {"user": self._users, "group": self._groups, "project": self._named}
+        for target in platform.targets:  # they have the first numbers, see setup.py
+            numbers[target.per].of_one(target.name)
         self._constraints, self._sets, self._accounts = Numbers(), Numbers(), Numbers()
         self._allowed = np.zeros((0, len(platform.nodes)), np.int8)
         self._copies: list[int] = []  # of the accounts

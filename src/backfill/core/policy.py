@@ -30,7 +30,9 @@ OURS_S = 3_600.0
 SHARING = ("mpl", "quantum", "switch")  # the parameters of a policy that shares processors
 MILLION = 1_000_000
 FORGETS = ("no", "alone", "all")
-SIZES = ("jobs", "licences", "nodes", "sites")  # what memory can have one number for each of
+# What memory can have one number for each of. A memory_f `user_target` (`group_target`, `project_target`) of "targets"
+# begins with the targets that the platform has for single users, by their numbers; -1 where there are no more.
+SIZES = ("jobs", "licences", "nodes", "sites", "targets")
 
 
 @dataclass(frozen=True)

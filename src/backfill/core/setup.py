@@ -51,7 +51,8 @@ def new_state(
     counted, pool = licences + room.accounts, platform.is_pool and not room.accounts
     shapes = 0 if pool else room.shapes
     machine = new_machine(platform, pool, room.accounts)
-    lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=len(platform.sites))
+    sites, targets = len(platform.sites), len(platform.targets)
+    lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=sites, targets=targets)
     second = policy.preempts or (policy.booked and not pool)
     plan, *other = (new_plan(platform, pool, n, machine.base_copies, shapes, sizes) for _ in range(1 + second))
     return State(
@@ -77,12 +78,24 @@ def new_state(
         promises=new_promises(n, watched, recorded),
         bookings=new_bookings(n, k, policy.booked),
         batch=new_batch(),
-        own=new_own(params, *lengths, seed),
+        own=_own(platform, policy, params, lengths, seed),
         search=new_search(nodes, len(platform.sites)),
         scratch=new_scratch(nodes, k, counted),
         journal=new_journal(journal),
         trace=new_trace(),
     )
+
+
+def _own(platform: Platform, policy: Policy, params: Floats, lengths: tuple[list[int], list[int]], seed: int) -> Any:
+    """What belongs to the policy, with the targets that the platform has for single names."""
+    own = new_own(params, *lengths, seed)
+    for place, (name, size) in enumerate(policy.memory_f.items()):
+        if size == "targets":
+            given = [*platform.targets_of(name.removesuffix("_target")).values()]
+            begin, end = own.at_float[place : place + 2]
+            own.memory_float[begin:end] = -1.0
+            own.memory_float[begin : begin + len(given)] = given
+    return own
 
 
 def without_accounts(platform: Platform, licences: int) -> Platform:

@@ -13,6 +13,7 @@ import numpy as np
 from backfill.model.workload import Ints, Jobs, Labels
 
 PER = ("user", "group", "project", "all")  # what a limit counts separately; all: one count for all jobs
+SHARED = ("user", "group", "project")  # whose usage may have a target
 PLACES = {  # how a job's nodes are chosen among the possible ones
     "power": "most powerful node first",
     "pack": "node with the least free first",
@@ -96,6 +97,15 @@ class Limit:
             return np.where(mine, 0, -1), ("",)
         labels = getattr(jobs, self.per)
         return np.where(mine, labels.codes, -1).astype(np.int64), labels.names
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The share of all usage, in percent, that one user, group or project should have; see `flexible-fairshare`."""
+
+    per: str  # one of SHARED
+    name: str
+    target: float  # 0: it has none, whatever the others have
 
 
 def stated(rules: Rules | Limit) -> list[Any]:

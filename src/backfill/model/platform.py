@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from backfill.model import notebook
 from backfill.model.constraint import NAME, alternatives, is_feature
 from backfill.model.errors import BadArgument, PlatformError, at, printable, quote
-from backfill.model.partitions import Limit, Partition, Rules, stated
+from backfill.model.partitions import Limit, Partition, Rules, Target, stated
 from backfill.model.units import amount, counted
 from backfill.model.workload import Ints, Workload
 
@@ -43,6 +43,7 @@ class Platform:
     partitions: tuple[Partition, ...] = ()
     qos: tuple[Rules, ...] = ()  # qualities of service
     limits: tuple[Limit, ...] = ()
+    targets: tuple[Target, ...] = ()  # of single users, groups and projects; others have those of the policy
     coallocation_overhead: float = 0.0  # relative increase of a run time if it spans several sites
 
     def __post_init__(self) -> None:
@@ -111,6 +112,7 @@ class Platform:
             ("partitions", [each.name for each in self.partitions]),
             ("qos", [each.name for each in self.qos]),
             ("limits", [each.name for each in self.limits]),
+            ("targets", [f"{each.per} {each.name}" for each in self.targets]),
         ):
             if names:
                 facts[kind] = f"{kind} {', '.join(names[:6])}" + (", ..." if len(names) > 6 else "")
@@ -297,6 +299,15 @@ class Platform:
         """
         return bool(self.partitions or self.qos or self.limits)
 
+    def targets_of(self, per: str) -> dict[str, float]:
+        """Return the targets of single users, groups or projects, in percent.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64).targets_of("user")
+        {}
+        """
+        return {each.name: each.target for each in self.targets if each.per == per}
+
     @property
     def cpus(self) -> int:
         """The number of processors of all nodes.
@@ -320,7 +331,8 @@ class Platform:
                 *([self.features] if self.features else []),
                 *([self.coallocation_overhead] if self.coallocation_overhead else []),
                 *([[stated(each) for each in tables] for tables in (self.partitions, self.qos, self.limits)]
-                  if self.has_rules else [])]  # fmt: skip
+                  if self.has_rules else []),
+                *([[[each.per, each.name, each.target] for each in self.targets]] if self.targets else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from backfill.model.constraint import GPU_TYPE, NAME, is_feature, is_gpu_type
 from backfill.model.errors import PlatformError, at, printable
 from backfill.model.platform import NODES_MAX, Platform
-from backfill.model.rules_file import LimitTable, PartitionTable, RulesTable, RuleTables, rules_text
+from backfill.model.rules_file import FairshareTable, LimitTable, PartitionTable, RulesTable, RuleTables, rules_text
 from backfill.model.tables import AMOUNT, Amount, Name, Table, key, plain, quoted
 from backfill.model.workload import RESOURCES
 
@@ -80,6 +80,7 @@ _TABLES: dict[str, type[Table]] = {
     "partition": PartitionTable,
     "qos": RulesTable,
     "limit": LimitTable,
+    "fairshare": FairshareTable,
 }
 
 
@@ -120,7 +121,7 @@ def platform_text(platform: Platform) -> str:
         i += count
     for licence, copies in zip(platform.licences, platform.copies.tolist(), strict=True):
         lines += ["[[licence]]", f"name = {quoted(licence)}", f"copies = {copies}", ""]
-    lines += rules_text(platform.partitions, platform.qos, platform.limits, platform.nodes)
+    lines += rules_text(platform.partitions, platform.qos, platform.limits, platform.targets, platform.nodes)
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The [[partition]], [[qos]] and [[limit]] tables of a platform TOML, as pydantic models and as text."""
+"""The [[partition]], [[qos]], [[limit]] and [[fairshare]] tables of a platform TOML, as pydantic models and as text."""
 
 import json
 from collections import Counter
@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from backfill.model.constraint import matching
-from backfill.model.partitions import PER, PLACES, Limit, Partition, Rules
+from backfill.model.partitions import PER, PLACES, SHARED, Limit, Partition, Rules, Target
 from backfill.model.tables import AMOUNT, Amount, Name, Table, key, quoted
 from backfill.model.units import parse_span, seconds_text
 
@@ -90,6 +90,15 @@ class LimitTable(Table):
     running: dict[str, Amount] = Field({}, description=AMOUNTS)
 
 
+class FairshareTable(Table):
+    """A [[fairshare]] table."""
+
+    user: str | None = Field(None, min_length=1, description="a name")
+    group: str | None = Field(None, min_length=1, description="a name")
+    project: str | None = Field(None, min_length=1, description="a name")
+    target: float = Field(ge=0, le=100, allow_inf_nan=False, description="a number from 0 to 100")
+
+
 def partition_of(table: PartitionTable, nodes: tuple[str, ...]) -> Partition:
     """Return the partition of a platform with these nodes. Raises ValueError with the mistake."""
     places: set[int] = set()
@@ -115,12 +124,28 @@ def limit_of(table: LimitTable) -> Limit:
     )
 
 
+def targets_of(tables: Sequence[FairshareTable]) -> tuple[Target, ...]:
+    """Return the targets that tables state. Raises ValueError with the mistake."""
+    targets = []
+    for number, table in enumerate(tables, start=1):
+        stated = [(per, name) for per in SHARED if (name := getattr(table, per)) is not None]
+        if len(stated) != 1:
+            what = f"names {len(stated)} of user, group and project; expected one"
+            raise ValueError(f"[[fairshare]] table {number}: {what}")
+        targets.append(Target(*stated[0], table.target))
+    (per, name), count = next(iter(Counter((each.per, each.name) for each in targets).most_common(1)), (("", ""), 0))
+    if count > 1:
+        raise ValueError(f"{per} {name}: has {count} [[fairshare]] tables; expected one")
+    return tuple(targets)
+
+
 class RuleTables(Table):
-    """The [[partition]], [[qos]] and [[limit]] tables of a file."""
+    """The [[partition]], [[qos]], [[limit]] and [[fairshare]] tables of a file."""
 
     partition: list[PartitionTable] = Field([], description="[[partition]] tables")
     qos: list[RulesTable] = Field([], description="[[qos]] tables")
     limit: list[LimitTable] = Field([], description="[[limit]] tables")
+    fairshare: list[FairshareTable] = Field([], description="[[fairshare]] tables")
 
     def values(self, nodes: tuple[str, ...], resources: Sequence[str]) -> dict[str, Any]:
         """Return the fields of a Platform with these nodes and resources. Raises ValueError with the mistake."""
@@ -139,6 +164,7 @@ class RuleTables(Table):
             "partitions": tuple(partition_of(each, nodes) for each in self.partition),
             "qos": tuple(Rules(**each.values()) for each in self.qos),
             "limits": tuple(limit_of(each) for each in self.limit),
+            "targets": targets_of(self.fairshare),
         }
 
     def _check_names(self) -> None:
@@ -163,7 +189,7 @@ class RuleTables(Table):
 
 
 def rules_text(partitions: tuple[Partition, ...], qos: tuple[Rules, ...], limits: tuple[Limit, ...],
-               nodes: tuple[str, ...]) -> list[str]:  # fmt: skip
+               targets: tuple[Target, ...], nodes: tuple[str, ...]) -> list[str]:  # fmt: skip
     """Return the lines of these tables."""
     lines: list[str] = []
     for partition in partitions:
@@ -181,6 +207,8 @@ def rules_text(partitions: tuple[Partition, ...], qos: tuple[Rules, ...], limits
         for name in ("running_jobs", "queued_jobs"):
             lines += [] if getattr(limit, name) is None else [f"{name} = {getattr(limit, name)}"]
         lines += [*_amounts("running", limit.running), ""]
+    for target in targets:
+        lines += ["[[fairshare]]", f"{target.per} = {quoted(target.name)}", f"target = {float(target.target)!r}", ""]
     return lines
 
 

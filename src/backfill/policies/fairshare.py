@@ -61,7 +61,7 @@ def _target(default: float, whom: str) -> Param:
         "fs_decay": Param(1, 0, 1, "times", "weight of a window in terms of the next one"),
     },
     memory={**flexible.memory, "oldest": 1},
-    memory_f=flexible.memory_f,
+    memory_f={**flexible.memory_f, **dict.fromkeys(("user_target", "group_target", "project_target"), "targets")},
     forgets="no",
 )
 def flexible_fairshare(state):
@@ -81,9 +81,9 @@ def prioritise_fairly(state):
     """Write -P of every waiting job to its score."""
     own, jobs = state.own, state.jobs
     used = weighted_usage(state)
-    users = points(state, jobs.user, used, own.w_fs_user, own.fs_user_target)
-    groups = points(state, jobs.group, used, own.w_fs_group, own.fs_group_target)
-    accounts = points(state, jobs.project, used, own.w_fs_account, own.fs_account_target)
+    users = points(state, jobs.user, used, own.w_fs_user, own.fs_user_target, own.user_target)
+    groups = points(state, jobs.group, used, own.w_fs_group, own.fs_group_target, own.group_target)
+    accounts = points(state, jobs.project, used, own.w_fs_account, own.fs_account_target, own.project_target)
     capacity = capacities(state) if own.w_pe != 0.0 else np.zeros(0)
     rewind(state, 0)
     for _ in range(state.queue.waiting):
@@ -132,19 +132,25 @@ def weigh_by_size(state, used):
 
 
 @kernel()
-def points(state, numbers, used, weight, target):
+def points(state, numbers, used, weight, usual, targets):
     """The points for each user, group or account, by its number + 1; 0 are for jobs that have none.
 
-    numbers: whose each job is. used: by each run from `oldest` on.
+    numbers: whose each job is. used: by each run from `oldest` on. targets: of the first numbers, -1 for no own one;
+    all others have the usual target.
     """
     own, total = state.own, used.sum()
     found = np.zeros(highest(state, numbers) + 2)
-    if weight == 0.0 or target == 0.0 or total == 0.0:
+    if weight == 0.0 or (usual == 0.0 and len(targets) == 0) or total == 0.0:
         return found
     for i in range(len(used)):
         found[numbers[state.runs.job[own.oldest[0] + i]] + 1] += used[i]
     for i in range(1, len(found)):
-        share = 100.0 * found[i] / total
+        share, target = 100.0 * found[i] / total, usual
+        if i <= len(targets) and targets[i - 1] >= 0.0:
+            target = targets[i - 1]
+        found[i] = 0.0
+        if target == 0.0:
+            continue
         short = 1.0 - share / target if own.fs_by == RATIO else target - share
         if (own.fs_mode == FLOOR and short < 0.0) or (own.fs_mode == CEILING and short > 0.0):
             short = 0.0

@@ -214,6 +214,7 @@ def anonymous_platform(platform: Platform, aliases: Aliases) -> Platform:
         partitions=tuple(rules(each, "partition") for each in platform.partitions),  # type: ignore[misc]
         qos=tuple(rules(each, "qos") for each in platform.qos),
         limits=tuple(limit(number, each) for number, each in enumerate(platform.limits, start=1)),
+        targets=tuple(replace(each, name=aliases.of(each.per, each.name)) for each in platform.targets),
     )
 
 
