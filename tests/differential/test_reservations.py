@@ -42,9 +42,7 @@ def drawn(cases):
     return st.builds(reserved.happening, DICE, cases)
 
 
-# Not `best-fit:fit=tightest`: a job that needs nothing starts earlier there than its twin lets it, and which of the two
-# is wrong is not known.
-@a_share((name for name in PASSES if name != "best-fit:fit=tightest"), of=2)
+@a_share(PASSES, of=2)
 @given(told=drawn(st.one_of(pool_cases(), rich_pool_cases())))
 def test_on_a_machine_of_one_node_every_start_equals_the_twin(name, told):
     compare(told, name)

@@ -505,7 +505,7 @@ class World:
         self.machine.windows = [window for window in self.machine.windows if window.until > now]
         self.changed |= bool(over)
         for window in self.machine.windows:
-            if window.value <= now and not window.begun:
+            if window.value <= now < window.revoked and not window.begun:  # one that ends as it begins never does
                 self.begin(window, now)
 
     def begin(self, window: Event, now: Time) -> None:
