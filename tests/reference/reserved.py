@@ -44,7 +44,7 @@ class Happening:
     reserved: list[Reserved]
 
     def table(self) -> list[dict[str, str]]:
-        """As a file would have it: the reservations behind the events of their instant."""
+        """As a file would have it: the reservations behind the events of their instant, first those that end."""
         rows = [
             (event.time, row) for event, row in zip(self.events, as_table(self.events, self.case.jobs), strict=True)
         ]
@@ -57,7 +57,8 @@ class Happening:
             rows.append((each.time, cells | {"value": seconds_text(each.begin), "until": seconds_text(each.until)}))
             if each.ended < NEVER:
                 rows.append((each.ended, {"event": "unreserve", "reservation": each.name}))
-        return [row | {"time": seconds_text(time)} for time, row in sorted(rows, key=lambda row: row[0])]
+        rows.sort(key=lambda row: (row[0], row[1]["event"] == "reserve"))
+        return [row | {"time": seconds_text(time)} for time, row in rows]
 
     def of_model(self, workload: Workload) -> Workload:
         """The workload of the case with its users and what they ask for."""
