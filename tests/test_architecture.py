@@ -222,5 +222,13 @@ def test_one_module_makes_pools_by_their_names_and_the_daemon_names_none():
     for name in ("LocalPool", "FakePool", "WatchedPool", "reader_of", "load_pool"):
         assert name not in daemon
         assert name in hosting
-    assert not re.search(r"backfill\.pools\.(?!base)", daemon)
-    assert "backfill.pools" not in (ROOT / "daemon" / "config.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) in ("queue", "daemon")], ids=name_of)
+def test_engine_and_daemon_know_of_pools_only_the_seam(path):
+    if name_of(path) == "daemon/hosting.py":
+        return
+    known = {name.rpartition(".")[0] for name in imported(path) if name.startswith("backfill.pools")}
+    assert known <= {"backfill.pools.base"}
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"(get|has|set)attr\([\w.]*pool\b", text), "an attribute of pools that is in no protocol"

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from backfill.pools.local import attempts, supervisor, witness
-from backfill.system import processes
+from backfill.pools.local import attempts, supervisor
+from backfill.system import processes, witness
 from tests.patience import until
 
 BOOT = processes.boot_id()

@@ -4,10 +4,10 @@ import sqlite3
 
 import pytest
 
-from backfill.pools.local import witness
 from backfill.queue import deep
 from backfill.queue.deep import check_deep, compare_with_witness, judge
 from backfill.queue.store import Store, StoreError, StoreLost
+from backfill.system import witness
 from tests.queue.logs import entry
 from tests.queue.test_store import filled, submitted
 from tests.queue.virtual import Virtual

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill.pools.local import attempts, supervisor, witness
-from backfill.pools.local.recovery import WitnessWriter, is_behind
+from backfill.pools.local import attempts, supervisor
 from backfill.queue.deep import check_deep
 from backfill.queue.events import End
+from backfill.queue.evidence import WitnessWriter, is_behind
 from backfill.queue.store import Store
-from backfill.system import processes
+from backfill.system import processes, witness
 from tests.patience import PATIENCE_S
 from tests.queue.logs import entry
 from tests.queue.test_deep import submit

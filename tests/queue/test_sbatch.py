@@ -8,7 +8,8 @@ import pytest
 
 from backfill.client import sbatch
 from backfill.client.sbatch import of_script
-from backfill.pools.local.pool import attempt_spec, named
+from backfill.pools.local.pool import attempt_spec
+from backfill.queue.files import named
 from backfill.queue.job import Attempt, Job, Run
 from backfill.queue.parts import parts_of
 from backfill.queue.words import Unreadable

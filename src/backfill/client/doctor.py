@@ -27,14 +27,14 @@ from backfill.client.printing import planned_by
 from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
-from backfill.pools.local import attempts, groups
+from backfill.pools.local import groups
 from backfill.queue.deep import check_deep
 from backfill.queue.job import Facts, Job, Run
 from backfill.queue.nodes import FLOATING
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
 from backfill.queue.words import Unreadable, numbers_text, safe, size_text, time_text
-from backfill.system import processes
+from backfill.system import processes, witness
 from backfill.system.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
 
 if TYPE_CHECKING:
@@ -432,7 +432,7 @@ def _watched(folder: Path, run: Run) -> bool:
     """Return whether the supervisor of a running job lives."""
     if run.attempt.processes:
         return processes.lives(run.attempt.processes, "supervisor")
-    return _locked(folder / "run" / attempts.name(*run.key) / "lock")
+    return _locked(folder / "run" / witness.name(*run.key) / "lock")
 
 
 def compiled(machine: Machine) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from backfill.pools.local.recovery import merge
+from backfill.queue.evidence import merge
 from backfill.queue.store import NEXT, Store, StoreError, put_in_place, reason
 from backfill.system.home import alone
 from backfill.system.log import note

@@ -479,7 +479,7 @@ class Daemon:
         for one in some[first : first + message.get("limit", SHOWN)]:
             job = self.engine.job(one.id)
             if job is not None:
-                jobs.append(story(self.engine, self.store, job, self.clock.now()))
+                jobs.append(story(self.engine, self.store, self.evidence, job, self.clock.now()))
             yield
         return {"jobs": jobs, "all": len(some)}
 

@@ -10,9 +10,10 @@ from backfill.daemon.clock import QueueClock
 from backfill.daemon.config import LOCAL, Config
 from backfill.pools.base import Evidence, Given, Pool
 from backfill.pools.local.pool import LocalPool
-from backfill.pools.local.recovery import RunFolders, WitnessWriter
+from backfill.pools.local.recovery import RunFolders
 from backfill.queue.around import Clock
 from backfill.queue.engine import Engine
+from backfill.queue.evidence import WitnessWriter
 from backfill.queue.job import Job
 from backfill.queue.shapes import Spec
 from backfill.queue.store import Store

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
-from backfill.pools.local.pool import files
+from backfill.pools.base import Evidence
 from backfill.queue import commands, reserving
 from backfill.queue.book import Book
 from backfill.queue.engine import Engine
@@ -156,7 +156,7 @@ def queue_rows(
         "predict_after": [each["reservation"] for each in book.epoch.get("reservations", ())],
         "pool": engine.pool.name,
         "shadow": engine.shadow,
-        "problem": getattr(engine.pool, "problem", ""),
+        "problem": "" if engine.batch is None else engine.batch.problem,
         "reservations": [reserving.row(each) for each in book.reservations.values()],
         "planner": "ready" if engine.ready or engine.changing else "starting",
         "jobs": rows,
@@ -238,7 +238,7 @@ def _estimate(known: tuple[float, float] | None, skew: int) -> Facts:
     return {"median_s": likely, "p90_s": bound}
 
 
-def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
+def story(engine: Engine, store: Store, evidence: Evidence, job: Job, now: int) -> Facts:
     """A job with all that happened to it."""
     spec, skew, facts = store.spec(job.spec), engine.book.skew, job.facts()
     return {
@@ -257,7 +257,7 @@ def story(engine: Engine, store: Store, job: Job, now: int) -> Facts:
         "gpu_ids": facts["gpu_ids"],
         "argv": spec.get("argv", []),
         "cwd": spec.get("cwd"),
-        **files(store.path.parent, job, spec),
+        **evidence.files(job, spec),
         "node": os.uname().nodename,
         "events": [[seconds(t, skew), kind, _event_data(data, skew)] for t, kind, data in store.story(job.id)],
     }

@@ -8,7 +8,7 @@ pool keeps no state for the queue, and a daemon that is killed at any point lear
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from backfill.queue.job import CHECKPOINT, REQUEUE, SUSPEND, Job, Run
 from backfill.queue.nodes import Amounts, Placement
@@ -211,6 +211,16 @@ class Pool(Protocol):
         """Release all resources; jobs keep running."""
 
 
+class BatchSystem(Pool, Protocol):
+    """A pool with ELSEWHERE in `does`: a batch system in which users submit."""
+
+    problem: str  # why its state is not known; empty once it is
+
+    @property
+    def instance(self) -> str:
+        """Return the controller as last seen; another one may have forgotten what was started."""
+
+
 class Evidence(Protocol):
     """Evidence of a pool's attempts kept outside the store, which lets a daemon continue if the log has lost its end.
 
@@ -241,6 +251,11 @@ class Evidence(Protocol):
     def files(self, job: Job, spec: Spec) -> dict[str, str | None]:
         """Return the paths of a job's input, output and errors; None for no input, and for errors that go with the
         output."""
+
+
+def batch_system(pool: Pool) -> BatchSystem | None:
+    """Return a pool as the batch system that it is; None for any other."""
+    return cast("BatchSystem", pool) if ELSEWHERE in pool.does else None
 
 
 def preempts(pool: Pool) -> list[str]:

@@ -52,6 +52,11 @@ class WatchedPool:
         self._thread = threading.Thread(target=self._run, name=f"looks at {self.name}", daemon=True)
         self._thread.start()
 
+    @property
+    def instance(self) -> str:
+        """See BatchSystem. Empty: a queue that only watches starts nothing that could be forgotten."""
+        return ""
+
     def read(self, some: Iterable[Run]) -> Seen:
         """Return what follows from the last look, once. It is compared with the open jobs that were submitted there."""
         look = self._look

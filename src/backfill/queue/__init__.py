@@ -21,5 +21,7 @@ parts      nodes and tasks as Slurm's options ask for them, as equal parts
 slurm      the variables that Slurm gives to a script
 variables  the environment of a job
 engine     all of that together
+files      where the input and the output of a job are
+evidence   what the witness beside the store is told, for a store that is older
 deep       whether a record is sound, judged by itself
 """

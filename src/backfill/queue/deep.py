@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from backfill.pools.local import witness
 from backfill.queue import events
 from backfill.queue.events import Entry, JobEvent
 from backfill.queue.job import SUSPEND, whole
 from backfill.queue.nodes import FLOATING, MACHINE, Nodes, Placement
 from backfill.queue.shapes import Row
 from backfill.queue.store import Store, StoreError
+from backfill.system import witness
 
 SHOWN = 20  # problems of one kind
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from backfill.pools.base import (
-    ELSEWHERE,
     WAITED,
     WATCHES,
     Arrived,
@@ -30,6 +29,7 @@ from backfill.pools.base import (
     Seen,
     Settled,
     Verdict,
+    batch_system,
     preempts,
 )
 from backfill.queue import commands, events, feed, news, progress, reserving, schema
@@ -96,7 +96,8 @@ class Engine:
     ) -> None:
         self.store, self.clock, self.pool, self.link, self.notify = store, clock, pool, link, notify
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
-        self.slice, self.native = slice_, ELSEWHERE in pool.does
+        self.slice, self.batch = slice_, batch_system(pool)
+        self.native = self.batch is not None
         self.shadow = WATCHES in pool.does  # others start the jobs, and what the policy decides is only advice
         self.late = int(SECOND * clock.speed)  # so little is not late: nobody could do anything in that time
         self.book = store.load()
@@ -401,11 +402,6 @@ class Engine:
                     for event in news.events_of(one, self.book, spec, self._found, self.never):
                         self._happen(event)
 
-    @property
-    def instance(self) -> str:
-        """Of the controller of the batch system whose jobs the pool starts; empty of other pools."""
-        return str(getattr(self.pool, "instance", ""))
-
     def _found(self, which: int | Identity) -> Job | None:
         """An open job, by its number or by that of its batch system and its submit there."""
         return self.book.jobs.get(which if isinstance(which, int) else self.book.natives.get(which, 0))
@@ -592,7 +588,8 @@ class Engine:
             late = job.due is not None and job.due.start <= job.promise + self.late
             slip = PREEMPT if late else self._cause(job, start)
         due = None if job.due is None else job.due.start
-        self._happen(events.Start(job.id, job.attempts + 1, start, why, cpus, gpus, nodes, due, slip, self.instance))
+        instance = "" if self.batch is None else self.batch.instance
+        self._happen(events.Start(job.id, job.attempts + 1, start, why, cpus, gpus, nodes, due, slip, instance))
         self._launches.append(job.run)
         return True
 

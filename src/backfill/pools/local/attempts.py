@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 from backfill.pools.base import Verdict
-from backfill.pools.local import witness
 from backfill.pools.local.supervisor import STAND_STILL_S
 from backfill.queue.shapes import Record
+from backfill.system import witness
 from backfill.system.processes import (
     boot_id,
     lives,
@@ -37,20 +37,9 @@ LOOKS = 20  # checks in one sweep whether an orphan has stopped
 FAILED = Verdict("unstarted", {"launch": True})
 
 
-def name(job: int, attempt: int) -> str:
-    """Return the name of a run folder."""
-    return f"{job}.{attempt}"
-
-
-def numbers(text: str) -> tuple[int, int] | None:
-    """Return job and attempt of a run folder; None if the name is not that of a run folder."""
-    job, dot, attempt = text.partition(".")
-    return (int(job), int(attempt)) if dot and job.isdecimal() and attempt.isdecimal() else None
-
-
 def prepare(home: Path, job: int, attempt: int, spec: Record) -> None:
     """Write the instructions for an attempt. The supervisor flushes them to the disk before the job begins."""
-    run = home / "run" / name(job, attempt)
+    run = home / "run" / witness.name(job, attempt)
     run.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(str(run / "spec.json"), spec, durable=False)
 
@@ -146,7 +135,7 @@ def _revoke(run: Path) -> Verdict:
     except BlockingIOError:
         return Verdict("alive")
     sync(str(run))
-    if began is not None:  # after a restore it is only known that it may have begun: see recovery.merge
+    if began is not None:  # after a restore it is only known that it may have begun: see evidence.merge
         return Verdict("unknown")
     return FAILED if claimed else Verdict("unstarted")
 
@@ -154,7 +143,7 @@ def _revoke(run: Path) -> Verdict:
 def folders(home: Path) -> list[tuple[int, int]]:
     """Return every attempt that has a run folder."""
     try:
-        found = [numbers(entry.name) for entry in os.scandir(home / "run")]
+        found = [witness.numbers(entry.name) for entry in os.scandir(home / "run")]
     except FileNotFoundError:
         return []
     return sorted(pair for pair in found if pair is not None)
@@ -163,4 +152,4 @@ def folders(home: Path) -> list[tuple[int, int]]:
 def forget(home: Path, job: int, attempt: int) -> None:
     """Remove the run folder and the script of an attempt whose end is in the store and in the witness."""
     for folder in ("run", "script"):
-        shutil.rmtree(home / folder / name(job, attempt), ignore_errors=True)
+        shutil.rmtree(home / folder / witness.name(job, attempt), ignore_errors=True)

@@ -18,8 +18,9 @@ from contextlib import suppress
 if __name__ == "__main__":  # started without the paths of an installation: add the folder of the package
     sys.path.append(os.path.abspath(f"{__file__}/../../../.."))
 
-from backfill.pools.local import groups, witness
+from backfill.pools.local import groups
 from backfill.pools.local.supervisor import Supervisor
+from backfill.system import witness
 from backfill.system.processes import (
     FAULT,
     become_subreaper,

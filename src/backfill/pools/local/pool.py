@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -14,12 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from backfill.pools.base import Decision, Seen, Sighting, Verdict
-from backfill.pools.local import attempts, groups, keeper, witness
-from backfill.queue.job import PREEMPT, Job, Run
+from backfill.pools.local import attempts, groups, keeper
+from backfill.queue.files import files
+from backfill.queue.job import PREEMPT, Run
 from backfill.queue.shapes import Record, Spec
 from backfill.queue.states import ENDING, STARTING
 from backfill.queue.variables import of_job
-from backfill.system import processes
+from backfill.system import processes, witness
 from backfill.system.home import near
 from backfill.system.log import note
 
@@ -85,7 +85,7 @@ class LocalPool:
         told = attempt_spec(self.home, one, one.spec)
         told["affinity"] = one.attempt.cpu_ids if self.pinned else one.spec.get("affinity", [])
         attempts.prepare(self.home, *one.key, told)
-        self._send(attempts.name(*one.key).encode())
+        self._send(witness.name(*one.key).encode())
 
     def stop(self, some: Sequence[Run]) -> None:
         """Ask attempts to end; the request stays in force whenever they are looked at."""
@@ -118,7 +118,7 @@ class LocalPool:
     def _processes(self, key: tuple[int, int]) -> list[int]:
         """Return the processes of an attempt, including those that have left its session."""
         known = self._known.get(key) or processes.read_json(str(self._folder(*key) / "proc.json"))
-        some = {*processes.belonging(processes.marks(str(self.home), attempts.name(*key)))}
+        some = {*processes.belonging(processes.marks(str(self.home), witness.name(*key)))}
         if known and processes.lives(known, "supervisor"):
             some.update(processes.descendants(known["supervisor"]))
         if known and known.get("group"):
@@ -152,7 +152,7 @@ class LocalPool:
 
     def hear(self, text: str) -> None:
         """Look at an attempt whose supervisor reports a change."""
-        found = attempts.numbers(text)
+        found = witness.numbers(text)
         if found is not None and (found in self._launched or found in self._known):  # otherwise it is over
             with suppress(OSError):  # the next sweep looks again
                 self.look(*found)
@@ -192,7 +192,7 @@ class LocalPool:
 
     def _write_witness_anew(self) -> None:
         """Create a new witness from what the log and this process know of job numbers and attempts."""
-        began = [witness.line("began", attempts.name(*key), record) for key, record in self._known.items()]
+        began = [witness.line("began", witness.name(*key), record) for key, record in self._known.items()]
         witness.write(str(self.home), *self._first_lines(), *began)
         self._witness = witness.identity(str(self.home))
 
@@ -206,7 +206,7 @@ class LocalPool:
         known = self._known.get(key) or verdict.record
         if known.get("group"):
             groups.end(known["group"])
-        return processes.end_attempt(str(self.home), attempts.name(*key))
+        return processes.end_attempt(str(self.home), witness.name(*key))
 
     def _guard(self, run: Run) -> None:
         """End an orphan at its limit or on request, by the clock that its supervisor would have used."""
@@ -238,7 +238,7 @@ class LocalPool:
             self._door.close()
 
     def _folder(self, job: int, attempt: int) -> Path:
-        return self.home / "run" / attempts.name(job, attempt)
+        return self.home / "run" / witness.name(job, attempt)
 
     def _watch(self, key: tuple[int, int], known: Record) -> None:
         if key in self._watched or not hasattr(os, "pidfd_open"):
@@ -314,7 +314,7 @@ def attempt_spec(home: Path, run: Run, spec: Spec) -> Record:
     """Return the instructions for a supervisor. They contain the whole job, as a second copy besides the store."""
     job, argv = run.job, list(spec["argv"])
     if spec.get("script"):  # outside the run folder, since some scripts remove the folder that they are in
-        script = home / "script" / attempts.name(*run.key) / script_name(argv[0])
+        script = home / "script" / witness.name(*run.key) / script_name(argv[0])
         script.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         script.write_text(spec["script"], encoding="utf-8")
         script.chmod(0o700)
@@ -344,27 +344,3 @@ def script_name(word: str) -> str:
     """Return the file name under which the script of a job runs: the name that it was submitted with."""
     name = os.path.basename(word)[:64]
     return name if name not in ("", ".", "..") else "script"
-
-
-def files(home: Path, job: Job, spec: Spec) -> dict[str, str | None]:
-    """Return the paths of a job's input, output and errors; None for no input, and for errors merged with output."""
-    cwd = spec.get("cwd", "/")
-    named_in = {"input": spec.get("input"), "output": spec.get("output"), "error": spec.get("error")}
-    found = {name: os.path.join(cwd, named(pattern, job)) if pattern else None for name, pattern in named_in.items()}
-    return {**found, "output": found["output"] or str(home / "log" / f"{job.id}.out")}
-
-
-def named(pattern: str, job: Job) -> str:
-    """Return a file name with Slurm's patterns (%j, %5j and so on) replaced by their values."""
-    index = "" if job.index is None else str(job.index)
-    node = os.uname().nodename.partition(".")[0]
-    values = {
-        "j": str(job.id), "J": str(job.id), "A": str(job.array or job.id), "a": index, "b": index[-1:],
-        "x": job.name.replace("/", "_"), "u": job.user, "N": node, "n": "0", "t": "0", "s": "batch", "%": "%",
-    }  # fmt: skip
-
-    def value(match: re.Match[str]) -> str:
-        found = values.get(match[2], match[0])
-        return found.zfill(int(match[1])) if match[1] and found.isdecimal() else found
-
-    return re.sub(r"%(\d{0,2})([A-Za-z%])", value, pattern)

@@ -16,7 +16,8 @@ import signal
 import time
 from contextlib import suppress
 
-from backfill.pools.local import groups, witness
+from backfill.pools.local import groups
+from backfill.system import witness
 from backfill.system.processes import (
     become_subreaper,
     begun,

@@ -123,6 +123,17 @@ def _began(fd: int, name: str, within: int = 0) -> Record | None:
     return None
 
 
+def name(job: int, attempt: int) -> str:
+    """Return the name of an attempt, in the witness and as that of its run folder."""
+    return f"{job}.{attempt}"
+
+
+def numbers(text: str) -> tuple[int, int] | None:
+    """Return job and attempt of a name; None if it is not that of an attempt."""
+    job, dot, attempt = text.partition(".")
+    return (int(job), int(attempt)) if dot and job.isdecimal() and attempt.isdecimal() else None
+
+
 def line(kind: str, name: str, record: Record) -> str:
     """Return a line about an attempt."""
     return f"{kind} {name} {json.dumps(record, separators=(',', ':'))}"
