@@ -10,8 +10,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -116,6 +116,16 @@ class Waiting:
             self._reply({"jobs": sorted(self._over, key=itemgetter("id"))})
         if self._reply.told is not None:
             self.leave()
+
+
+@contextmanager
+def ends_with_store() -> Iterator[None]:
+    """End the daemon if the store is lost meanwhile: only a new process can find out what is on the disk."""
+    try:
+        yield
+    except StoreLost as error:
+        note(f"{error}; the daemon ends")
+        os._exit(1)
 
 
 class Daemon:
@@ -226,12 +236,10 @@ class Daemon:
 
     # ------------------------------------------------------------------
 
+    @ends_with_store()
     def _flush(self) -> None:
         self._poked = False
-        try:
-            self.engine.flush()
-        except StoreLost as error:
-            _lose(error)
+        self.engine.flush()
         if self.store.seq_written - self._still >= MANY:
             self._still = self.store.seq_written
             _keep_still()
@@ -248,13 +256,11 @@ class Daemon:
             self._run_clock = None
         self._set_timer()
 
+    @ends_with_store()
     def _go_on(self) -> None:
         """Meet a large request slice by slice, and answer others between two of them."""
         self._goes_on = False
-        try:
-            self.engine.go_on()
-        except StoreLost as error:
-            _lose(error)
+        self.engine.go_on()
         self._flush()
 
     def _drop_timer(self) -> None:
@@ -269,13 +275,11 @@ class Daemon:
             delay = max((due - self.clock.now()) / 1e6 / self.clock.speed, 0)
             self._timer = asyncio.get_running_loop().call_later(min(delay, 60), self._tick)
 
+    @ends_with_store()
     def _tick(self) -> None:
         self._timer = None
-        try:
-            self._read()
-            self.engine.tick()
-        except StoreLost as error:
-            _lose(error)
+        self._read()
+        self.engine.tick()
         self._flush()
 
     def _fault(self, point: str) -> None:
@@ -302,12 +306,10 @@ class Daemon:
             self._reads = True
             asyncio.get_running_loop().call_soon(self._read_news)
 
+    @ends_with_store()
     def _read_news(self) -> None:
         self._reads = False
-        try:
-            self._read()
-        except StoreLost as error:
-            _lose(error)
+        self._read()
 
     def _is_open(self, job: int, attempt: int) -> bool:
         known = self.engine.book.jobs.get(job)
@@ -321,30 +323,22 @@ class Daemon:
                 self._stopped.set()
                 return
             try:
-                if not await self.door.keep():
-                    raise StoreLost("another daemon serves this queue, since the lock of this one was removed")
-                if self.store.removed():
-                    self._write_store_anew()
-            except StoreLost as error:
-                with suppress(StoreError, OSError):  # the witness may know more than what is there now
-                    self.evidence.tell_all()
-                self.store.checkpoint()  # SQLite would apply the log of writes to the other file
-                _lose(error)
+                with ends_with_store():
+                    await self._keep_place()
             except OSError as error:  # no descriptor is free, for instance: look again
                 note(f"{error.filename}: {error.strerror}")
             try:
-                self._read(self.engine.book.runs())
-                self.notices.look()
-                if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
-                    self._tick()
-                quiet, looks = quiet + SWEEP_S, looks + 1
-                if looks * SWEEP_S >= TELL_S and self.evidence.tell():
-                    looks = 0
-                if self._kept and quiet >= QUIET_S:
-                    quiet = 0.0
-                    self._forget()
-            except StoreLost as error:
-                _lose(error)
+                with ends_with_store():
+                    self._read(self.engine.book.runs())
+                    self.notices.look()
+                    if self.engine.look_at_clock():  # timers of the loop do not count while the machine sleeps
+                        self._tick()
+                    quiet, looks = quiet + SWEEP_S, looks + 1
+                    if looks * SWEEP_S >= TELL_S and self.evidence.tell():
+                        looks = 0
+                    if self._kept and quiet >= QUIET_S:
+                        quiet = 0.0
+                        self._forget()
             except OSError as error:  # a full disk, for instance: look again
                 note(f"{error.filename}: {error.strerror}")
 
@@ -359,6 +353,19 @@ class Daemon:
                     await asyncio.to_thread(move_writes, self.store.path)
                 except StoreError as error:  # a full disk, for instance: the next time
                     note(str(error))
+
+    async def _keep_place(self) -> None:
+        """Make sure that lock, sockets and store are still those of this daemon. Raises StoreLost if they are not."""
+        try:
+            if not await self.door.keep():
+                raise StoreLost("another daemon serves this queue, since the lock of this one was removed")
+            if self.store.removed():
+                self._write_store_anew()
+        except StoreLost:
+            with suppress(StoreError, OSError):  # the witness may know more than what is there now
+                self.evidence.tell_all()
+            self.store.checkpoint()  # SQLite would apply the log of writes to the other file
+            raise
 
     def _write_store_anew(self) -> NoReturn:
         """Save what only this process still has after somebody removed the store, for the next daemon to go on with."""
@@ -398,6 +405,7 @@ class Daemon:
 
     # ------------------------------------------------------------------ clients
 
+    @ends_with_store()
     def hear(self, line: bytes, reply: Answer) -> None:
         """Take a request. What only asks is answered at once, the rest when it is on the disk."""
         try:
@@ -419,13 +427,12 @@ class Daemon:
                 self._look(message, reply)
         except Refused as error:
             reply(error.answer())
-        except StoreLost as error:
-            _lose(error)
 
     def _look(self, message: dict[str, Any], reply: Answer) -> None:
         """Answer what changes nothing, at once or step by step."""
         self._step(getattr(self, f"_look_{message['do']}")(message, reply), message, reply)
 
+    @ends_with_store()
     def _step(self, steps: Steps, message: dict[str, Any], reply: Answer) -> None:
         """Work at an answer for a moment; if it is not ready by then, go on when others have been served."""
         end = time.perf_counter() + STEP_S
@@ -439,8 +446,8 @@ class Daemon:
             return
         except Refused as error:
             told = error.answer()
-        except StoreLost as error:
-            _lose(error)
+        except StoreLost:
+            raise
         except Exception as error:  # a mistake of ours: this client is told, the others do not notice
             note(traceback.format_exc())
             told = Refused(f"{message['do']}: {error!r:.200}; see daemon.log", "internal").answer()
@@ -685,12 +692,6 @@ def _keep_still() -> None:
     """Have the garbage collector never look again at what is there now: with 100,000 jobs it takes 0.3 s to do so."""
     gc.collect()
     gc.freeze()
-
-
-def _lose(error: StoreLost) -> NoReturn:
-    """Only a new process can find out what is on the disk."""
-    note(f"{error}; the daemon ends")
-    os._exit(1)
 
 
 def _ended(worker: asyncio.Task[None]) -> None:
