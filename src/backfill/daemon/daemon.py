@@ -33,6 +33,7 @@ from backfill.pools.base import refusal
 from backfill.queue import commands, feed, schema
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.engine import Engine, Reply
+from backfill.queue.epochs import of_pool
 from backfill.queue.events import Capacity, Submit
 from backfill.queue.job import NEVER, PREEMPT, Job, Run, Task
 from backfill.queue.nodes import FLOATING, MACHINE
@@ -54,6 +55,7 @@ from backfill.queue.shapes import (
     SubmitProjectRequest,
     SubmitRequest,
 )
+from backfill.queue.starts import behind
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode, move_writes
 from backfill.queue.words import Unreadable
@@ -178,12 +180,12 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
         self.door.take_hints()
-        behind = self.evidence.behind()
-        if behind:
+        lacks = self.evidence.behind()
+        if lacks:
             self.engine.book.last_job = max(self.engine.book.last_job, self.evidence.last_number())
         self.engine.open(self._capacity(), self.config.policy, program(), self.config.predict)
         _keep_still()
-        self._kept += self.evidence.recover(self.engine, behind)
+        self._kept += self.evidence.recover(self.engine, lacks)
         self._flush()
         self.evidence.tell_all()  # a store that is put in place later, and is as old as this, is noticed
         await self.door.open()
@@ -524,10 +526,10 @@ class Daemon:
         if job.state != PENDING or job.due is not None:
             facts = {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
             book = self.engine.book
-            behind = self.engine.behind(job, job.due.nodes) if job.due is not None else []
+            those = behind(job, job.due.nodes, book) if job.due is not None else []
             preempted = job.attempt is not None and job.attempt.cause == PREEMPT
             return facts | {"for": job.preempted_for if preempted else 0, "keeps": job.keeps,
-                            "behind": [book.jobs[one].label for one in behind]}  # fmt: skip
+                            "behind": [book.jobs[one].label for one in those]}  # fmt: skip
         asked: Question = {"what": "explain", "id": job.id, "reason": told["reason"]}
         more = {"never": self.engine.never(job)} if job.held == NEVER else {}
         if job.native:
@@ -589,7 +591,7 @@ class Daemon:
                 base.append(feed.basis(book.jobs[number]))
             yield
         epoch: Basis = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
-        epoch |= {**self.engine.pool_facts, **self.engine.predictions()}
+        epoch |= {**of_pool(self.pool), **self.engine.predictions()}
         asked: Question = {"what": "switch", "policy": policy, "epoch": epoch}
         self._question(asked, lambda told: reply(self._dated(told)), reply)
         return None

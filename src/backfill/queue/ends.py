@@ -1,12 +1,18 @@
-"""What it means for a job that an attempt of it is over, as `settle` found it."""
+"""What it means for a job what its pool finds of its attempt: that it runs, is over, or never began."""
 
-from backfill.pools.base import Verdict
-from backfill.queue import reserving
-from backfill.queue.events import End, Requeue
-from backfill.queue.job import PREEMPT, REQUEUE, Job
+from collections.abc import Iterator
+from dataclasses import replace
+
+from backfill.pools.base import WAITED, Verdict
+from backfill.queue import feed, progress, reserving
+from backfill.queue.events import Edit, End, Event, Hold, Preempted, Requeue, Spawned, Unstarted
+from backfill.queue.job import NEVER, PREEMPT, REQUEUE, UNCERTAIN, Job
 from backfill.queue.reserving import BEGAN, OVER
 from backfill.queue.shapes import Record
-from backfill.queue.states import CANCELLED, COMPLETED, ENDING, FAILED, OUT_OF_MEMORY, TIMEOUT
+from backfill.queue.states import CANCELLED, COMPLETED, ENDING, FAILED, NODE_FAIL, OUT_OF_MEMORY, TIMEOUT
+
+LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
+WITHDRAWALS = 20  # attempts in a row that never began, or starts that were declined, until a job is held
 
 STATES = {
     "limit": TIMEOUT,
@@ -20,6 +26,53 @@ STATES = {
     "exec": FAILED,
 }
 REASONS = {"output": "Output", "exec": "Command", **reserving.REASONS}
+
+
+def events_of(job: Job, verdict: Verdict, now: int, skew: int, ended: int | None) -> Iterator[Event]:
+    """The events that follow from what is true of the attempt of a job. Each is to be entered before the next one is
+    asked for.
+
+    skew: what the calendar is ahead of the queue clock. ended: when the attempt did, if that is known.
+    """
+    attempt, number = job.current, job.id
+    cause, seen = attempt.cause, attempt.spawned is not None
+    if verdict.kind == "unstarted" and seen:  # running, whatever is left of it
+        verdict = Verdict("unknown")
+    if verdict.kind in ("alive", "orphan"):
+        if verdict.record and not seen:
+            yield Spawned(number, verdict.record)
+    elif cause != "cancel" and made_way(job, verdict):
+        found = cause != PREEMPT  # the log has lost that it was preempted
+        kept = progress.kept(job, verdict, found, now if ended is None else ended)
+        yield Preempted(number, job.preempted_for, leaves=not attempt.yields, found=found)
+        if kept is not None:
+            yield kept
+    elif verdict.kind in ("requeued", "uncertain"):
+        yield Requeue(number, asked=True)
+        if verdict.kind == "uncertain":
+            yield Hold(number, UNCERTAIN)
+        if job.exclusive or job.outside:  # the planner knows it as one that runs
+            yield Edit(number, {}, leaves=False, told=feed.told(job.facts()))
+        if job.outside:
+            yield Hold(number, NEVER)
+    elif verdict.kind == "ended":
+        end = end_of(verdict.record, number)
+        if ended is not None:  # the daemon may have been away since then
+            end = replace(end, ended=min(max(ended, attempt.start), now))
+        yield again_after(job, verdict.record, end, now + skew) or end
+    elif verdict.kind == "unstarted" and job.state == ENDING and cause != REQUEUE:
+        yield End(number, CANCELLED, "Cancelled")
+    elif verdict.kind == "unstarted":
+        waited = verdict.record.get(WAITED)
+        yield Unstarted(number, bool(verdict.record) and waited is None, waited or "")
+        if job.failures >= LAUNCHES or job.withdrawn >= WITHDRAWALS:
+            yield Hold(number, "LaunchFailed")
+    elif cause == REQUEUE:
+        yield Requeue(number, asked=True)
+    elif job.requeue and job.restarts < RESTARTS and job.state != ENDING:
+        yield Requeue(number)
+    else:
+        yield End(number, NODE_FAIL, "NodeFail")
 
 
 def made_way(job: Job, verdict: Verdict) -> bool:

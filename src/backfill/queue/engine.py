@@ -14,11 +14,10 @@ import heapq
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from backfill.pools.base import (
-    WAITED,
     WATCHES,
     Arrived,
     Decision,
@@ -30,15 +29,14 @@ from backfill.pools.base import (
     Settled,
     Verdict,
     batch_system,
-    preempts,
 )
-from backfill.queue import commands, events, feed, news, progress, reserving, schema
+from backfill.queue import commands, ends, epochs, events, feed, news, progress, reserving, schema, starts
 from backfill.queue.around import Clock, Link, Waiter
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
-from backfill.queue.ends import again_after, end_of, made_way
+from backfill.queue.ends import WITHDRAWALS
 from backfill.queue.events import Entry, Event
-from backfill.queue.job import DECLINED, FOREIGN, NEVER, PREEMPT, REQUEUE, SUSPEND, UNCERTAIN, Job, Run, Task
+from backfill.queue.job import DECLINED, NEVER, PREEMPT, Job, Run, Task
 from backfill.queue.nodes import Placement
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -51,14 +49,12 @@ from backfill.queue.shapes import (
     Row,
     Spec,
 )
-from backfill.queue.states import CANCELLED, ENDING, HOLDING, NODE_FAIL, PENDING, STARTING
+from backfill.queue.states import ENDING, HOLDING, PENDING, STARTING
 from backfill.queue.store import Store, StoreError, StoreLost
 
 Reply = Callable[[JsonObject], None]
 SECOND = 1_000_000
 STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
-LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
-WITHDRAWALS = 20  # attempts in a row that never began, or starts that were declined, until a job is held
 RELIVED = 10_000  # passes at most that a planner decides again which finds nothing that it could go on from
 FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
 PAUSE = SECOND // 10  # between two passes while a large request is met
@@ -146,7 +142,7 @@ class Engine:
         book = self.book
         last = book.last_job
         self._happen(events.Up(self.pool.name, "daemon-down", **self.clock.facts, skew=self._skew(), last_job=last))
-        changed = self._differs(capacity)
+        changed = epochs.differs(book, capacity)
         if changed:
             self._happen(capacity)
             self._lose_suspended()
@@ -156,17 +152,11 @@ class Engine:
         for number in sorted(self._unjudged) if changed else ():
             if book.jobs[number].state == PENDING and book.jobs[number].due is None:
                 self._judge(book.jobs[number])
-        epoch = book.epoch
-        same = bool(epoch) and epoch["program"] == program and epoch.get("platform", "") == book.platform
-        same = same and epoch.get("preempts", [REQUEUE]) == preempts(self.pool)
-        same = same and epoch.get("predict", epoch.get("mistrusts", "")) == predict
-        same = same and (bool(book.platform) or epoch["resources"].keys() == capacity.resources.keys())
-        if not epoch or epoch.get("configured", epoch["asked"]) != policy:
-            self.switch(policy, program, "switched" if epoch else "first")
-        elif not same:
-            self.switch(epoch["asked"], program, "switched")
-        elif reserving.changed(epoch.get("reservations", ()), book):
-            self._again("reserved")
+        why, by = epochs.successor(book, self.pool, capacity, policy, program, predict)
+        if why == "reserved":
+            self._again(why)
+        elif why:
+            self.switch(by, program, why)
         else:
             self._wanted = {}
         book.review.update(book.jobs)
@@ -201,12 +191,6 @@ class Engine:
         self._wanted = {"policy": policy, "asked": asked or policy, "program": program, "why": why}
         self._wanted |= {"configured": self._opened[1], **self.predictions()}
 
-    @property
-    def pool_facts(self) -> Basis:
-        """What an epoch says of how the pool preempts, unless it just ends a job, which runs anew."""
-        some = preempts(self.pool)
-        return {} if some == [REQUEUE] else {"preempts": some}
-
     def predictions(self) -> Basis:
         """What an epoch says of the predictions by which its policy plans, if it does not by walltimes."""
         predict = self._opened[3]
@@ -216,21 +200,8 @@ class Engine:
         """An epoch begins with the policy that is there."""
         epoch = self.book.epoch
         self.switch(epoch["policy"], epoch["program"], why, epoch["asked"])
-        if "mistrusts" in epoch:
-            self._mistrust()
-
-    def _mistrust(self) -> None:
-        """Let the epoch that begins do without predictions: they may be what failed."""
-        if self._wanted and "predict" in self._wanted:
-            self._wanted["mistrusts"] = self._wanted.pop("predict")
-            del self._wanted["ended"]
-
-    def _differs(self, capacity: events.Capacity) -> bool:
-        """Whether the machine has something else than in the book."""
-        book = self.book
-        if capacity.platform is not None or book.platform:
-            return (capacity.platform or "") != book.platform
-        return capacity != events.Capacity(book.capacity, book.cpu_ids, book.gpu_ids)
+        if self._wanted and "mistrusts" in epoch:
+            epochs.mistrust(self._wanted)
 
     def set_capacity(self, place: str, resources: dict[str, int], reason: str = "") -> None:
         """A node has more or less of something, of cpus for instance, or of a licence; see Nodes for places."""
@@ -394,7 +365,7 @@ class Engine:
                 case Foreign():
                     self._began(one)
                 case _:
-                    spec = self.store.keep_spec(self.encode({})) if isinstance(one, Arrived) else 0
+                    spec = self._keep({}) if isinstance(one, Arrived) else 0
                     if isinstance(one, Arrived):
                         one.facts["token"] = self._token(one.facts, self.book.last_job + 1)
                     if isinstance(one, Expected) and (job := self._found(one.job)) is not None:
@@ -418,81 +389,31 @@ class Engine:
 
     def settled(self, number: int, attempt: int, verdict: Verdict) -> None:
         """What is true of an attempt."""
-        job = self.book.jobs.get(number)
+        book, job = self.book, self.book.jobs.get(number)
         if job is None or job.attempt is None or job.attempt.number != attempt:
             return
-        cause, seen = job.attempt.cause, job.attempt.spawned is not None
-        if verdict.kind == "unstarted" and seen:  # running, whatever is left of it
-            verdict = Verdict("unknown")
-        if verdict.kind in ("alive", "orphan"):
-            if verdict.record and not seen:
-                self._happen(events.Spawned(number, verdict.record))
-        elif cause != "cancel" and made_way(job, verdict):
-            found = cause != PREEMPT  # the log has lost that it was preempted
-            ended = self.clock.instant(verdict.record)
-            kept = progress.kept(job, verdict, found, self._now() if ended is None else ended)
-            self._happen(events.Preempted(number, job.preempted_for, leaves=not job.attempt.yields, found=found))
-            if kept is not None:
-                self._happen(kept)
-        elif verdict.kind in ("requeued", "uncertain"):
-            self._happen(events.Requeue(number, asked=True))
-            if verdict.kind == "uncertain":
-                self._happen(events.Hold(number, UNCERTAIN))
-                self.notes.append(f"job {job.label} is held: {self.pool.name} has forgotten that it was started")
-            if job.exclusive or job.outside:  # the planner knows it as one that runs
-                self._happen(events.Edit(number, {}, leaves=False, told=feed.told(job.facts())))
-            if job.outside:
-                self._happen(events.Hold(number, NEVER))
-        elif verdict.kind == "ended":
-            end = end_of(verdict.record, number)
-            ended = self.clock.instant(verdict.record)
-            if ended is not None:  # the daemon may have been away since then
-                end = replace(end, ended=min(max(ended, job.attempt.start), self._now()))
-            self._happen(again_after(job, verdict.record, end, self._now() + self.book.skew) or end)
-        elif verdict.kind == "unstarted" and job.state == ENDING and cause != REQUEUE:
-            self._happen(events.End(number, CANCELLED, "Cancelled"))
-        elif verdict.kind == "unstarted":
-            waited = verdict.record.get(WAITED)
-            self._happen(events.Unstarted(number, bool(verdict.record) and waited is None, waited or ""))
-            if job.failures >= LAUNCHES or job.withdrawn >= WITHDRAWALS:
-                self._happen(events.Hold(number, "LaunchFailed"))
-        elif cause == REQUEUE:
-            self._happen(events.Requeue(number, asked=True))
-        elif job.requeue and job.restarts < RESTARTS and job.state != ENDING:
-            self._happen(events.Requeue(number))
-        else:
-            self._happen(events.End(number, NODE_FAIL, "NodeFail"))
+        for event in ends.events_of(job, verdict, self._now(), book.skew, self.clock.instant(verdict.record)):
+            self._happen(event)
+        if verdict.kind == "uncertain":
+            self.notes.append(f"job {job.label} is held: {self.pool.name} has forgotten that it was started")
 
     def adopt(self, facts: Row, spec: Spec) -> None:
         """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
         known = self.book.jobs.get(facts["id"]) or self.store.job(facts["id"])
         if known is not None and (known.end is not None or known.attempts >= facts["attempt"]):
             return
-        facts = {**facts, "state": "", "spec": self.store.keep_spec(self.encode(spec))}
+        facts = {**facts, "state": "", "spec": self._keep(spec)}
         self._happen(events.Adopted(facts["id"], facts))
         self.notes.append(f"job {facts['id']} was found in its run folder: the end of the log was lost")
 
     def _began(self, run: Foreign) -> None:
         """A job runs that the policy has not started: an administrator, or the pool, started it."""
-        known = self.book.jobs.get(run.job)
-        if (known is None and run.job) or (known is not None and known.state != PENDING):
-            return
-        if known is not None and known.due is not None:
-            self._happen(events.Withdrawn(run.job))
-        number, attempt, row = run.job, known.attempts + 1 if known else 1, None
-        if known is None:
-            number = self.book.last_job + 1
-            spec = self.store.keep_spec(self.encode(run.spec))
-            token = self._token(run.facts, number) if "native" in run.facts else f"{FOREIGN}-{number}"
-            row = {**run.facts, "token": token, "spec": spec}
-            if "native" in row:
-                row["outside"] = bool(self.never(Job(**{"id": number, **row})))
-        facts, told = known.facts() if known else row or {}, None
-        if "native" in facts and (facts.get("exclusive") or facts.get("outside") or known is None):
-            told = feed.told_running(facts, run.nodes, self.book.nodes)
-        nodes = [[*each] for each in run.nodes]
-        began = events.Began(number, attempt, run.since, FOREIGN, nodes, [], [], row, told, run.record or None)
-        self._happen(began)
+        for event in news.began(run, self.book, self._keep, self._token, self.never):
+            self._happen(event)
+
+    def _keep(self, spec: Spec) -> int:
+        """Store a spec with what happens next, and return its number."""
+        return self.store.keep_spec(self.encode(spec))
 
     def ended_before(self, attempt: int, end: events.End) -> None:
         """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
@@ -555,7 +476,7 @@ class Engine:
             elif self._start(job, now, why, nodes):
                 self._declined.pop(number, None)
             elif book.yielding:
-                self._happen(events.Due(number, now, why, nodes, self.behind(job, book.placed(job, nodes))))
+                self._happen(events.Due(number, now, why, nodes, starts.behind(job, book.placed(job, nodes), book)))
             else:
                 self._decline(number, why, nodes)
         self._follow_departures(answer)
@@ -570,28 +491,14 @@ class Engine:
         self._happen(events.Declined(number, why, nodes, gone=number not in self.book.jobs))
 
     def _start(self, job: Job, start: int, why: str, nodes: Placement | None) -> bool:
-        """Start a job, if what it needs is free there; this is the book's own judgement, in which no policy takes part.
-
-        nodes: if the queue has a platform.
-        """
-        book = self.book
-        if job.state != PENDING or not book.fits(job, book.placed(job, nodes)):
-            return False
-        cpus, gpus = book.placement(job) if book.cpu_ids else ([], [])
-        needed = [job.tasks * job.need.get(name, 0) for name in ("cpus", "gpus")]
-        if book.cpu_ids and [len(cpus), len(gpus)] != needed:
-            return False
-        if job.keeps == SUSPEND and not progress.same_places(book.placed(job, nodes), job.stood):
-            self._happen(events.Kept(job.id))  # by a policy that does not know where it was
-        slip = ""
-        if job.promise is not None and start > job.promise + self.late:
-            late = job.due is not None and job.due.start <= job.promise + self.late
-            slip = PREEMPT if late else self._cause(job, start)
-        due = None if job.due is None else job.due.start
+        """Start a job, if what it needs is free there. nodes: if the queue has a platform."""
         instance = "" if self.batch is None else self.batch.instance
-        self._happen(events.Start(job.id, job.attempts + 1, start, why, cpus, gpus, nodes, due, slip, instance))
-        self._launches.append(job.run)
-        return True
+        some = starts.events_of(job, start, why, nodes, self.book, self.late, instance)
+        for event in some:
+            self._happen(event)
+        if some:
+            self._launches.append(job.run)
+        return bool(some)
 
     def _preempt(self, number: int, by: int, how: str = "", overhead: int = 0) -> None:
         """The policy has taken back what a job holds, or is about to: its attempt makes way, if it is not over."""
@@ -604,13 +511,6 @@ class Engine:
             self._happen(events.Preempt(number, by, leaves, how, overhead))
         if how and idle and job is not None:
             self._happen(events.Kept(number, job.done, job.keeps))
-
-    def behind(self, job: Job, nodes: Placement) -> list[int]:
-        """The jobs that hold something of what a job needs there, and make way."""
-        book = self.book
-        wanted = {(place, name) for place, name, _ in book.nodes.parts(job.need, nodes)}
-        some = (book.jobs[number] for number in sorted(book.yielding))
-        return [one.id for one in some if any((place, name) in wanted for place, name, _ in book.parts(one))]
 
     def failed(self, why: str, blame: bool = True) -> None:
         """The planner is gone: make it anew. blame: its policy is at fault; if that happens twice at the same pass,
@@ -627,7 +527,8 @@ class Engine:
         if blame and len(self.failures) % 2 == 0 and other:
             fallback = FALLBACKS[epoch["policy"] in FALLBACKS]
             self.switch(fallback, epoch["program"], "switched", epoch["asked"])
-            self._mistrust()
+            if self._wanted:
+                epochs.mistrust(self._wanted)
         else:
             self._wanted = {}
 
@@ -896,7 +797,8 @@ class Engine:
         """An epoch begins: the open jobs are all that its planner will know."""
         if self._wanted and self.asked is None:
             self._carry()
-            basis: Basis = {**self._wanted, **feed.begins_with(self.book), "now": self._now(), **self.pool_facts}
+            basis: Basis = {**self._wanted, **feed.begins_with(self.book), "now": self._now()}
+            basis |= epochs.of_pool(self.pool)
             if self.shadow:
                 basis["advises"] = True
             self._happen(events.Epoch(basis))
@@ -908,11 +810,9 @@ class Engine:
         book = self.book
         if not book.due or self.stopping or book.paused:
             return
+        for event in starts.unmet(book):
+            self._happen(event)
         some = sorted(book.due_starts(), key=lambda each: (each[1].start, each[0].id))
-        for job, due in reversed(some):
-            free = book.free_for_policy()
-            if any(free.of(place, name) < 0 for place, name, _ in book.nodes.parts(job.need, due.nodes)):
-                self._happen(events.Withdrawn(job.id))
         for job, due in some:
             nodes = due.nodes if book.platform else None
             if job.due is not None and not self._start(job, self._now(), due.why, nodes) and not book.yielding:
@@ -974,10 +874,6 @@ class Engine:
         self.wake = answer["wake"]
         if self.shadow and self.wake is not None:  # a run may be over its limit for long, which is expected to end now
             self.wake = max(self.wake, self.last_pass + SECOND)
-
-    def _cause(self, job: Job, now: int) -> str:
-        """Why a job starts later than promised; `bug` where nothing that happened explains it."""
-        return self.book.trouble(job.promised, now) or "bug"
 
 
 def ended(job: Job) -> Over:

@@ -4,13 +4,45 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from backfill.pools.base import Arrived, Blocked, Edited, Expected, Gone
-from backfill.queue import commands, events
+from backfill.pools.base import Arrived, Blocked, Edited, Expected, Foreign, Gone
+from backfill.queue import commands, events, feed
 from backfill.queue.book import Book
 from backfill.queue.events import Event
-from backfill.queue.job import NEVER, Job
-from backfill.queue.shapes import Change
+from backfill.queue.job import FOREIGN, NEVER, Job
+from backfill.queue.shapes import Change, Row, Spec
 from backfill.queue.states import HOLDING, PENDING
+
+
+def began(
+    run: Foreign,
+    book: Book,
+    keep: Callable[[Spec], int],
+    token: Callable[[Row, int], str],
+    never: Callable[[Job], str],
+) -> Iterator[Event]:
+    """The events of a run that the policy has not started: an administrator, or the pool, started it.
+
+    keep: stores what a job runs, and returns its number. token: of a job of a batch system with these facts, whose
+    number is this one. never: why the platform cannot run a job.
+    """
+    known = book.jobs.get(run.job)
+    if (known is None and run.job) or (known is not None and known.state != PENDING):
+        return
+    if known is not None and known.due is not None:
+        yield events.Withdrawn(run.job)
+    number, attempt, row = run.job, known.attempts + 1 if known else 1, None
+    if known is None:
+        number = book.last_job + 1
+        spec = keep(run.spec)
+        row = {**run.facts, "spec": spec}
+        row["token"] = token(run.facts, number) if "native" in row else f"{FOREIGN}-{number}"
+        if "native" in row:
+            row["outside"] = bool(never(Job(**{"id": number, **row})))
+    facts, told = known.facts() if known else row or {}, None
+    if "native" in facts and (facts.get("exclusive") or facts.get("outside") or known is None):
+        told = feed.told_running(facts, run.nodes, book.nodes)
+    nodes = [[*each] for each in run.nodes]
+    yield events.Began(number, attempt, run.since, FOREIGN, nodes, [], [], row, told, run.record or None)
 
 
 def events_of(
