@@ -216,6 +216,36 @@ def circles(arrows: dict[str, set[str]]) -> Iterator[set[str]]:
             seen |= ring
 
 
+PLACEHOLDERS = {"FILE.py", "NAME.py", "file.py", "shells.py"}  # in texts about files of a user
+
+
+def test_modules_that_texts_name_exist():
+    root = ROOT.parents[1]
+    there = {path.relative_to(root).as_posix() for path in (*FILES, *root.glob("tests/**/*.py"))}
+    pages = {path: path.read_text(encoding="utf-8") for path in (LAYOUT, root / "CONTRIBUTING.md")}
+    for path, text in {**{path: words(path) for path in FILES}, **pages}.items():
+        for name in re.findall(r"(?<![\w./*-])(?:\w+/)*\w+\.py\b", text):
+            exists = any(f"/{each}".endswith(f"/{name}") for each in there)
+            standard = name.removesuffix(".py") in sys.stdlib_module_names
+            assert exists or standard or name.rpartition("/")[2] in PLACEHOLDERS, f"{path} names {name}"
+
+
+def words(path: Path) -> str:
+    """The docstrings and comments of a file."""
+    text = path.read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
+    return "\n".join([*found, *re.findall(r"# .*", text)])
+
+
+def test_the_layout_sends_nobody_to_decisions_that_were_replaced():
+    table = (LAYOUT.parent / "decisions" / "README.md").read_text(encoding="utf-8")
+    clauses = re.findall(r"replaces [^;|]*", table)
+    replaced = {number for clause in clauses for number in re.findall(r"\d{4}", clause)}
+    assert "0024" in replaced
+    assert not replaced & {*re.findall(r"decisions/(\d{4})", LAYOUT.read_text(encoding="utf-8"))}
+
+
 def test_one_module_makes_pools_by_their_names_and_the_daemon_names_none():
     daemon = (ROOT / "daemon" / "daemon.py").read_text(encoding="utf-8")
     hosting = (ROOT / "daemon" / "hosting.py").read_text(encoding="utf-8")

@@ -54,7 +54,7 @@ class _Killed(Exception):
 
 
 class PlannerLink:
-    """See engine.Link. The engine is set before the first `begin`; `told` is called after each call of it."""
+    """See around.Link. The engine is set before the first `begin`; `told` is called after each call of it."""
 
     engine: Any
     told: Any
@@ -103,7 +103,7 @@ class PlannerLink:
         self._spawn(self._await(kind, made))
 
     def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
-        """See engine.Link. The file that a planner wrote begins with a line that says what it is; see rewind.py."""
+        """See around.Link. The file that a planner wrote begins with a line that says what it is; see aside.py."""
         with suppress(OSError, ValueError, KeyError), self.file.open("rb") as found:
             header = json.loads(found.readline(1000))
             if (header["epoch_seq"], header["program"]) == (epoch_seq, program):

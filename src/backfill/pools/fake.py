@@ -25,7 +25,7 @@ Key = tuple[int, int]  # job number and attempt number
 
 
 class VirtualClock:
-    """A clock that runs `speed` times as fast as real time, from the call of `run`; see engine.Clock.
+    """A clock that runs `speed` times as fast as real time, from the call of `run`; see queue/around.py.
 
     It stands still while there is no daemon, and until a new daemon's planner is ready: otherwise hours would pass
     meanwhile. It begins at the calendar of this machine, rounded down to the hour, and is the calendar of the queue.

@@ -1,7 +1,7 @@
 """What may come: the real policy, run on from the State of the live queue, with run times drawn from its history.
 
 A run into the future changes the State on which it runs: it is for copies of the planner (questions.py) that are set
-back afterwards (rewind.py).
+back afterwards (aside.py).
 """
 
 import time
