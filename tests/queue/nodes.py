@@ -10,8 +10,8 @@ import numpy as np
 from backfill.answers.asked import Queue
 from backfill.loading import load
 from backfill.model.schedule import REJECTED
-from backfill.queue.feed import FACTS
 from backfill.queue.job import Attempt, Job
+from backfill.queue.protocol import FACTS
 from backfill.queue.states import PENDING
 from backfill.queue.states import RUNNING as RUNS
 from backfill.worlds.aside import Present, save

@@ -15,8 +15,8 @@ from backfill.answers.whatif import estimates, snapped
 from backfill.core.plan.promises import NO_TIME
 from backfill.daemon.shown import on_calendar
 from backfill.queue import feed
-from backfill.queue.feed import FACTS
 from backfill.queue.job import Attempt, Job
+from backfill.queue.protocol import FACTS
 from backfill.worlds import live as planner
 from backfill.worlds.aside import Present
 from backfill.worlds.future import Arrivals, Coming, Links, links, live_on

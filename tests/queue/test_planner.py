@@ -19,7 +19,7 @@ from backfill.model.schedule import PREEMPTED, REASONS, REJECTED
 from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Jobs, Labels, Workload
 from backfill.policies import TABLE
-from backfill.queue.feed import FACTS, decisions
+from backfill.queue.protocol import FACTS, decisions
 from backfill.worlds import live as planner_module
 from backfill.worlds.aside import load as load_planner
 from backfill.worlds.aside import save

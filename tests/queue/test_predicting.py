@@ -112,7 +112,7 @@ def test_a_planner_that_is_put_aside_or_made_anew_decides_as_the_one_that_lived(
     passes, _ = random_history(f"{rule}-{seed}", first, count=60)
     middle = len(passes) // 2
     again, told = answer(None, {"do": "begin", "epoch": epoch, "history": [each[:2] for each in passes[:middle]]})
-    assert told["passes"] == [planner_module.feed.decisions(done) for *_, done in passes[:middle]]
+    assert told["passes"] == [planner_module.protocol.decisions(done) for *_, done in passes[:middle]]
     present = Present(again)
     for now, messages, done in passes[middle : middle + 8]:
         assert again.decide(now, messages) == done

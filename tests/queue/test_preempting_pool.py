@@ -16,8 +16,8 @@ from backfill.pools.local.pool import LocalPool
 from backfill.queue import events
 from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
-from backfill.queue.feed import FACTS
 from backfill.queue.nodes import MACHINE
+from backfill.queue.protocol import FACTS
 from backfill.queue.states import COMPLETED, PENDING, TIMEOUT
 from backfill.worlds.live import machine
 from backfill.worlds.options import Options

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backfill.pools.base import PREEMPTS, Foreign, NodeSeen, Seen, Verdict
-from backfill.queue import book, feed
+from backfill.queue import book, protocol
 from backfill.queue.deep import judge
 from backfill.queue.engine import Engine
 from backfill.queue.events import Capacity
@@ -365,9 +365,9 @@ class Link:
         self.planner = Planner(self.world.preempts, self.world.how)
         stated = json.loads(json.dumps(NODES)) if "platform" in epoch else {"machine": dict(epoch["resources"])}
         self.planner.capacity = stated | epoch.get("nodes", {})
-        for kind, *about in _said(feed.begun(epoch)):
+        for kind, *about in _said(protocol.begun(epoch)):
             getattr(self.planner, kind)(*about)
-        passes = [feed.decisions(self._decide(one.messages)) for one in history]
+        passes = [protocol.decisions(self._decide(one.messages)) for one in history]
         self.answer = {"passes": passes, "plan": [], "wake": None, "anew": True, "binds": False, "departs": False}
 
     def ask(self, now, messages):

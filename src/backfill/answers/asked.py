@@ -11,8 +11,8 @@ from backfill.answers.estimates import KINDS, Shown, kept, widening
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.workload import Ints
-from backfill.queue.feed import LEARNED
 from backfill.queue.job import PREEMPT, Attempt, Job
+from backfill.queue.protocol import LEARNED
 from backfill.queue.shapes import Question
 from backfill.queue.states import PENDING, STARTING
 from backfill.queue.store import Store

@@ -12,7 +12,7 @@ import numpy as np
 
 from backfill.answers.history import recorded
 from backfill.model.errors import InputError
-from backfill.queue import events, feed
+from backfill.queue import events, feed, protocol
 from backfill.queue.book import each_job
 from backfill.queue.events import Entry
 from backfill.queue.job import PREEMPT, whole
@@ -38,7 +38,7 @@ class Epoch:
 
     facts: Basis
     events: list[Entry]
-    passes: list[feed.Pass] = field(default_factory=list)
+    passes: list[protocol.Pass] = field(default_factory=list)
     away: Away = field(default_factory=list)  # spans without decisions, once they are known
 
 
@@ -168,7 +168,7 @@ def _cannot_simulate(one: Epoch) -> str:
             preempted.discard(event.job)
     for then in one.passes:
         for kind, *about in then.messages:
-            if kind in feed.WAITS and ["submit", about[0]] not in [message[:2] for message in then.messages]:
+            if kind in protocol.WAITS and ["submit", about[0]] not in [message[:2] for message in then.messages]:
                 return "a job had to wait for something else than the machine"
     found, _ = lives([], one.passes)
     if any(life.steps[-1].message is not None and not life.starts and len(life.steps) > 2 for life in found.values()):

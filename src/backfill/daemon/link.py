@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from backfill.queue import feed
+from backfill.queue import protocol
 from backfill.queue.shapes import Basis, JsonObject, Question, Record
 from backfill.queue.store import encode
 from backfill.system.home import python_path
@@ -110,7 +110,7 @@ class PlannerLink:
                 return int(header["seq"]), int(header["now"])
         return 0, 0
 
-    def begin(self, epoch: Basis, history: list[feed.Pass], since: int) -> None:
+    def begin(self, epoch: Basis, history: list[protocol.Pass], since: int) -> None:
         """Let a planner be made that knows this."""
         if epoch["policy"] != self.policy:
             replaced, compiling = self.policy, self._compiling(epoch)
@@ -150,7 +150,7 @@ class PlannerLink:
             self.engine.take_over(policy, epoch["program"])
             self.told()
 
-    def ask(self, now: int, messages: list[feed.Message]) -> None:
+    def ask(self, now: int, messages: list[protocol.Message]) -> None:
         """Ask the planner for its decisions."""
         self._send({"do": "ask", "now": now, "messages": messages, "seq": self.engine.pass_seq})
 

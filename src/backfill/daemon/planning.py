@@ -3,6 +3,7 @@
 It says when it compiles, also before it has loaded anything else, so that the daemon knows what it waits for.
 """
 
+import gc
 import json
 import os
 import sys
@@ -10,7 +11,6 @@ from pathlib import Path
 
 from backfill.model.errors import BackfillError
 from backfill.queue.shapes import JsonObject
-from backfill.worlds.watchdog import WATCHDOG
 
 
 def serve(text: str, cpu_s: float) -> None:
@@ -28,7 +28,14 @@ def serve(text: str, cpu_s: float) -> None:
         except BrokenPipeError:  # the daemon is gone, and nobody else needs this process
             os._exit(0)
 
-    WATCHDOG.told = lambda compiles: say({"compiles": compiles})
+    def compiles(begins: bool) -> None:
+        (gc.enable if begins else gc.disable)()  # unlike what is loaded, most of what a compiler makes is garbage
+        say({"compiles": begins})
+
+    gc.disable()  # to look again and again through what stays would take a sixth of the time
+    from backfill.worlds.watchdog import WATCHDOG
+
+    WATCHDOG.told = compiles
     from backfill.worlds.aside import Rest, leave_in_peace, load
     from backfill.worlds.live import HOW, answer, load_policy  # which may compile the core
 

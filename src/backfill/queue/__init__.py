@@ -12,9 +12,13 @@ job        a job with its attempt, and the row that both are in the store
 book       what the log of events says: jobs, what they hold, who waits for whom
 schema     what may be asked of it
 commands   requests of clients, checked and turned into events
+protocol   what is said between the queue and its planner
 feed       what a planner is told of the events
 store      the log on disk
-ends       what the end of an attempt means for its job
+ends       what the state of an attempt means for its job
+starts     whether a job that the policy starts can start
+news       what happens in a batch system in which users submit
+epochs     when another epoch has to begin
 progress   what a preempted job keeps of what it has done
 around     what the engine needs: a clock, a planner, who waits for jobs
 parts      nodes and tasks as Slurm's options ask for them, as equal parts

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from backfill.queue import feed
+from backfill.queue import protocol
 from backfill.queue.shapes import Basis, ClockFacts, Failure, Over, Record
 
 
@@ -41,8 +41,8 @@ class Link(Protocol):
     def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
         """The place in the log, and the instant, of the last pass of a planner that was put aside; 0 for none."""
 
-    def begin(self, epoch: Basis, history: list[feed.Pass], since: int) -> None:
+    def begin(self, epoch: Basis, history: list[protocol.Pass], since: int) -> None:
         """Be made anew: since the epoch, or from the one that was put aside, whose last pass is the first of these."""
 
-    def ask(self, now: int, messages: list[feed.Message]) -> None:
+    def ask(self, now: int, messages: list[protocol.Message]) -> None:
         """Decide."""

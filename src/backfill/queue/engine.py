@@ -30,7 +30,7 @@ from backfill.pools.base import (
     Verdict,
     batch_system,
 )
-from backfill.queue import commands, ends, epochs, events, feed, news, progress, reserving, schema, starts
+from backfill.queue import commands, ends, epochs, events, feed, news, progress, protocol, reserving, schema, starts
 from backfill.queue.around import Clock, Link, Waiter
 from backfill.queue.commands import Busy, Context, Slices
 from backfill.queue.departures import Departures
@@ -108,13 +108,13 @@ class Engine:
         self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
         self.ready = False  # a planner is there
         self.changing = False  # and is gone for a moment, as a better one takes over
-        self.said: list[feed.Message] = []  # what it will be told next
+        self.said: list[protocol.Message] = []  # what it will be told next
         self._stirred = False  # something of that may lead to a decision
         self._opened = (events.Capacity({}, (), ()), "", "", "")
         self.failures: list[str] = []  # of planners, since one answered
         self.notes: list[str] = []  # what the operator should know
         self.stopping = False  # no starts any more
-        self._history: list[feed.Pass] = []
+        self._history: list[protocol.Pass] = []
         self._unjudged: set[int] = set()  # jobs of which it is not known whether the platform can run them
         self._declined: Counter[int] = Counter()  # by job: starts in a row that did not fit, by the book
         self._disturbed: set[int] = set()  # jobs about which something was said since the pass
@@ -194,7 +194,7 @@ class Engine:
     def predictions(self) -> Basis:
         """What an epoch says of the predictions by which its policy plans, if it does not by walltimes."""
         predict = self._opened[3]
-        return {"predict": predict, "ended": feed.ended(self.store.ended(feed.LEARNED))} if predict else {}
+        return {"predict": predict, "ended": feed.ended(self.store.ended(protocol.LEARNED))} if predict else {}
 
     def _again(self, why: str) -> None:
         """An epoch begins with the policy that is there."""
@@ -713,8 +713,8 @@ class Engine:
             self._happen(more)
         for message in feed.messages(event):
             self.said.append(message)
-            self._stirred |= message[0] not in feed.CALM
-            if message[0] in ("gone", "change", *feed.WAITS):
+            self._stirred |= message[0] not in protocol.CALM
+            if message[0] in ("gone", "change", *protocol.WAITS):
                 self._disturbed.add(message[1])
         match event:
             case events.Epoch():
@@ -849,7 +849,7 @@ class Engine:
             return
         log = self.store.events(since or book.epoch_seq, but=feed.SILENT)
         self._history, self.said = feed.passes(log, bool(since))
-        self._stirred = any(message[0] not in feed.CALM for message in self.said)
+        self._stirred = any(message[0] not in protocol.CALM for message in self.said)
         self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
         self.plan.clear()

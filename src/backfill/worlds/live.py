@@ -65,10 +65,10 @@ from backfill.model.promises import CAUSES
 from backfill.model.schedule import PREEMPTED, REASONS, STATES
 from backfill.model.units import NEVER
 from backfill.model.workload import Ints, Jobs, Workload
-from backfill.queue import feed
-from backfill.queue.feed import Message
+from backfill.queue import protocol
 from backfill.queue.job import CHECKPOINT, SUSPEND, Facts
 from backfill.queue.nodes import FLOATING, MACHINE
+from backfill.queue.protocol import Message
 from backfill.queue.shapes import Basis, Begun, Decisions
 from backfill.queue.states import CANCELLED
 from backfill.worlds.adapt import as_run
@@ -85,7 +85,7 @@ FEW = 8  # the same of shapes of jobs, and of accounts of limits
 PROGRESS_S = 0.5  # between two signs of life while a history is replayed
 SEVERAL = 32  # jobs at once for which columns pay, also where such jobs are known
 # What a job has of its own; it asks for the same as others that differ in nothing else. A limit may be one's own, too.
-OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why", "nodes", *feed.KEPT))
+OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why", "nodes", *protocol.KEPT))
 WHOSE = ("user", "group", "project")
 HOW = ("requeue", CHECKPOINT, SUSPEND)  # a job may be preempted, by the numbers of core/runs.py
 LOCAL = HOW[:1]  # by a pool that can only end a job
@@ -132,7 +132,7 @@ class Planner:
         self._over: list[int] = []  # rows of jobs that are over
         self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
         self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
-        self._known = feed.begun(epoch)
+        self._known = protocol.begun(epoch)
         self._began = False  # it has decided once
         self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
@@ -152,7 +152,7 @@ class Planner:
         self.rest()
         self._enter([message[1:] for message in said if message[0] == "submit"], now)
         done, self._began = self._decide(now, said), True
-        self.last = [] if self.advises else feed.decisions(done)
+        self.last = [] if self.advises else protocol.decisions(done)
         return done
 
     def rest(self) -> None:
@@ -294,7 +294,7 @@ class Planner:
     def _asked(self, facts: Facts) -> Hashable:
         """What a job asks for."""
         more = [item for item in facts.items() if item[0] not in self._own]
-        return (*facts.get("need", feed.FACTS["need"]).items(), None, *more)
+        return (*facts.get("need", protocol.FACTS["need"]).items(), None, *more)
 
     def _enter_alike(self, alike: Alike, facts: Facts, now: int) -> None:
         """One more job asks for what was asked for before."""
@@ -312,7 +312,7 @@ class Planner:
 
     def _enter_all(self, told: Sequence[Message], now: int, asked: Sequence[Hashable]) -> None:
         """Jobs come, column by column. asked: what each of them asks for, to be remembered."""
-        some = [(job, {**feed.FACTS, "submit": now, **facts}) for job, facts in told]
+        some = [(job, {**protocol.FACTS, "submit": now, **facts}) for job, facts in told]
         jobs, machine, whole = self.translated(some)
         entered = self.enter(jobs, machine)
         raised = jobs.priority.tolist()

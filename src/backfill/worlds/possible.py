@@ -12,8 +12,8 @@ from backfill.model.errors import PlatformError, WorkloadError
 from backfill.model.partitions import Rules
 from backfill.model.platform import Platform
 from backfill.model.workload import Jobs, Workload
-from backfill.queue.feed import FACTS
 from backfill.queue.job import Facts, Job
+from backfill.queue.protocol import FACTS
 from backfill.queue.schema import Refused
 from backfill.queue.words import amount_text, asks_text, time_text
 from backfill.worlds.adapt import as_run

@@ -11,7 +11,7 @@ from backfill.core.predict.predictor import new_predictor
 from backfill.core.predict.regression import FEATURES, TERMS, regression
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs
-from backfill.queue.feed import LEARNED
+from backfill.queue.protocol import LEARNED
 from backfill.worlds.prediction import CORRECTIONS, Prediction
 from backfill.worlds.runtimes import RunTimes
 

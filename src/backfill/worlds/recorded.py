@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill.queue.feed import FACTS, WAITS, Message, Pass
 from backfill.queue.job import PREEMPT, Facts
+from backfill.queue.protocol import FACTS, WAITS, Message, Pass
 from backfill.queue.shapes import Basis
 from backfill.queue.states import CANCELLED, TIMEOUT
 from backfill.worlds.live import Planner
