@@ -1,9 +1,8 @@
 """The ended jobs of a queue: listed, summarized, and as a workload for `simulate`."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from backfill.queue import events
 from backfill.queue.book import each_job
 from backfill.queue.commands import unusual
 from backfill.queue.events import Entry, JobEvent
+from backfill.queue.feed import between_passes
 from backfill.queue.job import Facts, Job, whole
 from backfill.queue.nodes import FLOATING, MACHINE, Amounts, Placement
 from backfill.queue.shapes import Basis, Change, Grant, Row
@@ -339,39 +339,31 @@ def _lives(entries: Iterable[Entry], wanted: set[int]) -> tuple[dict[int, _Life]
     """Return the lives of these jobs, and the facts about the queue."""
     lives: dict[int, _Life] = {}
     log = _Log()
-    since: list[Callable[[int], None]] = []  # events since the last pass, to be dated by the next pass
-    last = now = 0
-    for entry in entries:
-        event, last = entry.event, entry.t
-        match event:
-            case events.PassBegun(now=now):
-                for step in since:
-                    step(now)
-                since = []
-            case events.Submit() | events.Began(row=dict()) if event.job in wanted:
-                lives[event.job] = life = _Life(whole(event.row or {}), event.job)
-                since.append(_set(life, "told"))
-                if isinstance(event, events.Began):
-                    since.append(_set(life, "eligible"))
-                    _begin(life, event)
-            case events.Capacity() | events.NodeSet():
-                place = event.node if isinstance(event, events.NodeSet) else MACHINE
-                since.append(partial(_note, log.there, place, event.resources))
-            case events.Epoch(basis=basis):
-                since.append(partial(_note, log.epochs, basis))
-                log.policies += [] if basis["policy"] in log.policies[-1:] else [basis["policy"]]
-                for each in lives.values():
-                    each.known = each.waits > 0 and each.start is None
-            case JobEvent() if event.column in lives:
-                _change(lives[event.job], event, now, since)
-    for step in since:
-        step(last)
-    log.last = last
+    for happened in between_passes(entries):
+        log.last = max([log.last, happened.until or 0, *(t for _, t, _ in happened.entries[-1:])])
+        until = log.last if happened.until is None else happened.until
+        for event, _, _ in happened.entries:
+            match event:
+                case events.Submit() | events.Began(row=dict()) if event.job in wanted:
+                    lives[event.job] = life = _Life(whole(event.row or {}), event.job, until)
+                    if isinstance(event, events.Began):
+                        life.eligible = until
+                        _begin(life, event)
+                case events.Capacity() | events.NodeSet():
+                    place = event.node if isinstance(event, events.NodeSet) else MACHINE
+                    log.there.append((until, place, event.resources))
+                case events.Epoch(basis=basis):
+                    log.epochs.append((until, basis))
+                    log.policies += [] if basis["policy"] in log.policies[-1:] else [basis["policy"]]
+                    for each in lives.values():
+                        each.known = each.waits > 0 and each.start is None
+                case JobEvent() if event.column in lives:
+                    _change(lives[event.job], event, happened.since, until)
     return {job: life for job, life in lives.items() if life.eligible is not None}, log
 
 
-def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], None]]) -> None:
-    """Update the life of a job by one of its events. now: the time of the last pass."""
+def _change(life: _Life, event: JobEvent, since: int, until: int) -> None:
+    """Update the life of a job by one of its events, between passes at these times."""
     match event:
         case events.Declined():
             life.known = True
@@ -379,11 +371,11 @@ def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], 
             life.known = False
         case events.Wait():
             life.waits += 1
-            since.append(_set(life, "eligible"))
+            life.eligible = until
         case events.Start() | events.Due() | events.Began():
             _begin(life, event)
         case events.Preempt():  # the run ends at the pass that decided so, as in a simulation
-            ran = now - (now if life.start is None else life.start)
+            ran = since - (since if life.start is None else life.start)
             if event.how:
                 life.done += ran - event.overhead
             else:
@@ -396,20 +388,11 @@ def _change(life: _Life, event: JobEvent, now: int, since: list[Callable[[int], 
             life.done = 0 if isinstance(event, events.Requeue) else life.done
         case events.Edit(to=to):
             life.facts |= {name: value for name, value in to.items() if name in FINAL}
-            since.append(partial(_note, life.changes, to))
+            life.changes.append((until, to))
         case events.End():
             if life.before is not None and event.state != CANCELLED:
                 life.start, life.alone = life.before, True
-            if life.foreign and event.ended is not None:
-                life.end = event.ended
-            else:
-                since.append(_set(life, "end"))
-
-
-def _note(some: list[Any], *what: Any) -> None:
-    """Append an entry with its time, which is the last argument."""
-    *facts, t = what
-    some.append((t, *facts))
+            life.end = event.ended if life.foreign and event.ended is not None else until
 
 
 def _begin(life: _Life, event: events.Start | events.Due | events.Began) -> None:
@@ -417,10 +400,6 @@ def _begin(life: _Life, event: events.Start | events.Due | events.Began) -> None
     due = event.due if isinstance(event, events.Start) else None
     life.start, life.nodes = event.start if due is None else due, event.nodes or []
     life.foreign = isinstance(event, events.Began)
-
-
-def _set(life: _Life, name: str) -> Callable[[int], None]:
-    return lambda t: setattr(life, name, t)
 
 
 def _after(life: _Life, place: dict[int, int], arrays: dict[int, list[int]]) -> list[int]:

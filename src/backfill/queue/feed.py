@@ -1,6 +1,7 @@
 """What a planner is told: the messages that follow from the events of the log, and from nothing else."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from backfill.queue import events
@@ -137,24 +138,50 @@ def ended(jobs: Iterable[Job]) -> list[list[Any]]:
              job.took, job.end] for job in some]  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What happened between two passes: the first one decided some of it, and the second one was told of it."""
+
+    since: int  # the instant of the first pass; 0 if there is none
+    entries: list[Entry]
+    until: int | None  # that of the second; None if there is none yet
+
+
+def between_passes(entries: Iterable[Entry]) -> Iterator[Between]:
+    """Divide a log at its passes."""
+    since, some = 0, list[Entry]()
+    for entry in entries:
+        if isinstance(entry.event, events.PassBegun):
+            yield Between(since, some, entry.event.now)
+            since, some = entry.event.now, []
+        else:
+            some.append(entry)
+    yield Between(since, some, None)
+
+
 def passes(entries: Iterable[Entry], behind: bool = False) -> tuple[list[Pass], list[Message]]:
     """The passes since an `epoch`, from the log behind it; and what the next one will be told.
 
     behind: the events are those behind a pass, which is the first then, without what was said before it.
     """
     found = [Pass(0, [])] if behind else []
-    said: list[Message] = []
-    for event, _, _ in entries:
-        match event:
-            case events.PassBegun():
-                found.append(Pass(event.now, said))
-                said = []
-                continue
-            case events.Due() | events.Declined() | events.Start(due=None):
-                where = [] if event.nodes is None else [event.nodes]
-                found[-1].decided.append([event.job, event.why, *where])
-            case events.Preempt() | events.Spared():
-                how = [event.how, event.overhead] if event.how else []
-                found[-1].decided.append([event.job, PREEMPT, event.by, *how])
-        said += messages(event)
+    for happened in between_passes(entries):
+        said: list[Message] = []
+        for event, _, _ in happened.entries:
+            _note_decision(event, found)
+            said += messages(event)
+        if happened.until is not None:
+            found.append(Pass(happened.until, said))
+            said = []
     return found, said
+
+
+def _note_decision(event: Event, found: list[Pass]) -> None:
+    """Enter what the last of the passes decided, if it is that."""
+    match event:
+        case events.Due() | events.Declined() | events.Start(due=None):
+            where = [] if event.nodes is None else [event.nodes]
+            found[-1].decided.append([event.job, event.why, *where])
+        case events.Preempt() | events.Spared():
+            how = [event.how, event.overhead] if event.how else []
+            found[-1].decided.append([event.job, PREEMPT, event.by, *how])
