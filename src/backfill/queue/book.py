@@ -19,7 +19,9 @@ from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 from backfill.queue.words import WHOLE
 
 ONE_FAILED = f"afternotok{WHOLE}"  # all its tasks over, one of them not COMPLETED
-SEEN_LATE = "end-seen-late"  # of what may break promises what is named if there is nothing else
+# What is named if nothing else happened that may break promises. On which nodes the job was does not count: a job that
+# was to follow there may be planned elsewhere meanwhile, and delay others there.
+SEEN_LATE = "end-seen-late"
 FEW = 100  # jobs that wait for the same, of which all is written down at once when that is decided
 
 
@@ -206,7 +208,10 @@ class Book:
         self.fresh.clear()
 
     def trouble(self, since: int, until: int) -> str:
-        """What happened last from then until then of that which may break promises; empty for nothing."""
+        """What happened last from then until then of that which may break promises; empty for nothing.
+
+        An end that was seen late, of whatever job, is named only if nothing else happened; see SEEN_LATE.
+        """
         known = [what for t, what in reversed(self.troubles) if since <= t <= until]
         return next((what for what in known if what != SEEN_LATE), *known[:1] or ("",))
 
