@@ -10,6 +10,7 @@ import pytest
 
 from backfill.compiler.record import fields_of
 from backfill.core import entry
+from backfill.core.once import NEITHER, WAITS, standing
 from backfill.core.place import kinds
 from backfill.core.plan.promises import NO_TIME
 from backfill.loading import load
@@ -679,3 +680,15 @@ def test_a_user_s_policy_that_says_requeue_and_does_something_else_is_found_out(
         PolicyError, match="policy urgent preempts job 1 by suspend; the pool of the queue preempts them by requeue"
     ):
         planner.decide(2 * SECOND, [["submit", 2, facts | {"priority": 1}], ["wait", 2]])
+
+
+def test_a_job_waits_or_runs_or_does_neither():
+    planner = Planner("fcfs", {**EPOCH, "resources": {"cpus": 4}})
+    facts = {"need": {"cpus": 4}, "walltime": 60 * SECOND}
+    told = [[kind, job, *more] for job in (1, 2) for kind, *more in (["submit", facts], ["wait"])]
+    (start,) = planner.decide(1_000 * SECOND, told)["starts"]
+    assert start[0] == 1
+    assert planner.state.runs.job[standing(planner.state, 0)] == 0
+    assert standing(planner.state, 1) == WAITS
+    planner.decide(1_001 * SECOND, [["gone", 1, "COMPLETED"], ["gone", 2, "CANCELLED"]])
+    assert [standing(planner.state, row) for row in (0, 1)] == [NEITHER, NEITHER]

@@ -9,6 +9,7 @@ from backfill.compiler.far import run
 from backfill.compiler.kernel import apart, kernel
 from backfill.core.policy import Policy
 from backfill.core.queue import walk as queue
+from backfill.core.runs import RUNNING
 from backfill.core.state import StateT
 
 
@@ -26,6 +27,18 @@ def arranger(policy: Policy) -> Any:
     from backfill.core.queue.sorter import sort_before_pass
 
     return sort_before_pass
+
+
+WAITS, NEITHER = -1, -2
+
+
+@apart()
+def standing(state, job):
+    """The run of a job, if it runs; else whether it WAITS, or NEITHER."""
+    if state.queue.waits[job] != 0:
+        return WAITS
+    run = state.runs.last[job]
+    return run if run >= 0 and state.runs.how[run] == RUNNING else NEITHER
 
 
 def decide_once(entry: Any, state: Any) -> None:

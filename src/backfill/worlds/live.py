@@ -50,10 +50,10 @@ from backfill.core.journal import (
     VACATE,
     WITHDRAW,
 )
-from backfill.core.once import arranger, decide_once
+from backfill.core.once import NEITHER, WAITS, arranger, decide_once, standing
 from backfill.core.plan.promises import GIVEN, NO_TIME
 from backfill.core.policy import Policy
-from backfill.core.runs import REQUEUE, RUNNING
+from backfill.core.runs import REQUEUE
 from backfill.core.setup import new_state
 from backfill.core.snapshot import fill, move_into
 from backfill.core.transitions import PRIORITY, WALLTIME, do_again
@@ -89,6 +89,16 @@ OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why", "node
 WHOSE = ("user", "group", "project")
 HOW = ("requeue", CHECKPOINT, SUSPEND)  # a job may be preempted, by the numbers of core/runs.py
 LOCAL = HOW[:1]  # by a pool that can only end a job
+
+
+def _direct(kernel: Any) -> Any:
+    """A kernel as its compiled code alone, loaded, so that no pass waits for it: the dispatcher around it looks at the
+    types of what it is given, which takes longer than most transitions."""
+    if not isinstance(kernel, Apart):  # there is no compiler
+        return kernel
+    kernel.load()
+    (made,) = kernel.overloads.values()
+    return made.entry_point
 
 
 def platform_of(epoch: Basis) -> Platform:
@@ -141,9 +151,9 @@ class Planner:
         self.foresight = Foreseeing(epoch["predict"], self) if foresees else None
         self._use(self._new_state())
         foreseen = () if self.foresight is None else self.foresight.kernels
-        for needed in (do_again, write_row, *foreseen):
-            if isinstance(needed, Apart):  # else there is no compiler
-                needed.load()  # so that no pass waits for it
+        for needed in foreseen:
+            _direct(needed)
+        self._do_again, self._write_row, self._standing = map(_direct, (do_again, write_row, standing))
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
         """What the policy decides at an instant at which this has happened."""
@@ -307,7 +317,7 @@ class Planner:
             *(facts.get(name, "") for name in WHOSE),
         )
         self._grow(self.entry.room)
-        write_row(self.state, row)
+        self._write_row(self.state, row)
         self._note(int(row[ROW]), *alike.also)
 
     def _enter_all(self, told: Sequence[Message], now: int, asked: Sequence[Hashable]) -> None:
@@ -376,14 +386,14 @@ class Planner:
         row[0] = code
         for place, number in enumerate(numbers, 1):
             row[place] = number
-        do_again(self.state, row)
+        self._do_again(self.state, row)
 
     def _hear(self, kind: str, *about: Any) -> None:
         getattr(self, f"_hear_{kind}")(*about)
 
     def _hear_submits(self, some: Sequence[Message]) -> None:
         """Jobs come one after the other, whose rows are written already."""
-        first, need = self.jobs, self.state.jobs.need
+        first = self.jobs
         for job, facts in some:
             if job in self.rows:  # it needs something else than before
                 self._over.append(self.rows[job])
@@ -395,11 +405,15 @@ class Planner:
             self.ids.append(job)
             self._do(SUBMIT, self.jobs)
             self.jobs += 1
-        mixes: dict[bytes, int] = {}  # of resources, and a job that asks for them
-        for row, mix in enumerate(need[first : self.jobs] > 0, first):
-            mixes.setdefault(mix.tobytes(), row)
-        for row in mixes.values():
+        for row in [first] if len(some) == 1 else self._mixes(first):
             self._do(ASK, row)
+
+    def _mixes(self, first: int) -> Iterable[int]:
+        """One job for each mix of resources that the jobs from this row on ask for."""
+        rows: dict[bytes, int] = {}
+        for row, mix in enumerate(self.state.jobs.need[first : self.jobs] > 0, first):
+            rows.setdefault(mix.tobytes(), row)
+        return rows.values()
 
     def _date_submits(self) -> None:
         """A job is submitted at the instant of the pass that follows."""
@@ -420,7 +434,7 @@ class Planner:
 
     def _hear_wait(self, job: int) -> None:
         row = self.rows[job]
-        if not self.state.queue.waits[row] and self._run_of(row) is None:
+        if self._standing(self.state, row) == NEITHER:
             if job in self._kept and self.policy.preempts:  # what became of its last start says nothing of that
                 self.state.runs.paused[row] = HOW.index(self._kept[job])
             self._do(RELEASE, row)
@@ -429,7 +443,7 @@ class Planner:
         """A job waits that holds a start which another State promised; see nodes.Placement. A policy that keeps none,
         or that plans by predictions, is told that it waits."""
         row, now, nodes = self.rows[job], int(self.state.now), self._placement(job, nodes)
-        known = not self.state.queue.waits[row] and self._run_of(row) is None
+        known = self._standing(self.state, row) == NEITHER
         placed = self.state.machine.pool or (nodes and all(name in self.nodes for name, *_ in nodes))
         if not (known and self.policy.keeps and start > now and placed) or self.foresight is not None:
             self._hear_wait(job)
@@ -466,15 +480,14 @@ class Planner:
         row = self.rows.get(job)
         if row is None:
             return
-        if self.state.queue.waits[row]:
+        run = self._standing(self.state, row)
+        if run == WAITS:
             self._do(LEAVE, row)
-            return
-        run = self._run_of(row)
-        if run is not None:
+        elif run == NEITHER:
+            self._do(DROP, row)
+        else:
             self._do(VACATE, run)
             self._do(END, run, STATES.index(how))
-        else:
-            self._do(DROP, row)
 
     def _hear_over(self, job: int) -> None:
         if (row := self.rows.get(job)) is not None:
@@ -535,7 +548,7 @@ class Planner:
         numbers = zeros(NUMBERS)
         numbers[:4] = CHANGE, row, what, walltime
         numbers.view(np.float64)[4] = priority
-        do_again(self.state, numbers)
+        self._do_again(self.state, numbers)
 
     def _hear_capacity(self, resources: dict[str, int], node: str = MACHINE) -> None:
         if node == FLOATING:
@@ -555,9 +568,8 @@ class Planner:
 
     def _run_of(self, row: int) -> int | None:
         """The run of a job, if it runs."""
-        runs = self.state.runs
-        run = int(runs.last[row])
-        return run if run >= 0 and runs.how[run] == RUNNING else None
+        run = int(self._standing(self.state, row))
+        return run if run >= 0 else None
 
     def _read(self, now: int, gone: list[int]) -> Decisions:
         """What was written down of the pass."""
