@@ -38,11 +38,10 @@ def problems(version: str, changelog: str, changed: str, tags: str) -> list[str]
     return found
 
 
-def run(*command: str | Path, folder: Path = ROOT, cache: Path | None = None) -> str:
-    """What a command prints. Ends this program where it fails. cache: where it keeps what it compiles."""
+def run(*command: str | Path, folder: Path = ROOT, **more: str) -> str:
+    """What a command prints. Ends this program where it fails. more: variables of its environment."""
     print("$", *command, flush=True)
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    env |= {"BACKFILL_CACHE_DIR": str(cache)} if cache else {}
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | more
     done = subprocess.run([str(word) for word in command], cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(f"{done.stdout}release: {command[0]} failed with exit code {done.returncode}; nothing is tagged")
@@ -60,7 +59,11 @@ def try_it(package: Path, version: str) -> None:
         printed = run(programs / "backfill", "--version", folder=empty).strip()
         if printed != f"backfill {version}":
             sys.exit(f"release: {package.name} says {printed!r}; expected 'backfill {version}'; nothing is tagged")
-        print(run(programs / "backfill", "demo", folder=empty, cache=Path(place) / "compiled"))
+        kept = Path(place) / "kept"
+        print(run(programs / "backfill", "demo", folder=empty, BACKFILL_CACHE_DIR=str(kept)))
+        compiled = [path.name for path in kept.rglob("*.nbc")]
+        if compiled and not package.name.endswith(("-any.whl", ".tar.gz")):
+            sys.exit(f"release: {package.name} lacks compiled code, such as {compiled[0]}; nothing is tagged")
 
 
 def main() -> None:
@@ -71,6 +74,7 @@ def main() -> None:
         sys.exit("\n".join(f"release: {problem}" for problem in found))
     shutil.rmtree(DIST, ignore_errors=True)
     run(sys.executable, "-m", "build")
+    run(sys.executable, "-m", "build", "--wheel", BACKFILL_COMPILED="1")
     packages = sorted(DIST.iterdir())
     run(sys.executable, "-m", "twine", "check", "--strict", *packages)
     for package in packages:

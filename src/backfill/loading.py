@@ -72,7 +72,7 @@ def is_kept(text: str) -> bool:
     A file is inspected, not imported. Raises UsageError for an unknown policy.
     """
     match = _TEXT.fullmatch(resolved(text))
-    if jit.FOLDER is None or match is None:
+    if match is None or (jit.FOLDER is None and jit.SHIPPED is None):
         return False
     if not match["file"]:
         try:
@@ -85,7 +85,7 @@ def is_kept(text: str) -> bool:
         sources = _sources(Path(match["file"]).resolve(), Path(match["file"]).read_bytes())
     except OSError as error:
         raise UsageError(at(match["file"], None, f"cannot be read: {error.strerror}")) from None
-    return any(_own_folder(jit.FOLDER, _digest(sources)).rglob("*.nbc"))
+    return jit.FOLDER is not None and any(_own_folder(jit.FOLDER, _digest(sources)).rglob("*.nbc"))
 
 
 def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:

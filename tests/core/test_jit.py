@@ -193,6 +193,47 @@ def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, harm):
     assert run(package, tmp_path / "cache") == (["41", "warm", "2"], "")
 
 
+@pytest.fixture
+def shipped(package, tmp_path, monkeypatch):
+    """The folder of code that the package carries, compiled for a class of processors."""
+    name = next(iter(jit.portable()), None)
+    if name is None:
+        pytest.skip("a processor of none of the classes for which code is shipped")
+    with monkeypatch.context() as patch:
+        patch.setenv("NUMBA_CPU_NAME", name)
+        patch.setenv("NUMBA_CPU_FEATURES", "")
+        run(package, tmp_path / "made")
+    shutil.copytree(tmp_path / "made" / "jit", package / "compiled")
+    return package / "compiled"
+
+
+def test_what_a_package_carries_is_not_compiled(package, shipped, tmp_path, monkeypatch):
+    assert run(package, tmp_path / "cache") == (["41", "warm", "2"], "")
+    assert not [*(tmp_path / "cache").rglob("*.nbc")]
+    assert run(package, package / "core" / "helper.py" / "below")[0] == ["41", "warm", "2"]  # a cache that is no folder
+    monkeypatch.setenv("BACKFILL_NATIVE", "1")
+    assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
+    monkeypatch.delenv("BACKFILL_NATIVE")
+    edit(package / "core" / "helper.py", "41", "42")
+    assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
+
+
+def test_what_a_package_carries_for_another_compiler_or_processor_is_not_used(package, shipped, tmp_path):
+    (folder,) = shipped.iterdir()
+    folder.rename(shipped / "another")
+    assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
+
+
+def test_what_a_package_carries_and_is_damaged_is_named_and_compiled(package, shipped, tmp_path):
+    for file in shipped.rglob("*.nbc"):
+        file.write_bytes(file.read_bytes()[:-1])
+    out, said = run(package, tmp_path / "cache")
+    assert out == ["41", "warm", "0"]
+    assert str(shipped) in said
+    assert "it is damaged; the compiled code that came with backfill is not used" in said
+    assert run(package, tmp_path / "cache") == (["41", "warm", "2"], "")
+
+
 @posix
 def test_where_the_disk_is_full_all_is_compiled_in_memory_and_that_is_said(package, tmp_path):
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "

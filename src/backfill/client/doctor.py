@@ -451,6 +451,10 @@ def compiled(machine: Machine) -> Iterator[Finding]:
         return
     size = sum(path.stat().st_size for path in jit.FOLDER.rglob("*") if path.is_file())
     told = f"{jit.FOLDER}, {size_text(size)}" if size else f"{jit.FOLDER}, empty"
+    if jit.SHIPPED is not None:
+        told += "; compiled code came with backfill"
+    elif (jit.PACKAGE / "compiled").is_dir() and not jit.NATIVE:
+        told += "; the compiled code that came with backfill is for another processor, Python, numba or numpy"
     policy = machine.policy
     if not policy:
         yield Finding(OK, "compiler", told)

@@ -1,6 +1,7 @@
 """Disk cache of compiled code: corrupt entries are recompiled, and write errors disable it.
 
 Each file is named by function, signature and stamp (stamps.py), so source trees of different versions share a folder.
+Code that came with the package is read where the cache has none (jit.SHIPPED).
 """
 
 import hashlib
@@ -8,7 +9,7 @@ import os
 import pickle
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,16 +48,23 @@ class _Files(IndexDataCacheFile):
     def load(self, key: Any) -> Any:
         """Read the compiled code of an overload; None if there is no file. Raises _Damaged if the digest does not
         match."""
-        path = self.path(key)
-        try:
-            written = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        if hashlib.sha256(written[DIGEST:]).digest() != written[:DIGEST]:
-            raise _Damaged(path)
-        if time.time() - path.stat().st_mtime > DAY_S:
-            os.utime(path)
-        return pickle.loads(written[DIGEST:])
+        for path in self._paths(key):
+            try:
+                written = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            if hashlib.sha256(written[DIGEST:]).digest() != written[:DIGEST]:
+                raise _Damaged(path)
+            if time.time() - path.stat().st_mtime > DAY_S:
+                with suppress(PermissionError):  # it came with the package, which belongs to somebody else
+                    os.utime(path)
+            return pickle.loads(written[DIGEST:])
+        return None
+
+    def _paths(self, key: Any) -> Iterator[Path]:
+        yield self.path(key)
+        if jit.SHIPPED is not None and jit.FOLDER is not None and (path := self.path(key)).is_relative_to(jit.FOLDER):
+            yield jit.SHIPPED / path.relative_to(jit.FOLDER)
 
 
 class _Place(UserProvidedCacheLocator):
@@ -103,6 +111,9 @@ class Kept(FunctionCache):
             return super().load_overload(signature, context)
         except Exception as error:
             why = error.strerror if isinstance(error, OSError) else "it is damaged"
+            if jit.FOLDER is None or not self._cache_file.path(key).exists():
+                _tell(f"{jit.SHIPPED}: {why}; the compiled code that came with backfill is not used")
+                return None
             _tell(f"{jit.FOLDER}: {why}; the compiled code kept there is discarded and compiled again")
             with suppress(OSError):
                 self._cache_file.path(key).unlink(missing_ok=True)
@@ -110,6 +121,8 @@ class Kept(FunctionCache):
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Write the compiled function to the cache; a write error becomes a warning."""
+        if jit.FOLDER is None:
+            return
         try:
             super().save_overload(signature, compiled)
             jit.forget_old()
@@ -117,21 +130,24 @@ class Kept(FunctionCache):
             _tell(f"{jit.FOLDER}: {error.strerror}; compiled code cannot be kept for the next run")
 
     def _index_key(self, signature: Any, codegen: Any) -> Any:
-        """Return the key of a compiled form: argument types, target and stamp."""
+        """Return the key of a compiled form: argument types and stamp; the folder stands for the processor."""
         kinds, _ = normalize_signature(signature)
         if kinds not in self._stamps:
-            ours = Path(self._py_func.__code__.co_filename).is_relative_to(jit.PACKAGE)
-            self._stamps[kinds] = stamps.stamp(self._py_func, kinds, ours)
-        return kinds, codegen.magic_tuple(), self._stamps[kinds]
+            self._stamps[kinds] = stamps.stamp(self._py_func, kinds, _is_ours(self._py_func))
+        return kinds, self._stamps[kinds]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function with numba.njit's options; its code is cached on disk if its source is in a file."""
     made = njit(**options)(function)
-    if jit.FOLDER is not None:
+    if jit.FOLDER is not None or (jit.SHIPPED is not None and _is_ours(function)):
         with suppress(RuntimeError):  # typed at a prompt: there is no source file
             made._cache = Kept(function)
     return made
+
+
+def _is_ours(function: Callable[..., Any]) -> bool:
+    return Path(function.__code__.co_filename).is_relative_to(jit.PACKAGE)
 
 
 def _tell(text: str) -> None:

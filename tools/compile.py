@@ -1,0 +1,58 @@
+"""Compile the core and all bundled policies on all cores, into the disk cache: python -m tools.compile."""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+
+from backfill.compiler.far import address_of
+from backfill.compiler.kernel import Apart
+from backfill.core.plan import plan as future
+from backfill.core.plan import profile, shadow
+from backfill.policies import TABLE, get
+
+Task = tuple[Callable[..., None], tuple[str, ...]]
+
+
+def compile_loop() -> None:
+    """What every run needs: the loop, the world, the verbs of the simplest policy."""
+    import backfill.worlds.simulated  # noqa: F401
+
+    compile_module("fcfs")
+
+
+def compile_plans() -> None:
+    """The kernels apart of plans and reservations, of which most policies need some."""
+    for module in (profile, future, shadow):
+        for value in vars(module).values():
+            if isinstance(value, Apart):
+                value.load()
+
+
+def compile_far_calls() -> None:
+    """What announced windows and a file of events need, which is called by address."""
+    from backfill.core.acts import do_act
+    from backfill.core.plan.planned import book_start, fits, hold_place
+    from backfill.core.transitions import do_again
+
+    do_again.load()  # which planners of the live queue call
+    for function in (do_act, fits, hold_place, book_start):
+        address_of(function)
+
+
+def compile_module(module: str) -> None:
+    """The policies of one module of backfill.policies."""
+    for name in (name for name, where in TABLE.items() if where == module):
+        _ = get(name).entry
+
+
+def compile_all(beside: Iterable[Task] = ()) -> None:
+    """Compile it all. Other tasks are done meanwhile."""
+    modules: list[Task] = [(compile_module, (module,)) for module in sorted(set(TABLE.values()))]
+    with ProcessPoolExecutor(os.cpu_count()) as workers:
+        for tasks in ([(compile_loop, ()), (compile_plans, ())], [(compile_far_calls, ()), *beside, *modules]):
+            for done in [workers.submit(task, *arguments) for task, arguments in tasks]:
+                done.result()
+
+
+if __name__ == "__main__":
+    compile_all()
