@@ -4,8 +4,10 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 
+from backfill.compiler import jit
 from backfill.compiler.far import address_of
 from backfill.compiler.kernel import Apart
+from backfill.compiler.record import allocators
 from backfill.core.plan import plan as future
 from backfill.core.plan import profile, shadow
 from backfill.policies import TABLE, get
@@ -18,6 +20,14 @@ def compile_loop() -> None:
     import backfill.worlds.simulated  # noqa: F401
 
     compile_module("fcfs")
+    compile_records()
+
+
+def compile_records() -> None:
+    """What makes the records of the modules that are loaded."""
+    for allocate in allocators:
+        if not jit.PLAIN:
+            allocate.compile(())
 
 
 def compile_plans() -> None:
@@ -43,6 +53,7 @@ def compile_module(module: str) -> None:
     """The policies of one module of backfill.policies."""
     for name in (name for name, where in TABLE.items() if where == module):
         _ = get(name).entry
+    compile_records()
 
 
 def compile_all(beside: Iterable[Task] = ()) -> None:

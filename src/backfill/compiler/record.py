@@ -13,6 +13,8 @@ from backfill.compiler.kernel import kernel
 
 Fields = Sequence[tuple[str, Any]]  # (name, numba type)
 
+allocators: list[Any] = []  # compiled at the first record of each class
+
 
 def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]:
     """Return a mutable record class with these fields, constructed from keywords, and its numba type.
@@ -45,6 +47,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
         return structref.new(owner)
 
     allocate = kept.compiled(allocate)
+    allocators.append(allocate)
 
     def new(cls: Any, **values: Any) -> Any:
         self = allocate()
