@@ -104,14 +104,12 @@ def forget_old() -> None:
 
 
 def remove_old(kept: Path) -> None:
-    """Remove all files below a folder that have not been used for 60 days, and folders left empty."""
+    """Remove all files below a folder that have not been used for 60 days, and empty folders as old."""
     for folder, _, files in os.walk(kept, topdown=False):
-        for path in (Path(folder, name) for name in files):
-            with suppress(OSError):
+        for path in (*(Path(folder, name) for name in files), Path(folder)):
+            with suppress(OSError):  # another process has removed it, or the folder is not empty
                 if path.stat().st_mtime < time.time() - FORGET_S:
-                    path.unlink()
-        with suppress(OSError):  # the folder is not empty
-            Path(folder).rmdir()
+                    path.unlink() if path != Path(folder) else path.rmdir()
 
 
 def number_from_anywhere() -> None:
