@@ -55,8 +55,19 @@ def test_every_function_shows_what_it_takes():
         shown = inspect.signature(function).parameters
         assert set(Given.__annotations__) <= set(shown)
         assert (shown["ties"].default, shown["estimates"].default, shown["seed"].default) == ("batch", "requested", 0)
-        with pytest.raises(TypeError, match="unexpected keyword argument 'tie'"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'tie'; did you mean ties"):
             function(bf.generate("lublin?jobs=5&cpus=16"), tie="step")
+    with pytest.raises(UsageError, match="compare runs several"):
+        bf.simulate(bf.generate("lublin?jobs=5&cpus=16"), policy=["easy", "fcfs"])
+
+
+def test_a_metric_that_is_not_there_is_answered_with_the_nearest():
+    numbers = bf.simulate(bf.generate("lublin?jobs=5&cpus=16"), policy="fcfs").metrics
+    with pytest.raises(KeyError, match="no metric 'mean_wait'; did you mean mean_wait_s"):
+        numbers["mean_wait"]
+    with pytest.raises(KeyError, match="no metric 'xyzzy'; known: jobs, mean_wait_s"):
+        numbers["xyzzy"]
+    assert numbers.get("mean_wait") is None
 
 
 def test_texts_and_values_give_the_same():

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union, Unpack, cast, get_type_hints
@@ -65,7 +66,9 @@ class RunSpec:
         params: by name, or `key=value` each. Raises UsageError, and PolicyError for a mistake in a policy's file.
         """
         if unknown := [name for name in given if name not in Given.__annotations__]:
-            raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+            near = get_close_matches(unknown[0], ["policy", *Given.__annotations__], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"unexpected keyword argument {unknown[0]!r}{hint}")
         given = with_events(given)
         options = Options.of(
             cast("OptionsGiven", {n: v for n, v in given.items() if n in OptionsGiven.__annotations__})
@@ -152,7 +155,8 @@ def _policy(policy: Chosen, settings: Sequence[str] = ()) -> "tuple[Policy, dict
         return load(policy, settings)
     if not isinstance(policy, Policy):
         if not callable(policy):
-            raise UsageError(f"policy is {policy!r}; expected a name, a policy or a function")
+            several = "; compare runs several" if isinstance(policy, list | tuple) else ""
+            raise UsageError(f"policy is {policy!r}; expected a name, a policy or a function{several}")
         policy = Policy(name=getattr(policy, "__name__", "policy"), decide=policy, compiled=False)
     check_policy(policy)
     return policy, {}

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,14 @@ import pytest
 from .conftest import FILES, TINY
 
 ON4 = ("--cpus", "4")
+
+
+def test_a_platform_beside_the_log_is_used_and_named(backfill, tmp_path):
+    Path("tiny.toml").write_text('[[node]]\nname = "n"\ncount = 2\ncpus = 2\n')
+    done = backfill("simulate", "tiny.csv")
+    assert "tiny.csv: the platform is tiny.toml, which lies beside it\n" in done.err
+    assert done.out.startswith("tiny: 4 jobs on 4 cpus\n")
+    assert "lies beside it" not in backfill("simulate", "tiny.csv", *ON4).err
 
 
 def test_the_result_goes_to_standard_output_and_all_else_to_standard_error(backfill):
@@ -167,7 +176,15 @@ def test_a_policy_in_a_file(backfill):
 
 USAGE = {
     "no cpus": (("tiny.csv",), "tiny does not state how many cpus the machine has; give --cpus N or --platform FILE"),
-    "policy": (("tiny.csv", *ON4, "--policy", "eazy"), "unknown policy 'eazy'; did you mean easy? known: fcfs, easy,"),
+    "a page": (("tiny.csv", *ON4, "--report", "out.pdf"), "--report is 'out.pdf'; expected the name of an HTML page"),
+    "capitals": (
+        ("tiny.csv", *ON4, "--policy", "EASY"),
+        "unknown policy 'EASY'; did you mean easy? See backfill policies",
+    ),
+    "policy": (
+        ("tiny.csv", *ON4, "--policy", "eazy"),
+        "unknown policy 'eazy'; did you mean easy? See backfill policies",
+    ),
     "parameter": (
         ("tiny.csv", *ON4, "--set", "k=2"),
         "policy easy has no parameter 'k' (parameters: order, tried, place)",

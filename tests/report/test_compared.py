@@ -59,7 +59,15 @@ def fair(**changed):
         ),
         (pair(0.1, 0.0001, -0.0002, 0.002), "easy waits as long as fcfs, within 0.2%"),
         (pair(-0.1, -0.0001, -0.05, 0.01), "easy waits as long as fcfs, within 5.0%"),
-        (pair(9.0, 50.7, 40, 60), "easy waits 5,070.0% more than fcfs (95% interval 4,000.0% to 6,000.0%)"),
+        (pair(9.0, 50.7, 40, 60), "easy waits 52 times as long as fcfs (95% interval 41 to 61)"),
+        (
+            pair(9.0, 0.24, -0.8, 12.3),
+            "easy waits 1.24 times as long as fcfs (95% interval 0.20 to 13: no clear difference)",
+        ),
+        (
+            pair(9.0, 2.0, None, None, method="no 95% interval: x"),
+            "easy waits 3.00 times as long as fcfs (no 95% interval: x)",
+        ),
     ],
 )
 def test_a_pair_is_a_plain_sentence(pair, sentence):

@@ -4,7 +4,9 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import reduce
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,16 @@ from backfill.model.units import SECOND, parse_span, seconds_text
 from backfill.model.workload import Floats, Ints, Workload, total
 
 Metrics = dict[str, float | int | None]
+
+
+class Named(Metrics):
+    """Metrics by name; one that is not there is answered with the nearest name."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        """Raise KeyError."""
+        near = get_close_matches(name, self, 1)
+        raise KeyError(f"no metric {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(self)}"))
+
 
 TAU = 10 * SECOND  # minimum run time in the bounded slowdown
 
@@ -203,7 +215,7 @@ def metrics(
     procs = workload.jobs.tasks[rows].astype(np.float64) * workload.jobs.demand[rows, 0]
     cpu_time = math.fsum((held if held is run else ran.occupied) * procs)
     median, p95 = np.percentile(wait, [50, 95]).tolist() if count else (None, None)
-    return {
+    numbers: Metrics = {
         "jobs": count,
         "mean_wait_s": _over(total(wait), count * SECOND),
         "median_wait_s": _over(median, SECOND),
@@ -226,6 +238,7 @@ def metrics(
         **_of_projects(workload, platform, schedule, counted, ran, procs),
         **gang_metrics(workload, platform, schedule, counted.rows, there),
     }
+    return Named(numbers)
 
 
 def _of_projects(

@@ -8,7 +8,7 @@ import typer
 from backfill.cli import say
 from backfill.cli.options import Quiet, Verbose, examples
 from backfill.cli.output import USUAL, print_compared
-from backfill.traces.files import check_writable
+from backfill.traces.files import check_writable, make_folder
 
 LOG = "sample:itp"
 PAGE = "backfill-demo.html"
@@ -16,12 +16,15 @@ PAGE = "backfill-demo.html"
 
 @examples("backfill demo", "backfill demo --out /tmp")
 def demo(
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="File or folder for the page.")] = ".",
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Page, or folder for it.")] = ".",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Run a bundled real log through several policies; print a table and write a page."""
-    page = Path(out) / PAGE
+    page = Path(out)
+    if page.suffix != ".html":
+        make_folder(out)
+        page /= PAGE
     check_writable(page)
 
     from backfill.cli.run import compare_all

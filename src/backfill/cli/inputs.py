@@ -3,12 +3,16 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
+from backfill.cli.platforms import found_beside
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.units import parse_size, parse_span
 from backfill.traces.files import check_writable
+
+NO_PAGES = (".pdf", ".csv", ".json", ".txt", ".md", ".png", ".svg", ".xlsx", ".docx", ".swf", ".toml")
 
 if TYPE_CHECKING:
     from backfill.model.platform import Platform
@@ -33,6 +37,8 @@ def inputs(
     if platform is not None and (cpus, nodes, memory) != (None, None, None):
         raise UsageError("--cpus, --nodes and --memory cannot be combined with --platform")
     size = None if memory is None else _size(memory)
+    if (platform, cpus, nodes, memory) == (None, None, None, None) and (platform := found_beside(log)) is not None:
+        say.note(f"{log}: the platform is {platform}, which lies beside it")
     for option, count in (("jobs", jobs), ("nodes", nodes)):
         if count is not None and count < 1:
             raise BadArgument(option, count, "a whole number >= 1")
@@ -159,6 +165,8 @@ def check_outputs(read: Mapping[str, str | None], /, **paths: str | None) -> Non
             continue
         if path == "-":
             raise BadArgument(option, "-", "the name of a file")
+        if option == "report" and Path(path).suffix.lower() in NO_PAGES:
+            raise BadArgument(option, path, "the name of an HTML page, for instance out.html")
         check_writable(path)
         real = os.path.realpath(path)
         if real in taken and (os.path.isfile(real) or not os.path.exists(real)):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from backfill.model.platform import Platform
 
 
+WORKLOADS = (".csv", ".csv.gz", ".parquet")  # SWF states the machine itself
 MARK = "# written by backfill; a later run replaces it\n"
 
 
@@ -20,11 +21,24 @@ def beside(out: str, suffix: str) -> str:
 
     Raises UsageError if a file of that name exists that backfill did not write.
     """
-    path = Path(out).with_name(Path(out).name.removesuffix(suffix) + ".toml")
+    path = _toml(out, suffix)
     if path.exists() and not (path.is_file() and path.read_bytes().startswith(MARK.encode())):
         raise UsageError(f"{path} exists and was not written by backfill; give --out another name")
     check_writable(path)
     return str(path)
+
+
+def found_beside(log: str) -> str | None:
+    """Return the platform file that lies beside a table of jobs, jobs.toml beside jobs.csv; None if there is none."""
+    suffix = next((suffix for suffix in WORKLOADS if log.endswith(suffix)), None)
+    if suffix is None or not Path(log).is_file():
+        return None
+    path = _toml(log, suffix)
+    return str(path) if path.is_file() else None
+
+
+def _toml(workload: str, suffix: str) -> Path:
+    return Path(workload).with_name(Path(workload).name.removesuffix(suffix) + ".toml")
 
 
 def write_platform(platform: "Platform", path: str) -> None:

@@ -71,11 +71,11 @@ sys.modules[__name__].__class__ = _Callable
 
 
 def check_name(name: str) -> None:
-    """Raise UsageError, which names the nearest and all known policies, if there is none of this name."""
+    """Raise UsageError, which names the nearest policy or else all of them, if there is none of this name."""
     if name not in TABLE:
-        near = difflib.get_close_matches(name, TABLE, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"unknown policy {name!r}; {hint}known: {', '.join(TABLE)}")
+        near = difflib.get_close_matches(name.lower().replace("_", "-"), TABLE, 1)
+        hint = f"did you mean {near[0]}? See backfill policies" if near else f"known: {', '.join(TABLE)}"
+        raise UsageError(f"unknown policy {name!r}; {hint}")
 
 
 @cache

@@ -12,6 +12,7 @@ LONGEST_NAME = 40  # characters of a user or job in a sentence
 
 PAIRS_MOST = 6  # listed one by one
 NOTHING = "0.0%"
+DOUBLE = 1.0  # from a relative difference of this on, factors are easier to read than percentages
 
 
 def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
@@ -46,6 +47,9 @@ def _change(wait: Pair, unit: str) -> str:
         return f"lets jobs wait {span(wait.difference, unit)} on average; under {wait.b} no job waits"
     if wait.difference == 0:
         return f"waits as long as {wait.b}"
+    ends = [end for end in (wait.relative_low, wait.relative_high) if end is not None]
+    if max([wait.relative, *ends]) > DOUBLE:
+        return _times(wait)
     side = -1 if wait.relative < 0 else 1
     said = f"waits {_share(side * wait.relative)} {'less' if side < 0 else 'more'} than {wait.b}"
     if wait.relative_low is None or wait.relative_high is None:
@@ -55,13 +59,26 @@ def _change(wait: Pair, unit: str) -> str:
         return f"waits as long as {wait.b}, within {_share(max(-low, high))}"
     if low > 0:
         return f"{said} (95% interval {_share(low)} to {_share(high)})"
-    ends = _signed(wait.relative_low), _signed(wait.relative_high)
-    return f"{said} (95% interval {ends[0]} to {ends[1]}: no clear difference)"
+    return f"{said} (95% interval {_signed(wait.relative_low)} to {_signed(wait.relative_high)}: no clear difference)"
+
+
+def _times(wait: Pair) -> str:
+    """Phrase a large difference: `easy waits 51.7 times as long as fcfs (95% interval 41 to 61)`."""
+    said = f"waits {_factor(wait.relative)} times as long as {wait.b}"
+    if wait.relative_low is None or wait.relative_high is None:
+        return f"{said} ({wait.method}{but_always(wait)})"
+    unclear = ": no clear difference" if wait.relative_low <= 0 else ""
+    return f"{said} (95% interval {_factor(wait.relative_low)} to {_factor(wait.relative_high)}{unclear})"
 
 
 def but_always(wait: Pair) -> str:
     """Phrase the certain part without an interval, if any: `; but fcfs waits longer in each of 8 parts of the log`."""
     return f"; but {wait.always_higher} waits longer in each of {BLOCKS} parts of the log" if wait.always_higher else ""
+
+
+def _factor(relative: float | None) -> str:
+    factor = 1 + (relative or 0.0)
+    return f"{factor:,.2f}" if factor < 10 else f"{factor:,.0f}"
 
 
 def _signed(relative: float) -> str:
