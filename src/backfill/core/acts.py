@@ -1,4 +1,4 @@
-"""What the file of events does to the simulated world: one step at a time, called by address (far.py)."""
+"""Apply the events of the event file to the simulated world, one step at a time; called by address (far.py)."""
 
 import numpy as np
 from numba import int64
@@ -27,14 +27,14 @@ from backfill.model import schedule
 
 CANCELLED, NODE_FAIL = np.int8(schedule.CANCELLED), np.int8(schedule.NODE_FAIL)
 
-# What the file of events asks for, step by step: windows are announced, taken back, begin and end.
+# Steps of the event file: windows are announced, revoked, opened and closed.
 CANCEL, NEW_WALLTIME, NEW_PRIORITY, DOWN, UP, CAPACITY, COPIES, ANNOUNCE, REVOKE, OPEN, CLOSE = range(11)
-WHOLE = np.int64(-1)  # as a resource: all of the node
+WHOLE = np.int64(-1)  # as a resource: the whole node
 
 
 @apart()
 def do_act(state, world):
-    """Do what the next line of the file of events asks for."""
+    """Apply the next step of the event file."""
     row = world.act[world.acts]
     what, job, node, k, value = row[1], row[2], row[3], row[4], row[5]
     world.acts += 1
@@ -77,7 +77,7 @@ def do_act(state, world):
 
 @kernel()
 def _change_job(state, world, what, job, value, priority):
-    """Cancel a job, or give it another walltime or priority; nothing where it has ended."""
+    """Cancel a job, or change its walltime or priority; do nothing if it has ended."""
     if world.outcome[job] != NOT_YET:
         return
     run = np.int64(state.runs.last[job])
@@ -105,7 +105,7 @@ def _change_job(state, world, what, job, value, priority):
 
 @kernel()
 def _shut(state, world, node):
-    """A node went down or was shut by a window, or came back. What runs there is lost with it."""
+    """Update a node that went down, was closed by a window, or came back. Its runs are lost with it."""
     if world.down[node] or world.shut[node] > 0:
         i = 0
         while i < state.runs.active:
@@ -123,7 +123,7 @@ def _shut(state, world, node):
 
 @kernel()
 def _lose_suspended(state, world, node, k):
-    """Jobs suspended on a node are lost with it, or where it never again has what they held of a resource."""
+    """End the suspended jobs of a node that is lost, or that never again has what they held of a resource."""
     for job in range(state.jobs.count):
         run = np.int64(state.runs.last[job])
         if not state.queue.waits[job] or state.runs.paused[job] != SUSPEND or not _is_on(state, run, node):
@@ -148,7 +148,7 @@ def _is_on(state, run, node):
 
 @kernel()
 def _held(state, run, node, k):
-    """How much of a resource of a node a run holds."""
+    """Return the amount of a resource of a node that a run holds."""
     job, runs = state.runs.job[run], state.runs
     if state.machine.pool:
         return state.jobs.need[job, k]
@@ -170,7 +170,7 @@ def _copies_held(state, run, licence):
 
 @kernel()
 def _later(state, world, run, other):
-    """Whether a run started after another; of equals that of the job further down in the file."""
+    """Return whether a run started after another; ties go to the job further down in the file."""
     if other == NONE or state.runs.start[run] != state.runs.start[other]:
         return other == NONE or state.runs.start[run] > state.runs.start[other]
     return world.row[state.runs.job[run]] > world.row[state.runs.job[other]]
@@ -178,7 +178,7 @@ def _later(state, world, run, other):
 
 @kernel()
 def _fit(state, world, node, k):
-    """Give a node what it should have of a resource; runs are lost, the last started first, until the rest fits."""
+    """Set the amount of a resource of a node; end runs, the last started first, until the rest fits."""
     base = np.int64(0) if world.down[node] else world.base[node, k]
     amount = np.int64(0) if world.shut[node] > 0 else max(base - world.less[node, k], 0)
     while state.machine.capacity[node, k] - state.free.nodes[node, k] > amount:
@@ -209,7 +209,7 @@ def _fit_licence(state, world, licence):
 
 @kernel()
 def _lose(state, world, run):
-    """A run ends because what it held is gone. Its job waits again, or has failed."""
+    """End a run because its resources are gone. Its job waits again, or has failed."""
     job = np.int64(state.runs.job[run])
     write_off(state, world, run)
     end(state, run, NODE_FAIL)
@@ -226,7 +226,7 @@ def _lose(state, world, run):
 
 @kernel()
 def _lose_danglers(state, world, job):
-    """Runs that wait for the end of a job are lost with its run, or the job might wait for ever for what they hold."""
+    """End the runs that wait for the end of this job. Otherwise the job might wait for ever for what they hold."""
     lost, high, each = np.empty(state.runs.active, np.int64), 0, job
     while each >= 0:
         for i in range(world.after_first[each], world.after_first[each + 1]):

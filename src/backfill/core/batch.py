@@ -1,4 +1,4 @@
-"""What happened at this instant, what the policy decided, and when it wants to be asked again."""
+"""The events of this instant, the decisions of the policy, and the timers that it has set."""
 
 from typing import Any
 
@@ -11,21 +11,21 @@ from backfill.compiler.record import SMALL, doubled, doubled_rows, record, zeros
 BATCH = [
     ("arrived", int64[::1]),  # jobs that became eligible, in queue order
     ("arrivals", int64),
-    ("mixed", int64),  # 1: these are not in queue order yet
+    ("mixed", int64),  # 1: these are not yet in queue order
     ("ended", int64[::1]),  # runs
     ("ends", int64),
-    ("left", int64[::1]),  # jobs that went away unstarted
+    ("left", int64[::1]),  # jobs that left the queue without starting
     ("leaves", int64),
     ("dropped", int64[::1]),  # jobs that never waited, and will never run
     ("drops", int64),
-    ("begun", int64[::1]),  # runs that the policy did not start
+    ("begun", int64[::1]),  # runs that were not started by the policy
     ("begins", int64),
-    ("changes", int64),  # walltimes, priorities, capacities and windows that changed
+    ("changes", int64),  # number of changed walltimes, priorities, capacities and windows
     ("started", int64[::1]),  # runs
     ("starts", int64),
     ("preempted", int64[:, ::1]),  # (preemptions, 3): run, how (runs.py), overhead in microseconds
     ("preemptions", int64),
-    ("paced", int64[::1]),  # runs that got another pace
+    ("paced", int64[::1]),  # runs whose pace changed
     ("paces", int64),
     ("timers", int64[::1]),  # heap of instants at which the policy wants a pass
     ("timed", int64),
@@ -34,7 +34,7 @@ Batch, BatchT = record("Batch", BATCH, globals())
 
 
 def new_batch() -> Any:
-    """Nothing happened yet."""
+    """Return an empty batch."""
     return Batch(
         arrived=zeros(SMALL),
         arrivals=0,
@@ -61,14 +61,14 @@ def new_batch() -> Any:
 
 @kernel(inline=True)
 def clear_batch(batch):
-    """A new instant begins."""
+    """Clear the batch for a new instant."""
     batch.arrivals = batch.ends = batch.leaves = batch.changes = batch.starts = batch.preemptions = 0
     batch.mixed = batch.drops = batch.begins = batch.paces = 0
 
 
 @kernel(inline=True)
 def note_arrival(batch, job):
-    """A job became eligible at this instant."""
+    """Record that a job became eligible at this instant."""
     if batch.arrivals == len(batch.arrived):
         batch.arrived = doubled(batch.arrived)
     if batch.arrivals > 0 and batch.arrived[batch.arrivals - 1] > job:
@@ -79,7 +79,7 @@ def note_arrival(batch, job):
 
 @apart()
 def sort_arrivals(state):
-    """Put the jobs that became eligible at this instant in queue order."""
+    """Sort the jobs that became eligible at this instant in queue order."""
     batch = state.batch
     batch.arrived[: batch.arrivals] = np.sort(batch.arrived[: batch.arrivals])
     batch.mixed = 0
@@ -87,7 +87,7 @@ def sort_arrivals(state):
 
 @kernel(inline=True)
 def note_end(batch, run):
-    """A run ended at this instant."""
+    """Record that a run ended at this instant."""
     if batch.ends == len(batch.ended):
         batch.ended = doubled(batch.ended)
     batch.ended[batch.ends] = run
@@ -96,7 +96,7 @@ def note_end(batch, run):
 
 @kernel()
 def note_begin(batch, run):
-    """A run began at this instant that the policy did not start."""
+    """Record that a run began at this instant without a decision of the policy."""
     if batch.begins == len(batch.begun):
         batch.begun = doubled(batch.begun)
     batch.begun[batch.begins] = run
@@ -105,7 +105,7 @@ def note_begin(batch, run):
 
 @kernel()
 def forget_arrival(batch, job):
-    """A job does not wait any more; if it became eligible at this instant, the policy does not see it arrive."""
+    """Remove a job that no longer waits from the arrivals of this instant, if it is among them."""
     kept = 0
     for i in range(batch.arrivals):
         if batch.arrived[i] != job:
@@ -116,7 +116,7 @@ def forget_arrival(batch, job):
 
 @kernel()
 def note_leave(batch, job):
-    """A job went away at this instant."""
+    """Record that a job left the queue at this instant."""
     forget_arrival(batch, job)
     if batch.leaves == len(batch.left):
         batch.left = doubled(batch.left)
@@ -126,7 +126,7 @@ def note_leave(batch, job):
 
 @kernel()
 def note_drop(batch, job):
-    """It became known at this instant that a job which never waited will never run."""
+    """Record that a job which never waited turned out, at this instant, never to run."""
     if batch.drops == len(batch.dropped):
         batch.dropped = doubled(batch.dropped)
     batch.dropped[batch.drops] = job
@@ -135,7 +135,7 @@ def note_drop(batch, job):
 
 @kernel(inline=True)
 def note_start(batch, run):
-    """The policy started a run at this instant."""
+    """Record that the policy started a run at this instant."""
     if batch.starts == len(batch.started):
         batch.started = doubled(batch.started)
     batch.started[batch.starts] = run
@@ -144,7 +144,7 @@ def note_start(batch, run):
 
 @kernel()
 def note_preemption(batch, run, how, overhead):
-    """The policy preempted a run at this instant."""
+    """Record that the policy preempted a run at this instant."""
     if batch.preemptions == len(batch.preempted):
         batch.preempted = doubled_rows(batch.preempted)
     row = batch.preempted[batch.preemptions]
@@ -154,7 +154,7 @@ def note_preemption(batch, run, how, overhead):
 
 @kernel(inline=True)
 def note_pace(batch, run):
-    """The policy gave a run another pace at this instant."""
+    """Record that the policy changed the pace of a run at this instant."""
     if batch.paces == len(batch.paced):
         batch.paced = doubled(batch.paced)
     batch.paced[batch.paces] = run

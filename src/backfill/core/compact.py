@@ -1,7 +1,7 @@
-"""What is left of a State when the rows of jobs and runs that nobody asks for are used again.
+"""Compact a State: drop the jobs and runs that are no longer needed, so that their rows can be used again.
 
-What stays keeps its order, so every comparison of two numbers keeps its outcome. This is the one place that knows which
-fields hold numbers of jobs and runs; a field that is not listed here is carried over as it is.
+The rest keeps its order, so every comparison of two numbers keeps its outcome. Only this module knows which fields hold
+numbers of jobs and runs; a field that is not listed here is carried over unchanged.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from backfill.model.workload import Ints
 
 
 def _fields(**records: str) -> frozenset[tuple[str, str]]:
-    """Pairs of a record and one of its fields."""
+    """Return pairs of a record and one of its fields."""
     return frozenset((record, field) for record, fields in records.items() for field in fields.split())
 
 
-# Fields with an entry for each job, by record; where such an array is shorter, the policy does not use it.
+# Fields with an entry for each job, by record; if such an array is shorter, the policy does not use it.
 PER_JOB = _fields(
     Jobs="submit walltime tasks demand need spread most alone bound shape place deadline priority admin_priority "
     "user group project limit_first",
@@ -34,7 +34,7 @@ PER_JOB = _fields(
 )
 PER_RUN = _fields(Runs="job start limit end reason how many since turns of paced done part")
 PER_PROJECT = _fields(Projects="submit first last")
-# Fields whose values are jobs, or stand between two jobs of an order; then runs.
+# Fields whose values are jobs, or positions between two jobs of an order; then fields whose values are runs.
 JOBS = _fields(
     Runs="job",
     Queue="holder aside fresh line",
@@ -58,7 +58,7 @@ EMPTY = _fields(
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The numbers of the jobs, runs and projects that stay, ascending."""
+    """The numbers of the jobs, runs and projects that are kept, ascending."""
 
     old: Any  # the State
     jobs: Ints
@@ -67,11 +67,11 @@ class Kept:
 
     @classmethod
     def of(cls, state: Any, policy: Policy, over: Ints) -> "Kept":
-        """over: rows of jobs of which nothing will ever be said again."""
+        """Return what to keep if the jobs in the rows `over` will never be referred to again."""
         shapes, count = state.free.shapes, int(state.runs.count)
         kept = np.ones(int(state.jobs.count), np.bool_)
         kept[over] = False
-        kept[shapes.first[: shapes.count]] = True  # what a shape is, its first job tells
+        kept[shapes.first[: shapes.count]] = True  # a shape is defined by its first job
         if policy.forgets == "alone":
             kept |= state.jobs.project[: len(kept)] >= 0
         last, going = state.runs.last[: len(kept)][kept], state.runs.how[:count] == RUNNING
@@ -79,12 +79,12 @@ class Kept:
         return cls(state, np.flatnonzero(kept), np.flatnonzero(going), np.unique(state.projects.of[: len(kept)][kept]))
 
     def field(self, record: Any, field: str, value: Any) -> Any:
-        """What stays of a field of a record of the old State."""
+        """Return the part of a field of the old State that is kept."""
         name = type(record).__name__
         if (name, field) in EMPTY:
             return 0
         for table, some in ((PER_JOB, self.jobs), (PER_RUN, self.runs), (PER_PROJECT, self.projects)):
-            axis = int(field == "block")  # which has a row for each order
+            axis = int(field == "block")  # this field has a row for each order
             if (name, field) in table and value.shape[axis] > some.max(initial=0):
                 value = value.take(some, axis)
         if (name, field) in JOBS:
@@ -112,7 +112,7 @@ class Kept:
     def _queue_limited(self, value: Ints) -> Ints:
         return np.full_like(value, NONE)
 
-    # the lists of items of jobs, and of nodes of runs, close up
+    # close the gaps in the lists of items of jobs and of nodes of runs
 
     def _jobs_licence_first(self, value: Ints) -> Ints:
         return _begins(value, self.jobs)
@@ -148,7 +148,7 @@ class Kept:
     def _runs_held_used(self, value: int) -> int:
         return 0 if self.old.machine.pool else int(self.old.runs.many[self.runs].sum())
 
-    # the heap of begins loses those that are not that of their job any more
+    # drop entries of the heap of begins that are out of date
 
     def _bookings_dues(self, value: int) -> int:
         return len(self._due()[0])
@@ -168,25 +168,25 @@ class Kept:
 
 
 def _renumbered(value: Any, kept: Ints) -> Any:
-    """Numbers of what stays, and -1 for what does not."""
+    """Return the new numbers of what is kept, and -1 for the rest."""
     place = np.searchsorted(kept, value)
     found = np.where((np.append(kept, NONE)[place] == value) & (np.asarray(value) >= 0), place, NONE)
     return int(found) if np.ndim(value) == 0 else found.astype(value.dtype)
 
 
 def _begins(first: Ints, rows: Ints) -> Ints:
-    """Where the items of these rows begin when they stand end to end, and where the last ones end."""
+    """Return where the items of these rows begin if they are stored end to end, and where the last ones end."""
     found: Ints = np.append(0, np.cumsum(first[rows + 1] - first[rows]))
     return found
 
 
 def _items(first: Ints, rows: Ints) -> Ints:
-    """The places of all items of these rows."""
+    """Return the positions of all items of these rows."""
     return _stretches(first[rows], first[rows + 1] - first[rows])
 
 
 def _stretches(begin: Ints, many: Ints) -> Ints:
-    """The places begin, begin + 1, ... of each stretch, end to end."""
+    """Return the positions begin, begin + 1, ... of each stretch, end to end."""
     ends = np.cumsum(many)
     found: Ints = np.repeat(begin - (ends - many), many) + np.arange(int(many.sum()))
     return found

@@ -1,7 +1,7 @@
-"""How jobs get into the rows of a State: what they ask for as numbers, from the platform and the jobs before.
+"""Enter jobs into the rows of a State: turn their requests into numbers, given the platform and the earlier jobs.
 
-A simulation enters its whole log at once, a queue each job when it becomes known. What a job gets does not depend on
-the jobs behind it. The rows stay unknown to the policy until they are submitted (transitions.py).
+A simulation enters its whole log at once, a queue enters each job when it becomes known. The numbers of a job do not
+depend on later jobs. The policy cannot see a row until its job is submitted (transitions.py).
 """
 
 from collections.abc import Hashable
@@ -25,8 +25,8 @@ from backfill.core.policy import Policy
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
 
-MANY = 4_096  # as many ways to ask for something are remembered
-# A job as `write_row` reads it: these, priorities by their bits; then its demand, its need, its items and their counts.
+MANY = 4_096  # number of different requests that are remembered
+# The layout of a job for `write_row`: these, priorities by their bits; then its demand, need, items and their counts.
 (
     ROW, SUBMIT, WALLTIME, DEADLINE, USER, GROUP, PROJECT, OF, PRIORITY, ADMIN_PRIORITY,
     TASKS, SPREAD_, MOST, ALONE, BOUND, SHAPE, PLACE, ITEMS, LICENCES, HEAD,
@@ -36,18 +36,18 @@ RULES = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOU
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """For how much a State has room."""
+    """The capacity of a State: numbers of rows, shapes and accounts."""
 
     rows: int
-    shapes: int  # that jobs have among nodes
-    accounts: int  # of limits on what runs
+    shapes: int  # of jobs among nodes
+    accounts: int  # of limits on running jobs
 
     def holds(self, other: "Room") -> bool:
-        """Whether there is as much of all of it."""
+        """Return whether every number is at least that of the other."""
         return self.rows >= other.rows and self.shapes >= other.shapes and self.accounts >= other.accounts
 
     def doubled_for(self, other: "Room") -> "Room":
-        """Return a room that holds the other one, and twice as much of what this one lacks for it."""
+        """Return a capacity that holds the other one, and twice as much of what this one lacks for it."""
         return Room(
             self.rows if self.rows >= other.rows else 2 * other.rows,
             self.shapes if self.shapes >= other.shapes else min(2 * other.shapes, CODES),
@@ -57,29 +57,33 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Entrants:
-    """Jobs whose numbers are known, and whose rows are not written yet."""
+    """Jobs whose numbers are known but whose rows are not written yet."""
 
-    first: int  # row of the first of them
+    first: int  # row of the first job
     jobs: Jobs
     columns: dict[str, Any]  # of the job table
     items: LicenceItems
-    project: Ints  # where a job without one is a project of its own
-    lasting: bool  # whether jobs that ask for the same will get the same
+    project: Ints  # a job without a project is a project of its own
+    lasting: bool  # whether later jobs with the same request get the same numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """What every job gets that asks for the same: a row of `write_row`, and what else its caller wants to know."""
+    """The numbers shared by all jobs with the same request (a row of `write_row`), and the caller's data about them."""
 
     numbers: Ints
     also: Any
 
 
 class Entry(Remembers):
-    """The numbers that jobs have been given so far, on one platform."""
+    """The numbers given so far to jobs, users, projects and shapes, on one platform."""
 
     def __init__(self, platform: Platform, policy: Policy, pool: bool) -> None:
-        """platform: with the licences that float, without accounts of limits. pool: whether it is one, see machine."""
+        """Start without jobs.
+
+        platform: with its floating licences, without accounts of limits. pool: whether it is a single pool, see
+        machine.py.
+        """
         self._platform, self._pool = platform, pool
         self._rules = [RULES[each.place or policy.place] for each in platform.partitions] + [RULES[policy.place]]
         self._kinds = Kinds(platform.capacity, pool)
@@ -89,40 +93,40 @@ class Entry(Remembers):
             numbers[target.per].of_one(target.name)
         self._constraints, self._sets, self._accounts = Numbers(), Numbers(), Numbers()
         self._allowed = np.zeros((0, len(platform.nodes)), np.int8)
-        self._copies: list[int] = []  # of the accounts
+        self._copies: list[int] = []  # of each account
         self._rows, self._began = 0, False
         self.known: dict[Hashable, Alike] = {}
 
     @property
     def room(self) -> Room:
-        """The room that a State needs for the jobs so far."""
+        """Return the capacity that a State needs for the jobs so far."""
         return Room(self._rows, len(self._kinds), len(self._copies))
 
     @property
     def users(self) -> list[str]:
-        """The users by their numbers."""
+        """Return the users by their numbers."""
         return [*self._users.known]
 
     def number_of(self, user: str) -> int:
-        """The number of a user, who may have had no job so far; -1 for nobody."""
+        """Return the number of a user, who may have had no job so far; -1 for an empty name."""
         return self._users.of_one(user)
 
     @property
     def projects(self) -> list[str]:
-        """The projects that have a name, by the numbers of their names."""
+        """Return the names of the projects, by their numbers."""
         return [*self._named.known]
 
     def forget(self, kept: Kept) -> None:
-        """Go on with the jobs that stay."""
+        """Keep only the jobs that are kept."""
         self._rows = len(kept.jobs)
         self._projects.forget(kept.projects)
         self._kinds.forget(kept.jobs)
 
     def take(self, jobs: Jobs, platform: Platform, estimate: Ints) -> Entrants:
-        """Give the next rows to these jobs.
+        """Assign the next rows to these jobs.
 
-        jobs: in queue order (submit, then file order), resources and licences those of the platform; behind its
-        licences may be accounts of limits. estimate: what the policy may count on as walltime.
+        jobs: in queue order (submit, then file order), resources and licences those of the platform, which may be
+        followed by accounts of limits. estimate: the walltime that the policy may count on.
         """
         n, first = len(jobs), self._rows
         need = np.ascontiguousarray(jobs.demand * jobs.tasks[:, None])
@@ -157,10 +161,10 @@ class Entry(Remembers):
         return Entrants(first, jobs, columns, items, project, lasting)
 
     def remember(self, asked: Hashable, some: Entrants, i: int, also: Any) -> None:
-        """Remember what the i-th of these jobs got, for jobs to come that ask for the same. None of them comes after
-        others.
+        """Remember the numbers of the i-th of these jobs for later jobs with the same request.
 
-        asked: stands for all that decides on it, walltime, deadline, user, group and project excepted.
+        None of them has dependencies. asked: a key of everything that determines the numbers, except walltime,
+        deadline, user, group and project.
         """
         if not some.lasting:
             return
@@ -184,7 +188,7 @@ class Entry(Remembers):
     def take_alike(
         self, numbers: Ints, submit: int, walltime: int, deadline: int, user: str, group: str, project: str
     ) -> Ints:
-        """Give the next row to one more job that asks for what was remembered. Returns what `write_row` is to write."""
+        """Assign the next row to one more job whose request is remembered. Return the numbers for `write_row`."""
         row = numbers.copy()
         row[:PRIORITY] = (
             self._rows, submit, walltime, deadline,
@@ -195,7 +199,7 @@ class Entry(Remembers):
         return row
 
     def write(self, state: Any, some: Entrants) -> None:
-        """Fill the rows of these jobs in a State that has room for them."""
+        """Fill the rows of these jobs in a State that has the capacity for them."""
         table, n, first = state.jobs, len(some.jobs), some.first
         rows = slice(first, first + n)
         if n and not self._began:
@@ -227,8 +231,9 @@ class Entry(Remembers):
             self._kinds.write(state.free.shapes)
 
     def _bound(self, jobs: Jobs) -> Ints:
-        """The set of nodes to which each job is bound by site, constraint and partition, a row of machine.allowed; -1
-        for all nodes.
+        """Return the set of nodes to which site, constraint and partition bind each job: a row of machine.allowed.
+
+        -1 stands for all nodes.
         """
         platform, n = self._platform, len(jobs)
         partition = jobs.partition.codes if platform.partitions else np.full(n, -1)
@@ -246,7 +251,7 @@ class Entry(Remembers):
         return bound
 
     def _items(self, jobs: Jobs, platform: Platform) -> LicenceItems:
-        """The licences of each job and their copies; behind the licences of a job the accounts that count it."""
+        """Return the licences of each job and their copies, followed by the accounts of limits that count the job."""
         asked, floating = jobs.licences, len(self._platform.licences)
         items = asked.items.copy()
         behind = items >= floating
@@ -260,7 +265,7 @@ class Entry(Remembers):
         return column(asked.first), items, asked.counts.reshape(-1, 1), column(asked.first[:-1] + real)
 
     def _open_accounts(self, state: Any) -> None:
-        """Let each account of a limit that no job has used before have its copies."""
+        """Set the copies of each account of a limit that no job has used before."""
         machine, floating = state.machine, len(self._platform.licences)
         copies = np.array(self._copies[machine.accounts :], np.int64)
         new = slice(floating + machine.accounts, floating + len(self._copies))
@@ -272,7 +277,7 @@ class Entry(Remembers):
 
 @apart(told=int64[::1])
 def write_row(state, told):
-    """Fill the row of one job, which comes after no other, in a State that has room for it; see `Entry.take_alike`."""
+    """Fill the row of one job without dependencies, in a State that has the capacity for it; see `Entry.take_alike`."""
     jobs, row, resources, items = state.jobs, told[ROW], state.machine.resources, told[ITEMS]
     jobs.submit[row], jobs.walltime[row], jobs.deadline[row] = told[SUBMIT], told[WALLTIME], told[DEADLINE]
     jobs.user[row], jobs.group[row], jobs.project[row] = told[USER], told[GROUP], told[PROJECT]
@@ -303,7 +308,7 @@ def write_row(state, told):
 
 
 def _append(record: Any, field: str, used: int, more: NDArray[Any]) -> None:
-    """Put rows behind those that are used of an array of a record, which grows where it is too short."""
+    """Append rows to the used part of an array of a record; the array grows if it is too short."""
     if not len(more):
         return
     array = getattr(record, field)

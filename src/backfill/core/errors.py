@@ -1,4 +1,4 @@
-"""What a policy can do wrong: compiled code writes numbers into state.trace.error, the Python side has the words."""
+"""Mistakes of a policy: compiled code writes numbers into state.trace.error; this module turns them into messages."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ NO_PREEMPTION, NOT_RUNNING, JUST_STARTED, JUST_PREEMPTED, NO_HOW, NO_OVERHEAD = 
 NO_SUCH_NODES, NO_SUCH_ROWS, NO_SHARING, NOT_TURNING = (np.int64(i) for i in range(22, 26))
 NOT_BOOKED, NO_PROJECT = (np.int64(i) for i in range(26, 28))
 NONE = np.int64(-1)
-UNIX = Clock(0)  # of the live queue
-# verbs that are told by their names when they were given a job that does not wait
+UNIX = Clock(0)  # the clock of the live queue
+# verbs that are named in the message when their job is not waiting
 BY = ("place", "start", "reserve", "shadow_time", "place_beside", "earliest_start", "settle", "fits_now", "is_first",
       "withdraw", "held_back", "predecessor",
       "place_on", "is_ready", "settle_with_moves", "settle_at_least_cost", "allow_until")  # fmt: skip
@@ -35,7 +35,7 @@ ENDED = {COMPLETED: "completed", TIMEOUT: "killed at its limit", CANCELLED: "can
 
 @kernel(inline=True)
 def fail(state, code, job, which, asked, available):
-    """Write down the first misuse; the loop stops at it."""
+    """Record a mistake unless there already is one; the loop stops at it."""
     if state.trace.error[0] == OK:
         state.trace.error[0], state.trace.error[1], state.trace.error[2] = code, job, which
         state.trace.error[3], state.trace.error[4], state.trace.error[5] = asked, available, state.now
@@ -51,10 +51,10 @@ def raise_misuse(
     *,
     clock: Clock | None = UNIX,
 ) -> None:
-    """Raise PolicyError where state.trace.error says that the policy `name` broke a rule.
+    """Raise PolicyError if state.trace.error says that the policy `name` broke a rule.
 
-    jobs: ids in queue order. file, line: where in the policy that was, as far as it is known. clock: of the times of
-    the State; None where their dates are not known.
+    jobs: ids in queue order. file, line: position in the source of the policy, as far as it is known. clock: for the
+    times of the State; None if their dates are not known.
     """
     code, job, which, asked, available, now = (int(x) for x in state.trace.error)
     if code == OK:
@@ -136,7 +136,10 @@ def _counted(state: Any, platform: Platform, which: int) -> str:
 
 
 def story(state: Any, job: int, jobs: NDArray[Any], clock: Clock | None) -> str:
-    """What has become of a job so far: `job 7: submitted at day 0 00:00:00, started at day 0 00:00:12`. jobs: ids."""
+    """Return the history of a job so far: `job 7: submitted at day 0 00:00:00, started at day 0 00:00:12`.
+
+    jobs: ids.
+    """
     if job >= state.jobs.count:
         return f"job {jobs[job]}: not submitted yet"
     runs, waits = state.runs, bool(state.queue.waits[job])

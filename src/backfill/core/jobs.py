@@ -1,6 +1,6 @@
-"""The jobs that were submitted so far: what a policy may know of each. The true run time is not in it.
+"""The jobs submitted so far, as a policy may know them. True run times are not included.
 
-Jobs are numbered in queue order (submit, then file order). Written by the transitions alone. In array shapes n is jobs,
+Jobs are numbered in queue order (submit, then file order). Only the transitions write here. In array shapes n is jobs,
 k resources, items licences of jobs.
 """
 
@@ -13,21 +13,21 @@ from backfill.compiler.record import SMALL, record, zeros
 from backfill.model.workload import Ints
 
 JOBS = [
-    ("rows", int64),  # that the arrays have room for
-    ("count", int64),  # submitted so far; rows from here on are not known
-    ("origin", int64),  # submit of the first job that there was
+    ("rows", int64),  # capacity of the arrays
+    ("count", int64),  # submitted so far; later rows are not known yet
+    ("origin", int64),  # submit of the very first job
     ("submit", int64[::1]),
-    ("walltime", int64[::1]),  # what the policy may count on; see --estimates
+    ("walltime", int64[::1]),  # the walltime that the policy may count on; see --estimates
     ("tasks", int64[::1]),
     ("demand", int64[:, ::1]),  # (n, k) per task
     ("need", int64[:, ::1]),  # (n, k) of the whole job
     ("spread", int8[::1]),  # 0 one node, 1 one site, 2 anywhere, 3 each task on a node of its own
-    ("most", int64[::1]),  # tasks of it that a node takes at most
-    ("alone", int8[::1]),  # 1: all of it sits on one node
-    ("bound", int32[::1]),  # which row of machine.allowed has the nodes that it may run on; -1 all of them
-    ("sets", int64),  # rows of machine.allowed that jobs submitted so far are bound to
+    ("most", int64[::1]),  # largest number of its tasks on one node
+    ("alone", int8[::1]),  # 1: the whole job runs on one node
+    ("bound", int32[::1]),  # row of machine.allowed with the nodes that it may run on; -1 all nodes
+    ("sets", int64),  # number of rows of machine.allowed used by jobs submitted so far
     ("shape", int8[::1]),  # see shapes.py; unused on a pool
-    ("place", int8[::1]),  # by which rule it is placed among nodes, see seating.py
+    ("place", int8[::1]),  # rule for its placement among nodes, see seating.py
     ("deadline", int64[::1]),
     ("priority", float64[::1]),
     ("admin_priority", float64[::1]),
@@ -39,15 +39,15 @@ JOBS = [
     ("licence_count", int64[:, ::1]),  # (items, 1) copies
     ("after_first", int64[::1]),  # (n + 1,): job j comes after the jobs after[after_first[j]:after_first[j + 1]]
     ("after", int64[::1]),
-    ("limit_first", int64[::1]),  # (n,): from here on the items of job j are no licences but accounts of limits
+    ("limit_first", int64[::1]),  # (n,): from here on the items of job j are accounts of limits, not licences
 ]
 Jobs, JobsT = record("Jobs", JOBS, globals())
-# the first item of each job, of each item the licence and the copies, and the first item of each job that is a limit
+# first item of each job; licence of each item; copies of each item; first item of each job that is an account
 LicenceItems = tuple[Ints, Ints, Any, Ints]
 
 
 def new_jobs(rows: int, resources: int, pool: bool) -> Any:
-    """Room for so many jobs, of which none is known yet. Entry (entry.py) fills the rows."""
+    """Return an empty table with this many rows. Entry (entry.py) fills the rows."""
     return Jobs(
         rows=rows,
         count=0,

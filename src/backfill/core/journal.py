@@ -1,4 +1,4 @@
-"""The journal: every transition and every decision, in order. The transitions, fed back, give the decisions again."""
+"""The journal: every transition and every decision, in order. Replaying the transitions gives the decisions again."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numba import int64
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import doubled_rows, record, zeros
 
-# The first number of a row; behind it stand those of the transition or the verb of that name.
+# The first number of a row is the code; the others are the arguments of the transition or verb of that name.
 (
     TICK,  # instant
     SUBMIT,  # job
@@ -25,23 +25,23 @@ from backfill.compiler.record import doubled_rows, record, zeros
     CLOSE,  # windows
     DECIDE,  # the policy
     START,  # job, reason, run
-    ON,  # node, tasks; of the start above it, not on a pool
-    RESERVE,  # job, start, cause, for which job, end by walltime
+    ON,  # node, tasks; of the preceding start, not on a pool
+    RESERVE,  # job, start, cause, job on whose behalf, end by walltime
     WITHDRAW,  # job
     WAKE,  # instant
     PREEMPT,  # job, how, overhead
     PROCEED,  # job
     DROP,  # job
-    PUT,  # job, which of its pairs, node, tasks; for the next row with that job, not on a pool
+    PUT,  # job, index of its pair, node, tasks; for the next row with that job, not on a pool
     BEGIN,  # job, since, reason
     PROMISED,  # job, start
     REVOKE,  # lane, resource, amount, begin, until
-    RUN_IN,  # job, rows (bits), of how many
+    RUN_IN,  # job, rows (bits), number of rows
 ) = (np.int64(i) for i in range(27))
-NUMBERS = 6  # in a row
+NUMBERS = 6  # per row
 
 JOURNAL = [
-    ("kept", int64),  # 1: it is written
+    ("kept", int64),  # 1: the journal is kept
     ("row", int64[:, ::1]),  # (rows, 6)
     ("rows", int64),
 ]
@@ -49,13 +49,13 @@ Journal, JournalT = record("Journal", JOURNAL, globals())
 
 
 def new_journal(kept: bool) -> Any:
-    """Nothing happened yet."""
+    """Return an empty journal."""
     return Journal(kept=int(kept), row=zeros(256 if kept else 1, NUMBERS), rows=0)
 
 
 @kernel(inline=True)
 def note(state, code, a=0, b=0, c=0, d=0, e=0):
-    """Write down what happens, if a journal is kept."""
+    """Record a transition or decision, if a journal is kept."""
     if state.journal.kept:
         _write(state, code, a, b, c, d, e)
 
@@ -72,7 +72,7 @@ def _write(state, code, a, b, c, d, e):
 
 @kernel(inline=True)
 def note_run(state, run):
-    """Write down what starts, and where."""
+    """Record the start of a run and its placement."""
     if state.journal.kept:
         _write_run(state, run)
 
@@ -88,7 +88,7 @@ def _write_run(state, run):
 
 @kernel()
 def note_change(state, job, what, walltime, priority):
-    """Write down a change of a job."""
+    """Record a change of a job."""
     if state.journal.kept:
         _write(state, CHANGE, job, what, walltime, 0, 0)
         state.journal.row[state.journal.rows - 1].view(np.float64)[4] = priority

@@ -1,7 +1,8 @@
-"""The loop: the events of one instant, one pass of the policy, what it decided. The world supplies the events.
+"""The loop: apply the events of one instant, run one pass of the policy, apply its decisions.
 
-`advance` handles at most `budget` passes and returns, so that Python can draw a bar, honour Ctrl-C or take a snapshot.
-The stepping form for plain Python policies is the same two kernels with the policy called between them.
+The world supplies events. `advance` handles at most `budget` passes and returns, so that Python can update a progress
+bar, handle Ctrl-C or take a snapshot. The stepping form for plain Python policies calls the same two kernels, with the
+policy between them.
 """
 
 import numpy as np
@@ -13,13 +14,13 @@ from backfill.core.state import PolicyT, StateT
 from backfill.core.trace import PASSES
 from backfill.core.world import WorldT, close_instant, open_instant
 
-# So many passes in a row that a policy asked for, and at which nothing happened, are no end.
+# The number of idle passes in a row, requested by the policy, after which the run is stopped as endless.
 IDLE = np.int64(10_000_000)
 
 
 @kernel(inline=True)
 def count_pass(state):
-    """A pass is over. Passes at which nothing happens must not go on for ever."""
+    """Count a pass; fail after too many passes in a row at which nothing happened."""
     batch, trace = state.batch, state.trace
     trace.counters[PASSES] += 1
     if batch.ends + batch.arrivals + batch.starts + batch.preemptions + batch.changes + batch.leaves > 0:
@@ -32,9 +33,9 @@ def count_pass(state):
 
 @kernel(int64, PolicyT, PolicyT, StateT, WorldT, int64)
 def advance(arrange, decide, state, world, budget):
-    """At most `budget` passes. Returns how many; fewer than asked for means that nothing will happen any more.
+    """Run at most `budget` passes. Return how many ran; fewer than `budget` means that nothing will happen any more.
 
-    arrange: what puts the queue in order before each pass (queue.py).
+    arrange: the function that sorts the queue before each pass (queue.py).
     """
     done = 0
     while done < budget and open_instant(state, world):

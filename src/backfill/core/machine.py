@@ -1,7 +1,7 @@
-"""The machine as it is now, what of it is free, and where the last `place` put a job.
+"""The machine as it is now, its free resources, and the result of the last `place`.
 
 Nodes are in order of power. `machine` is written by the transitions, `free` by take and release, `placed` by the verbs
-that look for a place. In array shapes m is nodes, k resources, l licences.
+that search for a placement. In array shapes m is nodes, k resources, l licences.
 """
 
 from typing import Any
@@ -19,45 +19,45 @@ from backfill.model.workload import Ints
 MACHINE = [
     ("nodes", int64),
     ("resources", int64),
-    ("pool", int64),  # 1: one node and no licences, so a job fits or does not
+    ("pool", int64),  # 1: one node and no licences, so a job either fits or not
     ("capacity", int64[:, ::1]),  # (m, k)
-    ("base", int64[:, ::1]),  # (m, k): what it is without the windows that are open
-    ("offered", int8[::1]),  # (k,): 1 for a resource that there is; no licence
-    ("in_play", int8[::1]),  # (k,): 1 for one that some job which was submitted so far asks for, too
+    ("base", int64[:, ::1]),  # (m, k): capacity without the open windows
+    ("offered", int8[::1]),  # (k,): 1 for a resource that the machine has; no licences
+    ("in_play", int8[::1]),  # (k,): 1 if, in addition, a job submitted so far requests it
     ("site", int64[::1]),
-    ("sites", int64[::1]),  # those that have nodes, in order of their first node
+    ("sites", int64[::1]),  # the sites that have nodes, in order of their first node
     ("site_first", int64[::1]),  # the nodes of site s are site_node[site_first[s]:site_first[s + 1]], in order of power
     ("site_node", int64[::1]),
-    ("allowed", int8[:, ::1]),  # (sets of nodes, m): 1 for the nodes of a set to which jobs are bound
+    ("allowed", int8[:, ::1]),  # (sets of nodes, m): 1 for the nodes in a set to which jobs are bound
     ("hosts", int8[:, ::1]),  # (m, l)
     ("copies", int64[::1]),  # (l,)
-    ("licences", int64),  # of these; those behind them are accounts of limits
-    ("accounts", int64),  # of limits that count jobs which are known
-    ("base_copies", int64[:, ::1]),  # (l, 1): what they are without the windows that are open
-    ("window", int64[:, ::1]),  # (windows, 5): announced: node (-1 - licence), resource (-1 all), amount, begin, until
-    ("windows", int64),  # that are not over
+    ("licences", int64),  # number of real licences; later rows are accounts of limits
+    ("accounts", int64),  # number of accounts of limits on known jobs
+    ("base_copies", int64[:, ::1]),  # (l, 1): copies without the open windows
+    ("window", int64[:, ::1]),  # (windows, 5): announced: node (-1 - licence), resource (-1 all), amount, begin, end
+    ("windows", int64),  # number of windows that are not over
 ]
 Machine, MachineT = record("Machine", MACHINE, globals())
 
 FREE = [
-    ("nodes", int64[:, ::1]),  # (m, k); below 0 where runs hold more than there is
+    ("nodes", int64[:, ::1]),  # (m, k); negative if runs hold more than the capacity
     ("total", int64[::1]),  # (k,) over all nodes
-    ("licences", int64[::1]),  # (l,); the same
-    ("shapes", ShapesT),  # how much of what jobs ask for that is
+    ("licences", int64[::1]),  # (l,); likewise
+    ("shapes", ShapesT),  # free units of each shape
 ]
 Free, FreeT = record("Free", FREE, globals())
 
 PLACED = [
     ("pairs", int64[:, ::1]),  # (m, 2): pairs (node, tasks)
-    ("count", int64),  # of them
-    ("job", int64),  # that it was for
-    ("may", int64),  # where windows are announced: who may start, -1 nobody
+    ("count", int64),  # number of pairs
+    ("job", int64),  # the job that was placed
+    ("may", int64),  # if windows are announced: the job that may start, -1 none
 ]
 Placed, PlacedT = record("Placed", PLACED, globals())
 
 
 def new_machine(platform: Platform, pool: bool, accounts: int) -> Any:
-    """All of a platform, with room for so many accounts of limits behind its licences."""
+    """Return a whole platform with this many accounts of limits after its licences."""
     nodes, k = platform.capacity.shape
     copies = np.append(platform.copies, zeros(accounts))
     return Machine(
@@ -90,7 +90,7 @@ def _offered(platform: Platform) -> NDArray[np.int8]:
 
 
 def new_free(platform: Platform, copies: Ints, shapes: Any) -> Any:
-    """Everything is free. copies: of licences and accounts."""
+    """Return the record of free resources with everything free. copies: of licences and accounts."""
     capacity = platform.capacity
     return Free(
         nodes=capacity.copy(),
@@ -101,13 +101,13 @@ def new_free(platform: Platform, copies: Ints, shapes: Any) -> Any:
 
 
 def new_placed(nodes: int) -> Any:
-    """Nothing was placed yet."""
+    """Return an empty placement."""
     return Placed(pairs=zeros(nodes, 2), count=0, job=-1, may=-1)
 
 
 @apart()
 def least_there(state, node, k, begin, end):
-    """The least that there is of a resource of a node on [begin, end), as far as windows are announced."""
+    """Return the least capacity of a resource of a node on [begin, end), given the announced windows."""
     machine, least = state.machine, state.machine.base[node, k]
     for i in range(-1, machine.windows):
         t = begin if i < 0 else machine.window[i, 3]

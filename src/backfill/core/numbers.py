@@ -1,4 +1,4 @@
-"""Numbers for names, given in the order in which the names first come up, so that none tells of a job still to come."""
+"""Numbers for names, in order of first appearance, so that no number reveals anything about later jobs."""
 
 import copy
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from backfill.model.workload import Ints
 
 
 class Remembers:
-    """What has been numbered so far. A copy goes on by itself."""
+    """Base class of numberings. A copy continues independently."""
 
     def __copy__(self) -> Self:
         new = object.__new__(type(self))
@@ -19,17 +19,17 @@ class Remembers:
 
 
 class Numbers(Remembers):
-    """The numbers that names have been given so far."""
+    """A numbering of names."""
 
     def __init__(self) -> None:
         self.known: dict[Any, int] = {}
         self.count = 0
 
     def of(self, codes: Any, names: Sequence[Any] | None = None, alone: bool = False) -> Ints:
-        """Return the number of each job's name. Names that are new get the next numbers.
+        """Return the number of each job's name. New names get the next numbers.
 
-        codes: shape (jobs,), the place of each job's name in `names`, -1 for a job without one; without `names` they
-        are names themselves. alone: whether a job without a name gets a number of its own instead of -1.
+        codes: shape (jobs,), the index of each job's name in `names`, -1 for a job without one; without `names`, the
+        codes are the names. alone: whether a job without a name gets a number of its own instead of -1.
         """
         own = len(names or ())
         if names is not None and not own and not alone:
@@ -53,7 +53,7 @@ class Numbers(Remembers):
         return found
 
     def of_one(self, name: str, alone: bool = False) -> int:
-        """The same as `of`, for one job with this name, or none."""
+        """Return the number of the name of one job, or of none; see `of`."""
         if not name and not alone:
             return -1
         number = self.known.get(name, self.count) if name else self.count
@@ -64,14 +64,14 @@ class Numbers(Remembers):
         return number
 
     def forget(self, kept: Ints) -> None:
-        """Number anew those that stay, ascending, and know the others no more."""
+        """Renumber the kept names, ascending, and forget the others."""
         place = {number: i for i, number in enumerate(kept.tolist())}
         self.known = {name: place[number] for name, number in self.known.items() if number in place}
         self.count = len(kept)
 
 
 def by_appearance(codes: Any) -> Any:
-    """Codes numbered as they first come up; -1 stays."""
+    """Return the codes renumbered by first appearance; -1 stays."""
     before = np.maximum.accumulate(np.append(-1, codes))[:-1]
     if (codes <= before + 1).all():
         return codes

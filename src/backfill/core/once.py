@@ -1,4 +1,4 @@
-"""One pass of a policy: what a queue that lives asks for. It needs no world, and loads none of what makes one."""
+"""One pass of a policy, for the live queue. It needs no simulated world, and imports none."""
 
 from typing import Any
 
@@ -15,13 +15,15 @@ from backfill.core.state import StateT
 
 @kernel(types.void, StateT)
 def take_in(state):
-    """What `arrange` is where no order changes with time."""
+    """Insert new jobs; used as `arrange` if no order changes with time."""
     queue.take_in(state)
 
 
 def arranger(policy: Policy) -> Any:
-    """What puts the queue of a policy in order before each pass; what sorts orders that change with time is compiled at
-    its first use."""
+    """Return the function that sorts a policy's queue before each pass.
+
+    The sort of orders that change with time is compiled at its first use.
+    """
     if not policy.sorted_for_it:
         return take_in
     from backfill.core.queue.sorter import sort_before_pass
@@ -34,7 +36,7 @@ WAITS, NEITHER = -1, -2
 
 @apart()
 def standing(state, job):
-    """The run of a job, if it runs; else whether it WAITS, or NEITHER."""
+    """Return the run of a job, if it runs; else whether it WAITS, or NEITHER."""
     if state.queue.waits[job] != 0:
         return WAITS
     run = state.runs.last[job]
@@ -42,7 +44,7 @@ def standing(state, job):
 
 
 def decide_once(entry: Any, state: Any) -> None:
-    """One pass of a compiled policy."""
+    """Run one pass of a compiled policy."""
     if jit.PLAIN:
         entry(state)
     else:

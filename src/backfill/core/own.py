@@ -1,4 +1,4 @@
-"""What belongs to the policy: its parameters, its memory, its random numbers. The only room that it may write."""
+"""The policy's own record: its parameters, memory and random numbers. The only part of the State that it may write."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from backfill.model.workload import Floats, Ints
 OWN = [
     ("param", float64[::1]),
     ("memory_int", int64[::1]),
-    ("at_int", int64[::1]),  # where each named memory begins, and where the last one ends
+    ("at_int", int64[::1]),  # where each named memory begins, and the end of the last one
     ("memory_float", float64[::1]),
     ("at_float", int64[::1]),
     ("random", uint64[::1]),  # seed, numbers drawn
@@ -21,7 +21,7 @@ Own, OwnT = record("Own", OWN, globals())
 
 
 def new_own(params: Floats, ints: Sequence[int], floats: Sequence[int], seed: int) -> Any:
-    """Parameters, named memories of these lengths, all 0, and a seed."""
+    """Return a record with these parameters, zeroed memories of these lengths, and a seed."""
     return Own(
         param=params,
         memory_int=np.zeros(sum(ints), np.int64),

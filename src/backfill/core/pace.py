@@ -1,7 +1,7 @@
-"""How fast runs make progress that share processors: rows of them take turns, and a run works in turns of its own.
+"""The pace of runs that share processors: rows of runs take turns, and a run progresses only in its own turns.
 
-A pace is a whole number of parts of WHOLE, so progress is exact: whole microseconds, and parts of one that are carried
-on from pace to pace.
+A pace is a whole number of parts of WHOLE, so progress is exact: whole microseconds plus parts of one, which are
+carried over when the pace changes.
 """
 
 import numpy as np
@@ -10,25 +10,25 @@ from backfill.compiler.kernel import kernel
 from backfill.core.plan.profile import FUTURE
 
 MILLION = np.int64(1_000_000)
-MULTIPLE = np.int64(2520)  # of each number of rows
-WHOLE = MULTIPLE * MILLION  # parts of a microsecond
+MULTIPLE = np.int64(2520)  # a multiple of every number of rows
+WHOLE = MULTIPLE * MILLION  # parts in a microsecond
 
 
 @kernel(inline=True)
 def pace_of(runs, rows, of):
-    """The parts of each microsecond in which a run makes progress that has turns in so many rows of all `of`."""
+    """Return the progress per microsecond, in parts, of a run with turns in this many of `of` rows."""
     return rows * (MULTIPLE // of) * (MILLION if of == 1 else MILLION - runs.switching)
 
 
 @kernel(inline=True)
 def slowest_pace(runs):
-    """The least pace of any run: a turn in one row, where there are as many rows as there may be."""
+    """Return the slowest pace of any run: turns in one row out of the largest number of rows."""
     return pace_of(runs, np.int64(1), runs.rows)
 
 
 @kernel()
 def rows_in(turns):
-    """The number of rows in a set of them."""
+    """Return the number of rows in a set of rows."""
     count = np.int64(0)
     while turns > 0:
         count += turns & 1
@@ -38,7 +38,7 @@ def rows_in(turns):
 
 @kernel()
 def made(state, run):
-    """The progress of a run up to now: whole microseconds, and parts of one."""
+    """Return the progress of a run up to now: whole microseconds, and parts of one."""
     runs = state.runs
     pace, time = pace_of(runs, rows_in(runs.turns[run]), runs.of[run]), state.now - runs.paced[run]
     parts = (time % WHOLE) * pace + runs.part[run]
@@ -47,7 +47,7 @@ def made(state, run):
 
 @kernel()
 def keep_pace(state, run):
-    """Count the progress of a run up to now, before its pace changes or it is over."""
+    """Add up the progress of a run up to now, before its pace changes or it ends."""
     runs = state.runs
     runs.done[run], runs.part[run] = made(state, run)
     runs.paced[run] = state.now
@@ -55,7 +55,7 @@ def keep_pace(state, run):
 
 @kernel()
 def time_for(progress, part, pace):
-    """How long so much progress takes at a pace where a part of it is made, rounded up; FUTURE where that is never."""
+    """Return the time needed for this progress at a pace with parts already made, rounded up; FUTURE if never."""
     if progress <= 0:
         return np.int64(0)
     if float(progress) * (float(WHOLE) / float(pace)) > float(FUTURE) / 4.0:
@@ -66,7 +66,7 @@ def time_for(progress, part, pace):
 
 @kernel()
 def reaches(state, run, progress):
-    """When a run will have made so much progress, if it goes on at its pace."""
+    """Return when a run will have made this progress, if it keeps its pace."""
     runs = state.runs
     pace = pace_of(runs, rows_in(runs.turns[run]), runs.of[run])
     time = time_for(progress - runs.done[run], runs.part[run], pace)
@@ -75,7 +75,7 @@ def reaches(state, run, progress):
 
 @kernel()
 def longest(state, walltime):
-    """How long a job of this walltime stays at most: at the slowest pace, where processors are shared."""
+    """Return the longest stay of a job of this walltime: at the slowest pace, if processors are shared."""
     if state.runs.rows == 1:
         return walltime
     return time_for(walltime, np.int64(0), slowest_pace(state.runs))
@@ -83,7 +83,7 @@ def longest(state, walltime):
 
 @kernel()
 def latest_end(state, run):
-    """The latest end of a run that goes on, by its progress so far and the slowest pace; not before now."""
+    """Return the latest end of a current run, by its progress so far and the slowest pace; not before now."""
     progress, part = made(state, run)
     left = state.jobs.walltime[state.runs.job[run]] - progress
     return state.now + time_for(left, part, slowest_pace(state.runs))

@@ -1,4 +1,4 @@
-"""A policy: a pass over the State, with the four answers that describe it, its parameters and its memory."""
+"""A policy: a pass over the State, its order, tried order and placement rule, its parameters and its memory."""
 
 import math
 from collections import Counter
@@ -23,7 +23,7 @@ from backfill.model.errors import PolicyError, UsageError
 from backfill.model.partitions import PLACES
 from backfill.model.units import SECOND
 
-ANSWERS = ("order", "tried", "place")  # those that can be given, as texts
+ANSWERS = ("order", "tried", "place")  # those that can be set by name
 Synonyms = Mapping[str, Mapping[str, tuple[str, str]]]
 
 OURS_S = 3_600.0
@@ -39,8 +39,8 @@ SIZES = ("jobs", "licences", "nodes", "sites", "targets")
 class Param:
     """A parameter of a policy: default, bounds, unit, meaning, and whether it is a whole number.
 
-    Compiled code gets it as a float64. Infinity counts as whole where the upper bound is infinite. The value of a
-    parameter with `choices` is one of these texts; compiled code gets the index of the text.
+    Compiled code receives it as a float64. Infinity counts as whole if the upper bound is infinite. The value of a
+    parameter with `choices` is one of these texts; compiled code receives the index of the text.
 
     >>> import backfill as bf
     >>> bf.Param(3, low=1, high=10, whole=True, meaning="jobs that may overtake").expected
@@ -57,7 +57,7 @@ class Param:
 
     @classmethod
     def choice(cls, *choices: str, meaning: str = "") -> "Param":
-        """A parameter whose value is one of these texts, by default the first.
+        """Return a parameter whose value is one of these texts, by default the first.
 
         >>> import backfill as bf
         >>> bf.Param.choice("all", "none", meaning="who makes way").shown(1)
@@ -67,7 +67,7 @@ class Param:
 
     @property
     def expected(self) -> str:
-        """The values that it can have, in words.
+        """The allowed values, in words.
 
         >>> import backfill as bf
         >>> bf.Param.choice("all", "none").expected
@@ -78,7 +78,7 @@ class Param:
         return f"{'a whole number from ' if self.whole else ''}{self.low:.15g} to {self.high:.15g}"
 
     def allows(self, value: float) -> bool:
-        """Whether a number lies within the bounds, and is whole where it has to be; NaN does not.
+        """Return whether a number lies within the bounds, and is whole if it has to be; NaN is never allowed.
 
         >>> import backfill as bf
         >>> bf.Param(3, 1, 10, whole=True).allows(2.5)
@@ -87,7 +87,7 @@ class Param:
         return self.low <= value <= self.high and not (self.whole and value % 1 > 0)
 
     def number(self, value: float | str) -> float | None:
-        """The number that compiled code gets for a value; None for a value that it cannot have.
+        """Return the number that compiled code receives for a value; None if the value is not allowed.
 
         >>> import backfill as bf
         >>> bf.Param.choice("all", "none").number("none")
@@ -99,7 +99,7 @@ class Param:
         return value if isinstance(value, int | float) and self.allows(value) else None
 
     def shown(self, number: float) -> float | str:
-        """The value that a number of compiled code stands for.
+        """Return the value that a number of compiled code stands for.
 
         >>> import backfill as bf
         >>> bf.Param.choice("all", "none").shown(0.0)
@@ -110,36 +110,36 @@ class Param:
 
 @dataclass(frozen=True)
 class Policy:
-    """A pass over the State and what the world must know about it. `decide` is compiled where it is first needed."""
+    """A pass over the State and its declarations. `decide` is compiled when it is first needed."""
 
     name: str
     decide: Callable[[Any], None]
     order: str = "fcfs"  # of the queue
     tried: str = "queue"  # order in which candidates are tried
-    reserve: str = "nobody"
-    fill: str = "nobody"
-    place: str = "power"  # by which rule a job sits among the nodes where it could, one of PLACES
+    reserve: str = "no job"
+    fill: str = "no job"
+    place: str = "power"  # rule for the placement of a job among nodes, one of PLACES
     source: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
     memory: Mapping[str, int | str] = field(default_factory=dict)  # name -> length, or one of SIZES; int64
     memory_f: Mapping[str, int | str] = field(default_factory=dict)  # the same for float64
-    binds: bool = False  # no job starts later than the first start promised to it, if walltimes hold
-    keeps: bool = False  # a reservation holds until the policy changes it; else for the one pass that makes it
-    settable: tuple[str, ...] = ()  # answers that can be given like a parameter besides `place`: `order`, `tried`
-    given: Mapping[str, str] = field(default_factory=dict)  # those that were
-    synonyms: Synonyms = field(default_factory=dict)  # name -> its texts -> the answer that each stands for
-    sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` says in words by what
+    binds: bool = False  # no job starts later than its first promised start, if walltimes hold
+    keeps: bool = False  # reservations persist until the policy changes them; else they hold for one pass
+    settable: tuple[str, ...] = ()  # settings besides `place` that can be given like a parameter: `order`, `tried`
+    given: Mapping[str, str] = field(default_factory=dict)  # the settings that were given
+    synonyms: Synonyms = field(default_factory=dict)  # name -> its texts -> the setting that each stands for
+    sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` describes its key
     preempts: bool = False  # it may preempt running jobs
-    dangles: bool = False  # jobs wait, and may start, before what they come after is over: then they make no progress
+    dangles: bool = False  # jobs may start before their dependencies are over, but make no progress until then
     shares: bool = False  # its runs may share processors in turns: it has the parameters SHARING
-    index: bool = True  # may search a deep queue by its tree
-    booked: bool = False  # the bookings of waiting jobs are found by time, and all promises are recorded
-    # of which jobs that are over it never asks again, so that a queue uses their rows for others: of "all"; of those
-    # that are "alone", without a project; of "no" job
+    index: bool = True  # it may search a deep queue by its tree
+    booked: bool = False  # bookings of waiting jobs are found by time, and all promises are recorded
+    # which ended jobs it never refers to again, so that a queue reuses their rows: "all"; "alone", those without a
+    # project; "no" job
     forgets: str = "no"
     projects: bool = False  # it promises the departure of whole projects
-    processors: bool = False  # it knows nodes of one cpu each, without floating licences
-    patience: float = 10.0  # seconds after which a pass of a user's policy that has not returned is stopped
+    processors: bool = False  # it requires nodes of one cpu each, without floating licences
+    patience: float = 10.0  # seconds after which a pass of a user's policy is stopped
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 
     def __post_init__(self) -> None:
@@ -169,42 +169,42 @@ class Policy:
         for name, count in Counter([*self.params, *self.memory, *self.memory_f]).items():
             if count > 1:
                 raise PolicyError(f"policy {self.name}: {name} is declared more than once")
-        code = getattr(self.decide, "__code__", None)  # an object that can be called has none
+        code = getattr(self.decide, "__code__", None)  # a callable object has no code of its own
         if code is not None and code.co_argcount != 1:
             raise PolicyError(f"policy {self.name} takes {code.co_argcount} arguments; expected one, the state")
 
     @property
     def patience_s(self) -> float:
-        """How long one pass may take; one of this package may have to walk a very long queue."""
+        """The longest time that one pass may take; a policy of this package may have to walk a very long queue."""
         ours = self.code is not None and is_ours(self.code.co_filename)
         return max(self.patience, OURS_S) if ours else self.patience
 
     @property
     def code(self) -> CodeType | None:
-        """The code of the pass; a callable object has it in its class."""
+        """The code of the pass; that of its class if it is a callable object."""
         found: CodeType | None = getattr(self.decide, "__code__", None)
         return found or getattr(type(self.decide).__call__, "__code__", None)
 
     @property
     def orders(self) -> tuple[int, ...]:
-        """Codes of the queue's order and, where it is another one, of the order in which candidates are tried."""
+        """The codes of the queue's order and, if it differs, of the order in which candidates are tried."""
         queue = FCFS if self.sorts else ORDERS.index(self.order)
         tried = queue if self.tried == "queue" else ORDERS.index(self.tried)
         return (queue,) if tried == queue else (queue, tried)
 
     @property
     def dynamic(self) -> bool:
-        """Whether an order changes with time, which costs a sort of the queue at each pass."""
+        """Return whether an order changes with time, which costs a sort of the queue at each pass."""
         return self.sorts or self.sorted_for_it
 
     @property
     def sorted_for_it(self) -> bool:
-        """Whether the loop sorts the queue before each pass."""
+        """Return whether the loop sorts the queue before each pass."""
         return bool(set(self.orders) & set(DYNAMIC))
 
     @property
     def layout(self) -> Layout:
-        """What `state.own` has, by name."""
+        """The fields of `state.own`, by name."""
         kinds = {"param": dict.fromkeys(self.params), "int": self.memory, "float": self.memory_f}
         return tuple(
             Named(name, kind, place, size == "jobs")
@@ -228,7 +228,10 @@ class Policy:
         return entry
 
     def choose(self, given: Mapping[str, float | str]) -> "tuple[Policy, dict[str, float | str]]":
-        """The policy with the answers among these, and the parameters that are left for `values`. Raises UsageError."""
+        """Return the policy with the settings among these, and the remaining parameters for `values`.
+
+        Raises UsageError.
+        """
         given = self._by_answers(given)
         answers: Any = {name: str(value) for name, value in given.items() if name in (*self.settable, "place")}
         left = {name: value for name, value in given.items() if name not in answers}
@@ -238,7 +241,7 @@ class Policy:
         return replace(self, **answers, given={**self.given, **answers}, binds=binds), left
 
     def _by_answers(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
-        """The same with the answers that synonyms stand for. Raises UsageError."""
+        """Replace synonyms by the settings that they stand for. Raises UsageError."""
         found = {name: value for name, value in given.items() if name not in self.synonyms}
         for name, meant in self.synonyms.items():
             if name not in given:
@@ -251,7 +254,10 @@ class Policy:
         return found
 
     def values(self, given: Mapping[str, float | str]) -> NDArray[np.float64]:
-        """Parameter values in declared order. Raises UsageError for an unknown name or a value out of its bounds."""
+        """Return the parameter values in declared order.
+
+        Raises UsageError for an unknown name or a value out of bounds.
+        """
         numbers = {name: param.default for name, param in self.params.items()}
         for name, value in given.items():
             if name not in self.params:
@@ -265,19 +271,19 @@ class Policy:
         return np.array([*numbers.values()] or [0.0], np.float64)
 
     def in_full(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
-        """Every parameter, defaults included, and the answers that were given."""
+        """Return every parameter, defaults included, and the settings that were given."""
         numbers = zip(self.params.items(), self.values(given).tolist(), strict=False)
         return {**self.given, **{name: param.shown(number) for (name, param), number in numbers}}
 
     def overhead(self, values: Mapping[str, float | str]) -> int:
-        """The microseconds by which a preempted job takes longer, of all parameters: where `how` is `checkpoint`."""
+        """Return the microseconds that a preemption adds to a job, given all parameters, if `how` is `checkpoint`."""
         asked = self.preempts and values.get("how", "checkpoint") == "checkpoint"
         return round(float(values.get("overhead", 0)) * SECOND) if asked else 0
 
     def sharing(self, values: Mapping[str, float | str]) -> tuple[int, int]:
-        """How many rows may share the processors in turns, and the millionths of a turn that a switch takes.
+        """Return how many rows may share the processors in turns, and the millionths of a turn that a switch takes.
 
-        values: all parameters. Raises UsageError where a switch takes the whole turn.
+        values: all parameters. Raises UsageError if a switch takes the whole turn.
         """
         if not self.shares:
             return 1, 0
@@ -287,34 +293,34 @@ class Policy:
         return int(values["mpl"]), round(MILLION * switch / quantum)
 
     def told(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
-        """What sets it apart from the policy of its name: answers, and parameters that differ from their defaults."""
+        """Return what distinguishes it from the plain policy: its settings, and parameters with non-default values."""
         usual = {name: param.shown(param.default) for name, param in self.params.items()}
         return {name: value for name, value in self.in_full(given).items() if value != usual.get(name)}
 
     def lengths(self, **many: int) -> tuple[list[int], list[int]]:
-        """How long each memory of whole numbers is, and each of others, for so many of each of SIZES."""
+        """Return the lengths of the integer and of the float memories, given the number of each of SIZES."""
         kinds = (self.memory, self.memory_f)
         ints, floats = ([many[size] if isinstance(size, str) else size for size in kind.values()] for kind in kinds)
         return ints, floats
 
     def like(self, name: str, **answers: Any) -> "Policy":
-        """The same pass under another name, with these answers instead."""
+        """Return the same pass under another name, with these declarations changed."""
         return replace(self, name=name, **answers)
 
 
 def json_value(value: float | str) -> float | str:
-    """The value of a parameter for JSON, which has no infinity."""
+    """Return the value of a parameter for JSON, which has no infinity."""
     return value if isinstance(value, str) or math.isfinite(value) else str(value)
 
 
 def policy(name: str, **answers: Any) -> Callable[[Any], Policy]:
-    """Make a function of the State a policy; docs/reference/policies.md lists the `answers` and the verbs.
+    """Turn a function of the State into a policy; docs/reference/policies.md lists the `answers` and the verbs.
 
     Raises PolicyError for an unknown answer. The function is compiled unless it is declared `compiled=False`.
 
     >>> import backfill as bf
     >>> from backfill.verbs import start_heads
-    >>> @bf.policy("in-order", fill="nobody", compiled=False)
+    >>> @bf.policy("in-order", fill="no job", compiled=False)
     ... def in_order(state):
     ...     start_heads(state)
     >>> bf.simulate(bf.generate("lublin?jobs=20&cpus=64"), policy=in_order).metrics["jobs"]

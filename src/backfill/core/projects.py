@@ -1,4 +1,4 @@
-"""Projects: which of the jobs submitted so far belong together. A job without a project is a project of its own."""
+"""Projects: groups of submitted jobs that belong together. A job without a project is a project of its own."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from backfill.compiler.kernel import kernel
 from backfill.compiler.record import record, zeros
 
 PROJECTS = [
-    ("count", int64),  # those of which a job was submitted
-    ("of", int64[::1]),  # (n,): the project of a job; numbered as they first come up
+    ("count", int64),  # number of projects with a submitted job
+    ("of", int64[::1]),  # (n,): the project of a job; numbered by first appearance
     ("submit", int64[::1]),  # (n,): submit of the first job of a project
-    ("first", int64[::1]),  # (n,): that job
-    ("last", int64[::1]),  # (n,): the last job submitted so far
-    ("next", int64[::1]),  # (n,): the next job of the same project, in the order of the queue; -1 none so far
+    ("first", int64[::1]),  # (n,): first job of a project
+    ("last", int64[::1]),  # (n,): last job submitted so far
+    ("next", int64[::1]),  # (n,): the next job of the same project, in queue order; -1 none so far
 ]
 Projects, ProjectsT = record("Projects", PROJECTS, globals())
 
 
 def new_projects(n: int) -> Any:
-    """Nothing is submitted yet. n: for how many jobs there is room."""
+    """Return an empty record with capacity for n jobs."""
     return Projects(
         count=0,
         of=zeros(n),
@@ -33,12 +33,12 @@ def new_projects(n: int) -> Any:
 
 @kernel(inline=True)
 def join_project(state, job):
-    """A job that is submitted now is the last of its project."""
+    """Append a job that is submitted now to its project."""
     projects = state.projects
     project = projects.of[job]
     if project == projects.count:
         projects.count += 1
         projects.submit[project], projects.first[project] = state.jobs.submit[job], job
-    elif projects.last[project] >= 0:  # else nobody asks for those before it
+    elif projects.last[project] >= 0:  # otherwise the earlier jobs are no longer needed
         projects.next[projects.last[project]] = job
     projects.last[project] = job

@@ -1,7 +1,7 @@
-"""The only randomness of a policy: a counter-based generator whose seed and counter are fields of the State.
+"""The only source of randomness of a policy: a counter-based generator with its seed and counter in the State.
 
-Live, stepping, compiled and replayed runs therefore draw the same numbers. splitmix64: Steele, Lea and Flood,
-OOPSLA 2014.
+Therefore live, stepping, compiled and replayed runs draw the same numbers. splitmix64: Steele, Lea and Flood, OOPSLA
+2014.
 """
 
 import numpy as np
@@ -14,12 +14,12 @@ from backfill.core.errors import NO_CHOICE, NONE, fail
 
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 MOST = 2**32
-word = (lambda x: int(x) & 0xFFFF_FFFF_FFFF_FFFF) if jit.PLAIN else uint64  # plain whole numbers do not wrap around
+word = (lambda x: int(x) & 0xFFFF_FFFF_FFFF_FFFF) if jit.PLAIN else uint64  # Python integers do not wrap around
 
 
 @kernel()
 def mix(seed, count):
-    """The count-th 64-bit word of a seed, from 0."""
+    """Return the count-th 64-bit word of a seed, from 0."""
     z = word(word(seed) + word(word(count + 1) * word(GOLDEN)))
     z = word((z ^ (z >> word(30))) * word(FIRST))
     z = word((z ^ (z >> word(27))) * word(SECOND))
@@ -28,7 +28,10 @@ def mix(seed, count):
 
 @verb()
 def pick(state, n):
-    """A whole number from 0 to n - 1, for n up to 2**32; each equally likely to within 2**-32. Draws one number."""
+    """Return a random integer from 0 to n - 1, for n up to 2**32, each equally likely to within 2**-32.
+
+    Draws one number.
+    """
     if n < 1 or n > MOST:
         fail(state, NO_CHOICE, NONE, NONE, n, NONE)
         return np.int64(0)

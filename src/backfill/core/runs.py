@@ -29,45 +29,45 @@ from backfill.core.plan.promises import NO_TIME
 
 RUNNING = np.int8(-1)  # runs.how; else how it ended, an index into model.schedule.STATES
 
-# How a run is preempted: its job begins anew, goes on anywhere, or goes on where it was.
+# Kinds of preemption: the job starts over, continues anywhere, or continues where it was.
 REQUEUE, CHECKPOINT, SUSPEND = np.int64(0), np.int64(1), np.int64(2)
 
 RUNS = [
-    ("count", int64),  # so far
+    ("count", int64),  # number of runs so far
     ("job", int32[::1]),  # (r,)
     ("start", int64[::1]),  # (r,)
     ("limit", int64[::1]),  # (r,): the latest end that a policy may count on
-    ("end", int64[::1]),  # (r,): NO_TIME while it goes on
+    ("end", int64[::1]),  # (r,): NO_TIME while it continues
     ("reason", int8[::1]),  # (r,): why it started
     ("how", int8[::1]),  # (r,)
-    ("last", int32[::1]),  # (n,): the last run of each job; -1 where there is none
-    # where they are: pairs (node, tasks), run r has `many[r]` of them from `first[r]`; unused on a pool
+    ("last", int32[::1]),  # (n,): the last run of each job; -1 if there is none
+    # placements: pairs (node, tasks), run r has `many[r]` of them from `first[r]`; unused on a pool
     ("first", int64[::1]),  # (r,)
     ("many", int32[::1]),  # (r,)
     ("held", int64[:, ::1]),
     ("held_used", int64),
-    # those that go on, by limit, then start
+    # the current runs, by limit, then start
     ("by_limit", int64[::1]),
     ("limits", int64[::1]),  # of each, in step with `by_limit`
-    ("amounts", int64[:, ::1]),  # (k, runs that go on): what each holds, in step with `by_limit`; unused among nodes
+    ("amounts", int64[:, ::1]),  # (k, current runs): amounts of each, in step with `by_limit`; unused among nodes
     ("active", int64),
-    # of jobs that go on after they were preempted; length 1 where the policy does not preempt
-    ("preempts", int64),  # 1: it may
-    ("paused", int8[::1]),  # (n,): CHECKPOINT or SUSPEND of a job that waits to go on; else REQUEUE
-    ("used", int64[::1]),  # (n,): how much of its walltime a job has used, less what it costs to go on
-    ("whole", int64[::1]),  # (n,): the walltime of which that is part; jobs.walltime is what is left
-    # of jobs that may start before what they come after is over; length 1 where the policy lets none
-    ("dangles", int64),  # 1: it may
-    ("ready", int8[::1]),  # (n,): 1: all that a job comes after is over, so that it makes progress where it runs
-    ("since", int64[::1]),  # (r,): since when a run makes progress; NO_TIME while it dangles, without a limit
-    # of runs that share processors in turns (pace.py); length 1 where the policy lets none
-    ("rows", int64),  # how many rows may take turns; 1: each run has its processors for itself
-    ("switching", int64),  # millionths of a turn that the switch between two rows takes
-    ("turns", int64[::1]),  # (r,): the rows in which a run has turns, as bits
-    ("of", int64[::1]),  # (r,): how many rows there are
-    ("paced", int64[::1]),  # (r,): since when this is so
-    ("done", int64[::1]),  # (r,): the progress before that, in whole microseconds
-    ("part", int64[::1]),  # (r,): and parts of one
+    # of jobs that continue after a preemption; length 1 if the policy does not preempt
+    ("preempts", int64),  # 1: the policy may preempt
+    ("paused", int8[::1]),  # (n,): CHECKPOINT or SUSPEND of a job that waits to continue; else REQUEUE
+    ("used", int64[::1]),  # (n,): used walltime of a job, less the overhead of continuing
+    ("whole", int64[::1]),  # (n,): the original walltime; jobs.walltime is the rest
+    # of jobs that may start before their dependencies are over; length 1 if the policy allows none
+    ("dangles", int64),  # 1: the policy allows it
+    ("ready", int8[::1]),  # (n,): 1: all dependencies of a job are over, so that it progresses while it runs
+    ("since", int64[::1]),  # (r,): since when a run progresses; NO_TIME while it dangles, without a limit
+    # of runs that share processors in turns (pace.py); length 1 if the policy allows none
+    ("rows", int64),  # number of rows that may take turns; 1: each run has its processors to itself
+    ("switching", int64),  # millionths of a turn that a switch between two rows takes
+    ("turns", int64[::1]),  # (r,): rows in which a run has turns, as bits
+    ("of", int64[::1]),  # (r,): number of rows
+    ("paced", int64[::1]),  # (r,): since when it has had this pace
+    ("done", int64[::1]),  # (r,): its progress before that, in whole microseconds
+    ("part", int64[::1]),  # (r,): and in parts of a microsecond
 ]
 Runs, RunsT = record("Runs", RUNS, globals())
 
@@ -75,10 +75,10 @@ Runs, RunsT = record("Runs", RUNS, globals())
 def new_runs(
     jobs: int, resources: int, pool: bool, preempts: bool, dangles: bool, sharing: tuple[int, int] = (1, 0)
 ) -> Any:
-    """Nothing has run. Room for one run of each of so many jobs.
+    """Return an empty record with capacity for one run of each of this many jobs.
 
-    preempts: whether the policy may preempt. dangles: whether its runs may dangle.
-    sharing: how many rows may share the processors in turns, and the millionths of a turn that a switch takes.
+    preempts: whether the policy may preempt. dangles: whether its runs may dangle. sharing: how many rows may share the
+    processors in turns, and the millionths of a turn that a switch takes.
     """
     runs = max(jobs, 1)
     many = runs if preempts else 1
@@ -139,7 +139,10 @@ def _grow(state):
 
 @kernel()
 def open_run(state, job, since, reason):
-    """A job runs since an instant, not after now, where it was placed: what it holds is taken. Returns the run."""
+    """Open the run of a job at its present placement, since an instant not after now, and take its resources.
+
+    Return the run.
+    """
     runs = state.runs
     run = runs.count
     if run == len(runs.job):
@@ -167,13 +170,13 @@ def open_run(state, job, since, reason):
 
 @kernel(inline=True)
 def progress_since(state, run):
-    """Since when a run makes progress; NO_TIME while it dangles."""
+    """Return since when a run progresses; NO_TIME while it dangles."""
     return state.runs.since[run] if state.runs.dangles else state.runs.start[run]
 
 
 @kernel(inline=True)
 def limit_of(state, run):
-    """The latest end that a policy may count on; FUTURE of a run that dangles."""
+    """Return the latest end that a policy may count on; FUTURE for a run that dangles."""
     runs = state.runs
     if runs.rows > 1:
         left = state.jobs.walltime[runs.job[run]] - runs.done[run]
@@ -195,7 +198,7 @@ def _hold_placed(state, run):
 
 @kernel(inline=True)
 def _first_from(runs, limit):
-    """Where the first of the runs that go on lies whose limit is not before this one."""
+    """Return the index of the first current run whose limit is not before this one."""
     low, high = 0, runs.active
     while low < high:
         middle = (low + high) >> 1
@@ -208,7 +211,7 @@ def _first_from(runs, limit):
 
 @kernel(inline=True)
 def add_by_limit(state, run, limit):
-    """Put a run among those that go on, behind those with the same limit."""
+    """Insert a run into the current runs, behind those with the same limit."""
     runs = state.runs
     if runs.active == len(runs.limits):
         runs.by_limit, runs.limits = doubled(runs.by_limit), doubled(runs.limits)
@@ -228,7 +231,7 @@ def add_by_limit(state, run, limit):
 
 @kernel()
 def drop_by_limit(state, run):
-    """Take a run out from among those that go on."""
+    """Remove a run from the current runs."""
     runs = state.runs
     if state.later.live:
         give_later(state, run, np.int64(1))
@@ -243,7 +246,7 @@ def drop_by_limit(state, run):
 
 @kernel()
 def take(state, run, sign):
-    """Take (sign 1) or give back (-1) what a run holds, from nodes and licences."""
+    """Take (sign 1) or release (-1) what a run holds, from nodes and licences."""
     machine, free, jobs = state.machine, state.free, state.jobs
     job = state.runs.job[run]
     if machine.pool:
@@ -263,7 +266,7 @@ def take(state, run, sign):
 
 @kernel()
 def goes_on(state, run):
-    """Whether a run holds what it took; one that is counted out in a step of --ties step does not."""
+    """Return whether a run still holds its resources; one whose resources were vacated early (--ties step) does not."""
     runs = state.runs
     i = _first_from(runs, runs.limit[run])
     while i < runs.active and runs.limits[i] == runs.limit[run]:
@@ -275,7 +278,7 @@ def goes_on(state, run):
 
 @kernel(inline=True)
 def is_suspended(state, job):
-    """Whether a waiting job can go on only where its last run was."""
+    """Return whether a waiting job can continue only where its last run was."""
     return state.runs.preempts and state.runs.paused[job] == SUSPEND
 
 
@@ -292,7 +295,7 @@ def place_as_before(state, job):
 
 @kernel()
 def keep_progress(state, job, how, used):
-    """A job has used so much of its walltime; what is left is what policies see from now on."""
+    """Record the used walltime of a job; from now on policies see only the rest."""
     runs = state.runs
     runs.paused[job], runs.used[job] = how, used
     state.jobs.walltime[job] = max(runs.whole[job] - used, 0)

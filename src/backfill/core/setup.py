@@ -1,4 +1,4 @@
-"""A State at the beginning of time: of a platform, or of a whole log that is to be run on it."""
+"""Initial States: of a platform, or of a whole log that is to be run on it."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,11 +41,11 @@ def new_state(
     recorded: bool = False,
     journal: bool = False,
 ) -> Any:
-    """A State that knows no job yet, and in which nothing has happened.
+    """Return a State that knows no job yet, and in which nothing has happened.
 
-    room: for what an Entry will write; no accounts where no limit counts what runs. sizes: needs of the first resource
-    that jobs are expected to have, for speed alone. watched: the job whose promises are recorded; recorded: those of
-    all are. journal: whether one is kept.
+    room: the capacity for the jobs of an Entry; no accounts if no limit counts running jobs. sizes: expected needs of
+    the first resource, for speed only. watched: the job whose promises are recorded; recorded: whether those of all
+    jobs are. journal: whether one is kept.
     """
     n, (nodes, k), licences = room.rows, platform.capacity.shape, len(platform.licences)
     counted, pool = licences + room.accounts, platform.is_pool and not room.accounts
@@ -99,7 +99,7 @@ def _own(platform: Platform, policy: Policy, params: Floats, lengths: tuple[list
 
 
 def without_accounts(platform: Platform, licences: int) -> Platform:
-    """A platform with its first licences alone, so many; those behind them are accounts of limits."""
+    """Return the platform with only the first `licences` licences; those behind them are accounts of limits."""
     return replace(
         platform,
         licences=platform.licences[:licences],
@@ -118,11 +118,11 @@ def state_of(
     licences: int | None = None,
     **more: Any,
 ) -> Any:
-    """A State that has rows for a whole log, of which nothing is submitted yet.
+    """Return a State with rows for a whole log, of which nothing is submitted yet.
 
-    jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: what the
-    policy may count on as walltime. licences: how many of the platform's licences are such, and not accounts of limits;
-    None all. more: see `new_state`.
+    jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: the walltime
+    that the policy may count on. licences: how many of the platform's licences are real, not accounts of limits; None
+    means all. more: see `new_state`.
     """
     alone = without_accounts(platform, len(platform.licences) if licences is None else licences)
     entry = Entry(alone, policy, platform.is_pool)

@@ -1,7 +1,7 @@
-"""A State put aside and brought back, and a State of which the job table has more rows, or fewer.
+"""Save and restore a State, or move it into one with more or fewer rows in the job table.
 
-Both work on the fields of its records (record.py) and know nothing of their meaning. Records hold numbers, arrays and
-other records; one record may be reached in two ways (State.plan and State.other).
+Both work on the fields of its records (record.py) without knowing their meaning. Records hold numbers, arrays and other
+records; one record may be reached in two ways (State.plan and State.other).
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from backfill.core.queue.deep import lay_out
 
 
 class Snapshot:
-    """A State as it is now.
+    """A saved State.
 
-    Its arrays are replaced by copies that belong to Python: compiled code may put a longer array in the place of one,
-    but it does not free them.
+    Its arrays are replaced by copies that belong to Python: compiled code may replace an array by a longer one, but
+    does not free it.
     """
 
     def __init__(self, state: Any) -> None:
         self._numbers: list[tuple[Any, str, int]] = []
-        self._arrays: list[tuple[Any, str, Any, Any]] = []  # record, field, the array there, what stood in it
+        self._arrays: list[tuple[Any, str, Any, Any]] = []  # record, field, its array, the saved content
         for record, _ in _pairs(state, state):
             for field in fields_of(record):
                 value = getattr(record, field)
@@ -38,7 +38,7 @@ class Snapshot:
                     self._numbers.append((record, field, value))
 
     def restore(self) -> None:
-        """Bring the State back to what it was."""
+        """Restore the saved State."""
         for record, field, value in self._numbers:
             setattr(record, field, value)
         for record, field, array, stood in self._arrays:
@@ -47,13 +47,13 @@ class Snapshot:
 
 
 def values_of(state: Any) -> list[Any]:
-    """All that a State is, in the order of its records and fields: numbers, and its arrays, which may still change."""
+    """Return the numbers and arrays of a State in the order of its records and fields; the arrays are not copies."""
     values = [getattr(record, field) for record, _ in _pairs(state, state) for field in fields_of(record)]
     return [value for value in values if _is_plain(value)]
 
 
 def fill(state: Any, values: list[Any]) -> None:
-    """Let a new State, made alike, be one of which these are the values."""
+    """Fill a new State of the same kind with these values."""
     left = iter(values)
     for record, _ in _pairs(state, state):
         for field in fields_of(record):
@@ -65,18 +65,17 @@ def fill(state: Any, values: list[Any]) -> None:
 
 
 def move_into(old: Any, new: Any, policy: Policy, kept: Kept | None = None) -> None:
-    """Let a new State, which has room for what is entered, be what the old one is. The old one stays as it is.
+    """Move the content of an old State into a new one with enough capacity. The old one stays as it is.
 
-    Each array of the new State gets what stood in that of the old one, at the same places, and at least its size; the
-    memory of the policy, the heads of bookings and the lanes of plans, which have places of their own, are moved by
-    their owners.
-    kept: what stays, if not everything does.
+    Each array of the new State gets the content of the old one, at the same positions, and at least its size; the
+    memory of the policy, the heads of bookings and the lanes of plans, which have their own layout, are moved by their
+    owners. kept: what is kept, if not everything is.
     """
     rows = new.jobs.rows
     memories = [(kind, _parts(old, kind), _parts(new, kind)) for kind in ("int", "float")]
     for here, there in _pairs(old, new):
         known, amounts = 0, None
-        if isinstance(here, Profile):  # a new lane has all that there is of a licence, which nobody has booked yet
+        if isinstance(here, Profile):  # a new lane starts with all copies of a licence, since none is booked yet
             known = len(here.blocks)
             amounts = there.room[:, there.lane[known:, 0] * BLOCK].T.copy()
         for field in fields_of(here):
@@ -102,13 +101,13 @@ def move_into(old: Any, new: Any, policy: Policy, kept: Kept | None = None) -> N
         replace_array(new.own, f"at_{kind}", at)
     head = old.bookings.head
     replace_array(new.bookings, "head", head.copy() if kept is None else kept.field(old.bookings, "head", head))
-    if new.queue.deep:  # it lies by shapes, of which there may be more
+    if new.queue.deep:  # it is laid out by shapes, and there may be more of them now
         replace_array(new.queue, "size", np.zeros(0, np.int8))
         lay_out(new, np.int64(new.queue.places), np.int64(1))
 
 
 def _at_least(value: Any, room: Any) -> Any:
-    """An array as long as the longer of two in each direction, with what stands in the first, then in the second."""
+    """Return an array as long as the longer of two in each dimension, filled from the first, then the second."""
     shape = tuple(max(sizes) for sizes in zip(value.shape, room.shape, strict=True))
     found = np.zeros(shape, value.dtype)
     found[tuple(slice(size) for size in room.shape)] = room
@@ -117,7 +116,7 @@ def _at_least(value: Any, room: Any) -> Any:
 
 
 def _parts(state: Any, kind: str) -> list[Any]:
-    """The named memories of a policy, one by one."""
+    """Return the named memories of a policy, one by one."""
     memory, at = getattr(state.own, f"memory_{kind}"), getattr(state.own, f"at_{kind}").tolist()
     return [memory[begin:end].copy() for begin, end in pairwise(at)]
 

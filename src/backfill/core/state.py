@@ -1,6 +1,6 @@
-"""The State: all that a policy may know and touch at one instant, in rooms, each with one owner.
+"""The State: all that a policy may know and touch at one instant, in records, each with one owner.
 
-Times are int64 microseconds. Who writes which room: docs/architecture.md.
+Times are int64 microseconds. docs/architecture.md lists which module writes which record.
 """
 
 from numba import int64, types
@@ -25,24 +25,24 @@ from backfill.core.trace import TraceT
 
 STATE = [
     ("now", int64),
-    ("jobs", JobsT),  # those submitted so far
+    ("jobs", JobsT),  # submitted so far
     ("machine", MachineT),  # as it is now
-    ("free", FreeT),  # what nobody holds now
-    ("runs", RunsT),  # who runs, and who ran
-    ("queue", QueueT),  # who waits
-    ("placed", PlacedT),  # where the last `place` put a job
+    ("free", FreeT),  # resources that no run holds now
+    ("runs", RunsT),  # current and past runs
+    ("queue", QueueT),  # waiting jobs
+    ("placed", PlacedT),  # result of the last `place`
     ("shadow", ShadowT),  # the reservation of EASY
-    ("later", LaterT),  # what will be free at an instant to come
+    ("later", LaterT),  # free resources at a future instant
     ("plan", PlanT),  # availability over the future
-    ("other", PlanT),  # another one, for policies that preempt; elsewhere the same
+    ("other", PlanT),  # a second plan, for policies that preempt; elsewhere the same one
     ("projects", ProjectsT),  # which jobs belong together
     ("promises", PromisesT),
-    ("bookings", BookingsT),  # who has which time booked, where the policy declares it
-    ("batch", BatchT),  # what happened at this instant, and what was decided
+    ("bookings", BookingsT),  # bookings of waiting jobs, if the policy declares `booked`
+    ("batch", BatchT),  # events of this instant, and decisions
     ("own", OwnT),  # the policy's parameters and memory
-    ("search", SearchT),  # scratch of a search of the plan
+    ("search", SearchT),  # working memory of a search of the plan
     ("scratch", ScratchT),
-    ("journal", JournalT),  # all of that, where it is kept
+    ("journal", JournalT),  # record of all events and decisions, if kept
     ("trace", TraceT),
 ]
 State, StateT = record("State", STATE, globals())

@@ -1,4 +1,4 @@
-"""A small account of the work, for benchmarks and progress bars, and the first misuse."""
+"""Counters of the work done, for benchmarks and progress bars, and the first mistake of the policy."""
 
 from typing import Any
 
@@ -6,18 +6,18 @@ from numba import int64
 
 from backfill.compiler.record import record, zeros
 
-LOOKS = 0  # counter: jobs, or nodes of the queue's tree, that were looked at; searches of the plan
+LOOKS = 0  # counter: jobs, or nodes of the queue's tree, that were checked; searches of the plan
 PASSES = 1  # counter
 COUNTERS = 2
 
 TRACE = [
     ("counters", int64[::1]),
-    ("idle", int64),  # passes in a row at which nothing ended, came, started or changed
+    ("idle", int64),  # idle passes in a row: nothing ended, arrived, started or changed
     ("error", int64[::1]),  # code, job, which, asked, available, now; code 0 = none; see errors.py
 ]
 Trace, TraceT = record("Trace", TRACE, globals())
 
 
 def new_trace() -> Any:
-    """Nothing was done yet."""
+    """Return zeroed counters."""
     return Trace(counters=zeros(COUNTERS), idle=0, error=zeros(6))

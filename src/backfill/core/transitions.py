@@ -1,7 +1,7 @@
-"""What can happen to the world: a short closed list, the only way in which anything but a policy changes the State.
+"""Transitions: the closed list of changes to the State that do not come from a policy.
 
-All events of one instant are applied, then the policy decides once. A simulated world makes the events, a live one
-receives them; neither the policy nor a transition can tell which. Each notes itself in the journal (journal.py).
+All events of one instant are applied, then the policy decides once. A simulated world generates the events, a live one
+receives them; neither the policy nor a transition can tell which. Each records itself in the journal (journal.py).
 """
 
 import numpy as np
@@ -57,13 +57,13 @@ from backfill.core.queue.walk import dequeue, enqueue
 from backfill.core.runs import REQUEUE, RUNNING, add_by_limit, drop_by_limit, keep_progress, limit_of, open_run, take
 from backfill.model import schedule
 
-TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ways to end that a policy expects
+TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ends that a policy expects
 WALLTIME, PRIORITY = np.int64(0), np.int64(1)  # what `change` changes
 
 
 @kernel(inline=True)
 def tick(state, t):
-    """It is t now: a new instant, at which nothing has happened yet."""
+    """Begin a new instant t, at which nothing has happened yet."""
     note(state, TICK, t)
     state.now = t
     clear_batch(state.batch)
@@ -77,7 +77,7 @@ def tick(state, t):
 
 @kernel(inline=True)
 def submit(state):
-    """The next row of the job table is known from now on. Returns its number; `release` makes it eligible."""
+    """Make the next row of the job table known. Return its number; `release` makes it eligible."""
     note(state, SUBMIT, state.jobs.count)
     jobs = state.jobs
     jobs.sets = max(jobs.sets, jobs.bound[jobs.count] + 1)
@@ -88,7 +88,7 @@ def submit(state):
 
 @kernel(inline=True)
 def ask(state, job):
-    """A job that is known may run one day: the resources that it asks for are in play."""
+    """Count the resources that a known job requests as in play, since it may run one day."""
     note(state, ASK, job)
     machine = state.machine
     for k in range(machine.resources):
@@ -97,7 +97,7 @@ def ask(state, job):
 
 @kernel(inline=True)
 def release(state, job):
-    """A job that is known, and does not run, waits from now on."""
+    """Let a known job that does not run wait from now on."""
     note(state, RELEASE, job)
     state.promises.reserved[job] = NO_TIME
     enqueue(state, job)
@@ -106,7 +106,10 @@ def release(state, job):
 
 @kernel()
 def proceed(state, job):
-    """All that a job comes after is over: if it runs, it makes progress from now on. Where runs may dangle."""
+    """Record that all dependencies of a job are over; if it runs, it progresses from now on.
+
+    For runs that may dangle.
+    """
     note(state, PROCEED, job)
     runs, run = state.runs, state.runs.last[job]
     runs.ready[job] = 1
@@ -119,7 +122,7 @@ def proceed(state, job):
 
 @kernel()
 def put(state, job, pair, node, tasks):
-    """So many tasks of a job are on a node, the pair-th of that job, from 0. Part of `begin` and `promised`."""
+    """Place tasks of a job on a node, as its pair number `pair` from 0. Part of `begin` and `promised`."""
     note(state, PUT, job, pair, node, tasks)
     placed = state.placed
     placed.job, placed.count = job, pair + 1
@@ -128,9 +131,9 @@ def put(state, job, pair, node, tasks):
 
 @kernel()
 def begin(state, job, since, reason):
-    """A known job runs where it was put, since an instant not after now. The policy did not start it in this State.
+    """Begin the run of a known job where it was put, since an instant not after now, without a decision of the policy.
 
-    It may hold more than was free: the pool decides who runs, not this State.
+    It may hold more than was free: the pool decides what runs, not this State.
     """
     note(state, BEGIN, job, since, reason)
     if state.queue.waits[job]:
@@ -144,7 +147,7 @@ def begin(state, job, since, reason):
 
 @kernel()
 def promised(state, job, t):
-    """A known job waits from now on and holds the start t where it was put, which another State promised.
+    """Let a known job wait from now on with the start t where it was put, as promised by another State.
 
     The policy does not see it arrive; in its next pass the job keeps its start if that still fits.
     """
@@ -163,7 +166,7 @@ def promised(state, job, t):
 
 @kernel(inline=True)
 def vacate(state, run):
-    """What a run holds is free. Part of `end`; before it where a job at its limit counts as gone (--ties step)."""
+    """Release what a run holds. Part of `end`; comes earlier if a job at its limit counts as gone (--ties step)."""
     note(state, VACATE, run)
     take(state, run, np.int64(-1))
     drop_by_limit(state, run)
@@ -171,14 +174,14 @@ def vacate(state, run):
 
 @kernel(inline=True)
 def end(state, run, how):
-    """A run is over: completed, killed at its limit, cancelled, or lost with its node. What it held is given back."""
+    """End a run: completed, killed at its limit, cancelled, or lost with its node. Its resources are released."""
     vacate(state, run)
     end_vacated(state, run, how)
 
 
 @kernel(inline=True)
 def end_vacated(state, run, how):
-    """A run that has given back all that it held is over."""
+    """End a run that has already released its resources."""
     note(state, END, run, how)
     if state.runs.rows > 1:
         keep_pace(state, run)
@@ -191,7 +194,7 @@ def end_vacated(state, run, how):
 
 @kernel()
 def leave(state, job):
-    """A waiting job goes away unstarted."""
+    """Remove a waiting job that has not started."""
     note(state, LEAVE, job)
     dequeue(state, job)
     take_back(state, job)
@@ -200,14 +203,14 @@ def leave(state, job):
 
 @kernel()
 def drop(state, job):
-    """A job that is known and never waited will never run: it was rejected, or cancelled."""
+    """Record that a known job which never waited will never run: it was rejected, or cancelled."""
     note(state, DROP, job)
     note_drop(state.batch, job)
 
 
 @kernel()
 def begin_anew(state, job):
-    """The progress of a job is lost: what it did before it was preempted, and where it would go on."""
+    """Reset the progress of a job: what it did before it was preempted, and where it would continue."""
     note(state, ANEW, job)
     waits = state.queue.waits[job]
     if waits:
@@ -221,9 +224,9 @@ def begin_anew(state, job):
 
 @kernel()
 def change(state, job, what, walltime, priority):
-    """A job that has not ended gets another walltime, which the limit of its run follows, or another priority.
+    """Change the walltime of a job that has not ended, and with it the limit of its run, or its priority.
 
-    Of one that neither waits nor runs yet only its row changes.
+    For a job that neither waits nor runs yet, only its row changes.
     """
     note_change(state, job, what, walltime, priority)
     run, waits = state.runs.last[job], state.queue.waits[job]
@@ -252,10 +255,10 @@ def change(state, job, what, walltime, priority):
 
 @kernel()
 def set_capacity(state, node, k, amount, base):
-    """A node has this much of a resource from now on; base: without open windows.
+    """Set the capacity of a resource of a node; base: without open windows.
 
-    Runs may hold more than that, as they do on a node that is drained: less than nothing is free then, and what they
-    give back is nobody's until the node has that much.
+    Runs may hold more than that, as on a node that is drained: the free amount is then negative, and released amounts
+    do not become available until the capacity covers what is held.
     """
     note(state, CAPACITY, node, k, amount, base)
     machine, free = state.machine, state.free
@@ -270,7 +273,7 @@ def set_capacity(state, node, k, amount, base):
 
 @kernel()
 def set_copies(state, licence, copies, base):
-    """There are this many copies of a licence from now on, fewer than runs hold perhaps; base: without open windows."""
+    """Set the number of copies of a licence, perhaps fewer than runs hold; base: without open windows."""
     note(state, COPIES, licence, copies, base)
     state.free.licences[licence] += copies - state.machine.copies[licence]
     state.later.live = 0
@@ -280,7 +283,7 @@ def set_copies(state, licence, copies, base):
 
 @kernel()
 def announce(state, lane, k, amount, begin, until):
-    """It is known from now on that a node (or, counted down from -1, a licence) has so much less on [begin, until)."""
+    """Announce that a node (or, counted down from -1, a licence) has this much less on [begin, until)."""
     note(state, ANNOUNCE, lane, k, amount, begin, until)
     machine = state.machine
     if machine.windows == len(machine.window):
@@ -293,7 +296,7 @@ def announce(state, lane, k, amount, begin, until):
 
 @kernel()
 def revoke(state, lane, k, amount, begin, until):
-    """A window that was announced is known no more: it will not be, or is over before its time."""
+    """Revoke an announced window: it will not happen, or is over before its time."""
     note(state, REVOKE, lane, k, amount, begin, until)
     machine = state.machine
     for i in range(machine.windows):
@@ -308,7 +311,7 @@ def revoke(state, lane, k, amount, begin, until):
 
 @kernel()
 def close_windows(state):
-    """Windows whose time is over are known no more."""
+    """Forget the windows whose time is over."""
     note(state, CLOSE)
     machine, kept = state.machine, 0
     for i in range(machine.windows):
@@ -322,7 +325,7 @@ def close_windows(state):
 
 @kernel(inline=True)
 def ask_policy(state):
-    """All that happens at this instant has happened: the policy decides."""
+    """Begin the decision: all events of this instant have been applied."""
     note(state, DECIDE)
     if state.batch.mixed:
         sort_arrivals(state)
@@ -330,7 +333,7 @@ def ask_policy(state):
 
 @apart(row=int64[::1])
 def do_again(state, row):
-    """Do what a row of a journal says, if that is a transition."""
+    """Repeat a row of a journal, if it is a transition."""
     code, a, b = row[0], row[1], row[2]
     if code == TICK:
         tick(state, a)

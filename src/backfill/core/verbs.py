@@ -1,4 +1,4 @@
-"""What a policy may do and ask. Every verb takes the State first; a misuse is written down for the Python side."""
+"""The verbs of a policy. Each takes the State first; a mistake is recorded for the Python side."""
 
 import numpy as np
 from numba import int64
@@ -68,7 +68,7 @@ from backfill.core.runs import (
 from backfill.model import schedule, units
 
 PREEMPTED = np.int8(schedule.PREEMPTED)
-LONGEST = np.int64(units.TIME_MAX)  # overhead of a preemption
+LONGEST = np.int64(units.TIME_MAX)  # largest overhead of a preemption
 
 # Why a job starts: the closed list of model.schedule.REASONS.
 HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) for i in range(8))
@@ -76,7 +76,7 @@ HEAD, BACKFILL, RESERVED, FIT, GANG, THREAD, MOVED_UP, RESUMED = (np.int64(i) fo
 
 @apart(room=int64[:, ::1], licence_room=int64[::1])
 def place_in(state, job, room, licence_room):
-    """Whether a job fits in this much of nodes and licences; where, is left in state.placed.pairs."""
+    """Return whether a job fits into these amounts of nodes and licences; its placement goes to state.placed.pairs."""
     begin, end = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     state.placed.count, state.placed.job = 0, job
     if is_suspended(state, job):
@@ -90,7 +90,7 @@ def place_in(state, job, room, licence_room):
 
 @kernel()
 def place_by_power(state, job, room):
-    """Whether a job fits in this much of nodes; where, on the most powerful ones, is left in state.placed."""
+    """Return whether a job fits into these amounts of nodes; it is placed on the most powerful ones (state.placed)."""
     jobs, placed = state.jobs, state.placed
     placed.job = job
     placed.count = place_gang(
@@ -112,7 +112,7 @@ def place_by_power(state, job, room):
 
 @kernel()
 def fits_as_before(state, job, room, licence_room):
-    """Whether a suspended job fits where it was."""
+    """Return whether a suspended job fits where it was."""
     place_as_before(state, job)
     begin, end = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     fits = licences_free(licence_room, state.jobs.licence, state.jobs.licence_count, begin, end)
@@ -125,9 +125,9 @@ def fits_as_before(state, job, room, licence_room):
 
 @verb(inline=True)
 def place(state, job):
-    """Whether a waiting job fits in what is free now; where, is left for `start`.
+    """Return whether a waiting job fits into what is free now; its placement is left for `start`.
 
-    One that was preempted in this pass does not, and one that was suspended fits only where it was.
+    A job that was preempted in this pass does not fit, and one that was suspended fits only where it was.
     """
     if not is_waiting(state, job, BY_PLACE):
         return False
@@ -147,10 +147,10 @@ def place(state, job):
 
 @verb(within=True)
 def place_on(state, job, nodes):
-    """Whether a waiting job fits in what is free now with a task on each of these nodes; there `start` puts it.
+    """Return whether a waiting job fits into what is free now with a task on each of these nodes, for `start`.
 
-    nodes: int64, one for each task in ascending order; the same node may come several times. Like `place`, it heeds
-    where the job may run, its licences and limits, and windows.
+    nodes: int64, one for each task in ascending order; the same node may occur several times. Like `place`, it respects
+    the nodes where the job may run, its licences and limits, and windows.
     """
     if not is_waiting(state, job, BY_PLACE_ON) or not _note_pairs(state, job, nodes):
         return False
@@ -165,7 +165,7 @@ def place_on(state, job, nodes):
 
 @kernel()
 def _note_pairs(state, job, nodes):
-    """Write these nodes to state.placed; False for such as there are not."""
+    """Write these nodes to state.placed; return False for nodes that do not exist."""
     placed, most = state.placed, state.machine.nodes - 1
     placed.count, placed.job = 0, job
     right = len(nodes) == state.jobs.tasks[job]
@@ -183,7 +183,7 @@ def _note_pairs(state, job, nodes):
 
 @kernel()
 def _fits_on_pairs(state, job):
-    """Whether a job may start now where state.placed has it."""
+    """Return whether a job may start now with the placement in state.placed."""
     placed, machine = state.placed, state.machine
     if is_suspended(state, job) or (state.batch.preemptions > 0 and was_preempted(state, job)):
         return False
@@ -202,7 +202,7 @@ def _fits_on_pairs(state, job):
 
 @apart()
 def _ends_before_windows(state, job):
-    """1 where announced windows leave a job what it needs, where state.placed has it, as long as it may run; else 0."""
+    """Return 1 if announced windows leave a job what it needs at its placement for its whole walltime, else 0."""
     machine, placed = state.machine, state.placed
     for pair in range(placed.count):
         node, tasks = placed.pairs[pair, 0], placed.pairs[pair, 1]
@@ -216,9 +216,9 @@ def _ends_before_windows(state, job):
 
 @verb(within=True)
 def is_open(state, job, node, begin, end):
-    """Whether announced windows leave a node room for a task of a job on [begin, end).
+    """Return whether announced windows leave enough of a node for a task of a job on [begin, end).
 
-    It says nothing of what else runs there.
+    Other runs there are not considered.
     """
     machine = state.machine
     if machine.windows == 0:
@@ -231,18 +231,18 @@ def is_open(state, job, node, begin, end):
 
 @verb(inline=True)
 def held_back(state, job):
-    """Whether a limit on what runs at once, of its user for instance, keeps a waiting job from starting now.
+    """Return whether a limit on running jobs, of its user for instance, keeps a waiting job from starting now.
 
-    Then it waits aside: `head` passes over it, and a policy reserves nothing for it; a reservation that it has is kept.
+    Then it waits aside: `head` skips it, and a policy makes no reservation for it, but keeps one that it has.
     """
     return is_waiting(state, job, BY_HELD_BACK) and is_held_back(state, job)
 
 
 @verb(inline=True)
 def predecessor(state, job, n):
-    """The n-th job, from 0, that a waiting job comes after; -1 behind the last one. Some of them may be over.
+    """Return the n-th dependency, from 0, of a waiting job; -1 behind the last one. Some of them may be over.
 
-    All of them are known where the policy `dangles`; elsewhere all are over.
+    All of them are known if the policy `dangles`; otherwise all are over.
     """
     if n < 0 or not is_waiting(state, job, BY_PREDECESSOR):
         return NONE
@@ -252,16 +252,16 @@ def predecessor(state, job, n):
 
 @verb(inline=True)
 def is_ready(state, job):
-    """Whether all that a waiting job comes after is over, so that it would make progress: only then it has a limit.
+    """Return whether all dependencies of a waiting job are over, so that it would progress: only then it has a limit.
 
-    It is so of every job that waits, but for a policy that `dangles`.
+    This is true of every waiting job, unless the policy `dangles`.
     """
     return is_waiting(state, job, BY_IS_READY) and (state.runs.dangles == 0 or state.runs.ready[job] == 1)
 
 
 @verb()
 def place_in_both(state, job):
-    """Like `place`, for a job that must have room in the other plan as well for as long as it may run."""
+    """Like `place`, for a job that must also fit in the other plan for its whole walltime."""
     if not place(state, job):
         return False
     machine, scratch, other = state.machine, state.scratch, state.other
@@ -289,7 +289,7 @@ def place_in_both(state, job):
 
 @apart()
 def _cap_by_plan(state, end):
-    """Let the room of a search be no more than the plan has from now until `end`."""
+    """Limit the amounts for a search to what the plan has from now until `end`."""
     plan, scratch, least = state.plan, state.scratch, np.empty((1, state.machine.resources), np.int64)
     for node in range(state.machine.nodes):
         least_over(plan.nodes, node, state.now, end, least, np.int64(0))
@@ -302,7 +302,7 @@ def _cap_by_plan(state, end):
 
 @kernel()
 def was_preempted(state, job):
-    """Whether the policy preempted a job in this pass."""
+    """Return whether the policy preempted a job in this pass."""
     for i in range(state.batch.preemptions):
         if state.runs.job[state.batch.preempted[i, 0]] == job:
             return True
@@ -311,7 +311,7 @@ def was_preempted(state, job):
 
 @verb()
 def start(state, job, reason):
-    """Start a waiting job now, where the last `place` put it."""
+    """Start a waiting job now, at the placement found by the last `place`."""
     if state.trace.error[0] != OK:
         return
     if not is_waiting(state, job, BY_START):
@@ -368,14 +368,14 @@ def _available(state, job):
 
 @verb()
 def reserve(state, job, t):
-    """Promise a waiting job the start t. The first promise stays on record, and every change for the job watched."""
+    """Promise a waiting job the start t. The first promise is recorded, and for the watched job every change."""
     anew = 0 <= job < state.jobs.count and state.promises.reserved[job] != NO_TIME
     promise_start(state, job, t, RENEWED if anew else GIVEN, NONE)
 
 
 @verb()
 def reserve_because(state, job, t, cause, by):
-    """`reserve`, with the cause (promises.py) that the record gives, and the job for which this one moved, else -1."""
+    """Like `reserve`, with the cause (promises.py) to record, and the job on whose behalf this one moved, else -1."""
     promise_start(state, job, t, cause, by)
 
 
@@ -398,7 +398,7 @@ def promise_start(state, job, t, cause, by):
 
 @verb()
 def wake(state, t):
-    """Ask for a pass at t, even if nothing else happens then."""
+    """Request a pass at t, even if nothing else happens then."""
     if t <= state.now:
         fail(state, IN_THE_PAST, NONE, NONE, t, state.now)
         return
@@ -415,10 +415,10 @@ def wake(state, t):
 
 @kernel()
 def fit_empty(state, capacity, copies, out):
-    """Whether each job fits on the empty platform of this capacity (m, k) and copies (l,), 1 or 0, into out (n,)."""
+    """Write to out (n,) whether each job fits on the empty platform of this capacity (m, k) and copies (l,), 1 or 0."""
     for job in range(state.jobs.rows):
         out[job] = 1 if place_in(state, job, capacity, copies) else 0
-    placed = state.placed  # nothing is left there of jobs to come
+    placed = state.placed  # reset afterwards, so that no trace of later jobs is left
     placed.count, placed.job = 0, NONE
     for pair in range(len(placed.pairs)):
         placed.pairs[pair, 0] = placed.pairs[pair, 1] = 0
@@ -426,7 +426,7 @@ def fit_empty(state, capacity, copies, out):
 
 @verb(within=True)
 def start_heads(state):
-    """Start the first job in order while it fits. Returns the first that does not; -1 when nobody waits."""
+    """Start the first job in order as long as it fits. Return the first that does not; -1 if none waits."""
     job = head(state)
     while job >= 0 and place(state, job):
         start(state, job, HEAD)
@@ -436,7 +436,7 @@ def start_heads(state):
 
 @verb()
 def withdraw(state, job):
-    """Take back the start that a waiting job was promised, for want of capacity."""
+    """Withdraw the promised start of a waiting job, since capacity is missing."""
     if is_waiting(state, job, BY_WITHDRAW):
         note(state, WITHDRAW, job)
         take_back(state, job)
@@ -444,10 +444,10 @@ def withdraw(state, job):
 
 @verb()
 def preempt(state, job, how, overhead):
-    """End the run of a job now; the job waits again at its place, and does not start again in this pass.
+    """End the run of a job now; the job waits again at its position, and does not start again in this pass.
 
-    REQUEUE: it begins anew. CHECKPOINT: it goes on anywhere, SUSPEND: where it was; what is left of its run time and of
-    its walltime is longer by the overhead. In all three what it held is free at once, its memory too.
+    REQUEUE: it starts over. CHECKPOINT: it continues anywhere; SUSPEND: where it was; the rest of its run time and of
+    its walltime grows by the overhead. In all three cases its resources, including memory, are free at once.
     """
     if state.trace.error[0] != OK:
         return
@@ -485,10 +485,10 @@ def _end_preempted(state, job, run, how, overhead):
 
 @verb()
 def run_in(state, job, rows, of):
-    """From now on a job that runs has turns in these rows of all `of` that take turns on the processors.
+    """Give a running job turns in these rows out of all `of` rows that take turns on the processors.
 
-    rows: a bit for each row, the first one 1. A job starts in row 1 of one. It makes progress in its turns alone, less
-    what a switch between rows takes; its walltime counts progress.
+    rows: a bit for each row, the first one 1. A job starts in row 1 of one. It progresses only in its turns, less the
+    time of a switch between rows; its walltime counts progress.
     """
     if state.trace.error[0] != OK:
         return

@@ -1,7 +1,7 @@
-"""The simulated world: it knows when each run will end and what the file of events says, and makes events of that.
+"""The simulated world: it knows when each run will end and what the event file contains, and generates the events.
 
-What a policy must not see lies in World, which policies never get. It keeps a book of its own of what runs hold, and
-each start is held against it.
+Everything that a policy must not see is in World, which policies never get. It keeps its own account of what runs hold,
+and checks each start against it.
 """
 
 import numpy as np
@@ -28,14 +28,14 @@ LATEST = np.int64(units.LATEST)
 
 WORLD = [
     ("stepping", int64),  # --ties step: one pass per event
-    ("overrun", int64),  # --overrun extend: a job stays beyond its walltime, and its limit is an event
+    ("overrun", int64),  # --overrun extend: a job continues beyond its walltime, and its limit is an event
     ("requeue", int64),  # --lost requeue: a job whose node is lost waits again
     ("jobs", int64),
-    ("row", int64[::1]),  # place of each job in the file
+    ("row", int64[::1]),  # row of each job in the file
     ("submit", int64[::1]),
-    ("runtime", int64[::1]),  # how long a job will hold its nodes at speed 1
-    ("kill", int64[::1]),  # how long it may hold them
-    # what it asks for, in arrays that are not the State's
+    ("runtime", int64[::1]),  # run time of a job at speed 1
+    ("kill", int64[::1]),  # longest run time that a job is allowed
+    # requests, in arrays separate from the State
     ("need", int64[:, ::1]),  # (jobs, k) of the whole job; no rows among nodes
     ("tasks", int64[::1]),
     ("demand", int64[:, ::1]),  # (jobs, k) per task
@@ -44,10 +44,10 @@ WORLD = [
     ("copies", int64[::1]),  # of each item
     ("speed", float64[::1]),  # of each node
     ("coallocation", float64[::1]),  # (1,): the pace of a run on several sites is divided by it
-    ("outcome", int8[::1]),  # how each job ended, an index into model.schedule.STATES; NOT_YET
-    ("linked", int64),  # 1: some jobs come after others
+    ("outcome", int8[::1]),  # how each job ended, an index into model.schedule.STATES; NOT_YET if it is not over
+    ("linked", int64),  # 1: some jobs depend on others
     ("before", int64[::1]),  # jobs that must end before this one may wait; a think time counts as one more
-    ("think", int64[::1]),  # how long after the last of them it may
+    ("think", int64[::1]),  # time between the last of these ends and the job
     # heap of think times: when each is over, job
     ("thought_time", int64[::1]),
     ("thought_job", int64[::1]),
@@ -55,27 +55,27 @@ WORLD = [
     ("after_first", int64[::1]),  # the jobs that wait for job j are after_item[after_first[j]:after_first[j + 1]]
     ("after_item", int64[::1]),
     ("eligible", int64[::1]),
-    # where runs may dangle; length 1 elsewhere
-    ("unknown", int64[::1]),  # (jobs,): how many that it comes after have not joined the queue, and are not over
-    ("known", int8[::1]),  # (jobs,): 1: it did, or is
-    # limits on how many jobs are queued
+    # if runs may dangle; length 1 otherwise
+    ("unknown", int64[::1]),  # (jobs,): number of its dependencies that have not joined the queue, and are not over
+    ("known", int8[::1]),  # (jobs,): 1: it has joined the queue, or is over
+    # limits on the number of queued jobs
     ("quota_first", int64[::1]),  # job j counts for the accounts quota_item[quota_first[j]:quota_first[j + 1]]
     ("quota_item", int64[::1]),
     ("quota_left", int64[::1]),  # (accounts,): how many more may be queued
     # length 1 without such limits
-    ("refused_for", int64[::1]),  # (jobs,): the account that was full when a job was submitted; AFTER one of these
-    ("queued", int8[::1]),  # (jobs,): 1: counted
+    ("refused_for", int64[::1]),  # (jobs,): the account that was full at its submit; AFTER if it depends on such a job
+    ("queued", int8[::1]),  # (jobs,): 1: the job is counted
     ("due", int64[::1]),  # (runs,): when each will end
     ("cut", int8[::1]),  # (runs,): 1: it will be killed at its walltime
-    ("gone", int8[::1]),  # (runs,): it has given back what it held, its end is still to come (stepping)
-    # of jobs that were preempted; length 1 where the policy does not preempt
-    ("done", int64[::1]),  # (jobs,): how much of its run time at speed 1 a job need not do again
-    ("owed", int64[::1]),  # (jobs,): what it costs to go on: time of its next run in which it makes no progress
+    ("gone", int8[::1]),  # (runs,): 1: it has released its resources, its end is still to come (stepping)
+    # of preempted jobs; length 1 if the policy does not preempt
+    ("done", int64[::1]),  # (jobs,): run time at speed 1 that a job need not repeat
+    ("owed", int64[::1]),  # (jobs,): overhead of continuing: time of its next run without progress
     ("anew", int64[::1]),  # (jobs,): the last run before which all progress was lost; -1 none
-    ("kept", int64[::1]),  # (runs,): how much of a run that is over was progress
-    ("pace", int64[:, ::1]),  # (paces, 4): run, since when, in which rows, of how many, where runs share processors
+    ("kept", int64[::1]),  # (runs,): the progress of a run that is over
+    ("pace", int64[:, ::1]),  # (paces, 4): run, since when, rows (bits), number of rows, if runs share processors
     ("paces", int64),
-    # heap of ends: time, run; an entry whose time is not that run's due is void
+    # heap of ends: time, run; an entry whose time is not that run's due time is void
     ("end_time", int64[::1]),
     ("end_run", int64[::1]),
     ("ends", int64),
@@ -83,22 +83,22 @@ WORLD = [
     ("over_time", int64[::1]),
     ("over_run", int64[::1]),
     ("overs", int64),
-    # the file of events, in order of time
+    # the event file, in order of time
     ("act", int64[:, ::1]),  # (acts, 8): time, what (acts.py), job, node, resource or licence, value, until, amount
-    ("act_priority", float64[::1]),  # (acts,): that it gives
-    ("do_act", int64),  # address of acts.do_act, which does the next one
+    ("act_priority", float64[::1]),  # (acts,): new priority
+    ("do_act", int64),  # address of acts.do_act, which applies the next step
     ("acts", int64),  # done so far
     ("acts_left", int64),
     ("base", int64[:, ::1]),  # (m, k): capacity of nodes that are up
-    ("less", int64[:, ::1]),  # (m, k): what open windows take from it
+    ("less", int64[:, ::1]),  # (m, k): amounts taken by open windows
     ("base_copies", int64[:, ::1]),  # (l, 1)
     ("less_copies", int64[::1]),  # (l,)
-    ("shut", int64[::1]),  # (m,): how many open windows have all of a node
+    ("shut", int64[::1]),  # (m,): number of open windows that close the whole node
     ("down", int8[::1]),  # (m,)
-    ("foresee", int64),  # address of what predicts run times (predict/); 0: policies plan by walltimes
+    ("foresee", int64),  # address of the predictor of run times (predict/); 0: policies plan by walltimes
     ("predictor", PredictorT),
-    # the book
-    ("book", int64[:, ::1]),  # (m, k): what nobody holds
+    # the world's own account
+    ("book", int64[:, ::1]),  # (m, k): amounts that no run holds
     ("book_licences", int64[::1]),
 ]
 World, WorldT = record("World", WORLD, globals())
@@ -106,7 +106,7 @@ World, WorldT = record("World", WORLD, globals())
 
 @kernel(inline=True)
 def next_instant(state, world):
-    """When something happens next; FUTURE when nothing will."""
+    """Return the next instant at which something happens; FUTURE if there is none."""
     _drop_void(state, world)
     t = FUTURE
     if state.jobs.count < world.jobs:
@@ -127,7 +127,7 @@ def next_instant(state, world):
 
 @kernel(inline=True)
 def _drop_void(state, world):
-    """Nothing happens at the end or the limit of a run that is over, or whose end has moved."""
+    """Remove ends and limits from the heaps whose run is over, or whose end has moved."""
     runs, due = state.runs, world.due
     while world.ends > 0 and (runs.how[world.end_run[0]] != RUNNING or due[world.end_run[0]] != world.end_time[0]):
         world.ends = pop_end(world.end_time, world.end_run, world.ends)
@@ -139,13 +139,13 @@ def _drop_void(state, world):
 
 @kernel(inline=True)
 def open_instant(state, world):
-    """Make the next batch of events happen (stepping: the next event). False when nothing will happen any more."""
+    """Apply the next batch of events (stepping: the next event). Return False if nothing will happen any more."""
     t = next_instant(state, world)
     if t == FUTURE or state.trace.error[0] != OK:
         return False
     tick(state, t)
     if world.stepping:
-        _correct(state, world, t)  # before a run that ends at its limit is counted out
+        _correct(state, world, t)  # before a run that ends at its limit is vacated
         _step(state, world)
         _correct(state, world, t + 1)
     else:
@@ -183,7 +183,7 @@ def _end_first(state, world):
 
 @kernel()
 def finish(state, world, run, how):
-    """A run ends now, and its job with it."""
+    """End a run now, and its job with it."""
     if world.stepping and world.gone[run]:
         end_vacated(state, run, how)
     else:
@@ -196,7 +196,7 @@ def finish(state, world, run, how):
 
 @kernel()
 def _count_progress(state, world, run):
-    """A run is over: all of it was progress but for what it cost to go on. Returns how much that was."""
+    """Add up the progress of a run that is over: its time less the overhead of continuing. Return it."""
     length, job = state.runs.end[run] - state.runs.start[run], state.runs.job[run]
     world.kept[run] = max(length - world.owed[job], 0)
     return world.kept[run]
@@ -204,14 +204,14 @@ def _count_progress(state, world, run):
 
 @kernel()
 def forget(state, world, job):
-    """The progress of a job is lost."""
+    """Reset the progress of a job."""
     world.done[job] = world.owed[job] = 0
     world.anew[job] = state.runs.last[job]
 
 
 @kernel(inline=True)
 def close_job(state, world, job, how):
-    """A job has ended, or will never run."""
+    """Record that a job has ended, or will never run."""
     world.outcome[job] = how
     if state.runs.dangles and world.linked:
         _make_known(state, world, job)
@@ -223,7 +223,7 @@ def close_job(state, world, job, how):
 
 @apart()
 def _let_follow(state, world, job):
-    """Jobs that had to wait for this one are a step nearer to the queue."""
+    """Bring the jobs that depend on this one a step closer to the queue."""
     for i in range(world.after_first[job], world.after_first[job + 1]):
         later = world.after_item[i]
         world.before[later] -= 1
@@ -238,7 +238,7 @@ def _let_follow(state, world, job):
 
 @kernel()
 def _let_go(state, world, job):
-    """Nothing that it comes after holds a job back any more."""
+    """Release a job whose dependencies are all over."""
     if state.runs.dangles:
         if world.outcome[job] == NOT_YET:
             proceed(state, job)
@@ -251,7 +251,7 @@ def _let_go(state, world, job):
 
 @apart()
 def _make_known(state, world, job):
-    """A job joins the queue, or is over; jobs that know now all that they come after join the queue in turn."""
+    """Record that a job joined the queue, or is over; jobs whose dependencies are now all known join in turn."""
     if world.known[job]:
         return
     world.known[job] = 1
@@ -277,7 +277,7 @@ def _make_known(state, world, job):
 
 @apart()
 def _end_thought(state, world):
-    """The first think time is over."""
+    """End the first think time."""
     later = world.thought_job[0]
     world.thoughts = pop_end(world.thought_time, world.thought_job, world.thoughts)
     world.before[later] -= 1
@@ -286,7 +286,7 @@ def _end_thought(state, world):
 
 @kernel()
 def _come(state, world):
-    """The next job is submitted, unless it was cancelled before."""
+    """Submit the next job, unless it was cancelled before."""
     job = submit(state)
     if world.foresee != 0:
         call(world.foresee, state, world.predictor)
@@ -301,7 +301,7 @@ def _come(state, world):
 
 @kernel()
 def _count_queued(world, job, sign):
-    """A job is one of those that are queued (sign -1), or is so no more (1)."""
+    """Charge (sign -1) or refund (1) a job's limits on queued jobs."""
     world.queued[job] = sign < 0
     for i in range(world.quota_first[job], world.quota_first[job + 1]):
         world.quota_left[world.quota_item[i]] += sign
@@ -309,7 +309,7 @@ def _count_queued(world, job, sign):
 
 @apart()
 def _admit_to_quotas(state, world, job):
-    """Count a job that is submitted; where as many are queued as may be, it is rejected with all that come after it."""
+    """Count a job that is submitted; if a limit on queued jobs is reached, reject it with all that depend on it."""
     full = NONE
     for i in range(world.quota_first[job + 1] - 1, world.quota_first[job] - 1, -1):
         if world.quota_left[world.quota_item[i]] <= 0:
@@ -324,7 +324,7 @@ def _admit_to_quotas(state, world, job):
 
 @kernel()
 def _refuse_followers(state, world, job):
-    """Reject all that come after a job that was rejected when it was submitted, and after these."""
+    """Reject all jobs that depend on a job that was rejected at submit, directly or indirectly."""
     stack, high = np.empty(world.jobs, np.int64), 1
     stack[0] = job
     while high > 0:
@@ -344,7 +344,7 @@ def _refuse_followers(state, world, job):
 
 @kernel()
 def _admit(state, world, job):
-    """A job joins the queue, unless it is rejected, cancelled, or others must end first."""
+    """Let a job join the queue, unless it is rejected or cancelled, or others must end first."""
     if world.outcome[job] != NOT_YET:
         return
     if world.linked:
@@ -358,7 +358,7 @@ def _admit(state, world, job):
 
 @apart()
 def _step(state, world):
-    """One event: submits of an instant come before its ends; runs that end at their limit are gone from the books."""
+    """Apply one event: submits of an instant come before its ends; runs that end at their limit are vacated before."""
     _leave_books(state, world)
     if world.thoughts > 0 and world.thought_time[0] <= state.now:
         _end_thought(state, world)
@@ -383,13 +383,13 @@ def _leave_books(state, world):
 
 @kernel(inline=True)
 def at_speed(runtime, speed):
-    """How long a job of this run time takes on a node of this speed, in whole microseconds, rounded up."""
+    """Return the run time on a node of this speed, in whole microseconds, rounded up."""
     return np.int64(min(np.ceil(runtime / speed), float(LATEST)))
 
 
 @kernel(inline=True)
 def _length(state, world, run, job):
-    """How long a run would go on where it is, if nobody ended it."""
+    """Return how long a run would continue where it is, if nothing ended it."""
     hold, owed = world.runtime[job], np.int64(0)
     if state.runs.preempts:
         hold, owed = max(hold - world.done[job], 0), world.owed[job]
@@ -399,7 +399,7 @@ def _length(state, world, run, job):
 
 @kernel(inline=True)
 def _speed(state, world, run):
-    """The speed of the slowest node of a run; less where it is on several sites, if that costs time."""
+    """Return the speed of the slowest node of a run; less if it runs on several sites, and that costs time."""
     if state.machine.pool:
         return world.speed[0]
     runs = state.runs
@@ -416,7 +416,7 @@ def _speed(state, world, run):
 
 @kernel()
 def set_end(state, world, run):
-    """Find out when a run will end, and whether it will be killed."""
+    """Determine when a run will end, and whether it will be killed."""
     job = np.int64(state.runs.job[run])
     hold, begin = _length(state, world, run, job), progress_since(state, run)
     if begin == NO_TIME:
@@ -446,7 +446,7 @@ def set_end(state, world, run):
 
 @kernel(inline=True)
 def close_instant(state, world):
-    """Take in what the policy decided: each start goes into the book, and gets its end."""
+    """Apply the decisions of the policy: each start is entered in the account, and gets its end."""
     for i in range(state.batch.preemptions):
         _pause(state, world, state.batch.preempted[i, 0], state.batch.preempted[i, 1], state.batch.preempted[i, 2])
     for i in range(state.batch.starts):
@@ -467,7 +467,7 @@ def close_instant(state, world):
 
 @apart()
 def _note_pace(state, world, run):
-    """Note the rows in which a run has turns from now on, and find out when it will end."""
+    """Record the rows in which a run has turns from now on, and determine when it will end."""
     if world.paces == len(world.pace):
         world.pace = doubled_rows(world.pace)
     row = world.pace[world.paces]
@@ -478,7 +478,7 @@ def _note_pace(state, world, run):
 
 @apart()
 def _pause(state, world, run, how, overhead):
-    """Note what a run that was preempted gives back, and how far its job has come."""
+    """Record what a preempted run releases, and the progress of its job."""
     job, length = state.runs.job[run], state.runs.end[run] - state.runs.start[run]
     write_off(state, world, run)
     kept = _count_progress(state, world, run)
@@ -492,7 +492,7 @@ def _pause(state, world, run, how, overhead):
 
 @kernel(inline=True)
 def write_down(state, world, run):
-    """Note in the book what a run takes; an amount below 0 is the policy's, or the core's, mistake."""
+    """Enter a run in the account; a negative amount is a mistake of the policy or of the core."""
     if state.machine.pool:
         job = np.int64(state.runs.job[run])
         for k in range(state.machine.resources):
@@ -505,7 +505,7 @@ def write_down(state, world, run):
 
 @kernel(inline=True)
 def write_off(state, world, run):
-    """Note in the book what a run gives back."""
+    """Remove a run from the account."""
     if state.machine.pool:
         job = state.runs.job[run]
         for k in range(state.machine.resources):

@@ -1,1 +1,1 @@
-"""Where a job sits: shapes of jobs, nodes that can hold them, gangs, and which nodes are chosen."""
+"""Placement of jobs: shapes of jobs, nodes that can hold them, gangs, and the rules that choose nodes."""

@@ -1,6 +1,6 @@
-"""A gang of which is known how many tasks each node takes: which site takes all of it, and where it sits then.
+"""Placement of a gang, given how many tasks each node takes: the site that takes all of it, and the nodes there.
 
-Tasks that may sit anywhere count in one sum, the first; so do those of a job that sits on one node.
+Tasks that may run anywhere are counted in one sum, the first; so are those of a job on a single node.
 """
 
 from numba import int64
@@ -11,7 +11,7 @@ from backfill.core.place.placement import SITE, may_use
 
 @kernel(inline=True)
 def may_run_on(state, job, node):
-    """Whether a node is one of those that a job is bound to, and may host its licences."""
+    """Return whether a job may run on a node: the node is in the job's set, and may host its licences."""
     jobs, machine = state.jobs, state.machine
     first, last = jobs.licence_first[job], jobs.limit_first[job]
     return may_use(node, jobs.bound[job], machine.allowed, machine.hosts, jobs.licence, first, last)
@@ -19,19 +19,19 @@ def may_run_on(state, job, node):
 
 @kernel(inline=True)
 def _shares_site(state, job):
-    """Whether the tasks of a job sit on several nodes of one site."""
+    """Return whether the tasks of a job run on several nodes of one site."""
     return state.jobs.spread[job] == SITE and not state.jobs.alone[job]
 
 
 @kernel(inline=True)
 def group_of(state, job, node):
-    """The sum in which the tasks of a job on a node count: that of the site, or the first."""
+    """Return the index of the sum that counts the tasks of a job on a node: that of the site, or the first."""
     return state.machine.site[node] if _shares_site(state, job) else int64(0)
 
 
 @kernel()
 def first_enough(state, job, sums):
-    """The first group that takes all tasks of a job, sites in order of their first node; -1 where none does."""
+    """Return the first group that takes all tasks of a job, sites in order of their first node; -1 if none does."""
     tasks = state.jobs.tasks[job]
     if not _shares_site(state, job):
         return int64(0) if sums[0] >= tasks else int64(-1)
@@ -43,7 +43,7 @@ def first_enough(state, job, sums):
 
 @kernel()
 def seat(state, job, tasks, group):
-    """Place a job on the nodes of a group that takes it, in order of power. tasks: how many of them each node takes."""
+    """Place a job on the nodes of a group that takes it, in order of power. tasks: how many each node takes."""
     placed, left = state.placed, state.jobs.tasks[job]
     placed.count, placed.job = 0, job
     for node in range(state.machine.nodes):

@@ -1,9 +1,9 @@
-"""Which shape a job has (shapes.py): jobs that ask nodes for the same, in the order in which they become known.
+"""Assign shapes (shapes.py) to jobs: jobs with the same request to nodes share a shape, numbered as they become known.
 
-Shapes are exact, licences included, as long as there are few. Where jobs have more than MOST shapes, the amounts of a
-whole log are rounded down to fewer and fewer of those that its jobs ask for; of jobs that come one by one, to powers of
-two and half of three times one. Then jobs of one shape do not all ask for the same, and whoever places a job asks
-exactly.
+Shapes are exact, licences included, as long as there are few. If jobs have more than MOST shapes, the amounts of a
+whole log are rounded down to fewer and fewer of its requested amounts; amounts of jobs that come one by one are rounded
+down to powers of two and half of three times one. Then jobs of one shape may differ in their requests, and each
+placement checks the exact request.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ from backfill.core.numbers import Numbers, Remembers, by_appearance
 from backfill.core.place.placement import ANY, DISTINCT, NODE, SITE
 from backfill.model.workload import Ints, Jobs
 
-ROUGH = 4  # shapes that are kept for jobs of which nothing but the spread is heeded
-CODES = 127  # they are int8, and 127 is none
+ROUGH = 4  # shapes reserved for jobs of which only the spread is distinguished
+CODES = 127  # shapes are int8, and 127 means none
 MOST = CODES - ROUGH
-EXACT = 64  # jobs that come one by one have exact shapes while there are no more than so many
-FINE = 4  # fewer amounts of each resource than this tell less than more amounts of two
-GRADES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # amounts of each resource, until there are few enough shapes
+EXACT = 64  # jobs that come one by one get exact shapes up to this number of shapes
+FINE = 4  # below this many amounts per resource, fewer resources with more amounts each are better
+GRADES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # amounts per resource, tried until there are few enough shapes
 Asked = tuple[int, tuple[int, ...], int, int]  # spread, unit, set of nodes (-1 all), number of the licences (0 none)
 
 
 class Kinds(Remembers):
-    """The shapes of the jobs that are known so far; none on a pool."""
+    """The shapes of the jobs that are known so far; empty on a pool."""
 
     def __init__(self, capacity: Ints, pool: bool) -> None:
         self.exact = True
@@ -41,7 +41,7 @@ class Kinds(Remembers):
         return len(self._first)
 
     def of(self, row: int, jobs: Jobs, need: Ints, bound: Ints, licences: LicenceItems) -> Ints:
-        """The shapes of jobs that get the rows from `row` on. need: of whole jobs. bound: -1 for all nodes."""
+        """Return the shapes of jobs whose rows begin at `row`. need: of whole jobs. bound: -1 for all nodes."""
         if self._pool or not len(jobs):
             return np.zeros(0 if self._pool else len(jobs), np.int64)
         kind = np.where(jobs.tasks > 1, jobs.spread, ANY)
@@ -58,11 +58,11 @@ class Kinds(Remembers):
         return codes
 
     def forget(self, kept: Ints) -> None:
-        """The rows of jobs are others now; the first of each shape stays."""
+        """Renumber the first job of each shape after rows were compacted."""
         self._first = np.searchsorted(kept, self._first).tolist()
 
     def _one(self, row: int, asked: Asked) -> int:
-        """The shape of one more job."""
+        """Return the shape of one more job."""
         if self.exact and (asked in self._codes or len(self) < EXACT):
             return self._add(row, asked)
         self.exact = False
@@ -80,7 +80,7 @@ class Kinds(Remembers):
         return code
 
     def write(self, shapes: Any) -> None:
-        """Let the shapes of a State, which has room for them, be these."""
+        """Write these shapes into the record of a State that has the capacity for them."""
         n = len(self)
         if shapes.count == n and shapes.exact == self.exact:
             return
@@ -101,13 +101,13 @@ class Kinds(Remembers):
 
 
 def _rounded(amount: int) -> int:
-    """The greatest power of two, or half of three times one, that is not greater."""
+    """Return the greatest power of two, or half of three times one, that is at most this amount."""
     power = 1 << max(amount.bit_length() - 1, 0)
     return min(amount, power + power // 2 if amount >= power + power // 2 else power)
 
 
 def _licence_lists(licences: LicenceItems) -> tuple[Ints, list[bytes]]:
-    """The licences that each job asks for, as places in a list of them; limits are none."""
+    """Return the licences of each job as indices into a list of licence sets; limits are not licences."""
     first, items, counts, limits = licences
     places, codes = {b"": 0}, np.zeros(len(first) - 1, np.int64)
     for job in np.flatnonzero(limits > first[:-1]).tolist():
@@ -117,8 +117,10 @@ def _licence_lists(licences: LicenceItems) -> tuple[Ints, list[bytes]]:
 
 
 def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) -> tuple[Ints, Ints, bool, bool]:
-    """The shape of each job; its unit (n, k) as the shape has it; whether the jobs of a shape ask for the same; whether
-    they are at least bound to the same nodes."""
+    """Return the shape of each job; its unit (n, k) as rounded; whether shapes are exact; whether node sets are exact.
+
+    Exact: all jobs of a shape request the same; node sets: all jobs of a shape are bound to the same nodes.
+    """
     for exact, bounds, columns in _coarser(kind, unit, bound, licences, capacity):
         codes = np.zeros(len(kind), np.int64)
         for values in columns:
@@ -134,11 +136,11 @@ def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) ->
 def _coarser(
     kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints
 ) -> Iterator[tuple[bool, bool, list[Any]]]:
-    """What jobs are told apart by, finest first: kind, unit, then where they may sit; see `_find`."""
+    """Yield the criteria that distinguish jobs, finest first: kind, unit, then where they may run; see `_find`."""
     yield True, True, [kind, *unit.T, bound, licences]
     yield False, True, [kind, *unit.T, bound]
     wanted = np.argsort(-(unit.sum(axis=0, dtype=np.float64) / np.maximum(capacity.sum(axis=0), 1)), kind="stable")
-    # of the resources that are asked for most; the others count as not asked for
+    # Keep the most requested resources; the others count as not requested.
     for bounds, resources in ((True, unit.shape[1]), (False, unit.shape[1]), (False, 2)):
         if not bounds and resources == unit.shape[1]:
             yield False, False, [kind, *unit.T]
@@ -151,7 +153,7 @@ def _coarser(
 
 
 def _rounded_down(amounts: Ints, most: int) -> Ints:
-    """The amounts rounded down to so many of them at most, from each of which about equally many jobs are counted."""
+    """Return the amounts rounded down to at most `most` values, each of which covers about equally many jobs."""
     kept = np.unique(np.sort(amounts)[np.arange(most) * len(amounts) // most])
     found: Ints = kept[np.searchsorted(kept, amounts, side="right") - 1]
     return found

@@ -1,7 +1,7 @@
-"""Where a gang sits: on one node, on one site or anywhere, on the most powerful nodes that can hold it.
+"""Placement of a gang: on one node, on one site or anywhere, on the most powerful nodes that can hold it.
 
-These kernels take the availability to place in as an argument, so the same rule serves what is free now, what is free
-at a shadow time, and what stays free over a whole window. They know no State.
+These kernels take the availability as an argument, so the same rule serves the free resources now, those at a shadow
+time, and those that stay free over a whole window. They do not use the State.
 Slow twin: tests/reference/world.py, place.
 """
 
@@ -10,20 +10,23 @@ import numpy as np
 from backfill.compiler.kernel import kernel
 
 NODE, SITE, ANY, DISTINCT = range(4)
-UNBOUNDED = np.int64(2**61)  # more of a resource than there is
+UNBOUNDED = np.int64(2**61)  # more of a resource than any machine has
 EXACT = np.int64(2**52)
 
 
 @kernel(inline=True)
 def times(amount, unit):
-    """How often a unit goes into an amount, 0 if that is below 0. Floats divide faster, and below 2^52 as exactly."""
+    """Return how often a unit fits into an amount, 0 if the amount is negative.
+
+    Floats divide faster, and up to 2^52 as exactly.
+    """
     amount = max(amount, 0)
     return np.int64(float(amount) / float(unit)) if amount < EXACT else amount // unit
 
 
 @kernel()
 def tasks_that_fit(room, node, demand, job, most):
-    """How many tasks of a job a node can take, at most `most`."""
+    """Return how many tasks of a job a node can take, at most `most`."""
     for k in range(demand.shape[1]):
         if demand[job, k] > 0:
             most = min(most, times(room[node, k], demand[job, k]))
@@ -32,7 +35,7 @@ def tasks_that_fit(room, node, demand, job, most):
 
 @kernel()
 def may_host(hosts, node, licence, begin, end):
-    """Whether a node may use all licences of items begin to end."""
+    """Return whether a node may use all licences of items begin to end."""
     for item in range(begin, end):
         if hosts[node, licence[item]] == 0:
             return False
@@ -41,13 +44,13 @@ def may_host(hosts, node, licence, begin, end):
 
 @kernel(inline=True)
 def may_use(node, bound, allowed, hosts, licence, begin, end):
-    """Whether a node is one of those that a job is bound to, and may host its licences."""
+    """Return whether a node is in the job's set of nodes, and may host its licences."""
     return (bound < 0 or allowed[bound, node] != 0) and may_host(hosts, node, licence, begin, end)
 
 
 @kernel(inline=True)
 def holds(room, row, demand, job, tasks):
-    """Whether so many tasks of a job fit into one row of `room` together."""
+    """Return whether this many tasks of a job together fit into one row of `room`."""
     for k in range(demand.shape[1]):
         if demand[job, k] > 0 and room[row, k] < tasks * demand[job, k]:
             return False
@@ -56,7 +59,7 @@ def holds(room, row, demand, job, tasks):
 
 @kernel()
 def licences_free(room, licence, count, begin, end):
-    """Whether all licences of items begin to end are there: all or none."""
+    """Return whether all licences of items begin to end are free."""
     for item in range(begin, end):
         if room[licence[item]] < count[item, 0]:
             return False
@@ -67,9 +70,8 @@ def licences_free(room, licence, count, begin, end):
 def place_gang(room, demand, job, tasks, most, spread, machine, bound, licence, begin, end, placed):
     """Find nodes for all tasks of a job within `room` (m, k); write pairs (node, tasks) to `placed`.
 
-    Returns the number of pairs, 0 where the gang does not fit. Nodes are tried in order of power; sites in order of
-    their first node. A gang of one task sits on one node, whatever its spread; of others a node takes `most` tasks at
-    most.
+    Return the number of pairs, 0 if the gang does not fit. Nodes are tried in order of power, sites in order of their
+    first node. A gang of one task runs on one node, whatever its spread; of others, a node takes at most `most` tasks.
     """
     nodes = room.shape[0]
     if spread == NODE or tasks == 1:

@@ -1,4 +1,4 @@
-"""Amounts of nodes and licences that a search works on; nothing here outlives a call."""
+"""Working copies of the amounts of nodes and licences for one search; they do not outlive a call."""
 
 from typing import Any
 
@@ -15,5 +15,5 @@ Scratch, ScratchT = record("Scratch", SCRATCH, globals())
 
 
 def new_scratch(nodes: int, resources: int, licences: int) -> Any:
-    """Room for one search."""
+    """Return the working memory for one search."""
     return Scratch(room=zeros(nodes, resources), licences=zeros(licences), least=zeros(1, 1))

@@ -1,8 +1,9 @@
-"""Where a job sits, among the nodes where it could, when it is not on the most powerful ones: three other rules.
+"""Three placement rules besides the most powerful nodes: pack, spread and contiguous.
 
-pack: the nodes with the least free of what it asks for, so that others stay whole. spread: those with the most free, a
-task to each node before any gets a second. contiguous: the fewest neighbours in the order of the platform that hold the
-gang, the first of equals. A rule says where a job sits, never whether it starts.
+pack: the nodes with the least free amount of what the job requests, so that others stay whole. spread: those with the
+most free amount, one task to each node before any gets a second. contiguous: the fewest neighbouring nodes, in the
+order of the platform, that hold the gang; the first of equals. A rule decides where a job runs, never whether it
+starts.
 Slow twin: tests/reference/placement.py.
 """
 
@@ -18,7 +19,7 @@ POWER, PACK, SPREAD, CONTIGUOUS = (np.int64(i) for i in range(4))
 
 @apart(room=int64[:, ::1])
 def seat_by_rule(state, job, room):
-    """Whether a job fits in this much of nodes (m, k); where, by its rule, is left in state.placed."""
+    """Return whether a job fits into these amounts of nodes (m, k); its placement by its rule goes to state.placed."""
     placed, jobs, machine = state.placed, state.jobs, state.machine
     placed.count, placed.job = 0, job
     measure = _measure(state, job)
@@ -41,7 +42,7 @@ def seat_by_rule(state, job, room):
 
 @kernel()
 def _measure(state, job):
-    """The resource by which nodes are compared: the first that the job asks for, cpus if it can be."""
+    """Return the resource by which nodes are compared: the first that the job requests, cpus if possible."""
     for k in range(state.machine.resources):
         if state.jobs.demand[job, k] > 0:
             return k
@@ -67,7 +68,7 @@ def _seat_on_one(state, job, room, measure):
 
 @kernel()
 def _take(state, job, fit, room, measure):
-    """Take the tasks of a job from nodes that together can take so many (fit), and write them in the order of nodes."""
+    """Take the tasks of a job from nodes that together can take them (fit), and write them in the order of nodes."""
     rule, tasks = state.jobs.place[job], state.jobs.tasks[job]
     taken = np.zeros(len(fit), np.int64)
     if rule == CONTIGUOUS:
@@ -96,7 +97,7 @@ def _take(state, job, fit, room, measure):
 
 @kernel()
 def _shortest(fit, tasks):
-    """The fewest neighbouring nodes that together take so many tasks, the first of equals: from one, up to another."""
+    """Return the range of the fewest neighbouring nodes that together take this many tasks, the first of equals."""
     best_first, best_last, held, first = 0, len(fit), 0, 0
     for last in range(len(fit)):
         held += fit[last]

@@ -1,9 +1,9 @@
-"""Shapes: what jobs ask of nodes in the same way, and how much of each shape the free nodes can take.
+"""Shapes: classes of jobs with the same request to nodes, and how many units of each shape the free nodes can take.
 
-A shape is what one task asks for (the whole job where it must sit on one node) and where it may sit. Jobs of a log have
-few. How many tasks of a shape fit is kept for each node, counted anew only on nodes that changed since it was last
-asked, so "does this job fit" is one comparison. Which shape a job has: see kinds.py. Where they are not exact, a shape
-says no too seldom, and whoever places a job asks exactly.
+A shape is the request of one task (of the whole job if it must run on one node) and the nodes where it may run. The
+jobs of a log have few shapes. The number of fitting tasks is kept per shape and node, and counted again only on nodes
+that changed since the last query, so "does this job fit" is one comparison. See kinds.py for how jobs get their shapes.
+An inexact shape may overestimate what fits, so each placement checks the exact request.
 """
 
 from typing import Any
@@ -18,44 +18,44 @@ from backfill.core.place.placement import UNBOUNDED, holds, licences_free, tasks
 from backfill.core.place.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
 
-BLOCK = 16  # nodes whose tasks are summed
-MANY = np.int64(2**40)  # tasks of which any number fits; no job has more
+BLOCK = 16  # nodes per partial sum
+MANY = np.int64(2**40)  # stands for any number of tasks; no job has more
 
 SHAPES = [
     ("count", int64),
-    ("exact", int64),  # 1: the jobs of a shape ask for the same, licences included
-    ("single", int8[::1]),  # (s,): 1: a node takes one unit of a job at most; a unit may be a whole job
-    ("together", int8[::1]),  # (s,): 1: all units sit on one site
+    ("exact", int64),  # 1: all jobs of a shape have the same request, licences included
+    ("single", int8[::1]),  # (s,): 1: a node takes at most one unit of a job; a unit may be a whole job
+    ("together", int8[::1]),  # (s,): 1: all units run on one site
     ("unit", int64[:, ::1]),  # (s, k)
-    ("anywhere", int8[::1]),  # (s,): 1: any node may be asked for it
-    ("first", int64[::1]),  # (s,): the first job of it
-    ("below", int8[:, ::1]),  # (s, s): 1: where units of the second fit, as many of the first do
-    ("order", int64[::1]),  # (s,): all of them, none before one that is below it
+    ("anywhere", int8[::1]),  # (s,): 1: any node may be used
+    ("first", int64[::1]),  # (s,): the first job of the shape
+    ("below", int8[:, ::1]),  # (s, s): 1: if units of the second fit, at least as many of the first do
+    ("order", int64[::1]),  # (s,): all shapes, none before one that is below it
     ("counted", int64[::1]),  # (s,): scratch
-    # what the free nodes can take, as of `seen`
+    # units that fit on the free nodes, as of `seen`
     ("units", int64[:, ::1]),  # (s, m)
-    ("sums", int64[:, ::1]),  # (s, blocks): over the nodes of a block
-    ("by_site", int64[:, ::1]),  # (s, sites): over those of a site
+    ("sums", int64[:, ::1]),  # (s, blocks): sums over the nodes of a block
+    ("by_site", int64[:, ::1]),  # (s, sites): sums over the nodes of a site
     ("all", int64[::1]),  # (s,): the most that one job may have: over all nodes, or on one site
-    ("seen", int64[::1]),  # (s,): how many changes are in it
-    ("changes", int64),  # of nodes so far
-    ("node", int64[::1]),  # the last ones, as a ring
-    ("noted", int64[::1]),  # (m,): where in it a node is for the last time
-    ("grew", int64[::1]),  # (m,): the same for changes by which more was free
-    ("read", int64),  # changes up to which some shape has counted
-    # what they can take beside the reservation
-    ("bound", int64[:, ::1]),  # (m, k): what there is of it on a node, as of its last change
-    ("bounds", int64[::1]),  # the nodes on which that is bounded
-    ("bounded", int64),  # so many
+    ("seen", int64[::1]),  # (s,): number of changes that are taken into account
+    ("changes", int64),  # number of changes of nodes so far
+    ("node", int64[::1]),  # the nodes that changed last, as a ring
+    ("noted", int64[::1]),  # (m,): position of the last change of a node in the ring
+    ("grew", int64[::1]),  # (m,): the same for changes that increased the free amount
+    ("read", int64),  # number of changes up to which some shape has counted
+    # units that fit beside the reservation
+    ("bound", int64[:, ::1]),  # (m, k): the extra on a node, as of its last change
+    ("bounds", int64[::1]),  # the nodes on which the extra is bounded
+    ("bounded", int64),  # number of these nodes
     ("spare", int64[:, ::1]),  # (s, m): units
     ("spare_by_site", int64[:, ::1]),  # (s, sites)
-    ("beside", int64[::1]),  # (s,): as `all`
+    ("beside", int64[::1]),  # (s,): like `all`
 ]
 Shapes, ShapesT = record("Shapes", SHAPES, globals())
 
 
 def new_shapes(platform: Platform, shapes: int) -> Any:
-    """Room for so many shapes, of which none is known yet."""
+    """Return a record with capacity for this many shapes, none of which is known yet."""
     nodes, ring = len(platform.nodes), 16
     while ring < nodes:
         ring *= 2
@@ -91,13 +91,16 @@ def new_shapes(platform: Platform, shapes: int) -> Any:
 
 @kernel(inline=True)
 def units_of(state, job):
-    """How many units a job asks for: its tasks, or one where they all sit on one node."""
+    """Return the number of units that a job requests: its tasks, or one if they all run on one node."""
     return np.int64(1) if state.jobs.alone[job] else state.jobs.tasks[job]
 
 
 @kernel()
 def note_node(state, node, grown):
-    """What is free on a node has changed, or what may be taken beside the reservation. grown: more may be free."""
+    """Note that the free amount of a node, or its extra beside the reservation, has changed.
+
+    grown: it may be larger.
+    """
     shapes = state.free.shapes
     if shapes.noted[node] < shapes.read:
         shapes.node[shapes.changes & (len(shapes.node) - 1)] = node
@@ -109,7 +112,7 @@ def note_node(state, node, grown):
 
 @kernel(inline=True)
 def _count(unit, single, room, node):
-    """How many units of a shape, one of which asks for `unit` (k,), fit in this room of a node."""
+    """Return how many units of a shape, one of which requests `unit` (k,), fit into these amounts of a node."""
     units = MANY
     for k in range(len(unit)):
         if unit[k] > 0:
@@ -121,17 +124,17 @@ def _count(unit, single, room, node):
 
 @kernel()
 def _may_sit_there(state, s, node):
-    """Whether jobs of a shape may sit on a node."""
+    """Return whether jobs of a shape may run on a node."""
     shapes, machine, jobs = state.free.shapes, state.machine, state.jobs
     job = shapes.first[s]
     if shapes.exact:
         return may_run_on(state, job, node)
-    return machine.allowed[jobs.bound[job], node] != 0  # the others may ask for other licences
+    return machine.allowed[jobs.bound[job], node] != 0  # other jobs of the shape may request other licences
 
 
 @apart()
 def _catch_up(state, s):
-    """Count the units of a shape anew on the nodes that have changed, or on all."""
+    """Count the units of a shape again on the nodes that have changed, or on all."""
     shapes, site, room, bound = state.free.shapes, state.machine.site, state.free.nodes, state.free.shapes.bound
     ring, noted, grew, unit = shapes.node, shapes.noted, shapes.grew, shapes.unit[s]
     units, spare, sums = shapes.units[s], shapes.spare[s], shapes.sums[s]
@@ -145,9 +148,9 @@ def _catch_up(state, s):
         if not anew:
             node = ring[(seen + i) & mask]
             if noted[node] != seen + i:
-                continue  # it comes once more
+                continue  # the node follows again later
             if units[node] == 0 and grew[node] < seen:
-                continue  # there is still nothing
+                continue  # still nothing fits
         here = _count(unit, single, room, node) if anywhere or _may_sit_there(state, s, node) else np.int64(0)
         more = here - units[node]
         if more != 0:
@@ -171,7 +174,7 @@ def _catch_up(state, s):
 
 @kernel(inline=True)
 def units_free(state, s):
-    """The most units of a shape that one job may have now."""
+    """Return the largest number of units of a shape that one job may have now."""
     shapes = state.free.shapes
     if shapes.seen[s] != shapes.changes:
         _catch_up(state, s)
@@ -182,7 +185,7 @@ def units_free(state, s):
 
 @kernel(inline=True)
 def units_beside(state, s):
-    """The most units of a shape that one job may have now beside the reservation."""
+    """Return the largest number of units of a shape that one job may have now beside the reservation."""
     shapes = state.free.shapes
     free = units_free(state, s)
     if state.shadow.job < 0 or free == 0:
@@ -194,7 +197,7 @@ def units_beside(state, s):
 
 @apart()
 def heed_reservation(state):
-    """What may be taken beside the reservation has changed: note the nodes on which it is not what it was last."""
+    """Note the nodes on which the extra beside the reservation has changed."""
     shapes, shadow = state.free.shapes, state.shadow
     for i in range(shapes.bounded):
         if i >= shadow.count or shapes.bounds[i] != shadow.pairs[i, 0]:
@@ -207,7 +210,7 @@ def heed_reservation(state):
 
 @kernel()
 def heed_node(state, node):
-    """The same on one node."""
+    """Note one node if its extra beside the reservation has changed."""
     shapes, extra = state.free.shapes, state.shadow.extra
     differs = False
     for k in range(extra.shape[1]):
@@ -220,20 +223,20 @@ def heed_node(state, node):
 
 @kernel()
 def _licences_of_shape(state, s, beside):
-    """Whether the licences that the jobs of a shape ask for are free."""
+    """Return whether the licences that the jobs of a shape request are free."""
     job = state.free.shapes.first[s]
     return _free_items(state, state.jobs.licence_first[job], state.jobs.limit_first[job], beside)
 
 
 @kernel()
 def licences_are_free(state, job, beside):
-    """Whether the licences of a job are free, and its limits allow it; beside the reservation, if that is asked."""
+    """Return whether a job's licences are free and its limits allow it; with `beside`, also beside the reservation."""
     return _free_items(state, state.jobs.licence_first[job], state.jobs.licence_first[job + 1], beside)
 
 
 @kernel()
 def limits_allow(state, job, beside):
-    """Whether the limits that count a job allow it to run; beside the reservation, if that is asked."""
+    """Return whether the limits that count a job allow it to run; with `beside`, also beside the reservation."""
     return _free_items(state, state.jobs.limit_first[job], state.jobs.licence_first[job + 1], beside)
 
 
@@ -247,7 +250,10 @@ def _free_items(state, first, last, beside):
 
 @apart()
 def may_sit(state, job, long):
-    """Whether a job may find a place now: it does where shapes are exact. long: it must be beside the reservation."""
+    """Return whether a job may fit now; it surely does if shapes are exact.
+
+    long: it must fit beside the reservation.
+    """
     s, units = state.jobs.shape[job], units_of(state, job)
     if units_free(state, s) < units or (long and units_beside(state, s) < units):
         return False
@@ -258,7 +264,7 @@ def may_sit(state, job, long):
 
 @apart()
 def sit(state, job, beside):
-    """Whether a job fits in what is free, beside the reservation if asked; where, is left in `placed`.
+    """Return whether a job fits into the free resources, with `beside` also beside the reservation; fill `placed`.
 
     Slow twin: tests/reference/placement.py.
     """
@@ -293,7 +299,7 @@ def sit(state, job, beside):
 
 @kernel()
 def _room_beside(state):
-    """What is free of each node (m, k), beside the reservation."""
+    """Return the free amounts of each node (m, k) beside the reservation."""
     room = np.empty_like(state.free.nodes)
     for node in range(state.machine.nodes):
         for k in range(state.machine.resources):
@@ -303,7 +309,7 @@ def _room_beside(state):
 
 @kernel()
 def _take_node(state, job, s, node, left, beside):
-    """Put as many of the tasks that are left on a node as fit there. Returns how many."""
+    """Put as many of the remaining tasks on a node as fit there. Return how many."""
     shapes, jobs, placed = state.free.shapes, state.jobs, state.placed
     here = min(shapes.units[s, node], left)
     if here == 0:

@@ -1,1 +1,1 @@
-"""What will be: plans of nodes and licences, shadow times, reserved starts and promises, and moves of them."""
+"""Planning: plans of nodes and licences, shadow times, reservations and promises, and moves of reservations."""

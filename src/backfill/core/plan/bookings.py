@@ -1,10 +1,11 @@
-"""Who has which time booked: the reserved starts of waiting jobs, found by time.
+"""Bookings: the reserved starts of waiting jobs, found by time.
 
 A booking [begin, begin + length) lies in a cell: its length is from 2**c to 2**(c + 1), and the time line is cut into
-cells of 2**c for each c. All that covers an instant so lies in three cells for each c in use. Cells are lists in a
-table of heads, reached by hashing. Beside it a heap has the begins.
+cells of 2**c for each c. So all bookings that cover an instant lie in three cells for each c in use. Cells are lists in
+a hash table of heads. In addition, a heap holds the begins.
 
-Kept for the policies that declare `booked`; `reserve`, `withdraw` and `start` write it, and the transition `leave`.
+Bookings are kept for policies that declare `booked`; `reserve`, `withdraw`, `start` and the transition `leave` write
+them.
 Slow twin: a scan of all bookings, in tests/invariants.py.
 """
 
@@ -25,42 +26,42 @@ from backfill.core.queue.walk import is_waiting
 
 CLASSES = 63
 OPENINGS = 64
-STRIDE = 7919  # between the heads of equal cells of neighbouring classes
+STRIDE = 7919  # distance between the hashes of equal cells of neighbouring classes
 
 BOOKINGS = [
-    ("kept", int64),  # 1: they are kept
-    ("begin", int64[::1]),  # (n,): NO_TIME where a job has none
+    ("kept", int64),  # 1: bookings are kept
+    ("begin", int64[::1]),  # (n,): NO_TIME if a job has none
     ("length", int64[::1]),  # (n,)
     ("latest", int64[::1]),  # (n,): the latest start to which a job may be moved
-    ("many", int64[::1]),  # (CLASSES,): bookings of a class
+    ("many", int64[::1]),  # (CLASSES,): number of bookings of a class
     ("head", int64[::1]),  # (a power of two,): first job of a list, -1 none
     ("next", int64[::1]),  # (n,)
     ("before", int64[::1]),  # (n,)
-    ("found", int64[::1]),  # what `booked_at` found
-    ("due", int64[::1]),  # (n,): 1 where `next_booked` may tell of the begin
-    ("due_time", int64[::1]),  # heap of begins; one that is not that of its job any more is void
+    ("found", int64[::1]),  # result of `booked_at`
+    ("due", int64[::1]),  # (n,): 1 if `next_booked` may report the begin
+    ("due_time", int64[::1]),  # heap of begins; an entry that differs from the job's current begin is void
     ("due_job", int64[::1]),
     ("dues", int64),
-    # of the moves for one project (moves.py, way.py)
-    ("moved", int64[:, ::1]),  # (moves, 2): job, and the start that it held before
+    # for the moves on behalf of one project (moves.py, way.py)
+    ("moved", int64[:, ::1]),  # (moves, 2): job, and its start before the move
     ("moves", int64),
-    # (tries, 4): job, the start that it would get, and where: so many `seats` from here on
+    # (tries, 4): job, start if the try is kept, first and number of its `seats`
     ("tried", int64[:, ::1]),
     ("tries", int64),
     ("seats", int64[:, ::1]),  # (seated, 2): node, tasks; unused on a pool
     ("seated", int64),
     ("singly", int64),  # 1: jobs of one project make way for each other
-    ("lack", int64[::1]),  # (k,): what an instant has too little of
-    ("soonest", int64[::1]),  # (n,): no start before it, were the job taken out of the plan;
-    ("since", int64[::1]),  # (n,): so it was after so many openings
-    ("opened", int64[::1]),  # (OPENINGS,): where room appeared in the plan, the last ones; a ring
+    ("lack", int64[::1]),  # (k,): the overbooked amount at an instant
+    ("soonest", int64[::1]),  # (n,): lower bound of the start of a job if it were taken out of the plan;
+    ("since", int64[::1]),  # (n,): number of openings when that bound was found
+    ("opened", int64[::1]),  # (OPENINGS,): where free capacity appeared in the plan, the last ones; a ring
     ("openings", int64),
 ]
 Bookings, BookingsT = record("Bookings", BOOKINGS, globals())
 
 
 def new_bookings(jobs: int, resources: int, kept: bool) -> Any:
-    """Nobody has booked anything."""
+    """Return an empty table of bookings."""
     n = jobs if kept else 1
     return Bookings(
         kept=int(kept),
@@ -106,7 +107,10 @@ def _head_of(bookings, c, cell):
 
 @apart()
 def book_in(state, job, t, due):
-    """A job has its walltime booked from t on, and nothing else. due: whether `next_booked` may tell of it."""
+    """Book the walltime of a job from t on, in place of what it had booked.
+
+    due: whether `next_booked` may report it.
+    """
     drop_booking(state, job)
     bookings = state.bookings
     length = span(state, job)
@@ -127,7 +131,7 @@ def book_in(state, job, t, due):
 
 @apart()
 def drop_booking(state, job):
-    """A job has nothing booked: it runs, or is gone."""
+    """Drop the booking of a job that runs or has left."""
     bookings = state.bookings
     t = bookings.begin[job]
     if t == NO_TIME:
@@ -146,7 +150,7 @@ def drop_booking(state, job):
 
 @kernel()
 def take_back(state, job):
-    """A waiting job has no promised start any more, and nothing booked."""
+    """Withdraw the promised start of a waiting job, and its booking."""
     note_promise(state, job, NO_TIME, CHANGED, NONE)
     state.promises.reserved[job] = NO_TIME
     if state.bookings.kept:
@@ -155,14 +159,14 @@ def take_back(state, job):
 
 @verb()
 def renew_booking(state, job):
-    """Its walltime may be another one, or its start, which an overdue job has delayed, is certain now."""
+    """Update the booking of a job whose walltime, or whose start after an overdue run, has changed."""
     if state.bookings.kept and state.promises.reserved[job] != NO_TIME:
         book_in(state, job, state.promises.reserved[job], np.int64(1))
 
 
 @apart()
 def booked_at(state, t):
-    """Write the jobs that have booked the instant t to bookings.found, in no particular order. Returns how many."""
+    """Write the jobs that have booked the instant t to bookings.found, in no particular order. Return how many."""
     bookings, count = state.bookings, np.int64(0)
     for c in range(CLASSES):
         if bookings.many[c] == 0:
@@ -171,7 +175,7 @@ def booked_at(state, t):
             job = bookings.head[_head_of(bookings, c, cell)]
             while job >= 0:
                 begin, length = bookings.begin[job], bookings.length[job]
-                # lists of other cells may have the same head
+                # other cells may share this head
                 if begin <= t and t - begin < length and begin >> c == cell and _class_of(length) == c:
                     if count == len(bookings.found):
                         bookings.found = doubled(bookings.found)
@@ -183,7 +187,7 @@ def booked_at(state, t):
 
 @verb()
 def next_due(state):
-    """The waiting job of the lowest number whose reserved start is now; -1 for none."""
+    """Return the waiting job of the lowest number whose reserved start is now; -1 if there is none."""
     count = booked_at(state, state.now)
     found = state.bookings.found
     job = NONE
@@ -200,7 +204,7 @@ def _is_due(bookings, job, t):
 
 @verb()
 def next_booked(state):
-    """The next reserved start; FUTURE for none. Those that an overdue job has broken are not among them."""
+    """Return the next reserved start; FUTURE if there is none. Starts broken by an overdue job are left out."""
     bookings = state.bookings
     while bookings.dues > 0 and not _is_due(bookings, bookings.due_job[0], bookings.due_time[0]):
         bookings.dues = pop_end(bookings.due_time, bookings.due_job, bookings.dues)
@@ -209,13 +213,13 @@ def next_booked(state):
 
 @verb()
 def forget_soonest(state):
-    """Room may have appeared anywhere in the plan."""
+    """Forget all lower bounds of starts: free capacity may have appeared anywhere in the plan."""
     state.bookings.openings += OPENINGS + 1
 
 
 @kernel(inline=True)
 def are_booked(state):
-    """Whether it is kept who has which time booked; to ask for moves without that is a misuse."""
+    """Return whether bookings are kept; requesting a move without them is a mistake of the policy."""
     if not state.bookings.kept:
         fail(state, NOT_BOOKED, NONE, NONE, NONE, NONE)
     return state.bookings.kept == 1
@@ -223,6 +227,6 @@ def are_booked(state):
 
 @verb()
 def allow_until(state, job, t):
-    """A booked job may be moved to any start up to t. One that was never allowed to stays where it is."""
+    """Allow a booked job to be moved to any start up to t. Without this call a job is never moved."""
     if are_booked(state) and is_waiting(state, job, BY_ALLOW_UNTIL):
         state.bookings.latest[job] = min(t, FUTURE)

@@ -1,11 +1,11 @@
-"""Where the plan of nodes grew, so that a job which has its place is tried again only there.
+"""Growth of the plan of nodes: where free capacity appeared, so that a planned job is tried again only there.
 
-A job holds the best of all places that there were at its last turn, and room elsewhere has only shrunk since. So nodes
-that grew since the last round began are all that its next turn has to look at, on the time that was freed.
+A job holds the best placement that existed at its last turn, and elsewhere the free capacity has only shrunk since. So
+its next turn has to consider only nodes that grew since the last round began, and only the time that was freed.
 
-Searches in vain are remembered, for each shape of jobs and each class of lengths: on a node, from one instant until
-another, none of them starts. That stays true until the node grows, and then at every start from which a job does not
-reach what was freed.
+Failed searches are remembered for each shape of jobs and each class of lengths: a node, and an interval in which no
+such job starts. This stays true until the node grows, and afterwards at every start from which a job does not reach the
+freed time.
 """
 
 from numba import int32, int64
@@ -14,47 +14,50 @@ from backfill.compiler.kernel import kernel
 from backfill.compiler.record import doubled_rows, record, zeros
 from backfill.core.plan.profile import FUTURE, PAST
 
-RECENT, FRESH = 0, 1  # since the last round began; since this one did
-CLASSES = 16  # of lengths: each of them up to twice the one before
-SHORTEST = 26  # lengths below 2**(SHORTEST + 1) microseconds, which is two minutes, are of the first class
-RING = 8  # a power of two: so many times that a node grew are known one by one
-MOST = 512  # rows of searches in vain
+RECENT, FRESH = 0, 1  # since the last round began; since this one began
+CLASSES = 16  # of lengths: each covers lengths up to twice those of the one before
+SHORTEST = 26  # the first class covers lengths below 2**(SHORTEST + 1) microseconds, which is two minutes
+RING = 8  # a power of two: number of growths of one node that are known one by one
+MOST = 512  # rows of failed searches
 SINCE, UNTIL, LENGTH, TIMES = range(4)
-LOG = 8192  # a power of two: so many times that any node grew are known in their order
+LOG = 8192  # a power of two: number of growths of any node that are known in order
 NODE, BEGIN, END, ROOM = range(4)
 GAIN, GAINED, READ = range(3)
 
 GROWN = [
-    ("count", int64[::1]),  # (2,): nodes that grew
-    ("node", int64[:, ::1]),  # (2, m): which, ascending
-    ("since", int64[:, ::1]),  # (2, m): on node j, somewhere from here
-    ("until", int64[:, ::1]),  # (2, m): to here; PAST where it did not
+    ("count", int64[::1]),  # (2,): number of nodes that grew
+    ("node", int64[:, ::1]),  # (2, m): these nodes, ascending
+    ("since", int64[:, ::1]),  # (2, m): earliest freed instant of a node
+    ("until", int64[:, ::1]),  # (2, m): end of the freed time; PAST if the node did not grow
     ("first", int64[::1]),  # (2,): the least `since`, licences included
-    ("unknown", int64[::1]),  # (2,): 1: any of them may have
-    ("times", int64[::1]),  # (m,): how often a node grew
-    ("begin", int64[:, ::1]),  # (m, RING): where it grew, the last times: from here
-    ("end", int64[:, ::1]),  # (m, RING): to here
-    ("logged", int64),  # how often any node grew
-    ("log", int64[:, ::1]),  # (LOG, 3 + K): NODE, BEGIN and END, a ring; from ROOM on the most that was free there then
-    # what there was before the plan was made anew (renewed.py); empty but for that pass
-    ("was_first", int64[::1]),  # (m + 1,): node j has entries from here, in `was_time` and
-    ("was_time", int64[::1]),  # from when on
-    ("was_room", int64[:, ::1]),  # (K, ...): how much of resource k was free
-    # searches in vain
-    ("row", int32[:, ::1]),  # (s, CLASSES): the row of a shape and class of lengths; 0 none
-    ("rows", int64),  # that are used, the first one included, which nobody has
-    # (rows * m, 4): for each row and node SINCE and UNTIL, exclusive: then no unit of the shape starts there, if it
-    # runs no less than LENGTH; and the TIMES that the node had grown when that was found
+    ("unknown", int64[::1]),  # (2,): 1: any node may have grown
+    ("times", int64[::1]),  # (m,): number of growths of a node
+    ("begin", int64[:, ::1]),  # (m, RING): begins of the last growths of a node
+    ("end", int64[:, ::1]),  # (m, RING): their ends
+    ("logged", int64),  # number of growths of any node
+    ("log", int64[:, ::1]),  # (LOG, 3 + K), a ring: NODE, BEGIN, END; from ROOM on the most that was free there then
+    # availability before the plan was rebuilt (renewed.py); empty except during that pass
+    ("was_first", int64[::1]),  # (m + 1,): first entry of node j in `was_time` and `was_room`
+    ("was_time", int64[::1]),  # begin of an entry
+    ("was_room", int64[:, ::1]),  # (K, ...): free amount of resource k
+    # failed searches
+    ("row", int32[:, ::1]),  # (s, CLASSES): the row of a shape and a class of lengths; 0 none
+    ("rows", int64),  # number of rows in use, including row 0, which belongs to no shape
+    # (rows * m, 4): for each row and node SINCE and UNTIL, exclusive: no unit of the shape starts there in between, if
+    # it runs for at least LENGTH; TIMES: number of growths of the node when that was found
     ("vain", int64[:, ::1]),
-    # (MOST, 3): where no unit of a row starts before GAIN on time that was freed, if it runs for GAINED, as of so many
-    # entries of the log that are READ
+    # (MOST, 3): no unit of a row that runs for GAINED starts before GAIN on freed time, given the first READ entries of
+    # the log
     ("gain", int64[:, ::1]),
 ]
 Grown, GrownT = record("Grown", GROWN, globals())
 
 
 def new_grown(nodes: int, shapes: int, resources: int = 1, log: int = LOG) -> object:
-    """Nothing grew. log: how many growths are known in their order; LOG, but for a pool, which has none."""
+    """Return an empty record.
+
+    log: number of growths that are known in order; shorter than LOG for a pool, which has none.
+    """
     until = zeros(2, nodes)
     until[:] = PAST
     first = zeros(2)
@@ -83,13 +86,13 @@ def new_grown(nodes: int, shapes: int, resources: int = 1, log: int = LOG) -> ob
 
 @kernel()
 def note_grown(grown, node, begin, end):
-    """A node grew somewhere on [begin, end)."""
+    """Record that a node grew somewhere on [begin, end)."""
     slot = grown.times[node] & (RING - 1)
     grown.begin[node, slot], grown.end[node, slot] = begin, end
     grown.times[node] += 1
     entry = grown.log[grown.logged & (LOG - 1)]
     entry[NODE], entry[BEGIN], entry[END] = node, begin, end
-    entry[ROOM:] = FUTURE  # nobody has looked yet
+    entry[ROOM:] = FUTURE  # not measured yet
     grown.logged += 1
     for which in range(2):
         if grown.until[which, node] == PAST:
@@ -102,7 +105,7 @@ def note_grown(grown, node, begin, end):
 
 @kernel()
 def _list(grown, which, node):
-    """Add a node to those that grew, in order: what is kept of nodes side by side is then read as it lies."""
+    """Add a node to those that grew, in ascending order, so that the data of nodes is later read sequentially."""
     i = grown.count[which]
     while i > 0 and grown.node[which, i - 1] > node:
         grown.node[which, i] = grown.node[which, i - 1]
@@ -113,7 +116,7 @@ def _list(grown, which, node):
 
 @kernel()
 def next_round(grown):
-    """A round begins: what grew before the last one was looked at by all."""
+    """Begin a round: forget the growth before the last round, which all jobs have considered."""
     _clear(grown, RECENT)
     for i in range(grown.count[FRESH]):
         node = grown.node[FRESH, i]
@@ -133,13 +136,13 @@ def _clear(grown, which):
 
 @kernel()
 def note_unknown(grown, now):
-    """A job holds a place of which nobody knows whether it is its best: all look for theirs on all nodes."""
+    """Record that a job holds a placement that may not be its best: all jobs then search all nodes."""
     grown.unknown[FRESH], grown.first[FRESH] = 1, now
 
 
 @kernel()
 def forget_vain(grown):
-    """No search in vain is known."""
+    """Forget all failed searches."""
     grown.rows = 1
     for shape in range(len(grown.row)):
         for c in range(CLASSES):
@@ -148,7 +151,7 @@ def forget_vain(grown):
 
 @kernel()
 def row_of(grown, shape, length):
-    """The row of searches in vain of a shape of jobs that run so long."""
+    """Return the row of failed searches of a shape of jobs with this length."""
     c = 0
     while c < CLASSES - 1 and length >> (SHORTEST + 1 + c) > 0:
         c += 1
@@ -169,7 +172,7 @@ def row_of(grown, shape, length):
 
 @kernel()
 def vain_until(grown, row, node, length, t):
-    """Until when, from t on, no unit of a row that runs so long starts on a node; t itself where nothing is known."""
+    """Return until when, from t on, a node is known to start no unit of a row with this length; t if unknown."""
     vain = grown.vain[row * len(grown.times) + node]
     until = vain[UNTIL]
     if t >= until or t < vain[SINCE] or length < vain[LENGTH]:
@@ -185,9 +188,9 @@ def vain_until(grown, row, node, length, t):
 
 @kernel()
 def note_vain(grown, row, node, length, since, until):
-    """No unit of a row that runs so long starts on a node on [since, until).
+    """Record that no unit of a row with this length starts on a node on [since, until).
 
-    What is known already is kept where it is of shorter jobs as well, and goes on to here.
+    An earlier record is kept and extended if it covers shorter jobs as well.
     """
     vain = grown.vain[row * len(grown.times) + node]
     known = vain_until(grown, row, node, length, vain[SINCE])
@@ -200,5 +203,5 @@ def note_vain(grown, row, node, length, since, until):
 
 @kernel()
 def note_gain(grown, row, length, gain):
-    """No unit of a row that runs so long starts sooner on time that was freed so far."""
+    """Record that no unit of a row with this length starts before `gain` on time that was freed so far."""
     grown.gain[row, GAIN], grown.gain[row, GAINED], grown.gain[row, READ] = gain, length, grown.logged

@@ -1,4 +1,4 @@
-"""One turn of a job that has a place in the plan: an earlier start, where room for one appeared."""
+"""One turn of a planned job: move it to an earlier start if free capacity appeared for one."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from backfill.core.trace import LOOKS
 
 @verb()
 def improve(state, job):
-    """Put a booked job at its earliest start, never later than it is. Returns that start."""
+    """Move a booked job to its earliest start, never later than its present one. Return the new start."""
     if state.machine.pool:
         return _improve_on_pool(state, job)
     held = state.promises.reserved[job]
@@ -44,7 +44,7 @@ def improve(state, job):
 
 @apart()
 def _improve_anew(state, job, held, begin):
-    """Lift a job out, and put it back where it finds a place from `begin` on."""
+    """Take a job out of the plan, and book it again at its earliest start from `begin` on."""
     state.trace.counters[LOOKS] += 1
     end = held + span(state, job)
     book_job(state, job, held, end, GIVE)
@@ -58,7 +58,7 @@ def _improve_anew(state, job, held, begin):
 
 @kernel()
 def _move(state, job, held, t):
-    """Book a job that was lifted out at t, where it was placed."""
+    """Book a job that was taken out of the plan at t, with its present placement."""
     length = span(state, job)
     open_place(state, state.plan.pairs, state.plan.first, state.plan.many, job, held, held + length)
     keep_place(state, job)
@@ -67,9 +67,10 @@ def _move(state, job, held, t):
 
 @apart()
 def _improve_on_one_node(state, job, held):
-    """A start on a node that grew, which is earlier, or the same on a more powerful node.
+    """Find an earlier start on a node that grew, or the same start on a more powerful node.
 
-    On its own node the time from its start on lies under its own booking, so it can stay booked for the look.
+    On its own node, the time from its start on is covered by its own booking, so the job stays booked during the
+    search.
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
     row = _row(state, job, length)
@@ -109,7 +110,7 @@ def _improve_on_one_node(state, job, held):
 
 @kernel()
 def _slide_on_own(state, job, held, own):
-    """The first start of a job on its own node, if that grew, from which it can run into what it holds there."""
+    """Return the first start on a job's own node, if that grew, from which it reaches the time it already holds."""
     grown, length = state.plan.grown, span(state, job)
     begin, before = max(state.now, grown.since[RECENT, own] - length + 1), min(held, grown.until[RECENT, own])
     if begin >= before or not may_run_on(state, job, own):
@@ -121,9 +122,9 @@ def _slide_on_own(state, job, held, own):
 
 @apart()
 def _gain_of_row(state, job, row, limit):
-    """No job like this one, with a place elsewhere, starts sooner than this on time that was freed.
+    """Return a lower bound of the start on freed time for jobs of this row that have a placement elsewhere.
 
-    It follows from the last walk over the nodes that grew, and from what grew since. It is exact up to `limit`.
+    It follows from the last walk over the nodes that grew, and from later growth. It is exact up to `limit`.
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
     known = grown.gain[row]
@@ -148,7 +149,7 @@ def _gain_of_row(state, job, row, limit):
 
 @kernel(inline=True)
 def _held_by(entry, demand, job, tasks):
-    """Whether so many tasks of a job fit where most was free, as a node grew."""
+    """Return whether this many tasks of a job fit into the most that was free when a node grew."""
     for k in range(demand.shape[1]):
         if 0 < tasks * demand[job, k] > entry[ROOM + k]:
             return False
@@ -157,7 +158,7 @@ def _held_by(entry, demand, job, tasks):
 
 @apart()
 def _improve_gang(state, job, held):
-    """Look for a place only where all nodes together have room earlier, or a node more powerful than its last grew."""
+    """Search for a start of a gang only if all nodes together have capacity earlier, or a more powerful node grew."""
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
     own, first, last = state.search.own, plan.first[job], plan.first[job] + plan.many[job]
     end, weakest = held + length, plan.pairs[last - 1, 0]
@@ -190,7 +191,7 @@ def _improve_gang(state, job, held):
 
 @kernel()
 def _row(state, job, length):
-    """The row of searches in vain for a job; NOT_KEPT where other jobs of its shape may ask for less."""
+    """Return the row of failed searches for a job; NOT_KEPT if other jobs of its shape may request less."""
     if not state.free.shapes.exact:
         return NOT_KEPT
     return row_of(state.plan.grown, np.int64(state.jobs.shape[job]), length)
@@ -198,7 +199,7 @@ def _row(state, job, length):
 
 @kernel()
 def _earlier_gang(state, job, held, begin, row):
-    """Look for a place of a gang on [begin, held), and lift it out if there is one. Returns its start."""
+    """Search for a start of a gang on [begin, held), and take it out of the plan if there is one. Return its start."""
     end = held + span(state, job)
     state.trace.counters[LOOKS] += 1
     book_job(state, job, held, end, GIVE)
@@ -210,9 +211,9 @@ def _earlier_gang(state, job, held, begin, row):
 
 @kernel()
 def _reseat(state, job, held):
-    """Put a gang on more powerful nodes for the same start, where some grew.
+    """Move a gang to more powerful nodes for the same start, if some grew.
 
-    It has all tasks that there were on nodes in front of its last one, and only those that grew can take more now.
+    On nodes ahead of its last one it already has all tasks that fit, so only nodes that grew can take more.
     """
     plan, jobs, grown, length, tasks = state.plan, state.jobs, state.plan.grown, span(state, job), state.search.tasks
     if jobs.spread[job] == SITE:
@@ -228,7 +229,7 @@ def _reseat(state, job, held):
     for i in range(grown.count[RECENT]):
         node = grown.node[RECENT, i]
         if node < weakest and grown.until[RECENT, node] > held and may_run_on(state, job, node):
-            more = most - tasks[node]  # beside its own
+            more = most - tasks[node]  # beside its own tasks
             tasks[node] += tasks_over(plan.nodes, node, held, held + length, jobs.demand, job, more)[0]
     seat(state, job, tasks, np.int64(0))
     if not _placed_where_held(state, job):
@@ -252,7 +253,11 @@ def _placed_where_held(state, job):
 
 @apart()
 def _improve_on_pool(state, job):
-    """On one lane the time from its own start on lies under its own booking, so it can stay booked for the look."""
+    """Improve a job on a pool.
+
+    There is one lane, where the time from its start on is covered by its own booking, so it stays booked for the
+    search.
+    """
     held = state.promises.reserved[job]
     length = span(state, job)
     if not state.plan.rooms_kept:
@@ -265,7 +270,7 @@ def _improve_on_pool(state, job):
             t = _slide(state, job, held)
     if t == held:
         return held
-    left = max(held, t + length)  # it leaves [left, held + length) and takes what it did not hold already
+    left = max(held, t + length)  # the move releases [left, held + length) and takes what the job did not hold already
     book(state.plan.nodes, ONLY, left, held + length, state.jobs.need, job, GIVE)
     book(state.plan.nodes, ONLY, t, min(held, t + length), state.jobs.need, job, TAKE)
     open_pool(state, left, held + length)
@@ -274,9 +279,9 @@ def _improve_on_pool(state, job):
 
 @kernel()
 def _earlier_window(state, job, held, length):
-    """The first start of a job on a pool from which it ends by `held`; FUTURE where there is none.
+    """Return the first start of a job on a pool from which it ends by `held`; FUTURE if there is none.
 
-    A window that ends in bucket b lies in room of at least its length there: all other buckets are passed over.
+    A window that ends in bucket b needs free capacity of at least its length there: all other buckets are skipped.
     """
     rooms, level, last = state.plan.rooms, state.plan.rooms_level[job], bucket(state, held)
     b = 0
@@ -301,7 +306,7 @@ def _earlier_window(state, job, held, length):
 
 @kernel()
 def _cap(state, job, first, last, length):
-    """Nowhere in buckets first to last (exclusive) is the need of a job free for longer than this."""
+    """Return an upper bound of how long the need of a job is free anywhere in buckets first to last (exclusive)."""
     rooms, level = state.plan.rooms, state.plan.rooms_level[job]
     if state.plan.rooms_need[level] < state.jobs.need[job, 0]:
         level += 1
@@ -314,7 +319,7 @@ def _cap(state, job, first, last, length):
 
 @kernel()
 def _slide(state, job, held):
-    """The first start from which a job on a pool can run into the time that it holds from `held` on."""
+    """Return the first start from which a job on a pool runs into the time that it already holds from `held` on."""
     if state.plan.rooms[RECENT, state.plan.rooms_level[job], bucket(state, held - 1)] == 0:
         return held
     state.trace.counters[LOOKS] += 1

@@ -1,8 +1,8 @@
-"""What will be free at an instant to come if every run lasts to its limit, kept while runs start and end.
+"""The free resources at a future instant if every run lasts to its limit, updated while runs start and end.
 
-The reservation of EASY hardly moves from one pass to the next, so its instant is not sought from now on each time: what
-is free then follows each run that reaches beyond it, and the instant moves to where it belongs. How many tasks of one
-job fit then is kept beside it. Among nodes only: on a pool that is quickly added up.
+The reservation of EASY hardly moves from one pass to the next, so its instant is not searched again from now on: the
+free resources at the instant follow each run that reaches beyond it, and the instant moves as needed. The number of
+fitting tasks of one job is kept as well. This is used among nodes only: on a pool a sum is quick.
 """
 
 from typing import Any
@@ -16,22 +16,22 @@ from backfill.core.place.gangs import first_enough, group_of, may_run_on, seat
 from backfill.core.place.placement import holds, licences_free, tasks_that_fit, times
 
 LATER = [
-    ("live", int64),  # 1: it is kept
+    ("live", int64),  # 1: an instant is kept
     ("until", int64),  # the instant
-    ("count", int64),  # of the runs that go on, by limit, that are over by then
+    ("count", int64),  # number of current runs, by limit, that are over by then
     ("nodes", int64[:, ::1]),  # (m, k): free then
     ("licences", int64[::1]),  # (l,)
-    ("job", int64),  # whose tasks are counted; -1 nobody's
-    ("tasks", int64[::1]),  # (m,): how many of them fit on a node
-    ("sums", int64[::1]),  # (sites,): on the nodes of a site; all in the first where they may sit anywhere
-    ("enough", int64),  # how many of these are enough
-    ("lacks", int64),  # so many lack, at least, before the last runs end that are over then; 0 not known
+    ("job", int64),  # the job whose tasks are counted; -1 none
+    ("tasks", int64[::1]),  # (m,): number of its tasks that fit on a node
+    ("sums", int64[::1]),  # (sites,): number on the nodes of a site; all in the first sum if they may run anywhere
+    ("enough", int64),  # sum at which the job fits
+    ("lacks", int64),  # lower bound of the tasks that do not fit just before `until`; 0 not known
 ]
 Later, LaterT = record("Later", LATER, globals())
 
 
 def new_later(nodes: int, resources: int, licences: int, sites: int) -> Any:
-    """Nothing is kept."""
+    """Return an empty record."""
     return Later(
         live=0,
         until=0,
@@ -48,7 +48,10 @@ def new_later(nodes: int, resources: int, licences: int, sites: int) -> Any:
 
 @apart()
 def give_later(state, run, sign):
-    """A run is no more among those that go on (sign 1), or is one from now on (-1). Called while it is among them."""
+    """Update for a run that is about to end (sign 1) or has just started (-1).
+
+    Called while it is among the current runs.
+    """
     later = state.later
     if later.until < state.now:
         later.live = 0
@@ -63,9 +66,9 @@ def give_later(state, run, sign):
 
 @kernel()
 def _at_most(state, run):
-    """How many tasks more can fit at any instant, at most, because a run has ended.
+    """Return an upper bound of the additional tasks that fit at any instant because a run has ended.
 
-    Where a resource bounds them, those that fit in what comes back of it, and one for what lay there already.
+    If a resource bounds them, these are the tasks that fit into the released amount, plus one for what was free before.
     """
     later, runs, jobs = state.later, state.runs, state.jobs
     found = np.int64(0)
@@ -95,7 +98,7 @@ def _give(state, run, sign):
 
 @kernel()
 def _count_again(state, node):
-    """Count the tasks that fit on a node then."""
+    """Count the tasks that fit on a node at the instant again."""
     later, jobs = state.later, state.jobs
     job = later.job
     tasks, fit = jobs.tasks[job], np.int64(0)
@@ -115,7 +118,7 @@ def _count_again(state, node):
 
 @apart()
 def fits_later(state, job):
-    """Whether a job fits at the instant that is kept."""
+    """Return whether a job fits at the instant that is kept."""
     later, jobs = state.later, state.jobs
     first, last = jobs.licence_first[job], jobs.licence_first[job + 1]
     return later.enough > 0 and licences_free(later.licences, jobs.licence, jobs.licence_count, first, last)
@@ -123,7 +126,7 @@ def fits_later(state, job):
 
 @apart()
 def keep_later(state):
-    """Keep what is free at an instant from now on; the one that was kept before, if it was not before now."""
+    """Start keeping the free resources at an instant; keep the previous instant if it is not before now."""
     later = state.later
     if not later.live:
         for node in range(state.machine.nodes):
@@ -153,7 +156,7 @@ def count_later(state, job):
 
 @apart()
 def move_on(state):
-    """Go on to where the next runs reach their limits. False where none is left."""
+    """Advance to the next limit of a run. Return False if no run is left."""
     later, runs = state.later, state.runs
     if later.count == runs.active:
         return False
@@ -166,7 +169,7 @@ def move_on(state):
 
 @apart()
 def move_back(state):
-    """Go back before the limits of the runs that are over last. False where that is not later than the first ends."""
+    """Go back before the last limit that has been passed. Return False if that would be before the first end."""
     later, runs = state.later, state.runs
     last = runs.limits[later.count - 1] if later.count > 0 else state.now
     if last <= state.now or runs.limits[0] == last:
@@ -181,7 +184,7 @@ def move_back(state):
 
 @kernel()
 def find_lack(state, job):
-    """The job does not fit at the instant that is kept: remember how many of its tasks lack."""
+    """Remember how many tasks of a job do not fit at the instant that is kept."""
     later, most = state.later, np.int64(0)
     for i in range(len(later.sums)):
         most = max(most, later.sums[i])
@@ -190,6 +193,6 @@ def find_lack(state, job):
 
 @apart()
 def place_later(state, job):
-    """Place a job that fits at the instant that is kept, where `place` would then."""
+    """Place a job that fits at the instant that is kept, as `place` would then."""
     later = state.later
     seat(state, job, later.tasks, first_enough(state, job, later.sums))

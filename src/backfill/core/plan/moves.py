@@ -1,11 +1,11 @@
-"""A start for a job by moving reservations that may start later: one job of a project after the other.
+"""Moves: find a start for a job by moving reservations that may start later, one job of a project after the other.
 
-A reservation may be moved up to its latest start (`allow_until`). The job is tried at each instant at which what is
-free changes and there is room for it. If too little is left at some later instant of its run, others make way (way.py).
-If that is too late for one of them, it is no start.
+A reservation may be moved up to its latest start (`allow_until`). The job is tried at each instant at which the free
+resources change and it fits. If some later instant of its run becomes overbooked, other jobs make way (way.py). If that
+is too late for one of them, the instant is rejected.
 
-Among nodes the job takes the most powerful ones that have room for it at the instant, and would have it for as long as
-it may run if all who may start later were out of the plan. The other plan is this one without them.
+Among nodes, the job takes the most powerful ones that have capacity for it at the instant, and would have it for its
+whole walltime if all jobs that may start later were out of the plan. The other plan is this plan without these jobs.
 
 Source: Lin, Thai, Wang and Lai, JNCA 52, 2015: Table 5.
 Slow twin: tests/reference/twotier.py.
@@ -53,17 +53,18 @@ from backfill.core.verbs import place_by_power
 
 @verb()
 def begin_moves(state):
-    """From here reservations are moved for one project; `most` of `settle_with_moves` counts anew."""
+    """Begin the moves on behalf of one project; `most` of `settle_with_moves` counts from here."""
     state.bookings.moves = 0
 
 
 @verb()
 def settle_with_moves(state, job, most, victims, rebook):
-    """Book a job at the first instant at which it fits once others were moved; returns that start, FUTURE for none.
+    """Book a job at the first instant at which it fits once others are moved; return it, FUTURE if there is none.
 
-    most: of how many projects the last end may become later since `begin_moves`, -1 as many as there are. victims,
-    rebook: see way.py. Cost: a search of the plan for each instant that is tried in earnest; among nodes a copy of the
-    plan as well, and a look at each waiting job.
+    most: number of projects whose last end may become later since `begin_moves`, -1 any number. victims, rebook: see
+    way.py.
+    Cost: a search of the plan for each instant that is tried; among nodes also a copy of the plan and a check of each
+    waiting job.
     """
     if not are_booked(state) or not is_waiting(state, job, BY_SETTLE_WITH_MOVES):
         return FUTURE
@@ -73,11 +74,11 @@ def settle_with_moves(state, job, most, victims, rebook):
 
 @verb()
 def settle_at_least_cost(state, job, among):
-    """Book a job where it costs least, of the first so many instants at which it fits once others were moved.
+    """Book a job at the cheapest of the first `among` instants at which it fits once others are moved.
 
-    Any number may move, those of its own project too. A delay costs delay x processors x walltime: that of the job
-    since now, that of the others since the starts which they held. Of equal costs the first instant is taken. Returns
-    that start, FUTURE for none.
+    Any number may move, including jobs of its own project. A delay costs delay x processors x walltime; the delay of
+    the job counts from now, that of the others from their previous starts. Ties go to the first instant. Return that
+    start, FUTURE if there is none.
     """
     if not are_booked(state) or not is_waiting(state, job, BY_SETTLE_AT_LEAST_COST):
         return FUTURE
@@ -124,7 +125,7 @@ def _settle_on_pool(state, job, most, victims, rebook, among):
                 restore_plan(state, marks)
                 if found == among:
                     break
-                d, e = find(profile, ONLY, t)  # entries may be elsewhere
+                d, e = find(profile, ONLY, t)  # entries may have moved
         d, e = entry_after(profile, ONLY, d, e)
         t = FUTURE if e == NONE else profile.time[e]
     if best < FUTURE:
@@ -137,7 +138,7 @@ def _settle_on_pool(state, job, most, victims, rebook, among):
 
 @kernel()
 def _make_way_from(state, job, begin, most, victims, rebook):
-    """Move who is in the way of a job that is booked at `begin`. Whether that has worked out."""
+    """Move the jobs that are in the way of a job booked at `begin`. Return whether that succeeded."""
     lane, t = next_overbooked(state, job, begin, begin + span(state, job))
     victim = NONE
     if t < begin + span(state, job):
@@ -152,7 +153,7 @@ def _cost(state, job, delay):
 
 @kernel()
 def _cost_of_all(state, job, t):
-    """What it costs to start a job at t, and those that it has moved where they would start then."""
+    """Return the cost of starting a job at t, including the delays of the jobs moved for it."""
     bookings, cost = state.bookings, _cost(state, job, t - state.now)
     for i in range(bookings.tries):
         other = bookings.tried[i, 0]
@@ -170,7 +171,7 @@ def _fits(state, job, d, e):
 
 @kernel()
 def _next_short(state, job, d, e):
-    """The first instant behind an entry from which a job does not fit; FUTURE where there is none."""
+    """Return the first instant after an entry at which a job does not fit; FUTURE if there is none."""
     profile, need = state.plan.nodes, state.jobs.need
     d, e = entry_after(profile, ONLY, d, e)
     while e != NONE:
@@ -188,7 +189,7 @@ def _next_short(state, job, d, e):
 
 @kernel()
 def _victim_before(state, job, t, victims):
-    """Who would be moved first for a job that is not booked yet; -1 for nobody."""
+    """Return the first job to be moved for a job that is not booked yet; -1 if there is none."""
     if t == FUTURE:
         return NONE
     d, e = find(state.plan.nodes, ONLY, t)
@@ -220,7 +221,7 @@ def _settle_among_nodes(state, job, most, victims, rebook, among):
         restore_plan(state, marks)
         t = _next_change(state, t)
     if found < among and last < FUTURE and _cost(state, job, last - state.now) < least:
-        if last > state.now:  # it was placed elsewhere since
+        if last > state.now:  # the trials have placed it elsewhere
             earliest_by_power(state, job, last)
         _book_placed(state, job, last)
         return last
@@ -234,7 +235,7 @@ def _settle_among_nodes(state, job, most, victims, rebook, among):
 
 @kernel()
 def _leave_out(state, job):
-    """Let the other plan be this one without the jobs that may make way for a job. Returns whether there are any."""
+    """Build the other plan: this one without the jobs that may make way for a job. Return whether there are any."""
     plan, many = state.plan, 0
     stand = standing(state)
     rewind(state, 0)
@@ -256,7 +257,7 @@ def _leave_out(state, job):
 
 @kernel()
 def _copy_plan(state):
-    """Let the other plan hold what this one holds."""
+    """Copy this plan to the other plan."""
     plan, other = state.plan, state.other
     copy_profile(plan.nodes, other.nodes)
     copy_profile(plan.licences, other.licences)
@@ -267,9 +268,9 @@ def _copy_plan(state):
 
 @kernel()
 def _next_gap(state, job, t, last):
-    """The first instant of [t, last), at which what is free changes, that has a place for a job; where, is in `placed`.
+    """Return the first instant of [t, last) at which free resources change and a job fits; fill `placed`.
 
-    t: now, or such an instant. Returns `last` where there is none.
+    t: now, or such an instant. Return `last` if there is none.
     """
     while t < last:
         swap_plans(state)
@@ -286,7 +287,7 @@ def _next_gap(state, job, t, last):
 
 @kernel()
 def _next_change(state, t):
-    """The first instant after t at which what is free changes on some node, or of some licence; FUTURE for none."""
+    """Return the first instant after t at which the free amount of a node or licence changes; FUTURE if none."""
     plan, first = state.plan, FUTURE
     for node in range(state.machine.nodes):
         first = min(first, change_after(plan.nodes, node, t))
@@ -297,7 +298,7 @@ def _next_change(state, t):
 
 @kernel()
 def _place_in_gap(state, job, t):
-    """Place a job on nodes that have room at t, and would have it all along if nobody was there who may make way."""
+    """Place a job on nodes that are free at t, and would stay free without the jobs that may make way."""
     plan, other, scratch, end = state.plan, state.other, state.scratch, t + span(state, job)
     now = np.empty((1, state.machine.resources), np.int64)
     for node in range(state.machine.nodes):
@@ -318,10 +319,10 @@ def _place_in_gap(state, job, t):
 
 @kernel()
 def _take_gap(state, job, t, most, victims, rebook):
-    """Book a job at t, where it was placed, and move who is in its way. Whether that has worked out."""
+    """Book a job at t with its present placement, and move the jobs in its way. Return whether that succeeded."""
     total, need, end = state.plan.total, state.jobs.need, t + span(state, job)
     _book_placed(state, job, t)
-    # While a node is overbooked, what all have together is no bound for a search; without this job it is one.
+    # While a node is overbooked, the total over all nodes is no bound for a search; without this job it is one.
     book(total, ONLY, t, end, need, job, GIVE)
     done = _make_way_from(state, job, t, most, victims, rebook)
     book(total, ONLY, t, end, need, job, TAKE)
@@ -330,6 +331,6 @@ def _take_gap(state, job, t, most, victims, rebook):
 
 @kernel()
 def _book_placed(state, job, t):
-    """Book a job at t, where it was placed."""
+    """Book a job at t with its present placement."""
     keep_place(state, job)
     book_job(state, job, t, t + span(state, job), TAKE)

@@ -1,6 +1,6 @@
-"""The plan: what nodes and licences will hold, and who has a place in it.
+"""The plan: what nodes and licences will hold, and the placements of the jobs in it.
 
-A plan has a lane per node, one per licence, and one of all nodes together.
+A plan has a lane per node, one per licence, and one for all nodes together.
 """
 
 from typing import Any
@@ -36,45 +36,45 @@ from backfill.core.runs import is_suspended
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
 
-LEVELS = 16  # at most
+LEVELS = 16  # at most this many
 
 PLAN = [
     ("nodes", ProfileT),  # availability of nodes, kept by the policies that plan
     ("licences", ProfileT),
-    ("total", ProfileT),  # of all nodes together, which bounds what a job may find; unused on a pool
-    # where windows are announced (planned.py)
-    ("live", int64),  # 1: it holds what runs and what is announced, and each start is booked as it is made
+    ("total", ProfileT),  # of all nodes together, an upper bound for searches; unused on a pool
+    # if windows are announced (planned.py)
+    ("live", int64),  # 1: it holds the runs and the announced windows, and each start is booked at once
     ("fits", int64),  # address of `fits`
     ("hold_place", int64),  # of `hold_place`
     ("book_start", int64),  # of `book_start`
-    ("overheld", int8[::1]),  # (m,): 1: runs hold more of a node than there is, so `total` has all of it as free
-    # where jobs have a place in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
+    ("overheld", int8[::1]),  # (m,): 1: runs hold more than the capacity of a node, so `total` counts all of it as free
+    # placements in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
     ("pairs", int64[:, ::1]),
     ("pairs_used", int64),
     # where availability grew, for two rounds
     ("grown", GrownT),  # among nodes; what follows is for a pool
-    ("rooms_until", int64[::1]),  # (2,): no room appeared beyond
+    ("rooms_until", int64[::1]),  # (2,): no free capacity appeared beyond this instant
     ("rooms_kept", int64),
-    ("rooms", int64[:, :, ::1]),  # (2, levels, buckets): for how long a level is free up to an instant of a bucket
-    ("rooms_need", int64[::1]),  # (levels,): the need that makes a level, of the first resource
+    ("rooms", int64[:, :, ::1]),  # (2, levels, buckets): longest free time of a level up to an instant of a bucket
+    ("rooms_need", int64[::1]),  # (levels,): the need that defines a level, of the first resource
     ("rooms_since", int64[::1]),  # (levels,): scratch
-    ("rooms_level", int8[::1]),  # (n,): level of a job that has a place in the plan
-    ("rooms_low", int64),  # no such job waits at a lower level,
-    ("rooms_high", int64),  # nor at a higher one
+    ("rooms_level", int8[::1]),  # (n,): level of a planned job
+    ("rooms_low", int64),  # lowest level of such a waiting job,
+    ("rooms_high", int64),  # and highest level
     ("rooms_origin", int64),  # where bucket 0 begins
     ("rooms_shift", int64),  # a bucket is 2**rooms_shift microseconds long
-    ("rooms_last", int64),  # number of the last bucket, which has no end
+    ("rooms_last", int64),  # number of the last bucket, which is unbounded
 ]
 Plan, PlanT = record("Plan", PLAN, globals())
 
 
 def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: int, need: Ints) -> Any:
-    """All of a platform is free for ever. There is room for so many jobs and shapes.
+    """Return the plan of an idle platform, with capacity for this many jobs and shapes.
 
     simple: whether it is a pool. copies: of licences and accounts, shape (l, 1). need: of whole jobs, of the first
-    resource, to choose levels by.
+    resource, for the choice of levels.
     """
     levels = _levels(need) if simple else zeros(1)
     return Plan(
@@ -106,7 +106,7 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
 
 
 def _levels(need: Ints) -> Ints:
-    """The needs of most jobs and the least of all, ascending, at most LEVELS."""
+    """Return the most frequent needs and the smallest one, ascending, at most LEVELS."""
     if not len(need):
         return np.zeros(1, np.int64)
     values, counts = np.unique(need[:: max(len(need) // 4096, 1)], return_counts=True)
@@ -117,7 +117,7 @@ def _levels(need: Ints) -> Ints:
 
 @kernel()
 def book_job(state, job, begin, end, sign):
-    """Book (sign 1) or give back (-1) what a waiting job holds in the plan, on [begin, end)."""
+    """Book (sign 1) or release (-1) what a waiting job holds in the plan, on [begin, end)."""
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
@@ -126,7 +126,7 @@ def book_job(state, job, begin, end, sign):
 
 @kernel()
 def book_run(state, run, begin, end, sign):
-    """Book (sign 1) or give back (-1) what a run holds, on [begin, end)."""
+    """Book (sign 1) or release (-1) what a run holds, on [begin, end)."""
     job = np.int64(state.runs.job[run])
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
@@ -136,7 +136,7 @@ def book_run(state, run, begin, end, sign):
 
 @kernel()
 def book_pairs(state, job, pairs, first, many, begin, end, sign):
-    """Book (sign 1) or give back (-1) what a job holds on the nodes in `many` pairs (node, tasks) from `first` on."""
+    """Book (sign 1) or release (-1) what a job holds on the nodes in `many` pairs (node, tasks) from `first` on."""
     counted = int64(0)
     for pair in range(first, first + many):
         if not state.plan.overheld[pairs[pair, 0]]:
@@ -150,13 +150,13 @@ def book_pairs(state, job, pairs, first, many, begin, end, sign):
 
 @kernel()
 def keep_place(state, job):
-    """Write what was placed to the job's own list of (node, tasks) in the plan."""
+    """Copy the present placement to the job's own list of (node, tasks) in the plan."""
     keep_pairs(state, job, state.placed.pairs, np.int64(0), state.placed.count)
 
 
 @kernel()
 def keep_pairs(state, job, pairs, first, many):
-    """Write `many` pairs from `first` on to the job's own list of (node, tasks) in the plan."""
+    """Copy `many` pairs from `first` on to the job's own list of (node, tasks) in the plan."""
     plan = state.plan
     if plan.many[job] < many:
         while plan.pairs_used + many > len(plan.pairs):
@@ -171,7 +171,7 @@ def keep_pairs(state, job, pairs, first, many):
 
 @verb()
 def earliest_start(state, job, begin):
-    """The first instant from `begin` at which the whole plan has room for a job; where, is left in `placed`."""
+    """Return the first instant from `begin` at which the plan has capacity for a job; the placement is in `placed`."""
     if not is_waiting(state, job, BY_EARLIEST_START):
         return FUTURE
     if begin < state.now:
@@ -188,7 +188,7 @@ def earliest_start(state, job, begin):
 
 @kernel()
 def _place_from_now(state, job):
-    """Place a job that has room in the plan from now on by its rule."""
+    """Place a job that fits in the plan from now on, by its placement rule."""
     room, end = state.scratch.room, state.now + span(state, job)
     for node in range(state.machine.nodes):
         least_over(state.plan.nodes, node, state.now, end, room, node)
@@ -197,7 +197,7 @@ def _place_from_now(state, job):
 
 @kernel()
 def earliest_by_power(state, job, begin):
-    """Like `earliest_start`, on the most powerful nodes that have room then."""
+    """Like `earliest_start`, on the most powerful nodes that are free then."""
     if state.machine.pool:
         return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, span(state, job))
     if is_suspended(state, job):
@@ -209,7 +209,7 @@ def earliest_by_power(state, job, begin):
 
 @verb()
 def settle(state, job, begin):
-    """Book a job at its earliest start from `begin`; returns that start, FUTURE where it has none."""
+    """Book a job at its earliest start from `begin`; return that start, FUTURE if it has none."""
     if not is_waiting(state, job, BY_SETTLE):
         return FUTURE
     t = earliest_start(state, job, begin)
@@ -225,13 +225,13 @@ def settle(state, job, begin):
 
 @verb()
 def unsettle(state, job, t):
-    """Take back what `settle` booked for a job at t in this pass."""
+    """Undo the booking that `settle` made for a job at t in this pass."""
     book_job(state, job, t, t + span(state, job), GIVE)
 
 
 @verb()
 def fits_now(state, job):
-    """Whether the plan has room for a job from now on."""
+    """Return whether a job fits in the plan from now on."""
     if not is_waiting(state, job, BY_FITS_NOW):
         return False
     if not state.machine.pool:
@@ -244,7 +244,7 @@ def fits_now(state, job):
 
 @verb()
 def forget_past(state):
-    """The plan before now will not be read again."""
+    """Drop the part of the plan before now, which is not read again."""
     trim(state.plan.nodes, state.now)
     if not state.machine.pool:
         trim(state.plan.licences, state.now)
@@ -253,7 +253,7 @@ def forget_past(state):
 
 @verb()
 def give_back(state):
-    """What jobs that ended now had booked beyond now is free again; at least this instant, if they were overdue."""
+    """Release what jobs that ended now had booked beyond now; at least this instant, if they were overdue."""
     runs = state.runs
     for i in range(state.batch.ends):
         run = state.batch.ended[i]
@@ -264,9 +264,9 @@ def give_back(state):
 
 @verb()
 def book_overdue(state, sign):
-    """Book the running jobs at or beyond their limit for this instant, as nobody knows when they end; or give it back.
+    """Book the runs at or beyond their limit for this instant, since their ends are unknown; or release them (sign -1).
 
-    Those of walltime 0 that start in this pass are among them when it ends. Returns how many they are.
+    Runs of walltime 0 that start in this pass are among them when it ends. Return their number.
     """
     overdue = 0
     while overdue < state.runs.active and state.runs.limits[overdue] <= state.now:
@@ -291,7 +291,7 @@ def book_reserved(state, job):
 
 @verb()
 def fits_where_held(state, job, t):
-    """Whether the plan has room for a job at t on the nodes that its reservation names."""
+    """Return whether a job fits in the plan at t on the nodes that its reservation names."""
     end = t + span(state, job)
     if state.machine.pool:
         least_over(state.plan.nodes, ONLY, t, end, state.scratch.room, ONLY)
@@ -334,7 +334,7 @@ def place_where_held(state, job):
 
 @verb()
 def rebuild(state):
-    """Make the plan anew from what runs and what is announced."""
+    """Rebuild the plan from the runs and the announced windows."""
     book_running(state)
     book_overdue(state, TAKE)
 
@@ -348,7 +348,7 @@ def book_running(state):
 
 @kernel()
 def book_again(state):
-    """Let the plan hold what runs and is announced, and nothing else."""
+    """Clear the plan and book the runs and the announced windows."""
     state.plan.live = 0
     clear(state.plan.nodes, state.machine.base)
     clear(state.plan.licences, state.machine.base_copies)
@@ -373,7 +373,7 @@ def _clear_total(state):
 
 @apart()
 def _book_windows(state):
-    """Take out of the plan what announced windows take, lane by lane: less than nothing is nothing."""
+    """Book the announced windows, lane by lane; capacity does not fall below zero."""
     machine = state.machine
     by_lane = np.argsort(machine.window[: machine.windows, 0], kind="mergesort")
     first = 0
@@ -387,7 +387,7 @@ def _book_windows(state):
 
 @kernel()
 def _book_lane(state, window):
-    """window: those of one lane, a node or, counted down from -1, a licence."""
+    """Book the windows of one lane (a node or, counted down from -1, a licence), from the given window on."""
     machine = state.machine
     instants = np.empty(2 * len(window), np.int64)
     for i in range(len(window)):
@@ -418,11 +418,14 @@ def _book_lane(state, window):
 
 @verb()
 def swap_plans(state):
-    """Work with the other plan from here on. There are two where the policy may preempt; `start` books in this one."""
+    """Swap this plan and the other one.
+
+    There are two plans if the policy may preempt; `start` books in this one.
+    """
     state.plan, state.other = state.other, state.plan
 
 
 @verb()
 def book_until_limit(state, run, sign):
-    """Book (sign 1) or give back (-1) what a run holds from now until its limit, one microsecond where that is over."""
+    """Book (sign 1) or release (-1) what a run holds from now until its limit, at least one microsecond."""
     book_run(state, run, state.now, max(state.runs.limit[run], state.now + 1), sign)

@@ -1,5 +1,6 @@
-"""Starts and reservations where windows are announced: the plan then holds what runs, what is announced, and what was
-decided in this pass. Called by address (far.py).
+"""Starts and reservations while windows are announced; called by address (far.py).
+
+The plan then holds the runs, the announced windows, and the decisions of this pass.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from backfill.core.plan.search import span
 
 
 def use_plan(state: Any) -> None:
-    """Let a State follow announced windows."""
+    """Let a State use its plan for announced windows."""
     for plan in (state.plan, state.other):
         plan.fits = address_of(fits)
         plan.hold_place = address_of(hold_place)
@@ -24,7 +25,7 @@ def use_plan(state: Any) -> None:
 
 @kernel()
 def _lay_out(state):
-    """Make the plan of this pass, where it was not made yet."""
+    """Build the plan of this pass, unless it is built already."""
     if not state.plan.live:
         rebuild(state)
         state.plan.live, state.shadow.booked = 1, NONE
@@ -32,16 +33,16 @@ def _lay_out(state):
 
 @apart()
 def fits(state, job):
-    """1 where a job fits from now on, else 0."""
+    """Return 1 if a job fits from now on, else 0."""
     _lay_out(state)
     return int64(earliest_start(state, job, state.now) == state.now)
 
 
 @apart()
 def hold_place(state, job):
-    """Book a job where it fits from shadow.until on, else at its earliest start, FUTURE where it has none.
+    """Book a job from shadow.until on if it fits then, else at its earliest start, FUTURE if it has none.
 
-    Returns that start. What the job has booked in this pass is given back before.
+    Return that start. What the job has booked in this pass is released before.
     """
     _lay_out(state)
     shadow = state.shadow

@@ -1,8 +1,8 @@
 """Availability over future time: one lane per node (or licence), K resources each.
 
 A lane is a step function. Its breakpoints lie in blocks of at most BLOCK; a block knows bounds of the availability of
-its entries and a lift that is added to all of them, so a search skips blocks, a booking over many blocks touches each
-once, and a cut moves one block. Entries before the horizon are the past and go away by and by.
+its entries and a lift that is added to all of them. So a search skips blocks, a booking over many blocks touches each
+once, and a cut moves one block. Entries before the horizon are past and are removed over time.
 
 An amount is always (matrix, row, factor): `matrix[row, k] * factor` of resource k.
 Slow twin: tests/reference/lanes.py.
@@ -19,23 +19,23 @@ from backfill.compiler.record import doubled, doubled_columns, doubled_rows, rec
 from backfill.core.place.placement import times
 
 BLOCK = 64
-STALE = 8  # past entries of a first block that are too many
-# np.int64, here and elsewhere, so that a constant does not compile anew
+STALE = 8  # number of past entries of a first block at which they are removed
+# np.int64, here and elsewhere, so that a constant does not cause another compilation
 PAST, FUTURE = np.int64(-(2**62)), np.int64(2**62)
 TAKE, GIVE, NONE = np.int64(1), np.int64(-1), np.int64(-1)
 
 PROFILE = [
     ("columns", int64),  # K
     ("horizon", int64),  # entries that end before it are never read again
-    ("time", int64[::1]),  # (blocks * BLOCK,): instant from which an entry holds
+    ("time", int64[::1]),  # (blocks * BLOCK,): instant at which an entry begins
     ("room", int64[:, ::1]),  # (K, blocks * BLOCK): availability, less the lift of the block
     ("count", int64[::1]),  # (blocks,): entries in use
     ("lift", int64[:, ::1]),  # (K, blocks)
-    ("least", int64[:, ::1]),  # (K, blocks): no entry has less, lift included
-    ("most", int64[:, ::1]),  # (K, blocks): nor more
-    ("lane", int64[:, ::1]),  # (lanes, width): blocks of a lane in the order of time
-    ("blocks", int64[::1]),  # (lanes,): how many of them
-    ("layout", int64),  # counts the times that entries changed their block
+    ("least", int64[:, ::1]),  # (K, blocks): lower bound for all entries, lift included
+    ("most", int64[:, ::1]),  # (K, blocks): upper bound
+    ("lane", int64[:, ::1]),  # (lanes, width): blocks of a lane in order of time
+    ("blocks", int64[::1]),  # (lanes,): their number
+    ("layout", int64),  # counts how often entries moved to another block
     ("idle", int64[::1]),  # (blocks,): stack of unused blocks
     ("idles", int64),
     ("saved", int64),  # open savepoints
@@ -46,7 +46,7 @@ Profile, ProfileT = record("Profile", PROFILE, globals())
 
 
 def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> object:
-    """All of `capacity` (lanes, K), free for ever."""
+    """Return a profile in which all of `capacity` (lanes, K) is free for ever."""
     lanes, k = capacity.shape
     blocks = lanes + 8
     profile = Profile(
@@ -72,7 +72,7 @@ def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> 
 
 
 def fill_lanes(profile: Any, lanes: slice, amounts: Any) -> None:
-    """Let lanes of one resource, in which nothing was ever booked, have these amounts, shape (lanes,)."""
+    """Set the amounts, shape (lanes,), of lanes of one resource in which nothing was ever booked."""
     blocks = profile.lane[lanes, 0]
     more = amounts - profile.room[0, blocks * BLOCK] - profile.lift[0, blocks]
     for bounds in (profile.lift, profile.least, profile.most):
@@ -80,7 +80,7 @@ def fill_lanes(profile: Any, lanes: slice, amounts: Any) -> None:
 
 
 def add_lanes(profile: Any, amounts: Any) -> None:
-    """Append lanes in which nothing is booked, of these amounts, shape (lanes, K), in blocks that no other lane has."""
+    """Append empty lanes with these amounts, shape (lanes, K), in blocks that no other lane uses."""
     lanes, old = len(profile.blocks), len(profile.count)
     more = len(amounts)
     blocks, entries = np.arange(old, old + more), np.arange(old, old + more) * BLOCK
@@ -96,7 +96,7 @@ def add_lanes(profile: Any, amounts: Any) -> None:
 
 @apart(capacity=int64[:, ::1])
 def clear(profile, capacity):
-    """Forget all bookings: every lane is free from the beginning of time."""
+    """Remove all bookings: every lane is free from the beginning of time."""
     lanes, k = capacity.shape
     for b in range(len(profile.count)):
         profile.idle[b] = len(profile.count) - 1 - b
@@ -119,7 +119,7 @@ def clear(profile, capacity):
 
 @apart(to=ProfileT)
 def copy_profile(profile, to):
-    """Let a profile of as many lanes hold what another one holds; there nothing is noted."""
+    """Copy a profile to another one with as many lanes, without its journal."""
     to.time, to.room, to.count = profile.time.copy(), profile.room.copy(), profile.count.copy()
     to.lift, to.least, to.most = profile.lift.copy(), profile.least.copy(), profile.most.copy()
     to.lane, to.blocks, to.idle = profile.lane.copy(), profile.blocks.copy(), profile.idle.copy()
@@ -147,7 +147,7 @@ def _take_block(profile):
 
 @kernel()
 def _insert_block(profile, lane, d, b):
-    """Put block b at place d of the lane."""
+    """Insert block b at index d of the lane."""
     profile.layout += 1
     n = profile.blocks[lane]
     if n == profile.lane.shape[1]:
@@ -176,7 +176,7 @@ def _drop_block(profile, lane, d):
 
 @kernel()
 def _bound(profile, b):
-    """Compute the least and the greatest availability of block b anew."""
+    """Compute the least and the greatest availability of block b."""
     first, last = b * BLOCK, b * BLOCK + profile.count[b]
     for c in range(profile.columns):
         room = profile.room[c]
@@ -197,7 +197,7 @@ def _unbound(profile, b):
 
 @kernel()
 def _block_at(profile, lane, t):
-    """Place in the lane of the block that holds instant t."""
+    """Return the index in the lane of the block that holds instant t."""
     low, high = 0, profile.blocks[lane]
     while high - low > 1:
         middle = (low + high) >> 1
@@ -210,7 +210,7 @@ def _block_at(profile, lane, t):
 
 @kernel()
 def _entry_at(profile, b, t):
-    """The last entry of block b that begins at t or earlier. All are compared: that is quicker than to branch."""
+    """Return the last entry of block b that begins at t or earlier. It compares all, which is faster than branching."""
     first, used = np.uint64(b * BLOCK), np.uint64(profile.count[b])
     begun = np.int64(0)
     for i in range(used if jit.PLAIN else np.uint64(BLOCK)):
@@ -220,14 +220,14 @@ def _entry_at(profile, b, t):
 
 @kernel()
 def find(profile, lane, t):
-    """The place in the lane of the block that holds instant t, and its entry."""
+    """Return the index in the lane of the block that holds instant t, and its entry."""
     d = _block_at(profile, lane, t)
     return d, _entry_at(profile, profile.lane[lane, d], t)
 
 
 @kernel(inline=True)
 def entry_after(profile, lane, d, e):
-    """The entry behind e, which lies in the block at place d of the lane, and its place; entry NONE behind the last."""
+    """Return the index and entry after e, which lies in the block at index d of the lane; entry NONE after the last."""
     b = profile.lane[lane, d]
     if e + 1 < b * BLOCK + profile.count[b]:
         return d, e + 1
@@ -238,7 +238,7 @@ def entry_after(profile, lane, d, e):
 
 @kernel(inline=True)
 def entry_before(profile, lane, d, e):
-    """The entry in front of e, which lies in the block at place d of the lane, and its place. There must be one."""
+    """Return the index and entry before e, which lies in the block at index d of the lane. There must be one."""
     if e > profile.lane[lane, d] * BLOCK:
         return d, e - 1
     b = profile.lane[lane, d - 1]
@@ -247,7 +247,7 @@ def entry_before(profile, lane, d, e):
 
 @kernel()
 def change_after(profile, lane, t):
-    """The first instant after t at which a lane changes; FUTURE for none."""
+    """Return the first instant after t at which a lane changes; FUTURE if there is none."""
     d, e = find(profile, lane, t)
     d, e = entry_after(profile, lane, d, e)
     return FUTURE if e == NONE else profile.time[e]
@@ -255,13 +255,13 @@ def change_after(profile, lane, t):
 
 @kernel(inline=True)
 def available(profile, lane, d, e, c):
-    """How much of resource c is available at entry e, in the block at place d of the lane."""
+    """Return the available amount of resource c at entry e, in the block at index d of the lane."""
     return profile.room[c, e] + profile.lift[c, profile.lane[lane, d]]
 
 
 @kernel()
 def _shift(profile, first, last, places):
-    """Move the entries from first to last (exclusive) by some places."""
+    """Move the entries from first to last (exclusive) by `places`."""
     _shift_row(profile.time, first, last, places)
     for c in range(profile.columns):
         _shift_row(profile.room[c], first, last, places)
@@ -269,7 +269,7 @@ def _shift(profile, first, last, places):
 
 @kernel(inline=True)
 def _shift_row(row, first, last, places):
-    """Unsigned indices, here and below, spare the compiler the case of negative ones: such loops become vectors."""
+    """Move a part of a row. Unsigned indices spare the compiler the negative case, so such loops are vectorized."""
     n, here, there = np.uint64(last - first), np.uint64(first), np.uint64(first + places)
     if places < 0:
         for i in range(n):
@@ -287,7 +287,7 @@ def _add(row, first, last, amount):
 
 @apart()
 def trim(profile, now):
-    """Let the past go: blocks that end before `now`, and past entries of the first one where they are many."""
+    """Remove past blocks, which end before `now`, and past entries of the first block if there are many."""
     profile.horizon = now
     for lane in range(len(profile.blocks)):
         while profile.blocks[lane] > 1 and profile.time[profile.lane[lane, 1] * BLOCK] <= now:
@@ -299,7 +299,7 @@ def trim(profile, now):
 
 @kernel()
 def _shed(profile, b):
-    """Drop the past entries of a first block. Returns how many went."""
+    """Remove the past entries of a first block. Return their number."""
     keep = _entry_at(profile, b, profile.horizon)
     gone = keep - b * BLOCK
     if gone > 0:
@@ -312,7 +312,7 @@ def _shed(profile, b):
 
 @kernel()
 def _split(profile, lane, d):
-    """Halve the block at place d."""
+    """Split the block at index d into halves."""
     b = profile.lane[lane, d]
     new = _take_block(profile)
     half = BLOCK // 2
@@ -331,7 +331,7 @@ def _split(profile, lane, d):
 
 @kernel()
 def _cut(profile, lane, t):
-    """Make t a breakpoint. Returns the place in the lane of its block, and its entry."""
+    """Make t a breakpoint. Return the index in the lane of its block, and its entry."""
     d = _block_at(profile, lane, t)
     b = profile.lane[lane, d]
     e = _entry_at(profile, b, t)
@@ -351,7 +351,7 @@ def _cut(profile, lane, t):
 
 @kernel()
 def _join(profile, lane, d, e):
-    """Take away the breakpoint at entry e, in the block at place d, where nothing changes at it."""
+    """Remove the breakpoint at entry e, in the block at index d, if nothing changes there."""
     b = profile.lane[lane, d]
     first = b * BLOCK
     before, lifted = e - 1, b
@@ -373,7 +373,7 @@ def _join(profile, lane, d, e):
 
 @kernel()
 def _merge(profile, lane, d):
-    """Move the entries of the next block into the block at place d, where there is room to spare."""
+    """Move the entries of the next block into the block at index d, if they fit easily."""
     b, gone = profile.lane[lane, d], profile.lane[lane, d + 1]
     base, n = b * BLOCK + profile.count[b], profile.count[gone]
     if profile.count[b] + n > BLOCK // 2:
@@ -391,9 +391,9 @@ def _merge(profile, lane, d):
 
 @apart(matrix=int64[:, ::1])
 def book(profile, lane, begin, end, matrix, row, factor):
-    """Take the amount (give it back where factor < 0) on [begin, end) of a lane, but for what is past.
+    """Book the amount (release it if factor < 0) on [begin, end) of a lane, except for the past.
 
-    A booking ends with FUTURE, so that nothing starts later and no sum of a start and a length is too large.
+    A booking ends at FUTURE at the latest, so that nothing starts later and no sum of a start and a length overflows.
     """
     begin, end = max(begin, profile.horizon), min(end, FUTURE)
     if end <= begin:
@@ -434,17 +434,20 @@ def book(profile, lane, begin, end, matrix, row, factor):
 
 @kernel(inline=True)
 def least_for(matrix, row, c, factor):
-    """How much of a resource must be free; if none is asked for less than nothing, as windows take what runs hold."""
+    """Return how much of a resource must be free; if none is requested, any negative amount will do.
+
+    Windows may take what runs still hold, so availability may be negative.
+    """
     amount = matrix[row, c] * factor
     return amount if amount > 0 else PAST
 
 
 @apart(matrix=int64[:, ::1])
 def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
-    """The first s in [begin, before) with the amount free on [s, min(s + length, until)); FUTURE where there is none.
+    """Return the first s in [begin, before) with the amount free on [s, min(s + length, until)); FUTURE if none.
 
-    `before` = `until` = FUTURE gives the earliest start. A job that holds a start already passes it as `until`: from
-    there on the room lies under its own booking, so a better start is found without lifting the job out.
+    `before` = `until` = FUTURE gives the earliest start. A job that already holds a start passes it as `until`: from
+    there on the time is covered by its own booking, so a better start is found without taking the job out of the plan.
     """
     d = _block_at(profile, lane, begin)
     b = profile.lane[lane, d]
@@ -496,13 +499,13 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
 
 @apart(matrix=int64[:, ::1])
 def earliest_of_many(profile, lane, matrix, row, factor, begin, before, length):
-    """The first s in [begin, before) with the amount free on [s, s + length); FUTURE where there is none.
+    """Return the first s in [begin, before) with the amount free on [s, s + length); FUTURE if there is none.
 
-    The same as `earliest`, where a window has many entries: it is looked at from its end, so that what lies before an
-    entry without room is passed over.
+    The same as `earliest`, for windows with many entries: each window is checked from its end, so that everything
+    before a blocking entry is skipped.
     """
     d = _block_at(profile, lane, begin)
-    start, known = begin, begin  # from `start` up to `known` there is room
+    start, known = begin, begin  # free from `start` to `known`
     while start < before:
         while d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] < start + length:
             d += 1
@@ -559,7 +562,7 @@ def least_over(profile, lane, begin, end, out, row):
 
 @apart(out=int64[:, ::1])
 def most_over(profile, lane, begin, end, out, row, column):
-    """Write the greatest availability of a lane over [begin, end), begin < end, to out[row], from a column on."""
+    """Write the greatest availability of a lane over [begin, end), begin < end, to out[row], starting at a column."""
     d, e = find(profile, lane, begin)
     for c in range(profile.columns):
         out[row, column + c] = available(profile, lane, d, e, c)
@@ -572,8 +575,9 @@ def most_over(profile, lane, begin, end, out, row, column):
 
 @apart(demand=int64[:, ::1])
 def tasks_over(profile, lane, begin, end, demand, job, most):
-    """How many tasks of a job a lane takes over all of [begin, end), at most `most`; and when the last entry ends on
-    which it takes no more than that.
+    """Return how many tasks of a job, at most `most`, a lane takes over all of [begin, end), and when this bound ends.
+
+    The bound ends with the last entry on which the lane takes no more tasks than that.
     """
     d = _block_at(profile, lane, end - 1)
     b = profile.lane[lane, d]
@@ -600,7 +604,7 @@ def tasks_over(profile, lane, begin, end, demand, job, most):
 
 @apart(matrix=int64[:, ::1])
 def free_since(profile, lane, matrix, row, factor, t):
-    """The first instant from which the amount is free up to t; t itself where it is not free just before."""
+    """Return the first instant from which the amount is free up to t; t if it is not free just before."""
     d, e = find(profile, lane, t - 1)
     since = t
     while True:
@@ -627,7 +631,7 @@ def _note(profile, lane, begin, end, matrix, row, factor):
 
 @kernel()
 def savepoint(profile):
-    """From here bookings are noted. Returns the mark that `rollback` and `commit` take; savepoints nest."""
+    """Start recording bookings. Return the mark for `rollback` and `commit`; savepoints nest."""
     profile.saved += 1
     return profile.noted
 

@@ -1,6 +1,6 @@
-"""What jobs were promised: the start that each holds now, the first that it held, and the record of every change.
+"""Promises: the start that each job holds now, the first that it held, and the record of every change.
 
-The record is kept of all jobs where the policy declares `booked` or a project is watched, else of the job that is.
+All jobs are recorded if the policy declares `booked` or a project is watched; otherwise only the watched job is.
 """
 
 from typing import Any
@@ -14,22 +14,22 @@ from backfill.core.errors import NONE
 from backfill.core.pace import longest
 from backfill.core.plan.profile import PAST
 
-NO_TIME = PAST  # no such instant
+NO_TIME = PAST  # no instant
 
-# Why a promise is given, or becomes another one; named in model/promises.py.
-GIVEN = np.int64(0)  # the first that it holds, or the first since it held none
+# Why a promise is given or changed; named in model/promises.py.
+GIVEN = np.int64(0)  # its first promise, or the first since it held none
 RENEWED = np.int64(1)  # the policy reserves anew
-UP = np.int64(2)  # room appeared
+UP = np.int64(2)  # free capacity appeared
 MOVED = np.int64(3)  # made way for another job
 OVERRUN = np.int64(4)  # a job runs over its limit
-CHANGED = np.int64(5)  # capacity, walltimes or runs are other ones
+CHANGED = np.int64(5)  # capacity, walltimes or runs have changed
 
 PROMISES = [
     ("reserved", int64[::1]),  # the start that the policy holds for a job now; NO_TIME = none
-    ("first", int64[::1]),  # the first that it held
+    ("first", int64[::1]),  # the first start that it held
     ("watched", int64),  # job whose promises are recorded; -1 none
-    ("recorded", int64),  # 1: those of all jobs are
-    # (rows, 6): instant, job, promised start and end by walltime (NO_TIME = none), cause, for which job (-1)
+    ("recorded", int64),  # 1: the promises of all jobs are recorded
+    # (rows, 6): instant, job, promised start, its end by walltime (NO_TIME = none), cause, job on whose behalf (-1)
     ("record", int64[:, ::1]),
     ("rows", int64),
 ]
@@ -37,7 +37,7 @@ Promises, PromisesT = record("Promises", PROMISES, globals())
 
 
 def new_promises(jobs: int, watched: int, recorded: bool) -> Any:
-    """Nothing was promised yet."""
+    """Return an empty record."""
     return Promises(
         reserved=np.full(jobs, NO_TIME),
         first=np.full(jobs, NO_TIME),
@@ -50,7 +50,7 @@ def new_promises(jobs: int, watched: int, recorded: bool) -> Any:
 
 @kernel(inline=True)
 def note_promise(state, job, t, cause, by):
-    """Record that a job is promised another start than it holds, if its promises are recorded."""
+    """Record a change of a job's promised start, if its promises are recorded."""
     promises = state.promises
     if (promises.recorded or job == promises.watched) and promises.reserved[job] != t:
         _append(state, job, t, cause, by)
@@ -58,7 +58,7 @@ def note_promise(state, job, t, cause, by):
 
 @kernel()
 def note_walltime(state, job):
-    """Record that a job with a promised start, that waits or runs, is expected to end at another time."""
+    """Record that the expected end of a job with a promised start, waiting or running, has changed."""
     promises = state.promises
     if (promises.recorded or job == promises.watched) and promises.reserved[job] != NO_TIME:
         _append(state, job, promises.reserved[job], CHANGED, NONE)
@@ -66,7 +66,7 @@ def note_walltime(state, job):
 
 @kernel(inline=True)
 def end_of(state, job, t):
-    """When a job ends that starts at t, by its walltime; NO_TIME if t is that."""
+    """Return when a job that starts at t ends by its walltime; NO_TIME if t is NO_TIME."""
     return t + max(longest(state, state.jobs.walltime[job]), 1) if t != NO_TIME else NO_TIME
 
 

@@ -1,7 +1,7 @@
-"""A plan of nodes that is made anew while jobs have places in it: where it grew is found by holding it to the old one.
+"""Growth of a rebuilt plan of nodes: where it grew is found by comparing it with the old plan.
 
-So after a change of capacity, too, a job is looked for only where it can gain. Licences are not compared: who needs
-some is looked for anew at each round. On a pool nothing is compared, see rooms.py.
+So after a change of capacity, too, a job is tried only where it can gain. Licences are not compared: jobs that need
+some are tried in each round. On a pool nothing is compared, see rooms.py.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from backfill.core.plan.rooms import note_growth
 
 @verb()
 def renew_running(state):
-    """Like `book_running`, where jobs have places in the plan; `note_renewed` follows when they are booked again."""
+    """Like `book_running`, while jobs are planned; call `note_renewed` after they are booked again."""
     if state.machine.pool:
         book_running(state)
         return
@@ -26,7 +26,7 @@ def renew_running(state):
 
 @apart()
 def _put_aside(state):
-    """Keep what each node has over time, from now on."""
+    """Save the availability of each node over time, from now on."""
     plan, grown, entries = state.plan.nodes, state.plan.grown, 0
     for node in range(state.machine.nodes):
         for d in range(plan.blocks[node]):
@@ -49,14 +49,14 @@ def _put_aside(state):
 
 @verb()
 def note_renewed(state):
-    """Note where a plan grew that was made anew."""
+    """Record where a plan that was rebuilt grew."""
     if not state.machine.pool:
         _compare(state)
 
 
 @apart()
 def _compare(state):
-    """Note each node that somewhere has more than was put aside of it, and let that go."""
+    """Record each node that has more than was saved at some instant, and drop what was saved."""
     plan, grown = state.plan.nodes, state.plan.grown
     for node in range(state.machine.nodes):
         i, last = grown.was_first[node], grown.was_first[node + 1] - 1
@@ -77,6 +77,6 @@ def _compare(state):
             t = until
         if begin < end:
             note_growth(state.plan, node, begin, end)
-    grown.first[RECENT] = grown.first[FRESH] = state.now  # licences may have come
+    grown.first[RECENT] = grown.first[FRESH] = state.now  # licences may have been added
     grown.was_first, grown.was_time = np.zeros(1, np.int64), np.zeros(1, np.int64)
     grown.was_room = np.zeros((plan.columns, 1), np.int64)

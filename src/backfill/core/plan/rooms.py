@@ -1,15 +1,15 @@
-"""Where the plan of a pool grew, so that a job which has its place is tried again only where it can gain.
+"""Growth of the plan of a pool: where free capacity appeared, so that a planned job is tried again only if it can gain.
 
-A waiting job can start earlier than promised only through room that appeared since its last turn, and mostly none did
-that would do. So rooms are kept as a table: `rooms[RECENT, level, b]` says for how long, at most, the need of a level
-is free up to an instant of bucket b of the future, in a place where room appeared since the last round began;
-`rooms[FRESH]` the same since this round began. Levels are the most frequent needs of the workload. Bookings do not
-lower the table, searches in vain do.
+A waiting job can start earlier than promised only through capacity freed since its last turn, and mostly none of it is
+large enough. So a table of gaps is kept: `rooms[RECENT, level, b]` is an upper bound of how long the need of a level is
+free up to an instant of bucket b of the future, in a gap where capacity was freed since the last round began;
+`rooms[FRESH]` is the same since this round began. Levels are the most frequent needs of the workload. Bookings do not
+lower the table, failed searches do.
 
-A job whose walltime is longer than what its level shows up to its start cannot end before that start. It can then only
-slide, and whether it can is seen at the instant before its start: no search is needed.
+A job whose walltime is longer than every bound of its level up to its start cannot end before that start. It can then
+only slide, and whether it can is visible at the instant before its start: no search is needed.
 
-Where few wait on a pool, a search costs less than the table, so there is none. Among nodes see grown.py.
+If few jobs wait on a pool, a search costs less than the table, so the table is not used. Among nodes see grown.py.
 """
 
 import numpy as np
@@ -21,14 +21,14 @@ from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_afte
 from backfill.core.plan.search import ONLY
 from backfill.core.queue.walk import following, rewind
 
-BUCKETS, FEW = 64, 8  # of time: at most, and at least
-SHORT = 128  # a queue for which rooms are not kept
+BUCKETS, FEW = 64, 8  # number of buckets of time: at most, and at least
+SHORT = 128  # queue length below which the table is not used
 FINEST = 20  # the shortest bucket is 2**FINEST microseconds
 
 
 @kernel()
 def open_pool(state, begin, end):
-    """Write down that what was held on [begin, end) of a pool is free, for those who wait since an earlier pass."""
+    """Record that [begin, end) of a pool was released, for jobs that have waited since an earlier pass."""
     if state.queue.waiting == state.batch.arrivals:
         return
     begin, end = max(begin, state.now), min(end, FUTURE)
@@ -40,7 +40,7 @@ def open_pool(state, begin, end):
 
 @kernel()
 def open_place(state, pairs, first, many, row, begin, end):
-    """The same of a pool, or of the nodes in `many[row]` pairs from `first[row]` on, which a pool does not have."""
+    """Record the same for a pool, or for the nodes in `many[row]` pairs from `first[row]` on (unused on a pool)."""
     if state.machine.pool:
         open_pool(state, begin, end)
         return
@@ -50,7 +50,7 @@ def open_place(state, pairs, first, many, row, begin, end):
 
 @kernel()
 def note_growth(plan, node, begin, end):
-    """A node grew somewhere on [begin, end): note that, and what of it is free there."""
+    """Record that a node grew somewhere on [begin, end), and the free amounts there."""
     note_grown(plan.grown, node, begin, end)
     if begin < end:
         most_over(plan.nodes, node, begin, end, plan.grown.log, (plan.grown.logged - 1) & (LOG - 1), np.int64(ROOM))
@@ -58,7 +58,7 @@ def note_growth(plan, node, begin, end):
 
 @apart()
 def _measure_room(state, begin, end):
-    """Write down, level by level, the times on which a pool is free for its need and that touch [begin, end)."""
+    """Record, level by level, the times during which a pool is free for the need and that touch [begin, end)."""
     plan, need, since = state.plan.nodes, state.plan.rooms_need, state.plan.rooms_since
     d, e = find(plan, ONLY, begin)
     level = _look_back(state, d, e)
@@ -79,7 +79,7 @@ def _measure_room(state, begin, end):
 
 @kernel()
 def _look_back(state, d, e):
-    """Find since when, up to an entry, a pool is free for each level. Returns the highest for which it is."""
+    """Find since when, up to an entry, a pool is free for each level. Return the highest level for which it is."""
     plan, need, since = state.plan.nodes, state.plan.rooms_need, state.plan.rooms_since
     free = available(plan, ONLY, d, e, ONLY)
     highest = state.plan.rooms_low - 1
@@ -99,32 +99,32 @@ def _look_back(state, d, e):
 
 @kernel()
 def _mark(state, level, begin, end):
-    """Write down that a level is free on [begin, end)."""
+    """Record that a level is free on [begin, end)."""
     rooms = state.plan.rooms
     last = bucket(state, end)
     for b in range(bucket(state, begin), last + 1):
         length = (end if b == last else min(end, border(state, b + 1))) - begin
         if end == FUTURE and b == last:
-            length = FUTURE  # there it has no end
+            length = FUTURE  # the last bucket is unbounded
         rooms[RECENT, level, b] = max(rooms[RECENT, level, b], length)
         rooms[FRESH, level, b] = max(rooms[FRESH, level, b], length)
 
 
 @kernel(inline=True)
 def bucket(state, t):
-    """The bucket of an instant; the last one has no end."""
+    """Return the bucket of an instant; the last one is unbounded."""
     return min((t - state.plan.rooms_origin) >> state.plan.rooms_shift, state.plan.rooms_last)
 
 
 @kernel(inline=True)
 def border(state, b):
-    """Where bucket b begins."""
+    """Return where bucket b begins."""
     return state.plan.rooms_origin + (b << state.plan.rooms_shift)
 
 
 @kernel()
 def forget_rooms(state):
-    """Nothing is known of where room appeared."""
+    """Forget where free capacity appeared."""
     state.plan.rooms_kept, state.plan.rooms_until[FRESH] = 0, FUTURE
     note_unknown(state.plan.grown, state.now)
     forget_vain(state.plan.grown)
@@ -132,7 +132,7 @@ def forget_rooms(state):
 
 @verb()
 def begin_round(state):
-    """Before each waiting job has a turn: forget the rooms of which all had one, and fit the table to the queue."""
+    """Begin a round of turns: forget the gaps that all waiting jobs have considered, and fit the table to the queue."""
     state.plan.rooms_until[RECENT], state.plan.rooms_until[FRESH] = state.plan.rooms_until[FRESH], PAST
     if not state.machine.pool:
         next_round(state.plan.grown)
@@ -142,7 +142,7 @@ def begin_round(state):
         return
     if not state.plan.rooms_kept:
         state.plan.rooms_kept = 1
-        state.plan.rooms[FRESH] = FUTURE  # nothing is known
+        state.plan.rooms[FRESH] = FUTURE  # not measured yet
         rewind(state, 0)
         for _ in range(state.queue.waiting):
             join_level(state, following(state, 0))
@@ -160,7 +160,7 @@ def begin_round(state):
 
 @kernel()
 def _survey(state):
-    """Note the least and the greatest level at which a job waits. Returns the latest reserved start."""
+    """Note the lowest and the highest level at which a job waits. Return the latest reserved start."""
     latest, low, high = state.now, len(state.plan.rooms_need) - 1, 0
     rewind(state, 0)
     job = following(state, 0)
@@ -175,7 +175,7 @@ def _survey(state):
 
 @apart()
 def _fit_buckets(state, last, latest):
-    """Part the time from now to the latest start into buckets anew, half as many as there are, and move the marks."""
+    """Divide the time from now to the latest start into buckets, half of all that exist, and move the entries."""
     rooms = state.plan.rooms
     shift = FINEST
     while (latest - state.now) >> shift > last // 2:
@@ -194,13 +194,13 @@ def _fit_buckets(state, last, latest):
 
 @kernel(inline=True)
 def _later(state, b, shift):
-    """The instant b * 2^shift from now, or FUTURE before it."""
+    """Return the instant b * 2^shift from now, at most FUTURE."""
     return FUTURE if b > (FUTURE - state.now) >> shift else state.now + (b << shift)
 
 
 @kernel()
 def join_level(state, job):
-    """Let rooms be measured for the level of a job: the highest whose need is not above its own."""
+    """Set the level of a job: the highest whose need is at most its own."""
     level = len(state.plan.rooms_need) - 1
     while level > 0 and state.plan.rooms_need[level] > state.jobs.need[job, 0]:
         level -= 1

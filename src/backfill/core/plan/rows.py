@@ -1,6 +1,6 @@
-"""Where a job fits among rows that share processors in turns, and when: cpus are idle row by row, all else is shared.
+"""Placement and planning in rows that take turns on the processors: each row has its own idle cpus, all else is shared.
 
-`idle[row, node]` is how many cpus of a node no job has in a row. Memory, licences and other resources are held by the
+`idle[row, node]` is the number of idle cpus of a node in a row. Memory, licences and other resources are held by the
 jobs of all rows at once.
 """
 
@@ -17,7 +17,7 @@ from backfill.core.verbs import place, place_in, place_on
 
 @verb(within=True)
 def place_in_row(state, job, idle, row):
-    """Whether a waiting job may start now in a row; where, is left for `start`."""
+    """Return whether a waiting job may start now in a row; the placement is left for `start`."""
     amounts = _amounts_from(state, job, state.now, state.free.nodes, idle, row)
     if state.machine.pool:
         return _pool_has(state, job, amounts) and place(state, job)
@@ -26,22 +26,22 @@ def place_in_row(state, job, idle, row):
 
 @verb(within=True)
 def longest_stay(state, job):
-    """How long a job stays at most if its walltime holds: at the slowest pace."""
+    """Return the longest stay of a job if its walltime holds: at the slowest pace."""
     return longest(state, state.jobs.walltime[job])
 
 
 @verb(within=True)
 def free_in_rows(state, idle):
-    """What is free now, to be changed: amounts of nodes, copies of licences, idle cpus of rows."""
+    """Return copies of the free resources now: amounts of nodes, copies of licences, idle cpus of rows."""
     return state.free.nodes.copy(), state.free.licences.copy(), idle.copy()
 
 
 @verb(within=True)
 def shadow_in_rows(state, job, row_of, free):
-    """The row in which a job may start first if walltimes hold, and when; FUTURE where it never may.
+    """Return the row in which a job can start first if walltimes hold, and when; FUTURE if it never can.
 
-    Of equal rows the first. row_of: the row of each job that runs. free: as `free_in_rows` gives it; afterwards what is
-    free at that instant.
+    Ties go to the first row. row_of: the row of each running job. free: from `free_in_rows`; updated to the free
+    resources at that instant.
     """
     runs = state.runs
     going = np.sort(runs.by_limit[: runs.active])
@@ -64,9 +64,10 @@ def shadow_in_rows(state, job, row_of, free):
 
 @verb(within=True)
 def leaves_room(state, job, row, first, its_row, t, free):
-    """Whether another job may still start at t in its row if a job starts now in a row, and stays until then.
+    """Return whether job `first` can still start at t in its row if a job starts now in a row and stays until then.
 
-    The job is where it was placed last. free: what is free at t; without what the job holds, if so.
+    The job is where it was placed last. free: the free resources at t; if the answer is yes, the job's share is taken
+    out.
     """
     count = state.placed.count
     pairs = state.placed.pairs[:count].copy()
@@ -79,7 +80,7 @@ def leaves_room(state, job, row, first, its_row, t, free):
 
 @kernel()
 def _amounts_from(state, job, t, free, idle, row):
-    """Of what is free on nodes, with the cpus of a row, those that announced windows leave to a job from t on."""
+    """Return the free amounts of nodes, with the cpus of a row, that announced windows leave to a job from t on."""
     machine, amounts = state.machine, free.copy()
     for node in range(machine.nodes):
         amounts[node, 0] = idle[row, node]
@@ -94,7 +95,7 @@ def _amounts_from(state, job, t, free, idle, row):
 
 @kernel()
 def _has_room(state, job, t, free, row):
-    """Whether a job fits from t on in a row, in what is free then."""
+    """Return whether a job fits from t on in a row, given the free resources then."""
     amounts = _amounts_from(state, job, t, free[0], free[2], row)
     if not state.machine.pool:
         return place_in(state, job, amounts, free[1])
@@ -111,7 +112,7 @@ def _pool_has(state, job, amounts):
 
 @kernel()
 def _nodes_placed(state, job):
-    """The node of each task where a job was placed."""
+    """Return the node of each task of the present placement of a job."""
     placed, nodes, count = state.placed, np.empty(state.jobs.tasks[job], np.int64), 0
     for pair in range(placed.count):
         for _ in range(placed.pairs[pair, 1]):
@@ -122,7 +123,7 @@ def _nodes_placed(state, job):
 
 @kernel()
 def _pairs_of(state, run):
-    """The nodes of a run, and its tasks there; nothing on a pool."""
+    """Return the nodes of a run with its tasks there; empty on a pool."""
     runs = state.runs
     first = np.int64(0) if state.machine.pool else runs.first[run]
     many = np.int64(0) if state.machine.pool else np.int64(runs.many[run])
@@ -131,7 +132,7 @@ def _pairs_of(state, run):
 
 @kernel()
 def _use(state, job, row, pairs, free, sign):
-    """A job in a row takes (sign 1) what it asks for where it is, or gives it back (-1)."""
+    """Take (sign 1) or release (-1) the request of a job in a row at its placement."""
     jobs, (amounts, licences, idle) = state.jobs, free
     if state.machine.pool:
         for k in range(state.machine.resources):
@@ -149,7 +150,7 @@ def _use(state, job, row, pairs, free, sign):
 
 @kernel()
 def _next_window(state, t):
-    """When the next announced window is over; FUTURE without one."""
+    """Return when the next announced window is over; FUTURE if there is none."""
     machine, first = state.machine, FUTURE
     for i in range(machine.windows):
         if machine.window[i, 4] > t:

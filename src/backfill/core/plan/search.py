@@ -1,4 +1,4 @@
-"""When a job can start in a plan, among nodes and licences: the first instant from which all of it stays free."""
+"""Search for a start in a plan, among nodes and licences: the first instant from which the whole request stays free."""
 
 import numpy as np
 from numba import int8, int64
@@ -14,27 +14,27 @@ from backfill.core.queue.heaps import pop_end, push_end
 from backfill.core.runs import place_as_before
 from backfill.core.trace import LOOKS
 
-ONLY = np.int64(0)  # the one lane of a pool, and of all nodes together
-NOT_KEPT = np.int64(0)  # the row of searches in vain (grown.py) where none are kept
+ONLY = np.int64(0)  # the only lane of a pool, and of all nodes together
+NOT_KEPT = np.int64(0)  # the row of failed searches (grown.py) if none are kept
 
 SEARCH = [
-    ("tasks", int64[::1]),  # (m,): how many tasks of a gang a node takes over a whole window
-    ("release", int64[::1]),  # (m,): until then no window that begins later lets it take more
-    ("sums", int64[::1]),  # (sites,): of the tasks on a site; all in the first where they may sit anywhere
-    # heap of releases: when, which node; void where that is not the node's release any more
+    ("tasks", int64[::1]),  # (m,): number of tasks of a gang that a node takes over a whole window
+    ("release", int64[::1]),  # (m,): a window that begins before this instant takes no more tasks there
+    ("sums", int64[::1]),  # (sites,): sums of the tasks on a site; all in the first if they may run anywhere
+    # heap of releases (time, node); void if it is no longer the node's release
     ("time", int64[::1]),
     ("node", int64[::1]),
     ("waiting", int64),
-    ("out", int64[::1]),  # (m,): nodes that were released since they were asked
-    ("released", int64),  # so many
-    ("own", int8[::1]),  # (m,): 1: the job was lifted from here, so what is known of the node does not hold
-    ("gain", int64[::1]),  # (m,): the i-th node that grew takes no task sooner on time that was freed
+    ("out", int64[::1]),  # (m,): nodes that were released since they were last checked
+    ("released", int64),  # number of these nodes
+    ("own", int8[::1]),  # (m,): 1: the job was taken out from here, so what is known of the node does not hold
+    ("gain", int64[::1]),  # (m,): the i-th node that grew takes no task sooner on freed time
 ]
 Search, SearchT = record("Search", SEARCH, globals())
 
 
 def new_search(nodes: int, sites: int) -> object:
-    """Room for one search."""
+    """Return the working memory of a search."""
     return Search(
         tasks=zeros(nodes),
         release=zeros(nodes),
@@ -51,9 +51,9 @@ def new_search(nodes: int, sites: int) -> object:
 
 @kernel()
 def span(state, job):
-    """How long a job is booked: its walltime, and one microsecond where that is 0, so that its promise can be kept.
+    """Return how long a job is booked: its walltime, and one microsecond if that is 0, so that its promise can be kept.
 
-    For ever where it would dangle: nobody knows when it will make progress.
+    A job that would dangle is booked for ever: nobody knows when it will progress.
     """
     if state.runs.dangles and not state.runs.ready[job]:
         return FUTURE - state.now
@@ -62,10 +62,10 @@ def span(state, job):
 
 @kernel()
 def first_among_all(state, job, begin, before):
-    """The first instant of [begin, before) at which all nodes together have room for the job; at most FUTURE.
+    """Return the first instant of [begin, before) at which all nodes together can hold a job; at most FUTURE.
 
-    It is a bound for what the nodes one by one allow. With windows it is `begin`: a window takes what a run that goes
-    on into it holds, and so the sum has that amount taken twice.
+    It is a lower bound for the single nodes. With windows it is `begin`: a window takes what a run that extends into it
+    still holds, so the sum would subtract that amount twice.
     """
     if state.machine.windows > 0:
         return begin
@@ -74,7 +74,7 @@ def first_among_all(state, job, begin, before):
 
 @apart()
 def earliest_on_one_node(state, job, begin):
-    """The least over nodes, in order of power, of the first instant at which node and licences agree."""
+    """Return the earliest start on one node: the minimum over nodes, in order of power, with licences considered."""
     best = FUTURE
     first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     length = span(state, job)
@@ -102,14 +102,13 @@ def earliest_on_one_node(state, job, begin):
 
 @apart()
 def earliest_of_gang(state, job, begin, before, row):
-    """The first instant of [begin, before) from which enough tasks of a gang stay, node by node, for as long as it may
-    run; FUTURE where there is none.
+    """Return the first instant of [begin, before) from which enough tasks of a gang stay free; FUTURE if there is none.
 
-    row: of searches in vain, if the job holds a place, was lifted from it, and starts sooner only where nodes grew.
+    row: of failed searches, if the job was planned, was taken out, and can start sooner only where nodes grew.
 
-    A node takes more tasks only once the last stretch on which it takes so few has left the window. So time goes from
-    one such release to the next, and only the node that is released is asked again. What the others were found to take
-    is then a bound, which is held to the plan where it is enough.
+    A node takes more tasks only once the last stretch on which it takes so few has left the window. So time moves from
+    one such release to the next, and only the released node is checked again. The earlier results of the other nodes
+    are upper bounds, which are verified in the plan once they suffice.
     """
     search = state.search
     t = _next_chance(state, job, begin, before, row)
@@ -142,7 +141,7 @@ def earliest_of_gang(state, job, begin, before, row):
 
 @kernel()
 def _release_first(state):
-    """Take the first release from the heap. Returns its node; -1 where it was void."""
+    """Take the first release from the heap. Return its node; -1 if it was void."""
     search = state.search
     node, release = search.node[0], search.time[0]
     search.waiting = pop_end(search.time, search.node, search.waiting)
@@ -156,7 +155,7 @@ def _release_first(state):
 
 @kernel()
 def _release_enough(state, job):
-    """Release nodes until they could take all tasks that lack. Returns when that is; FUTURE where they never can."""
+    """Release nodes until they may take all missing tasks. Return when that is; FUTURE if they never can."""
     search, jobs, machine = state.search, state.jobs, state.machine
     most = int64(0)
     for i in range(len(search.sums)):
@@ -176,11 +175,11 @@ def _release_enough(state, job):
 
 @kernel()
 def first_gain(state, job, begin, held, row):
-    """The first start of [begin, held) at which a node that grew takes a task, on time that was freed; `held` if none.
+    """Return the first start of [begin, held) at which a node that grew takes a task on freed time; `held` if none.
 
-    At its last turn a gang lacked tasks at every earlier start, and only such nodes can take more of them since. Its
-    own nodes are marked in `search.own`. What was found of a node is in `search.gain` for the next call of this turn,
-    which asks from a later instant on.
+    At its last turn a gang lacked tasks at every earlier start, and only nodes that grew can take more since. Its own
+    nodes are marked in `search.own`. The result for a node is in `search.gain` for the next call of this turn, which
+    starts at a later instant.
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
     own, gain, first = state.search.own, state.search.gain, held
@@ -214,9 +213,7 @@ def first_gain(state, job, begin, held, row):
 
 @kernel()
 def _next_chance(state, job, begin, before, row):
-    """The first instant of [begin, before) at which neither what all nodes have together nor where nodes grew says that
-    a gang cannot start.
-    """
+    """Return the first instant of [begin, before) that neither the total nor the growth of nodes excludes."""
     t = _earliest_of_all(state, job, begin)
     while row != NOT_KEPT and t < before:
         gain = first_gain(state, job, t, before, row)
@@ -228,7 +225,7 @@ def _next_chance(state, job, begin, before, row):
 
 @kernel()
 def _earliest_of_all(state, job, begin):
-    """The first instant from which a gang finds what it needs on all nodes together, and its licences."""
+    """Return the first instant at which all nodes together can hold a gang, and its licences are free."""
     jobs, length, t = state.jobs, span(state, job), begin
     found = False
     while not found and t < FUTURE:
@@ -246,7 +243,7 @@ def _earliest_of_all(state, job, begin):
 
 @kernel()
 def _ask_node(state, job, node, t, before, row):
-    """Find out how many tasks a node takes from t on, and when it is released from what lets it take no more."""
+    """Find how many tasks a node takes from t on, and from when on a window may let it take more."""
     search, jobs = state.search, state.jobs
     tasks, release, length, nodes = int64(0), FUTURE, span(state, job), state.plan.nodes
     keeps = row != NOT_KEPT and not search.own[node]
@@ -270,7 +267,7 @@ def _ask_node(state, job, node, t, before, row):
 
 @apart()
 def earliest_as_before(state, job, begin):
-    """The first instant from which what a suspended job held stays free for as long as it may run."""
+    """Return the first instant from which what a suspended job held stays free for its remaining walltime."""
     place_as_before(state, job)
     first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     plan, jobs, placed, length = state.plan, state.jobs, state.placed, span(state, job)

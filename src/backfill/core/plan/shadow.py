@@ -1,4 +1,4 @@
-"""The shadow time of a job and what others may take beside it: the one reservation of EASY.
+"""The shadow time of a job and the extra that other jobs may take beside it: the one reservation of EASY.
 
 Source: Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001; generalised to nodes and licences.
 """
@@ -22,21 +22,21 @@ from backfill.core.runs import RUNNING, is_suspended
 from backfill.core.verbs import fits_as_before, place, was_preempted
 
 SHADOW = [
-    # what a job may take that does not end by the shadow time; no bound where the reservation is not
+    # the extra: limits for jobs that do not end by the shadow time; unbounded where the reservation takes nothing
     ("extra", int64[:, ::1]),  # (m, k)
     ("licences", int64[::1]),  # (l,)
-    ("job", int64),  # whose reservation that is, of this instant; -1 nobody's
+    ("job", int64),  # the job with the reservation at this instant; -1 none
     ("pairs", int64[:, ::1]),  # (m, 2): pairs (node, tasks) of the reservation
     ("count", int64),  # of them
     ("until", int64),  # no reservation is made before this instant
-    ("booked", int64),  # beside windows: the job whose reservation is booked in the plan of this pass; -1 nobody's
-    ("begin", int64),  # where
+    ("booked", int64),  # with windows: the job whose reservation is booked in the plan of this pass; -1 none
+    ("begin", int64),  # begin of that booking
 ]
 Shadow, ShadowT = record("Shadow", SHADOW, globals())
 
 
 def new_shadow(nodes: int, resources: int, licences: int) -> Any:
-    """Nobody has a reservation."""
+    """Return the record without a reservation."""
     return Shadow(
         extra=np.full((nodes, resources), UNBOUNDED),
         licences=np.full(licences, UNBOUNDED),
@@ -51,19 +51,19 @@ def new_shadow(nodes: int, resources: int, licences: int) -> Any:
 
 @verb()
 def shadow_time(state, job):
-    """The earliest time at which a job is sure to fit, counting on the limits of the running jobs alone.
+    """Return the earliest time at which a job is sure to fit, from the limits of the running jobs alone.
 
-    What is left beside the job at that time goes to shadow.extra and shadow.licences: on the nodes and of the
-    licences that it takes; the others have no bound.
+    What is left beside the job at that time goes to shadow.extra and shadow.licences for the nodes and licences that it
+    takes; the others are unbounded.
     """
     return shadow_from(state, job, state.now)
 
 
 @verb()
 def shadow_from(state, job, begin):
-    """Like `shadow_time`, and no earlier than `begin`: the more ends until then, the less others are in its way.
+    """Like `shadow_time`, but not before `begin`: a later time leaves more to other jobs.
 
-    Where a window is in the way of a job that starts at `begin` it is the shadow time.
+    If a window is in the way of a job that starts at `begin`, the result is its shadow time.
     """
     if not is_waiting(state, job, BY_SHADOW_TIME):
         return FUTURE
@@ -81,7 +81,7 @@ def shadow_from(state, job, begin):
 
 @kernel()
 def _book_planned(state, job):
-    """Where windows are announced the reservation is booked in the plan, and nothing else bounds what may start."""
+    """Book the reservation in the plan while windows are announced; nothing else then bounds what may start."""
     forget_reservation(state)
     return call(state.plan.hold_place, state, job)
 
@@ -157,7 +157,7 @@ def _fits_then(state, job):
 
 @kernel()
 def _remember(state, job):
-    """What is left beside a job at the shadow time, on its nodes and of its licences, is the extra."""
+    """Set the extra: what is left beside a job at the shadow time, on its nodes and of its licences."""
     state.shadow.job, state.shadow.count = job, state.placed.count
     for pair in range(state.placed.count):
         node, tasks = state.placed.pairs[pair, 0], state.placed.pairs[pair, 1]
@@ -172,7 +172,7 @@ def _remember(state, job):
 
 @kernel()
 def forget_reservation(state):
-    """There is no reservation now, so nothing bounds the extra."""
+    """Drop the reservation, so that nothing bounds the extra."""
     job = state.shadow.job
     if job < 0:
         return
@@ -189,7 +189,7 @@ def forget_reservation(state):
 
 @verb()
 def place_beside(state, job, span):
-    """Like `place`, without touching what is reserved: a job that outlasts `span` must fit in the extra as well."""
+    """Like `place`, without touching the reservation: a job that outlasts `span` must also fit in the extra."""
     if not is_waiting(state, job, BY_PLACE_BESIDE):
         return False
     if state.machine.windows > 0 or state.machine.pool or state.jobs.walltime[job] <= span or state.shadow.job < 0:
@@ -206,7 +206,7 @@ def place_beside(state, job, span):
 
 @verb()
 def use_extra(state, job):
-    """A job that was started in this pass and outlasts the shadow time uses up part of the extra."""
+    """Subtract from the extra a job that was started in this pass and outlasts the shadow time."""
     run = np.int64(state.runs.last[job]) if 0 <= job < state.jobs.count else NONE
     if run == NONE or state.runs.how[run] != RUNNING or state.runs.start[run] != state.now:
         fail(state, NOT_STARTED, job, NONE, NONE, NONE)

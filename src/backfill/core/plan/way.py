@@ -1,9 +1,9 @@
-"""Making way: a job is booked where others are booked, and those that may start later are moved, one after the other.
+"""Making way: book a job on top of other bookings, then move jobs that may start later, one after the other.
 
-A *spot* is an instant of a lane: of the pool, of a node, or of a licence, which is counted down from -1. Where a spot
-is overbooked, of the waiting jobs that have it booked, hold there what is short and may start later, the one with the
-greatest latest start (of equals the one that was submitted last) is taken out of the plan and put back at its earliest
-start. All of that is done or undone together.
+A *spot* is an instant of a lane: of the pool, of a node, or of a licence, which is counted down from -1. If a spot is
+overbooked, consider the waiting jobs that have it booked, hold some of the missing resource there and may start later:
+the one with the greatest latest start (ties go to the one submitted last) is taken out of the plan and booked at its
+earliest start. All of these moves are kept or undone together.
 
 Slow twin: tests/reference/twotier.py, check.
 """
@@ -35,13 +35,13 @@ from backfill.core.plan.search import ONLY, span
 from backfill.core.runs import RUNNING
 from backfill.core.verbs import promise_start
 
-PER_TIME, ANY, ONE = (np.int64(i) for i in range(3))  # who may be moved: one for each spot, as many as needed, one
-FROM_NOW, LATER_ONLY = (np.int64(i) for i in range(2))  # where it goes: to its earliest start, or not before it was
+PER_TIME, ANY, ONE = (np.int64(i) for i in range(3))  # who may be moved: one job per spot, as many as needed, only one
+FROM_NOW, LATER_ONLY = (np.int64(i) for i in range(2))  # its new start: the earliest, or not before the old one
 
 
 @kernel()
 def save_plan(state):
-    """From here bookings are noted. Returns the marks that `restore_plan` and `keep_moves` take."""
+    """Start recording bookings. Return the marks for `restore_plan` and `keep_moves`."""
     plan = state.plan
     state.bookings.tries = state.bookings.seated = 0
     return savepoint(plan.nodes), savepoint(plan.licences), savepoint(plan.total)
@@ -59,7 +59,7 @@ def restore_plan(state, marks):
 
 @kernel()
 def keep_moves(state, job, marks):
-    """What was tried for a job since these marks is done."""
+    """Keep the moves that were tried for a job since these marks."""
     bookings, plan = state.bookings, state.plan
     commit(plan.nodes, marks[0])
     commit(plan.licences, marks[1])
@@ -75,10 +75,10 @@ def keep_moves(state, job, marks):
 
 @apart()
 def make_way(state, job, begin, lane, t, victim, most, victims, rebook):
-    """Move who is in the way of a job that is booked at `begin`, `victim` at the spot (lane, t) first.
+    """Move the jobs in the way of a job that is booked at `begin`, `victim` at the spot (lane, t) first.
 
-    most: of how many projects the last end may become later since `begin_moves`, -1 as many as there are. Returns
-    whether that has worked out.
+    most: number of projects whose last end may become later since `begin_moves`, -1 any number. Return whether that
+    succeeded.
     """
     end = begin + span(state, job)
     while t < end:
@@ -94,10 +94,10 @@ def make_way(state, job, begin, lane, t, victim, most, victims, rebook):
 
 @kernel()
 def next_overbooked(state, job, begin, end):
-    """The first spot of a booked job on [begin, end) that has less than nothing of what the job holds there.
+    """Return the first spot (lane, instant) of a booked job on [begin, end) that is overbooked in what the job holds.
 
-    Returns lane and instant, `end` for none; of one instant nodes go first, in order of power. So much lacks then
-    stands in `lack`.
+    Return `end` as the instant if there is none. Of one instant nodes come first, in order of power. The missing
+    amounts are written to `lack`.
     """
     plan, jobs = state.plan, state.jobs
     if state.machine.pool:
@@ -121,7 +121,7 @@ def next_overbooked(state, job, begin, end):
 
 @kernel()
 def _first_lack(profile, lane, matrix, row, begin, before):
-    """The first instant of [begin, before) at which a lane has less than nothing of what is asked; else `before`."""
+    """Return the first instant of [begin, before) at which a requested resource is overbooked; else `before`."""
     d, e = find(profile, lane, begin)
     t = begin
     while e != NONE and t < before:
@@ -135,7 +135,7 @@ def _first_lack(profile, lane, matrix, row, begin, before):
 
 @kernel()
 def _note_lack(state, job, lane, t):
-    """Write what a spot has too little of, of what a job that is booked there holds, to `lack`."""
+    """Write the overbooked amounts at a spot, of resources that a job holds there, to `lack`."""
     profile, row = state.plan.nodes, lane
     if lane < 0:
         profile, row = state.plan.licences, -1 - lane
@@ -147,7 +147,7 @@ def _note_lack(state, job, lane, t):
 
 @kernel()
 def _held(state, job, lane, k):
-    """How much of resource k a job holds of a lane where the plan has it; of a licence, copies."""
+    """Return the amount of resource k that a job holds in a lane of the plan; copies of a licence."""
     jobs, plan = state.jobs, state.plan
     if state.machine.pool:
         return jobs.need[job, k]
@@ -164,7 +164,7 @@ def _held(state, job, lane, k):
 
 @kernel()
 def may_make_way(state, job, other):
-    """Whether a waiting job may start later for another one."""
+    """Return whether a waiting job may start later for the sake of another one."""
     bookings = state.bookings
     later = bookings.begin[other] > PAST and bookings.latest[other] > bookings.begin[other]
     return later and (bookings.singly == 1 or state.projects.of[other] != state.projects.of[job])
@@ -172,7 +172,10 @@ def may_make_way(state, job, other):
 
 @kernel()
 def victim_at(state, job, lane, t, victims):
-    """Who is moved, since `lack` is short at a spot; -1 for nobody, and where one must be enough and is not."""
+    """Return the job to move for the shortage `lack` at a spot.
+
+    -1: there is none, or one job must suffice and none does.
+    """
     bookings, best = state.bookings, NONE
     for i in range(booked_at(state, t)):
         other = bookings.found[i]
@@ -209,9 +212,9 @@ def _was_tried(state, job):
 
 @kernel()
 def _move(state, job, later, booked):
-    """Take a job out of the plan and put it back at its earliest start. Whether that is not too late for it.
+    """Take a job out of the plan and book it at its earliest start. Return whether that is not too late for it.
 
-    later: not before the start that it has. booked: where the job is booked for which it moves.
+    later: not before its present start. booked: start of the job for which it moves.
     """
     bookings, length = state.bookings, span(state, job)
     held = bookings.begin[job]
@@ -228,7 +231,7 @@ def _move(state, job, later, booked):
 
 @kernel()
 def _earliest(state, job, begin, before):
-    """The first start of a job on [begin, before), FUTURE for none; where, is left in `placed`."""
+    """Return the first start of a job on [begin, before), FUTURE if there is none; the placement is in `placed`."""
     if state.machine.pool:
         need, length = state.jobs.need, span(state, job)
         return earliest_of_many(state.plan.nodes, ONLY, need, job, TAKE, begin, before, length)
@@ -238,7 +241,7 @@ def _earliest(state, job, begin, before):
 
 @kernel()
 def _note_try(state, job, t):
-    """Book a job at t, where it was placed, until that is kept or undone."""
+    """Book a job at t with its present placement, as a trial that is kept or undone later."""
     bookings, placed, length = state.bookings, state.placed, span(state, job)
     if bookings.tries == len(bookings.tried):
         bookings.tried = doubled_rows(bookings.tried)
@@ -261,7 +264,7 @@ def _note_try(state, job, t):
 
 @kernel()
 def _soonest(state, job):
-    """No start of a job that is taken out of the plan lies before this instant."""
+    """Return a lower bound of the starts of a job that is taken out of the plan."""
     bookings = state.bookings
     if bookings.openings - bookings.since[job] > OPENINGS:
         return state.now
@@ -275,7 +278,7 @@ def _soonest(state, job):
 
 @kernel()
 def _note_soonest(state, job, booked, t):
-    """A job had no start before t, beside another one that is `booked` and those that were moved for that."""
+    """Record that a job has no start before t, beside the job booked at `booked` and the jobs moved for it."""
     bookings = state.bookings
     first = booked
     for i in range(bookings.tries):
@@ -286,7 +289,7 @@ def _note_soonest(state, job, booked, t):
 
 @kernel()
 def _note_opening(state, t):
-    """Room appeared in the plan from t on."""
+    """Record that free capacity appeared in the plan from t on."""
     bookings = state.bookings
     bookings.opened[bookings.openings % OPENINGS] = t
     bookings.openings += 1
@@ -294,7 +297,7 @@ def _note_opening(state, t):
 
 @kernel()
 def _keep_move(state, job, t, by):
-    """A move is made."""
+    """Make a tried move permanent."""
     bookings = state.bookings
     _note_opening(state, bookings.begin[job])
     known = False
@@ -310,7 +313,7 @@ def _keep_move(state, job, t, by):
 
 @kernel()
 def _delayed(state):
-    """How many projects would end later than before `begin_moves`, with what was moved and what is tried."""
+    """Return how many projects would end later than before `begin_moves`, given the moves made and tried."""
     bookings, count = state.bookings, 0
     for i in range(bookings.moves + bookings.tries):
         if _is_first_of_its_project(state, i):
@@ -321,7 +324,7 @@ def _delayed(state):
 
 @kernel(inline=True)
 def _touched(bookings, i):
-    """One of the jobs that were moved, and those that are tried behind them."""
+    """Return the i-th job among the moved ones, followed by the tried ones."""
     return bookings.moved[i, 0] if i < bookings.moves else bookings.tried[i - bookings.moves, 0]
 
 
@@ -335,7 +338,7 @@ def _is_first_of_its_project(state, i):
 
 @kernel()
 def _last_end(state, project, now):
-    """When the last job of a project ends that has a start: with all moves, or before `begin_moves`."""
+    """Return the last end of the jobs of a project that have a start: with all moves, or before `begin_moves`."""
     end, job = PAST, state.projects.first[project]
     while job >= 0:
         end = max(end, _end_of(state, job, now))
@@ -363,16 +366,16 @@ def _end_of(state, job, now):
 
 @verb()
 def project_end(state, project):
-    """When the last job of a project ends by its reserved start or its limit; of jobs that have ended, when they did.
+    """Return when the last job of a project ends, by reserved start, limit, or actual end.
 
-    Jobs without a start do not count; NO_TIME where none has one.
+    Jobs without a start do not count; NO_TIME if none has one.
     """
     return _last_end(state, project, True) if are_booked(state) and _is_project(state, project) else PAST
 
 
 @kernel(inline=True)
 def _is_project(state, project):
-    """Whether a number is that of a project; any other is a misuse."""
+    """Return whether this is the number of a project; any other is a mistake of the policy."""
     if 0 <= project < state.projects.count:
         return True
     fail(state, NO_PROJECT, NONE, NONE, project, state.projects.count - 1)
@@ -381,7 +384,7 @@ def _is_project(state, project):
 
 @verb()
 def has_begun(state, project):
-    """Whether a job of a project runs, or has run and does not wait again."""
+    """Return whether a job of a project runs, or has run and does not wait again."""
     job = state.projects.first[project] if _is_project(state, project) else NONE
     while job >= 0:
         if np.int64(state.runs.last[job]) >= 0 and not state.queue.waits[job]:

@@ -8,7 +8,7 @@ from backfill.core.predict.predictor import NEXT, correct, ended_of, predict, re
 
 @apart()
 def average2(state, predictor):
-    """Predict the job that was submitted; if there is none, learn what ended and correct what runs on.
+    """Predict the submitted job; if there is none, learn the ends and correct the predictions of current runs.
 
     A job whose user has fewer than two ended jobs keeps its walltime.
     """

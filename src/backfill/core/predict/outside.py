@@ -1,4 +1,4 @@
-"""Predictions by a function of Python: one that a user wrote, or the history that the live queue keeps."""
+"""Predictions by a Python function: a user's own, or the history of the live queue."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from backfill.core.predict.predictor import NEXT, correct, predict, teaches
 
 @apart()
 def outside(state, predictor):
-    """Predict the job that was submitted; if there is none, tell what ended and correct what runs on.
+    """Predict the submitted job; if there is none, report the ends and correct the predictions of current runs.
 
     The function is called with the number of a job, for its prediction, or with -1 - run for a run that ended.
     """

@@ -1,8 +1,8 @@
-"""The memory of a predictor, and what all predictors share: predict at the submit, correct a run that goes on.
+"""The memory of a predictor and the common steps: predict at submit, correct a run that outlasts its prediction.
 
-A prediction stands in `jobs.walltime`, so every policy plans by it, and in `runs.limit`. A predictor reads the State
-alone: it knows what was submitted and what has ended. Kills stay at the walltime (world.py, `kill`). Slow twin:
-tests/reference/predict.py.
+A prediction replaces `jobs.walltime`, so every policy plans by it, and `runs.limit`. A predictor reads only the State:
+it knows what was submitted and what has ended. Jobs are still killed at their walltime (world.py, `kill`).
+Slow twin: tests/reference/predict.py.
 """
 
 from typing import Any
@@ -18,37 +18,37 @@ from backfill.core.transitions import TIMEOUT, WALLTIME, change
 
 SECOND = np.int64(1_000_000)
 NEXT = np.int64(np.iinfo(np.int64).min)
-LAST = 3  # jobs of each user that are remembered
+LAST = 3  # number of remembered jobs of each user
 
-# How a prediction is corrected when the job runs on at its end.
+# How a prediction is corrected when the job outlasts it.
 REQTIME, INCREMENTAL, DOUBLING = np.int64(0), np.int64(1), np.int64(2)
-# By how much the n-th correction raises the first prediction: Tsafrir, Etsion and Feitelson, 2007.
+# Increments of the first prediction at each correction: Tsafrir, Etsion and Feitelson, 2007.
 STEPS = np.array([60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000]) * 1_000_000
 
 PREDICTOR = [
-    ("correct", int64),  # how
+    ("correct", int64),  # the kind of correction
     ("until", int64),  # limits before this instant have passed; NEXT: the next job is to be predicted
-    ("learned", int64),  # ends of this instant that it knows
-    ("known", int64),  # jobs with a prediction: the first so many
+    ("learned", int64),  # number of ends of this instant that are learned
+    ("known", int64),  # number of jobs with a prediction: the first ones
     ("asked", int64[::1]),  # (n,): the walltime
-    ("first", int64[::1]),  # (n,): the prediction at the submit
+    ("first", int64[::1]),  # (n,): the prediction at submit
     ("corrections", int64[::1]),  # (n,): so far
-    # of the jobs of each user that ended
+    # of the ended jobs of each user
     ("last", int64[:, ::1]),  # (users, LAST): run times, the latest first
-    ("submits", int64[:, ::1]),  # (users, LAST): of the same
-    ("ended", int64[::1]),  # (users,): how many
-    ("sums", int64[:, ::1]),  # (users, 3): of run times, of processors; the latest end
-    # of the regression; length 1 elsewhere
+    ("submits", int64[:, ::1]),  # (users, LAST): submits of the same jobs
+    ("ended", int64[::1]),  # (users,): their number
+    ("sums", int64[:, ::1]),  # (users, 3): sum of run times, sum of processors, latest end
+    # of the regression; otherwise of length 1
     ("features", float64[:, ::1]),  # (n, features) of each job at its submit
     ("model", float64[:, ::1]),  # (3, terms): weights, the largest values seen, sums of squared gradients
     ("totals", float64[::1]),  # (2,): of the normalised squares, of the examples
-    ("answer", int64),  # address of the Python function that predicts; 0 elsewhere
+    ("answer", int64),  # address of the Python function that predicts; otherwise 0
 ]
 Predictor, PredictorT = record("Predictor", PREDICTOR, globals())
 
 
 def new_predictor(jobs: int, correct: int, features: int = 0, terms: int = 0, answer: int = 0) -> Any:
-    """A predictor that has seen nothing. Room for so many jobs."""
+    """Return the memory of a predictor that has seen nothing, with capacity for this many jobs."""
     return Predictor(
         correct=correct,
         until=NEXT,
@@ -70,7 +70,7 @@ def new_predictor(jobs: int, correct: int, features: int = 0, terms: int = 0, an
 
 @kernel()
 def predict(state, predictor, value):
-    """The next job without a prediction gets this one: whole seconds, at least one, at most the walltime."""
+    """Set the prediction of the next job: whole seconds, at least one, at most the walltime."""
     job = predictor.known
     predictor.known += 1
     asked = state.jobs.walltime[job]
@@ -82,7 +82,7 @@ def predict(state, predictor, value):
 
 @kernel()
 def correct(state, predictor):
-    """All that ended is learned. Raise the predictions of runs that go on beyond them; at the walltime they stay."""
+    """Mark all ends as learned. Raise the predictions of runs that outlast them; at the walltime they stay."""
     predictor.learned = state.batch.ends
     runs, i = state.runs, 0
     while i < runs.active and runs.limits[i] < predictor.until:
@@ -93,11 +93,11 @@ def correct(state, predictor):
 
 @kernel()
 def _raised(state, predictor, run):
-    """Whether the prediction of a run that reached its limit was raised beyond this instant, or to the walltime."""
+    """Return whether the prediction of a run at its limit was raised beyond this instant, or to the walltime."""
     job = np.int64(state.runs.job[run])
     before = _current(state, job)
     passed, value = predictor.until - limit_of(state, run), before
-    if state.runs.rows > 1:  # a little more walltime is a much later limit: one step, and then it is looked at again
+    if state.runs.rows > 1:  # with rows a little more walltime is a much later limit: raise one step, then check again
         passed = np.int64(1)
     while value - before < passed and (value < predictor.asked[job] or predictor.correct == DOUBLING):
         value = _corrected(predictor, job, value)
@@ -110,13 +110,13 @@ def _raised(state, predictor, run):
 
 @kernel(inline=True)
 def _current(state, job):
-    """The prediction of the whole run time of a job, as it is now."""
+    """Return the current prediction of the whole run time of a job."""
     return state.runs.whole[job] if state.runs.preempts else state.jobs.walltime[job]
 
 
 @kernel()
 def _corrected(predictor, job, value):
-    """The next prediction of a job that runs on at the end of this one. A doubled one may exceed the walltime."""
+    """Return the next prediction of a job that outlasts this one. A doubled one may exceed the walltime."""
     n, asked = predictor.corrections[job], predictor.asked[job]
     if predictor.correct == DOUBLING:
         return max(2 * value, SECOND)
@@ -127,7 +127,7 @@ def _corrected(predictor, job, value):
 
 @kernel()
 def revise(state, predictor, job, walltime):
-    """A job gets another walltime: the prediction stays, if it does not exceed that. Returns the prediction."""
+    """Change the walltime of a job; the prediction stays unless it exceeds the walltime. Return the prediction."""
     if job >= predictor.known:
         return walltime
     predictor.asked[job] = walltime
@@ -136,13 +136,13 @@ def revise(state, predictor, job, walltime):
 
 @kernel(inline=True)
 def teaches(state, run):
-    """Whether a run says how long its job runs: it ended by itself, or at the walltime."""
+    """Return whether a run reveals the run time of its job: it ended by itself, or at the walltime."""
     return state.runs.how[run] <= TIMEOUT
 
 
 @kernel(inline=True)
 def run_time(state, run):
-    """How long the job of a run that has ended ran in all."""
+    """Return the total run time of the job of a run that has ended."""
     runs = state.runs
     if runs.rows > 1:
         return runs.done[run]
@@ -152,7 +152,7 @@ def run_time(state, run):
 
 @kernel()
 def remember(state, predictor, run):
-    """Learn from a job that ended; one without a user teaches nothing."""
+    """Learn from a job that ended; ignore jobs without a user."""
     job = np.int64(state.runs.job[run])
     jobs, user = state.jobs, np.int64(state.jobs.user[job])
     if user != NONE:
@@ -161,7 +161,7 @@ def remember(state, predictor, run):
 
 @apart()
 def teach(predictor, user, ran, submit, procs, end):
-    """A job of a user has ended."""
+    """Record an ended job of a user."""
     while user >= len(predictor.ended):
         _make_room(predictor)
     last, submits, sums = predictor.last[user], predictor.submits[user], predictor.sums[user]
@@ -185,5 +185,5 @@ def _make_room(predictor):
 
 @kernel(inline=True)
 def ended_of(predictor, user):
-    """How many jobs of a user have ended."""
+    """Return the number of ended jobs of a user."""
     return predictor.ended[user] if NONE < user < len(predictor.ended) else 0

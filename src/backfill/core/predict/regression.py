@@ -23,7 +23,7 @@ DAY, WEEK = 86_400, 7 * 86_400
 
 @apart()
 def regression(state, predictor):
-    """Predict the job that was submitted; if there is none, learn what ended and correct what runs on."""
+    """Predict the submitted job; if there is none, learn the ends and correct the predictions of current runs."""
     job = predictor.known
     if predictor.until == NEXT:
         x = predictor.features[job]
@@ -45,9 +45,9 @@ def regression(state, predictor):
 
 @kernel()
 def _look(state, predictor, job, x):
-    """The features of a job at its submit, in seconds and processors.
+    """Write the features of a job at its submit, in seconds and processors, to x.
 
-    A run time counts as the time since its submit where that is longer, as in the published code.
+    A run time counts as the time since submit if that is longer, as in the published code.
     """
     jobs, user = state.jobs, state.jobs.user[job]
     walltime, ended = jobs.walltime[job] / SECOND, ended_of(predictor, user)
@@ -72,7 +72,7 @@ def _look(state, predictor, job, x):
 
 @kernel()
 def _look_at_runs(state, user, x):
-    """The running jobs of the user: processors, how long they have run in all, how many, the longest."""
+    """Write features of the user's running jobs to x: processors, total run time so far, their number, the longest."""
     runs = state.runs
     for i in range(runs.active):
         run = runs.by_limit[i]
@@ -87,7 +87,7 @@ def _look_at_runs(state, user, x):
 
 @kernel()
 def _terms(x):
-    """The features, their products in pairs, their squares."""
+    """Return the features, their products in pairs, and their squares."""
     terms = np.empty(TERMS)
     terms[:FEATURES] = x
     at = FEATURES
@@ -111,7 +111,7 @@ def _dot(one, other):
 
 @kernel()
 def _fit(predictor, terms, ran, importance):
-    """One step of the normalised adaptive gradient for a job of this run time."""
+    """Do one step of the normalised adaptive gradient for a job of this run time."""
     weight, most, squares, totals = predictor.model[0], predictor.model[1], predictor.model[2], predictor.totals
     for i in range(TERMS):
         size = abs(terms[i])

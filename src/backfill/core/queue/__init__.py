@@ -1,1 +1,1 @@
-"""The waiting jobs: their orders, their places, and the walk over them."""
+"""The waiting jobs: their orders, their positions, and the walk over them."""

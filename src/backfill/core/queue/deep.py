@@ -1,10 +1,10 @@
-"""A deep queue: its orders, if they are static, lie in blocks under a tree.
+"""A deep queue: if its orders are static, they are stored in blocks under a tree.
 
-A block is dense at its beginning and has room at its end. A node of the tree knows for each class of sizes the least
-walltime and the least need of the jobs below it, so the next job that can start is about one descent. A block that is
-full shares with its neighbours; the smallest subtree that has room is spread evenly. The classes are quantiles of the
-sizes that wait, found anew whenever a whole order is laid out anew: when the queue has doubled, has shrunk, or has used
-up its last block.
+A block is filled from its beginning and has free space at its end. A node of the tree knows, for each class of sizes,
+the least walltime and the least need of the jobs below it, so finding the next job that can start takes about one
+descent. A full block shares with its neighbours: the smallest subtree that has space is spread evenly. The classes are
+quantiles of the waiting sizes, computed whenever a whole order is laid out again: when the queue has doubled, has
+shrunk, or has used up its last block.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ from backfill.core.trace import LOOKS
 
 @apart()
 def lay_out(state, least, deep):
-    """Lay every order out anew, with so many places at least, in blocks or as one stretch."""
+    """Lay out every order again, with at least `least` positions, in blocks or as one stretch."""
     q = state.queue
     places = FIRST
     while places < least:
@@ -66,7 +66,7 @@ def lay_out(state, least, deep):
 
 @kernel()
 def _gather(state, slot, begin, end, jobs, keys):
-    """Write the jobs at these places, and their keys, in order. Returns how many of them the walk has passed."""
+    """Write the jobs at these positions, and their keys, in order. Return how many of them the walk has passed."""
     q = state.queue
     n = passed = 0
     for stretch in range(begin // BLOCK if q.deep else 0, end // BLOCK if q.deep else 1):
@@ -80,7 +80,7 @@ def _gather(state, slot, begin, end, jobs, keys):
 
 @kernel()
 def _fill(state, slot, jobs, keys, passed, at_end):
-    """Lay out one order in blocks, evenly, or with the room at the end, where new jobs come by submit."""
+    """Lay out one order in blocks: evenly, or with the free space at the end, where jobs ordered by submit arrive."""
     q = state.queue
     blocks = q.places // BLOCK
     q.least_key[slot * blocks], q.least_job[slot * blocks] = -np.inf, NONE
@@ -92,7 +92,7 @@ def _fill(state, slot, jobs, keys, passed, at_end):
 
 @kernel()
 def _find_classes(state, slot, jobs):
-    """Part these jobs into classes of about equal number by their need of the resource that they want most of."""
+    """Divide these jobs into classes of about equal size, by their need of the most requested resource."""
     q = state.queue
     if not state.machine.pool:
         return
@@ -123,7 +123,7 @@ def _find_classes(state, slot, jobs):
 
 @kernel(inline=True)
 def _class_of(state, slot, place):
-    """The class of the job at a place: how many of the bounds lie below its size; among nodes its shape."""
+    """Return the class of the job at a position: the number of bounds below its size; among nodes, its shape."""
     if not state.machine.pool:
         return np.int64(state.jobs.shape[state.queue.line[place]])
     size = state.queue.need[state.queue.scarce[slot], place]
@@ -135,9 +135,10 @@ def _class_of(state, slot, place):
 
 @kernel(inline=True)
 def _amount(state, column, place):
-    """What a column of the tree counts of the job at a place: 0 its walltime, then its needs.
+    """Return the amount that a column of the tree counts for the job at a position: 0 its walltime, then its needs.
 
-    Rounding to 24 bits keeps the order of any two amounts, so no job that fits is missed; it is asked exactly itself.
+    Rounding to 24 bits keeps the order of any two amounts, so no job that fits is missed; the job itself is checked
+    exactly.
     """
     q = state.queue
     return np.float32(q.walltime[place] if column == 0 else q.need[column - 1, place])
@@ -145,7 +146,7 @@ def _amount(state, column, place):
 
 @apart(jobs=int64[::1], keys=float64[::1])
 def _spread(state, slot, first, blocks, used, jobs, keys, passed):
-    """Lay jobs evenly on the first `used` of some blocks, which are a subtree, and let the tree know.
+    """Spread jobs evenly over the first `used` blocks of a subtree, and update the tree.
 
     passed: how many of them the walk has passed, if it is there.
     """
@@ -161,7 +162,7 @@ def _spread(state, slot, first, blocks, used, jobs, keys, passed):
         if b > 0:
             if done < len(jobs):
                 q.least_key[block], q.least_job[block] = keys[done], jobs[done]
-            else:  # as the next block behind these has it, see below
+            else:  # like the next block behind these, see below
                 q.least_key[block], q.least_job[block] = np.inf, END
         row = root + leaves + block - slot * leaves
         for i in range(columns):
@@ -199,7 +200,7 @@ def _spread(state, slot, first, blocks, used, jobs, keys, passed):
 
 @apart(key=float64)
 def insert_deep(state, slot, job, key):
-    """Put a job at its place in an order that lies in blocks."""
+    """Insert a job into an order that is stored in blocks."""
     q = state.queue
     block, leaves = _find_block(state, slot, job, key), q.places // BLOCK
     while True:
@@ -235,7 +236,7 @@ def insert_deep(state, slot, job, key):
 
 @kernel(inline=True)
 def _find_block(state, slot, job, key):
-    """The block that a job belongs into: the last whose least key is not behind it."""
+    """Return the block for a job: the last one whose least key is not after it."""
     q = state.queue
     step = q.places // BLOCK
     last = q.back[slot] // BLOCK
@@ -251,7 +252,7 @@ def _find_block(state, slot, job, key):
 
 @kernel(inline=True)
 def _add_to_tree(state, slot, block, place, c):
-    """Let a block, and every node above it, know the job at a place."""
+    """Update a block, and every node above it, with the job at a position."""
     q = state.queue
     leaves, classes = q.places // BLOCK, q.bound.shape[1] + 1
     node = leaves + block - slot * leaves
@@ -269,7 +270,10 @@ def _add_to_tree(state, slot, block, place, c):
 
 @apart()
 def _make_room_deep(state, slot, block, by_submit):
-    """A block is full: spread the smallest subtree around it that has room; by submit, move all to the front."""
+    """Make space for a full block: spread the smallest subtree around it that has space.
+
+    By submit, all jobs are moved to the front instead.
+    """
     q = state.queue
     leaves = q.places // BLOCK
     width, full = 2, 0.875
@@ -294,7 +298,7 @@ def _make_room_deep(state, slot, block, by_submit):
 
 @apart()
 def remove_deep(state, slot, job):
-    """Take a job out of an order that lies in blocks."""
+    """Remove a job from an order that is stored in blocks."""
     q = state.queue
     leaves = q.places // BLOCK
     block = np.int64(q.block[slot, job])
@@ -325,10 +329,10 @@ def remove_deep(state, slot, job):
 
 @kernel(inline=True)
 def _may_hold(state, row):
-    """Whether a node of the tree may hold a job that could start now: of some class that could."""
+    """Return whether a subtree may hold a job that could start now, in some class."""
     q = state.queue
     tree, resources = q.tree, state.machine.resources
-    n = q.bound.shape[1] + 1  # a constant would be unrolled, and not compared all at once
+    n = q.bound.shape[1] + 1  # not a constant: the compiler would unroll the loop instead of vectorizing it
     span, free, extra = q.most[0, 0], q.most[1, 0], q.most[2, 0]
     found = False
     if not state.machine.pool:
@@ -358,7 +362,7 @@ def _may_hold(state, row):
 
 @kernel()
 def _is_known(last, what):
-    """Whether all that the limits follow from is as it was when they were set last; if not, it is from now on."""
+    """Return whether the inputs of the limits are unchanged since the last call, and remember them."""
     known = True
     for i in range(len(last)):
         known &= last[i] == what[i]
@@ -368,9 +372,9 @@ def _is_known(last, what):
 
 @apart()
 def set_limits_of_shapes(state, slot, span):
-    """How many units a candidate of each shape may ask for at most; if it does not end in time. -1: no such job fits.
+    """Set, per shape, the largest number of units of a candidate that ends in time, and of one that does not.
 
-    A shape is counted only where the smaller ones that were counted leave it a chance.
+    -1: no such job fits. A shape is counted only if the results for smaller shapes leave it a chance.
     """
     q, shapes = state.queue, state.free.shapes
     n, root = q.bound.shape[1] + 1, 2 * (q.places // BLOCK) * slot + 1
@@ -388,7 +392,7 @@ def set_limits_of_shapes(state, slot, span):
             smaller = shapes.counted[c]
             if shapes.below[smaller, s]:
                 free, beside = min(free, q.most[1, smaller]), min(beside, q.most[2, smaller])
-        if q.tree[root, s] > q.most[0, 0]:  # none of them ends in time
+        if q.tree[root, s] > q.most[0, 0]:  # no job of this shape ends in time
             free = min(free, beside)
         if least <= free:
             q.most[1, s], q.most[2, s] = units_free(state, s), units_beside(state, s)
@@ -398,7 +402,7 @@ def set_limits_of_shapes(state, slot, span):
 
 @apart()
 def search(state, slot, span):
-    """The place of the next job of the walk that could start now; -1 where there is none."""
+    """Return the position of the next job of the walk that could start now; -1 if there is none."""
     q = state.queue
     leaves = q.places // BLOCK
     root, blocks = 2 * leaves * slot, slot * leaves
@@ -406,7 +410,7 @@ def search(state, slot, span):
     while node > 0:
         looks += 1
         if _may_hold(state, root + node):
-            if resumes:  # with the rest of a block
+            if resumes:  # continue with the rest of a block
                 if q.cursor[slot] == (slot + 1) * q.places:
                     break
                 place = q.cursor[slot]
@@ -435,7 +439,7 @@ def search(state, slot, span):
 
 @apart()
 def next_deep(state, slot):
-    """The place of the next job of the walk; -1 at the end."""
+    """Return the position of the next job of the walk; -1 at the end."""
     q = state.queue
     place = q.cursor[slot]
     block = place // BLOCK

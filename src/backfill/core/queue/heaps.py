@@ -5,7 +5,7 @@ from backfill.compiler.kernel import kernel
 
 @kernel(inline=True)
 def push_end(time, run, count, t, r):
-    """Add (t, r) to the heap of ends, ordered by time, then run (the order of starts). Returns the new count."""
+    """Add (t, r) to the heap of ends, ordered by time, then run (the order of starts). Return the new count."""
     i = count
     while i > 0:
         up = (i - 1) >> 1
@@ -19,7 +19,7 @@ def push_end(time, run, count, t, r):
 
 @kernel(inline=True)
 def pop_end(time, run, count):
-    """Remove the first end; the caller has read it at [0]. Returns the new count."""
+    """Remove the first end; the caller has read it at [0]. Return the new count."""
     count -= 1
     t, r = time[count], run[count]
     i = 0
@@ -40,7 +40,7 @@ def pop_end(time, run, count):
 
 @kernel()
 def push_timer(timers, count, t):
-    """Add an instant to a heap of instants. Returns the new count."""
+    """Add an instant to a heap of instants. Return the new count."""
     i = count
     while i > 0 and timers[(i - 1) >> 1] > t:
         timers[i] = timers[(i - 1) >> 1]
@@ -51,7 +51,7 @@ def push_timer(timers, count, t):
 
 @kernel()
 def pop_timer(timers, count):
-    """Remove the earliest instant. Returns the new count."""
+    """Remove the earliest instant. Return the new count."""
     count -= 1
     t = timers[count]
     i = 0

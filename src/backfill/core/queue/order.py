@@ -8,7 +8,7 @@ from backfill.compiler.kernel import kernel
 
 ORDERS = ("fcfs", "priority", "sjf", "ljf", "saf", "laf", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4")
 FCFS, PRIORITY, SJF, LJF, SAF, LAF, LXF, WFP3, UNICEF, F1, F2, F3, F4 = range(13)
-DYNAMIC = (LXF, WFP3, UNICEF)  # their score contains the wait: they change at every pass
+DYNAMIC = (LXF, WFP3, UNICEF)  # their scores contain the wait, so they change at every pass
 FORMULAS = {
     "fcfs": "submit",
     "priority": "-priority",
@@ -37,23 +37,23 @@ MICRO = 1e-6
 
 @kernel()
 def rounded(x):
-    """Round to 1e-9 relative: several roundings differ in the last bit between machines, and an order must not."""
+    """Round to 1e-9 relative: repeated rounding differs in the last bit between machines, and an order must not."""
     mantissa, exponent = math.frexp(x)
     return math.ldexp(float(np.rint(mantissa * 2.0**30)), exponent - 30)
 
 
 @kernel()
 def rank_changes(order):
-    """Whether an order depends on the present instant."""
+    """Return whether an order depends on the present instant."""
     return order in DYNAMIC
 
 
 @kernel()
 def score(order, wait, walltime, cpus, since, priority):
-    """The score of one job, lowest first.
+    """Return the score of one job, lowest first.
 
     wait, walltime, since (submit less the first submit): microseconds. In the formulas r is the walltime in seconds,
-    0.1 where it is 0; n the processors of the whole job; s = max(1, since) in seconds. Whole microseconds give the same
+    0.1 if it is 0; n the processors of the whole job; s = max(1, since) in seconds. Whole microseconds give the same
     order up to LXF, with at most one rounding, so that equal scores are equal numbers.
     """
     r = float(walltime) if walltime > 0 else 0.1 / MICRO
@@ -71,7 +71,7 @@ def score(order, wait, walltime, cpus, since, priority):
         return r * n
     if order == LAF:
         return -r * n
-    if order == LXF:  # less 1, beside which the wait of a job with a walltime of 10^11 s would be lost
+    if order == LXF:  # less 1, since adding 1 would hide the wait of a job with a walltime of 10^11 s
         return -w / r
     if order == WFP3:
         return rounded(-(w / r) * (w / r) * (w / r) * n)

@@ -1,7 +1,8 @@
-"""The places of a queue: who waits, in one or two orders, and what a walk asks of each, in one stretch of memory.
+"""Storage of the queue: the waiting jobs in one or two orders, with what a walk reads of each, side by side in memory.
 
-An order is by (key, job): the key is the score of a static order when the job becomes eligible. Beside each job lies a
-copy of its walltime and need, so that a walk reads on. A short queue is one dense stretch; for a deep one see deep.py.
+An order is by (key, job): the key is the score of a static order when the job becomes eligible. Next to each job lies a
+copy of its walltime and need, so that a walk reads sequentially. A short queue is one dense stretch; for a deep one see
+deep.py.
 """
 
 from typing import Any
@@ -16,58 +17,58 @@ from backfill.core.place.shapes import may_sit, units_of
 from backfill.core.queue.order import FCFS, rank_changes, score
 
 BLOCK = 32  # jobs that a block can hold
-ROOMY = 24  # jobs in a block that still has room for some that come late
-CLASSES = 32  # of sizes on a pool
-NO_CLASS = np.int8(127)  # of a place that nobody has
+ROOMY = 24  # jobs in a block that still has space for late arrivals
+CLASSES = 32  # number of size classes on a pool
+NO_CLASS = np.int8(127)  # class of an empty position
 DEEP = 256  # queue length from which static orders lie in blocks
 SHALLOW = 64  # a deep queue this short is one stretch again
-FIRST = 256  # places of an order at the beginning
-SAMPLE = 4096  # sizes that the quantiles are taken from, at most
-NOBODY = np.float32(np.inf)  # least walltime or need where nobody waits
-END = np.int64(2**62)  # behind every job
+FIRST = 256  # initial number of positions of an order
+SAMPLE = 4096  # at most this many sizes are sampled for the quantiles
+NOBODY = np.float32(np.inf)  # least walltime or need of an empty subtree
+END = np.int64(2**62)  # after every job
 
 QUEUE = [
     ("waiting", int64),
     ("waits", int8[::1]),  # (n,)
     ("fresh", int64[::1]),  # those that have become eligible since the last pass
     ("fresh_count", int64),
-    ("holder", int64),  # the job for which a reservation was made last, which keeps its turn until it starts; -1 none
-    ("aside", int32[::1]),  # (n,): the holder that overtook a job which a limit held back; length 1 without limits
+    ("holder", int64),  # the job of the last reservation, which keeps its turn until it starts; -1 none
+    ("aside", int32[::1]),  # (n,): the holder that overtook a job held back by a limit; length 1 without limits
     ("slots", int64),
     ("order", int64[::1]),  # (slots,): code of an order, see order.py
-    # places: those of order s are s * places to (s + 1) * places, and so are the positions below
-    ("places", int64),  # of one order: a power of two
-    ("line", int64[::1]),  # job at a place
+    # positions: those of order s are s * places to (s + 1) * places; the fields below are such positions
+    ("places", int64),  # number of positions of one order: a power of two
+    ("line", int64[::1]),  # job at a position
     ("key", float64[::1]),
     ("walltime", int64[::1]),
     ("need", int64[:, ::1]),  # (k, slots * places); among nodes (1, slots * places): units of its shape
-    ("front", int64[::1]),  # (slots,): nobody waits before; in blocks the begin of a block
-    ("back", int64[::1]),  # behind the last job of a dense stretch; else the begin of the last block with a least key
-    ("cursor", int64[::1]),  # where a walk goes on
-    ("passed_key", float64[::1]),  # what it gave last: key
+    ("front", int64[::1]),  # (slots,): no job waits before it; in blocks the begin of a block
+    ("back", int64[::1]),  # behind the last job of a dense stretch; else begin of the last block with a least key
+    ("cursor", int64[::1]),  # where a walk continues
+    ("passed_key", float64[::1]),  # its last result: key
     ("passed_job", int64[::1]),  # and job
     # blocks
     ("indexed", int64),  # 1: a deep queue lies in blocks
-    ("deep", int64),  # 1: it does now
-    ("block", int32[:, ::1]),  # (slots, n): where a job of a deep queue lies
-    ("count", int64[::1]),  # (blocks,): jobs in it
-    ("least_key", float64[::1]),  # (blocks,): no job before a block has this key and job or a later one,
-    ("least_job", int64[::1]),  # and no job from it on an earlier one
-    ("size", int8[::1]),  # class of the job at a place: of its size; among nodes its shape
-    ("scarce", int64[::1]),  # (slots,): the resource whose needs are the sizes
+    ("deep", int64),  # 1: it currently does
+    ("block", int32[:, ::1]),  # (slots, n): block of a job of a deep queue
+    ("count", int64[::1]),  # (blocks,): number of jobs in it
+    ("least_key", float64[::1]),  # (blocks,): jobs in earlier blocks come before this key and job,
+    ("least_job", int64[::1]),  # and jobs in this and later blocks do not
+    ("size", int8[::1]),  # class of the job at a position: of its size; among nodes its shape
+    ("scarce", int64[::1]),  # (slots,): the resource that defines the sizes
     ("bound", int64[:, ::1]),  # (slots, classes - 1): the greatest size of each class but the last, on a pool
     ("tree", float32[:, ::1]),  # (2 * blocks, classes * (1 + needs)): least walltime, then needs, of each class
-    ("limits", int64[:, ::1]),  # (2, k): on a pool, what a candidate may need at most; if it does not end in time
-    ("limited", int64[::1]),  # (6,): what the limits followed from, among nodes
-    ("most", float32[:, ::1]),  # (3, k; among nodes classes): the span, and the limits, as the tree counts
+    ("limits", int64[:, ::1]),  # (2, k): on a pool, largest need of a candidate; and if it does not end in time
+    ("limited", int64[::1]),  # (6,): inputs of the limits among nodes
+    ("most", float32[:, ::1]),  # (3, k; among nodes classes): the span, and the limits, rounded as in the tree
 ]
 Queue, QueueT = record("Queue", QUEUE, globals())
 
 
 def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], index: bool, limited: bool) -> Any:
-    """Nobody waits. index: whether a deep queue is searched by a tree; its orders must be static then.
+    """Return an empty queue. index: whether a deep queue is searched by a tree; its orders must be static then.
 
-    shapes: how many there are among nodes, 0 on a pool. limited: whether limits may hold jobs back.
+    shapes: their number among nodes, 0 on a pool. limited: whether limits may hold jobs back.
     """
     slots, classes, needs = len(orders), shapes or CLASSES, 1 if shapes else resources
     begin = np.arange(slots) * FIRST
@@ -108,7 +109,7 @@ def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], i
 
 @kernel(inline=True)
 def key_of(state, slot, job):
-    """What a job is ordered by; where the order is dynamic, until it is sorted, by submit."""
+    """Return the key of a job; if the order is dynamic, its submit until the queue is sorted."""
     order = state.queue.order[slot]
     since = state.jobs.submit[job] - state.jobs.origin
     if order == FCFS or rank_changes(order):
@@ -118,20 +119,20 @@ def key_of(state, slot, job):
 
 @apart()
 def score_now(state, order, job, since):
-    """The score of a job in an order, at this instant."""
+    """Return the score of a job in an order, at this instant."""
     wait = state.now - state.jobs.submit[job]
     return score(order, wait, state.jobs.walltime[job], state.jobs.need[job, 0], since, state.jobs.priority[job])
 
 
 @kernel(inline=True)
 def lies_before(key, job, other_key, other):
-    """Whether one job lies before another in an order."""
+    """Return whether one job comes before another in an order."""
     return key < other_key or (key == other_key and job < other)
 
 
 @kernel(inline=True)
 def write_place(state, place, job, key):
-    """Put a job at a place, with what a walk asks of it."""
+    """Write a job to a position, with what a walk reads of it."""
     q = state.queue
     q.line[place] = job
     q.key[place] = key
@@ -145,7 +146,7 @@ def write_place(state, place, job, key):
 
 @kernel(inline=True)
 def open_place(state, begin, end):
-    """Make a place free among those from begin to end."""
+    """Free a position among those from begin to end by moving the others."""
     q = state.queue
     shift_back(q.line, begin, end)
     shift_back(q.key, begin, end)
@@ -155,7 +156,7 @@ def open_place(state, begin, end):
 
 @kernel(inline=True)
 def close_place(state, begin, end):
-    """Give up a place: those behind it, up to end, come nearer."""
+    """Close a position by moving those behind it, up to end."""
     q = state.queue
     shift_forward(q.line, begin, end)
     shift_forward(q.key, begin, end)
@@ -165,7 +166,7 @@ def close_place(state, begin, end):
 
 @kernel(inline=True)
 def insert(state, slot, job, key):
-    """Put a job at its place in an order that is one stretch."""
+    """Insert a job into an order that is one stretch."""
     q = state.queue
     back = q.back[slot]
     i = back
@@ -183,7 +184,7 @@ def insert(state, slot, job, key):
 
 @kernel(inline=True)
 def remove(state, slot, job):
-    """Take a job out of an order that is one stretch."""
+    """Remove a job from an order that is one stretch."""
     q = state.queue
     front, back = q.front[slot], q.back[slot]
     i = front
@@ -192,7 +193,7 @@ def remove(state, slot, job):
             i = q.cursor[slot] - 1
         while q.line[i] != job:
             i += 1
-    if i - front < back - i:  # the shorter part moves
+    if i - front < back - i:  # move the shorter part
         if i > front:
             open_place(state, front, i)
         q.front[slot] = front + 1
@@ -205,7 +206,7 @@ def remove(state, slot, job):
 
 @apart()
 def _first_that_may_sit(state, place, end, span):
-    """The same as `first_that_may` among nodes."""
+    """Like `first_that_may`, among nodes."""
     q = state.queue
     while place < end and not may_sit(state, q.line[place], q.walltime[place] > span):
         place += 1
@@ -214,9 +215,9 @@ def _first_that_may_sit(state, place, end, span):
 
 @kernel(inline=True)
 def first_that_may(state, place, end, span):
-    """The first of some places whose job could start now; `end` where there is none.
+    """Return the first of these positions whose job could start now; `end` if there is none.
 
-    It fits in what is free, and ends within the span or fits in the extra as well.
+    Such a job fits into the free resources, and either ends within the span or also fits in the extra.
     """
     q = state.queue
     if not state.machine.pool:

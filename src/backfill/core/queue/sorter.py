@@ -9,6 +9,6 @@ from backfill.core.state import StateT
 
 @kernel(types.void, StateT)
 def sort_before_pass(state):
-    """Put the queue in order where an order changes with time."""
+    """Sort the queue if an order changes with time."""
     take_in(state)
     arrange(state)

@@ -1,7 +1,7 @@
-"""The waiting jobs, and the one walk over them that every policy uses.
+"""The waiting jobs, and the walk over them that every policy uses.
 
-A walk stands behind the last job that it gave, wherever that is now. A dynamic order is sorted before each pass and is
-always one dense stretch (places.py); a deep queue in static orders lies in blocks (deep.py).
+A walk stands behind the last job that it returned, wherever that job is now. A dynamic order is sorted before each pass
+and is always one dense stretch (places.py); a deep queue in static orders is stored in blocks (deep.py).
 Slow twin: tests/reference/queue.py.
 """
 
@@ -31,7 +31,7 @@ from backfill.core.trace import LOOKS
 
 @kernel(inline=True)
 def enqueue(state, job):
-    """Let a job that has become eligible wait; `take_in` finds its places before the next pass."""
+    """Let an eligible job wait; `take_in` inserts it into the orders before the next pass."""
     q = state.queue
     if q.fresh_count == len(q.fresh):
         q.fresh = doubled(q.fresh)
@@ -43,7 +43,7 @@ def enqueue(state, job):
 
 @kernel()
 def dequeue(state, job):
-    """Take a job out of every order: it starts, or leaves."""
+    """Remove a job from every order: it starts, or leaves."""
     q = state.queue
     q.waiting -= 1
     q.waits[job] = 0
@@ -61,9 +61,9 @@ def dequeue(state, job):
 
 @kernel()
 def take_in(state):
-    """Put the jobs that have become eligible into every order, and lay the queue out as its length asks for.
+    """Insert the jobs that have become eligible into every order, and choose the layout by the queue's length.
 
-    The loop does this before each pass. All that is rare and long is here, so that no policy compiles it.
+    The loop does this before each pass. All rare and long code is here, so that no policy has to compile it.
     """
     q = state.queue
     if q.deep and (q.waiting < SHALLOW or 16 * q.waiting < q.places):
@@ -89,7 +89,7 @@ def take_in(state):
 
 @kernel(inline=True)
 def _set_limits(state, slot, span):
-    """What a candidate may need at most: of what is free, and if it does not end in time."""
+    """Set the largest need of a candidate: given the free resources, and given that it does not end in time."""
     q = state.queue
     if q.deep:
         q.most[0, 0] = span
@@ -106,7 +106,7 @@ def _set_limits(state, slot, span):
 
 @kernel(inline=True)
 def _is_order(state, slot):
-    """Whether a number is that of an order of the policy; any other is a misuse."""
+    """Return whether this is the number of an order of the policy; any other is a mistake of the policy."""
     if slot < 0 or slot >= state.queue.slots:
         fail(state, NO_ORDER, NONE, NONE, slot, state.queue.slots)
         return False
@@ -115,7 +115,7 @@ def _is_order(state, slot):
 
 @kernel(inline=True)
 def is_waiting(state, job, by):
-    """Whether a number is that of a waiting job; any other is a misuse. by: the verb that asks, see errors.py."""
+    """Return whether this is a waiting job; anything else is a mistake of the policy. by: the verb, see errors.py."""
     if job < 0 or job >= state.jobs.count or state.queue.waits[job] == 0:
         fail(state, NOT_WAITING, job, by, NONE, NONE)
         return False
@@ -124,7 +124,7 @@ def is_waiting(state, job, by):
 
 @verb(inline=True)
 def rewind(state, slot):
-    """Begin a walk at the first job of an order."""
+    """Start a walk at the first job of an order."""
     if not _is_order(state, slot):
         return
     q = state.queue
@@ -134,21 +134,21 @@ def rewind(state, slot):
 
 @kernel(inline=True)
 def standing(state):
-    """Where the walk over the first order stands; `resume` takes it, while the queue is the same."""
+    """Return the position of the walk over the first order, for `resume`; valid while the queue is unchanged."""
     q = state.queue
     return q.cursor[0], q.passed_key[0], q.passed_job[0]
 
 
 @kernel(inline=True)
 def resume(state, stand):
-    """Let the walk over the first order stand where it stood."""
+    """Move the walk over the first order back to a position from `standing`."""
     q = state.queue
     q.cursor[0], q.passed_key[0], q.passed_job[0] = stand
 
 
 @kernel(inline=True)
 def _give(state, slot, place):
-    """The walk gives the job at a place, -1 for none, and stands behind it."""
+    """Return the job at a position, -1 for none, and let the walk stand behind it."""
     q = state.queue
     if place < 0:
         q.cursor[slot] = (slot + 1) * q.places if q.deep else q.back[slot]
@@ -161,7 +161,7 @@ def _give(state, slot, place):
 
 @verb(inline=True)
 def following(state, slot):
-    """The next waiting job of the walk; -1 at the end."""
+    """Return the next waiting job of the walk; -1 at the end."""
     if not _is_order(state, slot):
         return NONE
     q = state.queue
@@ -172,10 +172,10 @@ def following(state, slot):
 
 @verb(inline=True)
 def candidate(state, slot, span):
-    """The next waiting job of the walk that may start now; -1 at the end.
+    """Return the next waiting job of the walk that may start now; -1 at the end.
 
-    It fits in what is free, and its walltime is at most `span` or it fits in the extra as well. On one node without
-    licences that is enough; elsewhere it may be in vain, and `place` decides.
+    It fits into the free resources, and its walltime is at most `span` or it fits in the extra as well. On one node
+    without licences that is sufficient; elsewhere the job may still not fit, and `place` decides.
     """
     if not _is_order(state, slot):
         return NONE
@@ -192,13 +192,13 @@ def candidate(state, slot, span):
 
 @kernel(inline=True)
 def is_held_back(state, job):
-    """Whether a limit on what runs keeps a job from starting now."""
+    """Return whether a limit on running jobs keeps a job from starting now."""
     return len(state.machine.copies) > state.machine.licences and not limits_allow(state, job, False)
 
 
 @apart()
 def _first_let_go(state):
-    """`head` where there are limits."""
+    """Return the `head` if there are limits."""
     q = state.queue
     holder = holder_of_turn(state)
     for stretch in range(q.places // BLOCK if q.deep else 1):
@@ -213,16 +213,16 @@ def _first_let_go(state):
 
 @kernel()
 def holder_of_turn(state):
-    """The waiting job that keeps its turn, as the last reservation was made for it; -1 where there is none."""
+    """Return the waiting job that keeps its turn because the last reservation was made for it; -1 if there is none."""
     holder = state.queue.holder
     return holder if holder >= 0 and state.queue.waits[holder] else NONE
 
 
 @verb(inline=True)
 def keep_turn(state, job):
-    """A job got a reservation: those before it that a limit holds back do not go ahead of it until it starts.
+    """Let a job with a reservation keep its turn: earlier jobs held back by a limit do not overtake it until it starts.
 
-    Otherwise it would lose to each of them what it was promised, as soon as the limit lets that one go.
+    Otherwise it would lose its promised start to each of them, as soon as the limit allows that job.
     """
     if len(state.machine.copies) > state.machine.licences:
         _let_step_aside(state, job)
@@ -243,9 +243,9 @@ def _let_step_aside(state, job):
 
 @verb(inline=True)
 def head(state):
-    """The first waiting job in the policy's order, -1 where there is none.
+    """Return the first waiting job in the policy's order, -1 if there is none.
 
-    One that a limit holds back is passed over, and does not go ahead of a job that got a reservation meanwhile.
+    A job that a limit holds back is skipped, and does not overtake a job that got a reservation meanwhile.
     """
     q = state.queue
     if q.waiting == 0:
@@ -260,7 +260,7 @@ def head(state):
 
 @verb(inline=True)
 def is_first(state, job):
-    """Whether no job waits before this one in the policy's order but those that `head` passes over."""
+    """Return whether no job waits before this one in the policy's order, except those that `head` skips."""
     return is_waiting(state, job, BY_IS_FIRST) and head(state) == job
 
 
@@ -281,9 +281,10 @@ def arrange(state):
 
 @verb(within=True)
 def arrange_by(state, slot, keys):
-    """Put the waiting jobs in ascending order of keys[job]; equal ones by submit, then file order.
+    """Sort the waiting jobs by ascending keys[job]; ties go by submit, then file order.
 
-    For policies that declare `sorts`. Cost: what it takes to mend the order of the last pass, at most a sort.
+    For policies that declare `sorts`.
+    Cost: that of repairing the order of the last pass, at most a sort.
     """
     if not _is_order(state, slot):
         return
@@ -300,9 +301,9 @@ def arrange_by(state, slot, keys):
 
 @kernel()
 def _mend(state, slot, keys):
-    """Put the queue of a slot in ascending order of keys, which are in step with it; equal ones by submit.
+    """Sort the queue of a slot by ascending keys, which are in step with it; ties go by submit.
 
-    From one pass to the next it hardly changes, so each job is moved to its place; where that is far for many, all are
+    From one pass to the next it hardly changes, so each job is moved to its position; if many have to move far, all are
     sorted.
     """
     q = state.queue
