@@ -1,4 +1,4 @@
-"""The policies, one file per family, and the table of their names, which a call of this module lists.
+"""The policies, one file per family, and the table of their names; calling this module lists them.
 
 >>> import backfill as bf
 >>> bf.policies()[:2]
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from backfill.model.errors import UsageError
 
-if TYPE_CHECKING:  # the daemon of a queue checks a name and must not load numba for that
+if TYPE_CHECKING:  # the daemon of a queue checks names without loading numba
     from backfill.core.policy import Policy
 
-# name -> module of this package; a module is imported, and compiled, only when one of its policies is asked for.
+# name -> module of this package; a module is imported and compiled only when one of its policies is requested.
 _EASY = (
     "easy easy-priority easy-sjf easy-ljf easy-saf easy-laf easy-lxf easy-wfp3 easy-unicef easy-f1 easy-f2 easy-f3 "
     "easy-f4 easy-sjbf first-fit k-reservations"
@@ -56,12 +56,12 @@ TABLE = {
 
 
 def names() -> list[str]:
-    """The names of all policies, in the order of `backfill policies`. Nothing is compiled."""
+    """Return the names of all policies, in the order of `backfill policies`. Nothing is compiled."""
     return [*TABLE]
 
 
 class _Callable(ModuleType):
-    """`bf.policies` is this folder, and `bf.policies()` the names."""
+    """The type of this module: `bf.policies` is this folder, and `bf.policies()` returns the names."""
 
     def __call__(self) -> list[str]:
         return names()
@@ -80,7 +80,7 @@ def check_name(name: str) -> None:
 
 @cache
 def get(name: str) -> Policy:
-    """Return the policy of this name. Raises UsageError as `check_name` does."""
+    """Return the policy of this name. Raises UsageError like `check_name`."""
     check_name(name)
     module = importlib.import_module(f"{__name__}.{TABLE[name]}")
     found: dict[str, Policy] = module.family()

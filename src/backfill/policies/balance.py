@@ -1,7 +1,7 @@
-"""Backfilling with K resources: which candidates start behind the head, by how evenly they would fill the machine.
+"""Backfilling with K resources: choose candidates behind the head by how evenly they fill the machine.
 
-Source of the formulas: Leinberger, Karypis and Kumar, SC'99 (BL, BB); Liu, Luan, Wang and Qian, NPC 2016 (IBB). What is
-known of them and what is reconstructed: docs/reference/balance.md.
+Source of the formulas: Leinberger, Karypis and Kumar, SC'99 (BL, BB); Liu, Luan, Wang and Qian, NPC 2016 (IBB).
+docs/reference/balance.md separates what is published from what is reconstructed.
 
 Slow twin: tests/reference/balance.py.
 """
@@ -17,17 +17,17 @@ from backfill.core.queue.walk import candidate, rewind
 from backfill.core.verbs import FIT, place, start, start_heads
 from backfill.policies.easy import reserve_for_head, start_all_that_fit, start_beside
 
-UNTIL_EMPTY = 1  # value of per_event
-FULLNESS = 0  # of test
-REFRESHED = 0  # of refresh
-FIRST = 0  # of fit
-GRAIN = 2.0**30  # scores are compared in steps of 1 / GRAIN: rounding must not decide
+UNTIL_EMPTY = 1  # a value of per_event
+FULLNESS = 0  # a value of test
+REFRESHED = 0  # a value of refresh
+FIRST = 0  # a value of fit
+GRAIN = 2.0**30  # scores are compared in steps of 1 / GRAIN, so that rounding does not decide
 SOURCE = "Leinberger, Karypis and Kumar, SC'99"
 
 
 @kernel()
 def capacities(state):
-    """How much there is over all nodes of each resource that is in play, else 0; (K,)."""
+    """Return the capacity of each resource over all nodes, (K,); 0 for resources that are not in play."""
     found = np.zeros(state.machine.resources)
     for node in range(state.machine.nodes):
         for k in range(state.machine.resources):
@@ -38,7 +38,7 @@ def capacities(state):
 
 @kernel()
 def utilizations(state, capacity, used):
-    """Write the share of each resource that is held now to used (K,)."""
+    """Write the share of each resource that is in use now to used (K,)."""
     for k in range(state.machine.resources):
         free = state.free.nodes[0, k] if state.machine.pool else state.free.total[k]
         used[k] = (capacity[k] - free) / capacity[k] if capacity[k] > 0.0 else 0.0
@@ -46,9 +46,9 @@ def utilizations(state, capacity, used):
 
 @kernel(inline=True)
 def balance_score(state, capacity, used, job, fullness):
-    """BB(U) = max U / mean U x (1 - mean U), U the utilizations beside a job, or now for NONE.
+    """Return BB(U) = max U / mean U x (1 - mean U), for the utilizations U after a job has started, or now for NONE.
 
-    Without fullness B(U) = max U / mean U. Where nothing is used both are 1.
+    Without fullness: B(U) = max U / mean U. If nothing is in use, both are 1.
     """
     top, total, kinds = 0.0, 0.0, 0
     for k in range(state.machine.resources):
@@ -67,13 +67,13 @@ def balance_score(state, capacity, used, job, fullness):
 
 @kernel(inline=True)
 def steps(score):
-    """A score as it is compared: in whole steps."""
+    """Return a score in whole steps, for comparisons."""
     return np.rint(score * GRAIN)
 
 
 @kernel()
 def used_least(capacity, used):
-    """The resource in play that is used least, the first of equals."""
+    """Return the least used resource in play, the first of equals."""
     found, least = 0, np.inf
     for k in range(len(used)):
         if capacity[k] > 0.0 and used[k] < least:
@@ -83,9 +83,9 @@ def used_least(capacity, used):
 
 @kernel()
 def start_least(state, span, capacity, used, lowest):
-    """Start the candidate of least score: that of BB, or with `lowest` minus its demand for the least used resource.
+    """Start the candidate with the least score: BB's, or with `lowest` minus its demand for the least used resource.
 
-    Returns whether there was one.
+    Return whether there was one.
     """
     resource = used_least(capacity, used)
     best, least = NONE, np.inf
@@ -107,7 +107,7 @@ def start_least(state, span, capacity, used, lowest):
 
 @kernel()
 def start_by_least(state, lowest, per_event):
-    """One pass of BB, or with `lowest` of BL."""
+    """Run one pass of BB, or with `lowest` of BL."""
     first, span = reserve_for_head(state)
     if first < 0:
         return
@@ -129,7 +129,7 @@ def start_by_least(state, lowest, per_event):
     forgets="all",
 )
 def bb(state):
-    """Backfill Balanced: start the candidate whose start leaves the resources used most evenly, or most fully.
+    """Backfill Balanced: start the candidate after whose start the resources are used most evenly, or most fully.
 
     Promise: as easy's.
     Cost: O(r + K q) per pass, and as much again for each further start.
@@ -140,13 +140,13 @@ def bb(state):
 @policy(
     "backfill-lowest",
     reserve="the head, at its shadow time; recomputed at each pass",
-    fill="the job that cannot delay the head and asks for most of the resource used least",
+    fill="the job that cannot delay the head and requests most of the least used resource",
     source=SOURCE,
     binds=True,
     forgets="all",
 )
 def backfill_lowest(state):
-    """Backfill Lowest: start the candidate that asks for most of the resource that is used least, again and again.
+    """Backfill Lowest: repeatedly start the candidate that requests most of the least used resource.
 
     Promise: as easy's.
     Cost: O(r + K q) per pass, and as much again for each further start.
@@ -171,7 +171,7 @@ def backfill_lowest(state):
     forgets="all",
 )
 def ibb(state):
-    """Improved Backfill Balanced: in one traversal start every candidate that does not worsen the balance.
+    """Improved Backfill Balanced: in one traversal, start every candidate that does not worsen the balance.
 
     Promise: as easy's.
     Cost: O(r + K q) per pass; a deep queue costs O(log q) per candidate.
@@ -202,7 +202,7 @@ def ibb(state):
     forgets="all",
 )
 def best_fit(state):
-    """Start what fits, past the job that does not; nobody is promised anything.
+    """Start all jobs that fit, skipping those that do not; no job gets a reservation.
 
     Cost: O(q) per pass; with tightest as much again for each start.
     """
@@ -219,7 +219,7 @@ def best_fit(state):
 
 @kernel()
 def largest_that_fits(state):
-    """The job of most cpus, and among equals the first, that fits in what is free now; -1 where none does."""
+    """Return the job with most cpus, the first of equals, that fits into what is free now; -1 if none does."""
     best = NONE
     rewind(state, 0)
     job = candidate(state, 0, FUTURE)
@@ -231,5 +231,5 @@ def largest_that_fits(state):
 
 
 def family() -> dict[str, Policy]:
-    """Every named member."""
+    """Return every named member."""
     return {each.name: each for each in (bb, backfill_lowest, ibb, best_fit)}

@@ -1,9 +1,8 @@
-"""Chains in the memory of a policy: each job may stand behind one other, several behind the same one.
+"""Chains in the memory of a policy: each job may stand behind one other job, and several behind the same one.
 
-Whoever is at the front of a chain is found in O(log jobs), amortised, however long it is: these are link-cut trees
-(Sleator and Tarjan, J. Comput. Syst. Sci. 26, 1983; with splay trees, J. ACM 32, 1985) whose roots are the fronts.
-`up`, `left` and `right` are memories of one number for each job. They hold numbers that are greater by 1, since memory
-begins as 0: 0 is nobody.
+The front of a chain is found in O(log jobs), amortised, for any length: these are link-cut trees (Sleator and Tarjan,
+J. Comput. Syst. Sci. 26, 1983; with splay trees, J. ACM 32, 1985) whose roots are the fronts. `up`, `left` and `right`
+are memories of one number for each job. They store job numbers plus 1, since memory starts as 0: 0 means none.
 """
 
 from backfill.compiler.kernel import kernel
@@ -12,7 +11,7 @@ from backfill.core.errors import NONE
 
 @kernel()
 def front_of(up, left, right, job):
-    """Who is at the front of the chain in which a job stands: the job itself where it stands behind nobody."""
+    """Return the head of the job's chain; the job itself if nothing precedes it."""
     if up[job] == 0 and left[job] == 0:
         return job
     _expose(up, left, right, job)
@@ -25,20 +24,20 @@ def front_of(up, left, right, job):
 
 @kernel()
 def stand_behind(up, front, job):
-    """Let the front of a chain, as `front_of` just found it, stand behind a job of another chain."""
+    """Put the front of a chain, as `front_of` just found it, behind a job of another chain."""
     up[front] = job + 1
 
 
 @kernel()
 def take_off(up, right, front):
-    """Let the front of a chain, as `front_of` just found it, be no part of that any more."""
+    """Remove the front of a chain, as `front_of` just found it, from the chain."""
     up[right[front] - 1] = 0
     right[front] = 0
 
 
 @kernel()
 def step_out(up, left, right, job):
-    """Let a job stand behind nobody. Returns behind whom it stood; -1 for nobody."""
+    """Detach a job from the one before it. Return the job that it stood behind; -1 for none."""
     _expose(up, left, right, job)
     if left[job] == 0:
         return NONE
@@ -52,7 +51,7 @@ def step_out(up, left, right, job):
 
 @kernel()
 def _expose(up, left, right, job):
-    """Let one splay tree hold the chain from its front to a job, with the job at its root and nobody to the right."""
+    """Make one splay tree hold the chain from its front to a job, with the job at its root and an empty right side."""
     beyond, each = 0, job + 1
     while each > 0:
         _splay(up, left, right, each - 1)
@@ -73,14 +72,14 @@ def _splay(up, left, right, job):
 
 @kernel()
 def _is_inside(up, left, right, job):
-    """Whether a job is in a splay tree, below its root."""
+    """Return whether a job is in a splay tree, below its root."""
     above = up[job] - 1
     return above >= 0 and (left[above] == job + 1 or right[above] == job + 1)
 
 
 @kernel()
 def _rotate(up, left, right, job):
-    """Exchange a job and the one above it in a splay tree."""
+    """Exchange a job and its parent in a splay tree."""
     above = up[job] - 1
     if _is_inside(up, left, right, above):
         if left[up[above] - 1] == above + 1:

@@ -24,8 +24,8 @@ from backfill.core.policy import Policy, policy
 from backfill.core.queue.walk import following, is_first, rewind
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_because, start, wake, withdraw
 
-# Memory: why a job would start (0: its promised time has come), whether its promise is broken, whether any is, and
-# before when no start is reserved; how many wait without a promise.
+# Memory: reason of a start (0: its promised time has come); whether a promise is broken, and whether any is; the time
+# before which no start is reserved; number of waiting jobs without a promise.
 
 
 @policy(
@@ -40,7 +40,7 @@ from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_beca
     forgets="all",
 )
 def conservative(state):
-    """Give each job the earliest start beside all promises; at every end let each, in queue order, move up.
+    """Give each job the earliest start beside all promises; at every end let each job, in queue order, move up.
 
     Promise: no start is later than the one promised at submit, if walltimes hold.
     Cost: O(q) per pass, and a search of the profile for each job that may move up.
@@ -58,9 +58,9 @@ def conservative(state):
 
 @kernel()
 def keep_up(state, compresses):
-    """Bring the plan and the promises in it up to what happened; overdue jobs stay booked for this instant.
+    """Update the plan and the promises in it to the events of this instant; overdue jobs stay booked for it.
 
-    compresses: whether every end lets each job, in queue order, move up. Returns how many jobs are overdue.
+    compresses: whether every end lets each job, in queue order, move up. Return the number of overdue jobs.
     """
     forget_past(state)
     changed = state.batch.changes + state.batch.leaves > 0
@@ -86,7 +86,10 @@ def keep_up(state, compresses):
 
 @kernel()
 def promise(state, job):
-    """Give a job its earliest start. One that has none waits without, and is asked again at the next pass."""
+    """Promise a job its earliest start.
+
+    A job without one waits without a promise, and is tried again at the next pass.
+    """
     t = settle(state, job, state.now)
     if t == FUTURE:
         state.own.unpromised[0] += 1
@@ -99,9 +102,9 @@ def promise(state, job):
 
 @kernel()
 def promise_all(state):
-    """Give every job without a promise its earliest start, in queue order."""
+    """Promise every job without a promise its earliest start, in queue order."""
     state.own.unpromised[0] = 0
-    without = NONE  # one that has no start; those that are as hard to place need no search
+    without = NONE  # a job without a start; jobs that are as hard to place need no search
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
@@ -115,7 +118,7 @@ def promise_all(state):
 
 @kernel()
 def is_as_hard(state, job, other):
-    """Whether a job, wherever it finds room, leaves no doubt that another one would find it there as well."""
+    """Return whether another job surely fits wherever this job fits."""
     jobs = state.jobs
     if jobs.walltime[job] < jobs.walltime[other]:
         return False
@@ -132,9 +135,9 @@ def is_as_hard(state, job, other):
 
 @kernel()
 def renew(state):
-    """Capacity, walltimes or runs have changed, and the plan holds nothing but runs.
+    """Renew all promises after a change of capacity, walltimes or runs; the plan holds nothing but runs.
 
-    In queue order each job keeps its promised place where it still fits; then each of the others gets its earliest
+    In queue order each job keeps its promised placement if it still fits; then each of the others gets its earliest
     start.
     """
     own, reserved = state.own, state.promises.reserved
@@ -166,7 +169,7 @@ def renew(state):
 
 @kernel()
 def hold(state, job, t, cause):
-    """Promise a job the start t, and see to it that there is a pass then."""
+    """Promise a job the start t, and request a pass at t."""
     reserve_because(state, job, t, cause, NONE)
     if t < state.own.next_due[0]:
         state.own.next_due[0] = t
@@ -176,9 +179,9 @@ def hold(state, job, t, cause):
 
 @kernel()
 def renew_due(state):
-    """Keep the promises that are due where they still fit beside overdue jobs; break the others, in queue order.
+    """Keep the promises that are due if they still fit beside overdue jobs; break the others, in queue order.
 
-    A broken promise asks for no pass of its own: its job is tried at every pass.
+    A broken promise requests no pass of its own: its job is tried at every pass.
     """
     rewind(state, 0)
     job = following(state, 0)
@@ -215,18 +218,18 @@ def renew_due(state):
 
 @kernel()
 def is_due(state, job):
-    """Whether the reserved start of a job has come; a job that arrives now has none yet."""
+    """Return whether the reserved start of a job has come; a job that arrives now has none yet."""
     return state.promises.reserved[job] != NO_TIME and state.promises.reserved[job] <= state.now
 
 
 @kernel()
 def compress(state):
-    """One round: each waiting job is lifted out and put back at its earliest start, never later than before."""
+    """Run one round: book each waiting job again at its earliest start, never later than before."""
     begin_round(state)
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        # On a pool a job that is due cannot gain; among nodes it may still get a more powerful one.
+        # On a pool a job that is due cannot gain; among nodes it may still move to a more powerful one.
         if state.promises.reserved[job] > state.now or (
             state.promises.reserved[job] == state.now and not state.machine.pool
         ):
@@ -241,7 +244,7 @@ def compress(state):
 
 @kernel()
 def start_due(state):
-    """Start the jobs whose reserved start is now, in queue order, and ask for a pass at the next such instant."""
+    """Start the jobs whose reserved start is now, in queue order, and request a pass at the next such instant."""
     next_due = FUTURE
     rewind(state, 0)
     job = following(state, 0)
@@ -258,7 +261,7 @@ def start_due(state):
 
 @kernel()
 def start_where_held(state, job):
-    """Start a job whose reserved start is now, and say why."""
+    """Start a job whose reserved start is now, with its reason."""
     reason = state.own.why[job]
     if reason == 0:
         reason = RESERVED
@@ -269,5 +272,5 @@ def start_where_held(state, job):
 
 
 def family() -> dict[str, Policy]:
-    """The only member."""
+    """Return the only member."""
     return {conservative.name: conservative}

@@ -29,7 +29,7 @@ SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"
     forgets="all",
 )
 def easy(state):
-    """Start the head while it fits, then whatever cannot delay the next head.
+    """Start the head while it fits, then all jobs that cannot delay the next head.
 
     Promise: in submit order, the head starts no later than its first shadow time, if walltimes hold.
     Cost: O(r + q) per pass, for r running and q waiting jobs; a deep queue in a static order costs O(log q) per start.
@@ -39,7 +39,7 @@ def easy(state):
 
 @kernel()
 def backfill_behind_head(state):
-    """One pass of EASY over the queue as it is ordered. Returns the head that reserves; -1 where nobody does."""
+    """Run one pass of EASY over the queue in its order. Return the head that got a reservation; -1 if none did."""
     first, span = reserve_for_head(state)
     if first >= 0:
         start_all_beside(state, span)
@@ -48,7 +48,7 @@ def backfill_behind_head(state):
 
 @kernel()
 def start_all_beside(state, span):
-    """Start whoever does not touch what is reserved `span` from now."""
+    """Start all jobs that do not touch the reservation `span` from now."""
     tried = state.queue.slots - 1
     rewind(state, tried)
     job = candidate(state, tried, span)
@@ -60,7 +60,10 @@ def start_all_beside(state, span):
 
 @kernel(inline=True)
 def reserve_for_head(state):
-    """Start the first jobs while they fit. Returns the next, and how long it is to its shadow time; -1 without one."""
+    """Start the first jobs while they fit.
+
+    Return the next job, and the time to its shadow time; -1 if there is none.
+    """
     first, shadow = find_head(state)
     if first < 0:
         return first, np.int64(0)
@@ -70,7 +73,7 @@ def reserve_for_head(state):
 
 @kernel(inline=True)
 def find_head(state):
-    """Start the first jobs while they fit. Returns the next, and its shadow time; -1 without one."""
+    """Start the first jobs while they fit. Return the next job, and its shadow time; -1 if there is none."""
     first = start_heads(state)
     if first < 0:
         return first, FUTURE
@@ -82,7 +85,10 @@ def find_head(state):
 
 @kernel()
 def pass_over(state):
-    """The head would not fit if everything ended: it lacks capacity for the time being, and the next jobs go on."""
+    """Skip a head that would not fit even if everything ended: it lacks capacity for now.
+
+    Return the next that will fit.
+    """
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
@@ -98,7 +104,7 @@ def pass_over(state):
 
 @kernel(inline=True)
 def start_beside(state, job, span):
-    """Start a job for which `place_beside` found room just now."""
+    """Start a job that `place_beside` has just placed."""
     start(state, job, BACKFILL)
     if state.jobs.walltime[job] > span:
         use_extra(state, job)
@@ -112,7 +118,7 @@ def start_beside(state, job, span):
     forgets="all",
 )
 def first_fit(state):
-    """Start every job that fits, in order; nobody is promised anything.
+    """Start every job that fits, in order; no job gets a reservation.
 
     Cost: O(q) per pass; a deep queue in a static order costs O(log q) per start.
     """
@@ -121,7 +127,7 @@ def first_fit(state):
 
 @kernel()
 def start_all_that_fit(state):
-    """One pass over the queue as it is ordered, without reservations."""
+    """Run one pass over the queue in its order, without reservations."""
     start_heads(state)
     rewind(state, 0)
     job = candidate(state, 0, FUTURE)
@@ -161,11 +167,11 @@ def k_reservations(state):
     if first < 0:
         return
     rebuild(state)
-    holder = state.own.holder  # the last pass at which each job held a reservation
+    holder = state.own.holder  # the last pass in which each job held a reservation
     this_pass = state.own.passes[0] = state.own.passes[0] + 1
     most = left = int(min(state.own.k, state.queue.waiting))
     rewind(state, 0)
-    job = first  # with limits it may be another than the first of the walk
+    job = first  # with limits it may differ from the first job of the walk
     while job >= 0 and left > 0:
         t = FUTURE if job != first and held_back(state, job) else settle(state, job, state.now)
         if t == state.now:
@@ -194,7 +200,7 @@ def _source(order: str) -> str:
 
 
 def family() -> dict[str, Policy]:
-    """Every named member: the pass with its own orders."""
+    """Return every named member: the pass with its own orders."""
     members = {p.name: p for p in (easy, first_fit, k_reservations)}
     for order in ORDERS[1:]:
         members[f"easy-{order}"] = easy.like(

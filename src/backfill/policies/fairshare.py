@@ -1,7 +1,7 @@
-"""Flexible backfilling with the fairshare component of Maui: jobs of those who used less than their target go first.
+"""Flexible backfilling with Maui's fairshare component: jobs of those who used less than their target come first.
 
 Source: Maui Administrator's Guide, 6.3; where it is silent, MFS.c and MPriority.c of Maui 3.2.
-docs/decisions/0060-queues-partitions-and-shares.md has what was read into them.
+docs/decisions/0060-queues-partitions-and-shares.md records the interpretations.
 
 Slow twin: tests/reference/fairshare.py.
 """
@@ -67,7 +67,7 @@ def _target(default: float, whom: str) -> Param:
 def flexible_fairshare(state):
     """Flexible backfilling whose priority adds how far user, group and account are from their targets of usage.
 
-    Usage is what their runs have held so far in the last `fs_depth` windows, as a share of what all runs held.
+    Usage is what their runs have held in the last `fs_depth` windows, as a share of what all runs held.
     Promise: none; a job that gets a higher priority takes the reservation.
     Cost: that of flexible, and O(fs_depth x runs within these windows) per pass.
     With w_fs_user=0 every start is that of flexible.
@@ -94,7 +94,7 @@ def prioritise_fairly(state):
 
 @kernel()
 def weighted_usage(state):
-    """What each run from `oldest` on has held in each window, weighted by the age of the window."""
+    """Return the usage of each run from `oldest` on in each window, weighted by the age of the window."""
     own, runs = state.own, state.runs
     interval, depth = np.int64(math.floor(own.fs_interval * HOUR + 0.5)), np.int64(own.fs_depth)
     present = state.now // interval * interval
@@ -114,13 +114,13 @@ def weighted_usage(state):
 
 @kernel()
 def end_so_far(state, run):
-    """When a run ended; now where it goes on."""
+    """Return when a run ended; now if it has not ended."""
     return state.now if state.runs.end[run] == NO_TIME else state.runs.end[run]
 
 
 @kernel()
 def weigh_by_size(state, used):
-    """Multiply what each run from `oldest` on has used by its processors, or its processor equivalents."""
+    """Multiply the usage of each run from `oldest` on by its processors, or its processor equivalents."""
     own = state.own
     capacity = capacities(state) if own.fs_policy == EQUIVALENTS else np.zeros(0)
     for i in range(len(used)):
@@ -161,7 +161,7 @@ def points(state, numbers, used, weight, usual, targets):
 
 @kernel()
 def highest(state, numbers):
-    """The greatest of these numbers that a waiting job has, or one whose run counts; -1 if there is none."""
+    """Return the greatest of these numbers among waiting jobs and jobs whose runs count; -1 if there is none."""
     found = np.int64(-1)
     for run in range(state.own.oldest[0], state.runs.count):
         found = max(found, np.int64(numbers[state.runs.job[run]]))
@@ -172,5 +172,5 @@ def highest(state, numbers):
 
 
 def family() -> dict[str, Policy]:
-    """Its only member."""
+    """Return the only member."""
     return {flexible_fairshare.name: flexible_fairshare}

@@ -1,7 +1,7 @@
-"""The schedulers of the computational farm: EASY around the job of the highest priority.
+"""The schedulers of the computational farm: EASY around the job with the highest priority.
 
-Source of BF_MOD and BF_UNMOD: Baraglia et al., CoreGRID 2007, sections 4 to 6; the readings that were taken where the
-text is silent are in docs/decisions/0009-farm-readings.md.
+Source of BF_MOD and BF_UNMOD: Baraglia et al., CoreGRID 2007, sections 4 to 6; docs/decisions/0009-farm-readings.md
+records the interpretations where the text is silent.
 
 Slow twin: tests/reference/farm.py.
 """
@@ -34,14 +34,14 @@ HEURISTICS = {
 
 @kernel()
 def ask(state, job, sign):
-    """Add to state.own.asked, or take away, how many copies of each licence a job asks for."""
+    """Add the copies of each licence that a job requests to state.own.asked, or subtract them."""
     for item in range(state.jobs.licence_first[job], state.jobs.limit_first[job]):
         state.own.asked[state.jobs.licence[item]] += sign * state.jobs.licence_count[item, 0]
 
 
 @kernel()
 def ask_for_arrived(state):
-    """What the jobs of this instant that came, or went away, ask for."""
+    """Update the requested copies for the jobs that arrived or left at this instant."""
     for i in range(state.batch.arrivals):
         ask(state, state.batch.arrived[i], 1)
     for i in range(state.batch.leaves):
@@ -50,24 +50,24 @@ def ask_for_arrived(state):
 
 @kernel()
 def ask_for_started(state):
-    """Jobs that start no longer ask for anything."""
+    """Subtract the requested copies of jobs that have started."""
     for i in range(state.batch.starts):
         ask(state, state.runs.job[state.batch.started[i]], -1)
 
 
 @kernel()
 def prioritise(state):
-    """Write -P of every waiting job to its score, from the heuristics that docs/reference/heuristics.md has.
+    """Write -P of every waiting job to its score, from the heuristics in docs/reference/heuristics.md.
 
     Source: Baraglia et al., section 4.
     """
     ask_for_arrived(state)
     own, licences = state.own, state.machine.licences
-    asked, scores = own.asked, own.score  # what waiting jobs ask for
+    asked, scores = own.asked, own.score  # copies that waiting jobs request
     rho, d = np.zeros(licences), 0
     for i in range(licences):
         if asked[i] > 0:
-            rho[i] = asked[i] / max(state.machine.copies[i], 1)  # there may be none for the time being
+            rho[i] = asked[i] / max(state.machine.copies[i], 1)  # a licence may have no copies for the time being
             d += rho[i] <= 1.0
     least = np.inf
     rewind(state, 0)
@@ -101,9 +101,9 @@ def prioritise(state):
     memory_f={"score": "jobs"},
 )
 def bf_mod(state):
-    """EASY over the queue sorted by the priority P of the farm's heuristics, computed anew at every pass.
+    """EASY over the queue sorted by the priority P of the farm's heuristics, computed again at every pass.
 
-    Promise: none; a job that gets a higher priority takes the reservation. Starvation is fought by aging alone.
+    Promise: none; a job that gets a higher priority takes the reservation. Only aging prevents starvation.
     Cost: O(m + r + q log q) per pass, with every licence of every waiting job.
     """
     prioritise(state)
@@ -131,7 +131,7 @@ def bf_unmod(state):
     Cost: as bf-mod.
     """
     prioritise(state)
-    pinned = state.own.pinned  # 1 + the job that holds the reservation; 0 nobody
+    pinned = state.own.pinned  # 1 + the job that holds the reservation; 0 for none
     if pinned[0] > 0 and state.queue.waits[pinned[0] - 1]:
         state.own.score[pinned[0] - 1] = -np.inf
     arrange_by(state, 0, state.own.score)
@@ -140,6 +140,6 @@ def bf_unmod(state):
 
 
 def family() -> dict[str, Policy]:
-    """Every named member."""
+    """Return every named member."""
     bf_fcfs = easy.like("bf-fcfs", settable=(), source=f"{SOURCE}, section 7: easy, with machines and licences")
     return {each.name: each for each in (bf_fcfs, bf_mod, bf_unmod)}

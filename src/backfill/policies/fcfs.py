@@ -11,11 +11,12 @@ from backfill.core.verbs import start_heads
 def fcfs(state):
     """Start jobs in submit order; the first that does not fit blocks the rest.
 
-    Promise: jobs start in submit order. Cost: O(1) per pass.
+    Promise: jobs start in submit order.
+    Cost: O(1) per pass.
     """
     start_heads(state)
 
 
 def family() -> dict[str, Policy]:
-    """The only member."""
+    """Return the only member."""
     return {fcfs.name: fcfs}

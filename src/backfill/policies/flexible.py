@@ -1,7 +1,7 @@
 """Flexible backfilling: EASY over a queue sorted by administrative, user and scheduler priority, each with its weight.
 
-Source: the three priorities: Talby and Feitelson, IPPS 1999, as Baraglia et al., CoreGRID 2007, section 2, describe
-them; the terms of the scheduler's: the priority factors of Maui, Jackson, Snell and Clement, JSSPP 2001.
+Source: the three priorities: Talby and Feitelson, IPPS 1999, as described by Baraglia et al., CoreGRID 2007, section 2;
+the terms of the scheduler's priority: the priority factors of Maui, Jackson, Snell and Clement, JSSPP 2001.
 
 Slow twin: tests/reference/flexible.py.
 """
@@ -22,9 +22,9 @@ from backfill.policies.easy import reserve_for_head, start_all_beside, start_bes
 from backfill.policies.lookahead import start_combinations
 
 MINUTE, HOUR = 60e6, 3600e6  # in microseconds
-TENTH = 0.1e6  # stands for a walltime of 0, as in the orders of the queue
-MOST = 1e9  # of a weight
-BEST_FIT, GREEDY = 1, 2  # values of backfill
+TENTH = 0.1e6  # replaces a walltime of 0, as in the orders of the queue
+MOST = 1e9  # bound of a weight
+BEST_FIT, GREEDY = 1, 2  # values of `backfill`
 
 
 @kernel()
@@ -40,7 +40,7 @@ def prioritise(state):
 
 @kernel(inline=True)
 def priority(state, job, capacity):
-    """P, the weighted sum of the priorities of a job. capacity: of each resource, if equivalents count."""
+    """Return P, the weighted sum of the priorities of a job. capacity: of each resource, if equivalents count."""
     own = state.own
     return (
         own.cred * credentials(state, job)
@@ -52,20 +52,20 @@ def priority(state, job, capacity):
 
 @kernel(inline=True)
 def credentials(state, job):
-    """Who submits: the priorities that administrators and the user give; QoS and partition add to the user's."""
+    """Return the priorities that administrators and the user give; QoS and partition add to the user's."""
     return state.own.w_admin * state.jobs.admin_priority[job] + state.own.w_user * state.jobs.priority[job]
 
 
 @kernel(inline=True)
 def service(state, job):
-    """How long the job has waited, by itself and beside its length, and how often it was bypassed."""
+    """Return the points for the wait, by itself and relative to the walltime, and for the number of bypasses."""
     own, wait = state.own, waited(state, job)
     return own.w_wait * (wait / MINUTE) + own.w_xf * expansion(state, job) + own.w_bypass * own.bypassed[job]
 
 
 @kernel(inline=True)
 def targets(state, job):
-    """How near the job is to the wait and the expansion factor that it should not exceed."""
+    """Return the points for closeness to the target wait and the target expansion factor."""
     own = state.own
     until_wait = own.w_target_wait * urgency(waited(state, job) / (own.target_wait * MINUTE))
     return until_wait + own.w_target_xf * urgency(expansion(state, job) / own.target_xf)
@@ -73,7 +73,7 @@ def targets(state, job):
 
 @kernel(inline=True)
 def resources(state, job, capacity):
-    """What the job asks for. capacity: of each resource, if equivalents count."""
+    """Return the points for the request. capacity: of each resource, if equivalents count."""
     own, walltime = state.own, float(state.jobs.walltime[job])
     equivalents = own.w_pe * processor_equivalents(state, job, capacity) if own.w_pe != 0.0 else 0.0
     return own.w_procs * state.jobs.need[job, 0] + equivalents + own.w_walltime * (walltime / HOUR)
@@ -81,20 +81,20 @@ def resources(state, job, capacity):
 
 @kernel(inline=True)
 def waited(state, job):
-    """The wait of a job so far, in microseconds."""
+    """Return the wait of a job so far, in microseconds."""
     return float(state.now - state.jobs.submit[job])
 
 
 @kernel(inline=True)
 def expansion(state, job):
-    """(wait + walltime) / walltime."""
+    """Return (wait + walltime) / walltime."""
     walltime = float(state.jobs.walltime[job])
     return 1.0 + waited(state, job) / (walltime if walltime > 0.0 else TENTH)
 
 
 @kernel(inline=True)
 def urgency(share):
-    """u / (1 - u)^2 of the share u of a target that is used up; the 1 - u is no less than a hundredth.
+    """Return u / (1 - u)^2 for the used share u of a target, with 1 - u at least a hundredth.
 
     It is small at first, grows a thousandfold near the target, and in proportion to u behind it.
     """
@@ -104,7 +104,7 @@ def urgency(share):
 
 @kernel()
 def processor_equivalents(state, job, capacity):
-    """The largest share that the job asks for of any resource in play, as a number of processors."""
+    """Return the largest share that the job requests of any resource in play, as a number of processors."""
     share = 0.0
     for k in range(len(capacity)):
         if capacity[k] > 0.0:
@@ -114,7 +114,7 @@ def processor_equivalents(state, job, capacity):
 
 @kernel()
 def count_bypasses(state):
-    """Every waiting job has one bypass more for each job, submitted after it, that was backfilled in this pass."""
+    """Count a bypass of every waiting job for each job, submitted after it, that was backfilled in this pass."""
     for i in range(state.batch.starts):
         run = state.batch.started[i]
         started = state.runs.job[run]
@@ -128,7 +128,7 @@ def count_bypasses(state):
 
 @kernel()
 def start_tightest(state, span):
-    """Start the largest job that cannot delay the head, of equal ones the longest, again and again."""
+    """Repeatedly start the largest job that cannot delay the head, the longest of equals."""
     job = tightest(state, span)
     while job >= 0:
         place_beside(state, job, span)
@@ -138,7 +138,7 @@ def start_tightest(state, span):
 
 @kernel()
 def tightest(state, span):
-    """The job of most processors, then of the longest walltime, that cannot delay the head; -1 where none is."""
+    """Return the job with most processors, then with the longest walltime, that cannot delay the head; -1 if none."""
     best, need, walltime = NONE, state.jobs.need, state.jobs.walltime
     rewind(state, 0)
     job = candidate(state, 0, span)
@@ -188,11 +188,11 @@ def tightest(state, span):
     forgets="all",
 )
 def flexible(state):
-    """EASY over the queue sorted by a weighted sum of three priorities, computed anew at every pass.
+    """EASY over the queue sorted by a weighted sum of three priorities, computed again at every pass.
 
     Promise: none; a job that gets a higher priority takes the reservation.
-    Cost: O(m + r + q log q) per pass; O(q) more per backfilled job with best-fit, or where w_bypass is not 0; with
-    greedy O(depth x idle processors) for each combination.
+    Cost: O(m + r + q log q) per pass; O(q) more per backfilled job with best-fit, or if w_bypass is not 0; with greedy
+    O(depth x idle processors) for each combination.
     """
     prioritise(state)
     backfill_by_score(state)
@@ -200,7 +200,7 @@ def flexible(state):
 
 @kernel()
 def backfill_by_score(state):
-    """EASY over the queue as the scores of the jobs have it, with the rule of `backfill`."""
+    """Run one pass of EASY over the queue by score, with the rule of `backfill`."""
     arrange_by(state, 0, state.own.score)
     first, span = reserve_for_head(state)
     if first >= 0:
@@ -221,5 +221,5 @@ def fill(state, span):
 
 
 def family() -> dict[str, Policy]:
-    """Its only member."""
+    """Return the only member."""
     return {"flexible": flexible}

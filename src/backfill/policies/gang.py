@@ -1,8 +1,8 @@
 """A grid of sites: a queue for each processor, and gangs that need all their processors at once.
 
-A grid scheduler sends gangs to processors where nobody waits, and keeps those for which there are too few. A local
+A grid scheduler sends gangs to processors with empty queues, and keeps gangs for which there are too few. A local
 scheduler at each site starts local jobs, also on idle processors that are held for a gang.
-docs/decisions/0026-grid-readings.md has what the papers leave open.
+docs/decisions/0026-grid-readings.md records what the papers leave open.
 
 Slow twin: tests/reference/grid.py.
 """
@@ -51,7 +51,7 @@ from backfill.policies.processors import (
 SOURCE = "Dimitriadou and Karatza, CISIS 2010"
 MOST = 2.0**61  # microseconds of tolerance
 EMPTY, IDLE = np.int64(0), np.int64(1)  # the values of `cross`
-SITES, SPAN = np.int64(0), np.int64(1)  # which gangs may use several sites: those that fit on none, or all
+SITES, SPAN = np.int64(0), np.int64(1)  # gangs that may use several sites: those that fit on no single site, or all
 
 PARAMS = {
     "tolerance": Param(0, 0, np.inf, "seconds", "how far a backfilled job may delay a gang"),
@@ -83,7 +83,7 @@ def gang_site(state):
 
 @policy(
     "gang-span",
-    reserve="a gang on one site or, where that has too few empty queues, on several",
+    reserve="a gang on one site or, if no site has enough empty queues, on several",
     fill="local jobs that end before a held processor is needed, within the tolerance",
     source=f"{SOURCE}, approach 2",
     keeps=True,
@@ -100,7 +100,7 @@ def gang_site(state):
     memory=MEMORY,
 )
 def gang_span(state):
-    """Like gang-site, but a gang for which no site has enough processors with an empty queue is spread over sites.
+    """Like gang-site, but a gang that finds no site with enough empty queues is spread over several sites.
 
     Promise: with tolerance 0 no gang starts later than was known when its processors were chosen, if walltimes hold.
     Cost: processors of a site for a local job, all of them for a gang.
@@ -110,7 +110,7 @@ def gang_span(state):
 
 @kernel()
 def serve_all(state, which, cross):
-    """Processors that became idle, then the gangs that wait at the grid scheduler, then who arrived."""
+    """Serve processors that became idle, then the gangs that wait at the grid scheduler, then the arrivals."""
     batch, runs = state.batch, state.runs
     if runs.count == 0:
         count_empty(state)
@@ -122,7 +122,7 @@ def serve_all(state, which, cross):
     else:
         for i in range(batch.ends):
             run = batch.ended[i]
-            if state.machine.pool:  # where nodes of runs are not noted
+            if state.machine.pool:  # on a pool the nodes of runs are not recorded
                 serve(state, np.int64(0))
                 continue
             for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
@@ -145,7 +145,7 @@ def serve_all(state, which, cross):
 
 @kernel()
 def receive(state, job, which, cross):
-    """A job that waits nowhere: a local one goes to its site, any other to the grid scheduler."""
+    """Receive a job that is in no queue: send a local one to its site, any other to the grid scheduler."""
     home = home_of(state, job)
     if home >= 0 and state.jobs.tasks[job] == 1:
         receive_local(state, job, home)
@@ -162,7 +162,7 @@ def receive(state, job, which, cross):
 
 @kernel()
 def receive_local(state, job, site):
-    """A local job starts on an idle processor, also one held for a gang; else it waits where fewest do."""
+    """Start a local job on an idle processor, even one held for a gang; otherwise let it wait at the shortest queue."""
     node = some_idle(state, job, site, False)
     if node >= 0 and start_on(state, job, node, HEAD):
         return
@@ -178,9 +178,9 @@ def receive_local(state, job, site):
 
 @kernel()
 def some_idle(state, job, site, waited):
-    """An idle processor of a site on which a job may start, each as likely as the others; -1 none.
+    """Return a random idle processor of a site on which a job may start; -1 if there is none.
 
-    waited: one for which others wait whom the job may pass: a gang, or jobs that a window keeps from starting.
+    waited: consider processors with a queue that the job may pass: a gang, or jobs that a window keeps from starting.
     """
     machine, own, count = state.machine, state.own, 0
     for chosen in range(2):
@@ -212,9 +212,9 @@ def some_idle(state, job, site, waited):
 
 @kernel()
 def shortest(state, job, site, is_free_of_windows):
-    """The processor of a site where fewest wait, a gang counts as one; each of equals as likely. -1 none.
+    """Return a random one of the processors of a site with the shortest queues, a gang counting as one job; -1 if none.
 
-    is_free_of_windows: only one that announced windows leave to the job, once it is idle.
+    is_free_of_windows: consider only processors that announced windows leave to the job, once they are idle.
     """
     machine, own, least, count = state.machine, state.own, np.int64(0), np.int64(0)
     for chosen in range(2):
@@ -244,7 +244,7 @@ def shortest(state, job, site, is_free_of_windows):
 
 @kernel()
 def may_pass(state, job, gang):
-    """Whether a local job would end before a gang starts, or so little later that it is tolerated."""
+    """Return whether a local job would end before a gang starts, or later by at most the tolerance."""
     own = state.own
     start_known = known_start(state, gang) if own.delay == 0 else own.known[gang]
     tolerated = np.int64(np.rint(min(own.tolerance * SECOND, MOST)))
@@ -253,7 +253,7 @@ def may_pass(state, job, gang):
 
 @kernel()
 def serve(state, node):
-    """A processor may be idle: its gang starts, if it was the last one; else one of those behind, or without a gang.
+    """Serve a processor that may be idle: start its gang if this was the last one needed, else a job from its queue.
 
     A gang that a window keeps from starting gives its processors back.
     """
@@ -267,13 +267,16 @@ def serve(state, node):
         nodes = held_by(state, gang)
         send_back(state, gang)
         for held in nodes:
-            if is_idle(state, held):  # else a job that a window stopped elsewhere has come there
+            if is_idle(state, held):  # otherwise a job that a window stopped elsewhere has moved here
                 serve_local(state, held)
 
 
 @kernel()
 def serve_local(state, node):
-    """The first job starts that may; behind a gang one that may pass it. Whom a window stops goes where none does."""
+    """Start the first job of the queue that may start, behind a gang one that may pass it.
+
+    Jobs stopped by a window move to a processor without one.
+    """
     own, site = state.own, state.machine.site[node]
     gang, job, before = own.gang[node] - 1, own.first[node] - 1, NONE
     while job >= 0:
@@ -292,7 +295,7 @@ def serve_local(state, node):
 
 @kernel()
 def is_open_somewhere(state, job, site):
-    """Whether windows leave to a local job some processor of its site, once that is idle."""
+    """Return whether windows leave some processor of its site to a local job, once that is idle."""
     machine = state.machine
     for i in range(machine.site_first[site], machine.site_first[site + 1]):
         node = machine.site_node[i]
@@ -306,9 +309,9 @@ def is_open_somewhere(state, job, site):
 
 @kernel()
 def gather(state, job):
-    """Make a gang of a job or, of one task, of all jobs of its project that came with it; sets its size.
+    """Turn a job into a gang, or a job of one task into a gang with all jobs of its project that arrived with it.
 
-    Where there are not enough processors for all of them, each is by itself.
+    This sets the gang's size. If there are not enough processors for all of them, each job is a gang by itself.
     """
     own, size, other = state.own, state.jobs.tasks[job], state.projects.next[job]
     if size == 1:
@@ -327,7 +330,7 @@ def gather(state, job):
 
 @kernel()
 def suiting(state, job):
-    """Number of processors on which a task of a job could run if they were idle."""
+    """Return the number of processors on which a task of a job could run if they were idle."""
     count = 0
     for node in range(state.machine.nodes):
         count += suits(state, job, node)
@@ -336,7 +339,7 @@ def suiting(state, job):
 
 @kernel(inline=True)
 def joins(state, job, other):
-    """Whether another job waits nowhere either, and asks for the same as a job of one task that has no home."""
+    """Return whether another job, also in no queue, requests the same as a job of one task that has no home."""
     jobs = state.jobs
     if state.own.where[other] != NOWHERE or not state.queue.waits[other]:
         return False
@@ -348,7 +351,7 @@ def joins(state, job, other):
 
 @kernel()
 def is_wide(state, gang, which):
-    """Whether a gang may use several sites: under gang-site one for which no site has enough processors."""
+    """Return whether a gang may use several sites: under gang-site, one that no single site can hold."""
     if state.jobs.tasks[gang] > 1 and state.jobs.spread[gang] < ANY:
         return False
     if which == SPAN:
@@ -365,7 +368,7 @@ def is_wide(state, gang, which):
 
 @kernel()
 def dispatch(state, gang, cross):
-    """Choose processors for a gang, where there are enough, and start it if all are idle. Returns whether it did."""
+    """Choose processors for a gang if there are enough, and start it if all are idle. Return whether it was sent."""
     machine, own = state.machine, state.own
     size, sites, job = own.size[gang], len(machine.sites), longest(state, gang)
     idle, empty = np.zeros(sites, np.int64), np.zeros(sites, np.int64)
@@ -398,7 +401,7 @@ def dispatch(state, gang, cross):
 def bind(state, gang, site, idle):
     """Hold processors of a site (or ANYWHERE) for a gang, idle ones first, then those that are idle soonest.
 
-    Where windows are announced: of those on which it may start at the soonest instant at which there are enough.
+    While windows are announced: only those on which it may start at the first instant at which there are enough.
     """
     machine, own, size = state.machine, state.own, state.own.size[gang]
     nodes, key, count = np.empty(machine.nodes, np.int64), np.empty(machine.nodes, np.int64), 0
@@ -424,7 +427,7 @@ def bind(state, gang, site, idle):
 
 @kernel()
 def promise(state, gang, t):
-    """Reserve a start for a gang: for its job, or for all jobs of it."""
+    """Reserve a start for a gang: for its single job, or for all its jobs."""
     reserve(state, gang, t)
     other = next_member(state, gang, gang)
     while other >= 0:
@@ -434,7 +437,7 @@ def promise(state, gang, t):
 
 @kernel()
 def start_gang(state, gang):
-    """Start a gang on the processors that it holds, all idle. Returns whether it did; a window may prevent it."""
+    """Start a gang on the processors that it holds, if windows allow it; all are idle. Return whether it started."""
     own, nodes = state.own, held_by(state, gang)
     if state.jobs.tasks[gang] > 1 or len(nodes) == 1:
         if not place_on(state, gang, nodes):
@@ -461,7 +464,7 @@ def start_gang(state, gang):
 
 @kernel()
 def serve_gangs(state, cross):
-    """Dispatch waiting gangs, the largest that finds enough empty queues first, of equals the oldest."""
+    """Send waiting gangs to processors, the largest that finds enough empty queues first, the oldest of equals."""
     own = state.own
     while own.gangs[0] > 0:
         gang = largest(state, np.max(own.empty), False, cross)
@@ -475,7 +478,10 @@ def serve_gangs(state, cross):
 
 @kernel()
 def largest(state, most, wide, cross):
-    """The largest waiting gang of at most so many processors that finds enough; wide: on several sites. -1 none."""
+    """Return the largest waiting gang of at most `most` processors that finds enough of them; -1 if none.
+
+    wide: only gangs that may use several sites.
+    """
     own = state.own
     for size in range(min(most, state.machine.nodes), 0, -1):
         gang = own.oldest[size - 1] - 1
@@ -488,7 +494,7 @@ def largest(state, most, wide, cross):
 
 @kernel()
 def finds_enough(state, gang, wide, cross):
-    """Whether a site has enough processors that a gang may hold; wide: whether all sites together have."""
+    """Return whether a site has enough processors that a gang may hold; wide: whether all sites together have."""
     machine, size, idle, found = state.machine, state.own.size[gang], wide and cross == IDLE, 0
     for site in machine.sites:
         if not wide:
@@ -502,12 +508,12 @@ def finds_enough(state, gang, wide, cross):
     return False
 
 
-# What happens besides submits and ends
+# Events other than submits and ends
 
 
 @kernel()
 def take_stock(state, which):
-    """Something has changed: who waits at a processor where it cannot run any more waits nowhere now."""
+    """Update after a change: remove from the queues of processors all jobs that cannot run there any more."""
     own, machine = state.own, state.machine
     for i in range(state.batch.leaves):
         forget(state, state.batch.left[i])
@@ -544,7 +550,7 @@ def take_stock(state, which):
 
 @kernel()
 def count_empty(state):
-    """Count the processors in operation at which nobody waits."""
+    """Count the processors in operation with empty queues."""
     machine, own = state.machine, state.own
     own.empty[:] = 0
     for node in range(machine.nodes):
@@ -554,21 +560,21 @@ def count_empty(state):
 
 @kernel()
 def release(state, gang):
-    """A gang loses the processors that it holds, and the start that it was promised; its jobs wait nowhere."""
+    """Take from a gang its processors and its promised start; its jobs are then in no queue."""
     take_back(state, gang)
     scatter(state, gang)
 
 
 @kernel()
 def send_back(state, gang):
-    """A gang gives its processors back, and waits at the grid scheduler."""
+    """Take from a gang its processors, and let it wait at the grid scheduler."""
     take_back(state, gang)
     wait_at_grid(state, gang)
 
 
 @kernel()
 def take_back(state, gang):
-    """A gang loses the processors that it holds, and the start that it was promised."""
+    """Take from a gang the processors that it holds, and its promised start."""
     job = gang
     while job >= 0:
         if state.queue.waits[job] and state.promises.reserved[job] != NO_TIME:
@@ -579,7 +585,7 @@ def take_back(state, gang):
 
 @kernel()
 def forget(state, job):
-    """A job has gone away; the others of its gang wait nowhere."""
+    """Forget a job that has left; the others of its gang are then in no queue."""
     own = state.own
     where = own.where[job]
     if where > 0:
@@ -597,5 +603,5 @@ def forget(state, job):
 
 
 def family() -> dict[str, Policy]:
-    """Every named member."""
+    """Return every named member."""
     return {each.name: each for each in (gang_site, gang_span)}

@@ -1,7 +1,7 @@
-"""Gang scheduling by an Ousterhout matrix: rows of jobs take turns on all processors, each row as wide as the machine.
+"""Gang scheduling by an Ousterhout matrix: rows of jobs take turns on all processors; a row is as wide as the machine.
 
-The policy decides in which rows a job is; core/pace.py knows how fast it runs there. What the paper leaves open is in
-docs/decisions/0059-gang-matrix-readings.md.
+The policy decides in which rows a job is; core/pace.py computes how fast it runs there.
+docs/decisions/0059-gang-matrix-readings.md records what the paper leaves open.
 
 Slow twin: tests/reference/gangmatrix.py.
 """
@@ -25,7 +25,7 @@ PARAMS = {
     "mpl": Param(5, 1, ROWS_MOST, "rows", "rows that may take turns on the processors; 1: no time slices", whole=True),
     "quantum": Param(200, 1e-3, 1e9, "s", "length of a turn"),
     "switch": Param(10, 0, 1e9, "s", "time that the switch to the next row takes from each turn"),
-    "repack": Param.choice("true", "false", meaning="whether jobs move to other rows where that makes a row empty"),
+    "repack": Param.choice("true", "false", meaning="whether jobs move to other rows if that empties a row"),
     "alternative": Param.choice(
         "true", "false", meaning="whether a job runs in the turns of other rows too while its processors are idle there"
     ),
@@ -34,16 +34,17 @@ PARAMS = {
 
 @policy(
     "gang-matrix",
-    fill="nobody; a job that finds no row with enough idle processors, and no new row, blocks those behind it",
+    fill="no job; a job that finds no row with enough idle processors, and no new row, blocks those behind it",
     source=f"{SOURCE} (GS); Ousterhout, ICDCS 1982",
     shares=True,
     params=PARAMS,
     memory={"row": "jobs"},
 )
 def gang_matrix(state):
-    """Jobs start in submit order, in the first row with room or in a new one; rows take turns on all processors.
+    """Start jobs in submit order, in the first row with enough idle cpus or in a new one; rows take turns.
 
-    Promise: jobs start in submit order. With mpl = 1 every start is that of fcfs.
+    Promise: jobs start in submit order.
+    With mpl = 1 every start is that of fcfs.
     Cost: O(mpl x r) per pass, for r running jobs.
     """
     if state.runs.rows == 1:
@@ -65,7 +66,7 @@ def gang_matrix(state):
     memory={"row": "jobs"},
 )
 def gang_matrix_backfill(state):
-    """Like gang-matrix, with EASY among the rows: run times are stretched by mpl and by what the switches take.
+    """Like gang-matrix, with EASY among the rows: run times are stretched by mpl and by the time for switches.
 
     Promise: the head starts no later than its first shadow time, if walltimes hold.
     Cost: O(mpl x r x (r + q)) per pass, for r running and q waiting jobs.
@@ -81,12 +82,12 @@ def gang_matrix_backfill(state):
     take_turns(state, room)
 
 
-# The matrix: room[row, node] is how many cpus of a node are idle in a row
+# The matrix: room[row, node] is the number of idle cpus of a node in a row
 
 
 @kernel()
 def tidy(state):
-    """Close up the rows, and re-pack them where that makes one empty. Returns the room of as many as there may be."""
+    """Close up the rows, and repack them if that empties one. Return the idle cpus of all possible rows."""
     own, runs, going = state.own, state.runs, in_order_of_start(state)
     place_of, used = np.full(runs.rows, NONE), 0
     for run in going:
@@ -106,13 +107,13 @@ def tidy(state):
 
 @kernel()
 def in_order_of_start(state):
-    """The runs that go on, first started first."""
+    """Return the current runs, first started first."""
     return np.sort(state.runs.by_limit[: state.runs.active])
 
 
 @kernel()
 def empty_rows(state):
-    """The cpus of each node in each row, (rows, nodes)."""
+    """Return the cpus of each node in each empty row, (rows, nodes)."""
     machine, rows = state.machine, state.runs.rows
     room = np.empty((rows, machine.nodes), np.int64)
     for row in range(rows):
@@ -123,7 +124,10 @@ def empty_rows(state):
 
 @kernel()
 def repacked(state, going, used, room):
-    """The room after first fit decreasing, if that needs fewer rows; else as it is. No job moves to other nodes."""
+    """Return the idle cpus after first fit decreasing if that needs fewer rows, else unchanged ones.
+
+    No job moves to other nodes.
+    """
     own, jobs, runs = state.own, state.jobs, state.runs
     size = np.empty(len(going), np.int64)
     for i in range(len(going)):
@@ -144,7 +148,7 @@ def repacked(state, going, used, room):
 
 @kernel()
 def fits_in(state, room, row, run):
-    """Whether the processors of a run are idle in a row."""
+    """Return whether the processors of a run are idle in a row."""
     runs, job = state.runs, state.runs.job[run]
     if state.machine.pool:
         return state.jobs.need[job, 0] <= room[row, 0]
@@ -156,7 +160,7 @@ def fits_in(state, room, row, run):
 
 @kernel()
 def take_room(state, room, row, run):
-    """A run has turns in a row."""
+    """Give a run turns in a row."""
     runs, job = state.runs, state.runs.job[run]
     if state.machine.pool:
         room[row, 0] -= state.jobs.need[job, 0]
@@ -167,7 +171,7 @@ def take_room(state, room, row, run):
 
 @kernel()
 def rows_used(state):
-    """How many rows have a job. They are the first ones."""
+    """Return how many rows have a job. They are the first ones."""
     used = 0
     for i in range(state.runs.active):
         used = max(used, state.own.row[state.runs.job[state.runs.by_limit[i]]] + 1)
@@ -176,7 +180,7 @@ def rows_used(state):
 
 @kernel()
 def take_turns(state, room):
-    """Each job runs in the turns of its row and, if it may, of each other row in which its processors are idle."""
+    """Let each job run in the turns of its row and, if allowed, of each other row in which its processors are idle."""
     used, alternative = rows_used(state), state.own.alternative == TRUE
     for run in in_order_of_start(state):
         job = np.int64(state.runs.job[run])
@@ -193,7 +197,7 @@ def take_turns(state, room):
 
 @kernel()
 def start_heads_in_rows(state, room):
-    """Start the first job in order while it fits in a row. Returns the first that does not; -1 when nobody waits."""
+    """Start the first job in order while it fits in a row. Return the first that does not; -1 if none waits."""
     job = head(state)
     while job >= 0 and start_in_rows(state, job, room, HEAD):
         job = head(state)
@@ -202,7 +206,7 @@ def start_heads_in_rows(state, room):
 
 @kernel()
 def start_in_rows(state, job, room, reason):
-    """Start a job in the first row in which it may; the row behind those that are used is a new one. Whether it did."""
+    """Start a job in the first row in which it fits, at most in one new row. Return whether it started."""
     for row in range(min(rows_used(state) + 1, state.runs.rows)):
         if place_in_row(state, job, room, row):
             start_in(state, job, room, row, reason)
@@ -212,7 +216,7 @@ def start_in_rows(state, job, room, reason):
 
 @kernel()
 def start_in(state, job, room, row, reason):
-    """Start a job in a row in which it was placed."""
+    """Start a job in the row in which it was placed."""
     start(state, job, reason)
     state.own.row[job] = row
     take_room(state, room, row, np.int64(state.runs.last[job]))
@@ -223,7 +227,7 @@ def start_in(state, job, room, row, reason):
 
 @kernel()
 def backfill_in_rows(state, room, head):
-    """Reserve for the head, or the first job behind it that will fit one day; start whoever does not delay that one."""
+    """Reserve for the head, or the first job behind it that will ever fit; start all jobs that do not delay it."""
     free = free_in_rows(state, room)
     row, shadow = shadow_in_rows(state, head, state.own.row, free)
     first = head
@@ -242,7 +246,10 @@ def backfill_in_rows(state, room, head):
 
 @kernel()
 def pass_over(state, room):
-    """The head would not fit if everything ended: the next that will, its row and shadow time, what is free then."""
+    """Skip a head that would not fit if everything ended.
+
+    Return the next job that will fit, its row and its shadow time. The last value is what is free at the shadow time.
+    """
     rewind(state, 0)
     job, row, shadow, free = following(state, 0), 0, FUTURE, free_in_rows(state, room)
     while job >= 0:
@@ -257,9 +264,9 @@ def pass_over(state, room):
 
 @kernel()
 def start_beside(state, job, room, first, its_row, shadow, free):
-    """Start a job in the first row in which it does not delay the one that reserves, from the shadow time in its row.
+    """Start a job in the first row in which it does not delay the job with the reservation at its shadow time.
 
-    free: what is left at the shadow time for the job that reserves and those that start beside it.
+    free: what is left at the shadow time for the job with the reservation and those that start beside it.
     """
     ends_before = state.now + longest_stay(state, job) <= shadow
     for row in range(min(rows_used(state) + 1, state.runs.rows)):
@@ -268,11 +275,11 @@ def start_beside(state, job, room, first, its_row, shadow, free):
         if not ends_before:
             if not leaves_room(state, job, row, first, its_row, shadow, free):
                 continue
-            place_in_row(state, job, room, row)  # the other job was placed since
+            place_in_row(state, job, room, row)  # the other job has been placed since
         start_in(state, job, room, row, BACKFILL)
         return
 
 
 def family() -> dict[str, Policy]:
-    """Every named member."""
+    """Return every named member."""
     return {each.name: each for each in (gang_matrix, gang_matrix_backfill)}

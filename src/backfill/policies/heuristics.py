@@ -2,7 +2,7 @@
 
 Source: Baraglia, Capannini, Pasquali, Puppin, Ricci and Techiouba, Backfilling strategies for scheduling streams of
 jobs on computational farms, CoreGRID 2007, section 4. Minimal Requirements has no term: it is the set of nodes that can
-run the job, which `place` keeps to. ex is the walltime; times are seconds. docs/reference/heuristics.md explains each.
+run the job, which `place` respects. ex is the walltime; times are seconds. docs/reference/heuristics.md explains each.
 """
 
 from backfill.compiler.kernel import kernel
@@ -10,17 +10,17 @@ from backfill.compiler.kernel import kernel
 
 @kernel(inline=True)
 def aging(wait, factor):
-    """`factor * wait`: what keeps a job from waiting for ever."""
+    """Return `factor * wait`, which keeps a job from waiting for ever."""
     return factor * wait
 
 
 @kernel(inline=True)
 def deadline(until, ex, k, low, high):
-    """How near a job is to missing its deadline, which is `until` seconds away.
+    """Return how close a job is to missing its deadline, which is `until` seconds away.
 
-    `low` while it could end before the last k * ex seconds, rising to `high` where it can only just be met, and 0 where
-    it is lost: with te = now + ex, over = k * ex and ts = dline - over, low + (high - low) / over * (te - ts) on
-    ts <= te <= dline.
+    `low` while it could end before the last k * ex seconds, rising to `high` when it can only just be met, and 0 once
+    it is missed: with te = now + ex, over = k * ex and ts = dline - over, low + (high - low) / over * (te - ts) on ts
+    <= te <= dline.
     """
     if ex > until:
         return 0.0
@@ -32,15 +32,15 @@ def deadline(until, ex, k, low, high):
 
 @kernel(inline=True)
 def licence(rho, d):
-    """One licence of a job: `rho` = copies that waiting jobs ask for / copies there are, `d` times that where rho > 1.
+    """Return the term of one licence of a job: `rho` = requested copies / existing copies, `d` times that if rho > 1.
 
-    d is the number of licences that are asked for and not critical, at least 1, so that one critical licence counts for
-    more than all the others together.
+    rho counts the copies that waiting jobs request. d is the number of requested licences that are not critical, at
+    least 1, so that one critical licence counts for more than all the others together.
     """
     return d * rho if rho > 1.0 else rho
 
 
 @kernel(inline=True)
 def wait_minimisation(least, ex, boost):
-    """`boost * least / ex`: shorter jobs first; `least` is the shortest walltime in the queue."""
+    """Return `boost * least / ex`: shorter jobs first; `least` is the shortest walltime in the queue."""
     return boost if ex <= least else boost * least / ex

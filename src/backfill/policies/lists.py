@@ -1,6 +1,6 @@
-"""Linked lists in the memory of a policy; most know both neighbours of an item.
+"""Linked lists in the memory of a policy; in most of them an item knows both neighbours.
 
-They hold numbers that are greater by 1, since memory begins as 0: 0 is nobody.
+They store item numbers plus 1, since memory starts as 0: 0 means none.
 """
 
 from backfill.compiler.kernel import kernel
@@ -8,7 +8,7 @@ from backfill.compiler.kernel import kernel
 
 @kernel()
 def append(previous, following, first, last, which, item):
-    """Put an item at the end of a list."""
+    """Append an item to a list."""
     previous[item], following[item] = last[which], 0
     if last[which] > 0:
         following[last[which] - 1] = item + 1
@@ -19,7 +19,7 @@ def append(previous, following, first, last, which, item):
 
 @kernel()
 def unlink(previous, following, first, last, which, item):
-    """Take an item out of a list."""
+    """Remove an item from a list."""
     if previous[item] > 0:
         following[previous[item] - 1] = following[item]
     else:
@@ -32,7 +32,7 @@ def unlink(previous, following, first, last, which, item):
 
 @kernel()
 def unlink_behind(following, first, last, which, before, item):
-    """Take an item out of a list that knows only the following one of each. before: the one in front of it, -1 none."""
+    """Remove an item from a singly linked list. before: the item in front of it, -1 if none."""
     if before < 0:
         first[which] = following[item]
     else:

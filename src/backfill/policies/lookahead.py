@@ -1,8 +1,8 @@
-"""Backfilling with look-ahead: of the jobs that cannot delay the head, the set that fills the machine best.
+"""Backfilling with look-ahead: of the jobs that cannot delay the head, start the set that fills the machine best.
 
-A job that ends by the shadow time takes from what is free, any other takes as much from the extra. So what a set of
-jobs gains is what its short jobs gain and what its long jobs gain, and two tables of one dimension stand for the
-paper's table of two.
+A job that ends by the shadow time uses free processors only; any other also uses the extra. So the value of a set is
+the value of its short jobs plus that of its long jobs, and two one-dimensional tables replace the paper's
+two-dimensional one.
 
 Slow twin: tests/reference/lookahead.py, with the table of the paper.
 """
@@ -17,8 +17,8 @@ from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.walk import candidate, rewind
 from backfill.policies.easy import reserve_for_head, start_beside
 
-PROCESSOR_SECONDS = 1  # value of objective
-GREATEST = np.int64(2**62)  # value of a set
+PROCESSOR_SECONDS = 1  # a value of objective
+GREATEST = np.int64(2**62)  # bound of the value of a set
 DEPTH = Param(50, 1, math.inf, "jobs", "number of jobs among which a set is chosen; 1 is easy", whole=True)
 
 
@@ -32,7 +32,7 @@ DEPTH = Param(50, 1, math.inf, "jobs", "number of jobs among which a set is chos
     params={
         "depth": DEPTH,
         "objective": Param.choice(
-            "processors", "processor_seconds", meaning="what the set has most of: processors, or processors x walltime"
+            "processors", "processor_seconds", meaning="the quantity to maximise: processors, or processors x walltime"
         ),
     },
     forgets="all",
@@ -57,7 +57,7 @@ def lookahead(state):
 @policy(
     "combinational",
     reserve="the head, at its shadow time; recomputed at each pass",
-    fill="the combination of jobs, each beside those before it without delay of the head, that holds most processors",
+    fill="the combination of jobs that do not delay the head even together, and hold most processors",
     source="Yi, Wang, Ma, Che, Liang and Huang, ICETC 2010 (CBA)",
     binds=True,
     settable=("order", "tried"),
@@ -65,10 +65,10 @@ def lookahead(state):
     forgets="all",
 )
 def combinational(state):
-    """EASY, but the jobs that start beside the head are the combination that fills most of what is free.
+    """EASY, but the jobs that start beside the head are the combination that fills most of the free processors.
 
     A job is a candidate if it cannot delay the head even beside all candidates before it. Of the first `depth` of them
-    the combination of most processors starts, of equal ones that of the earliest jobs; then the same among the rest.
+    the combination of most processors starts, the one of the earliest jobs of equals; then the same among the rest.
     Promise: as easy's.
     Cost: that of easy, and O(depth x idle processors) for each combination.
     With depth = 1 every start is that of easy.
@@ -90,7 +90,7 @@ def start_combinations(state, span, depth):
 
 @kernel()
 def harmless_together(state, jobs, span):
-    """Those of the jobs that leave the head what it needs even if all of them start, the earlier ones first."""
+    """Return those jobs that leave the head what it needs even if all of them start, the earlier ones first."""
     _, extra = idle_cpus(state)
     count = 0
     for job in jobs:
@@ -104,7 +104,7 @@ def harmless_together(state, jobs, span):
 
 @kernel()
 def best_combination(state, jobs):
-    """Which of these jobs belong to the combination of most processors."""
+    """Return the jobs in the combination of most processors, as flags."""
     free, _ = idle_cpus(state)
     cpus = np.empty_like(jobs)
     for i in range(len(jobs)):
@@ -114,7 +114,7 @@ def best_combination(state, jobs):
 
 @kernel()
 def first_candidates(state, span, depth):
-    """The first jobs, `depth` at most, each of which could start now without delaying the head."""
+    """Return the first jobs, at most `depth`, each of which could start now without delaying the head."""
     tried = state.queue.slots - 1
     jobs, count = np.empty(int(min(depth, state.queue.waiting)), np.int64), 0
     rewind(state, tried)
@@ -129,7 +129,7 @@ def first_candidates(state, span, depth):
 
 @kernel()
 def start_those(state, jobs, chosen, span):
-    """Start the chosen jobs. Among nodes, and with other resources than cpus, one may lack what another has taken."""
+    """Start the chosen jobs. Among nodes, and with resources other than cpus, one may lack what another has taken."""
     for i in range(len(jobs)):
         if chosen[i] and place_beside(state, jobs[i], span):
             start_beside(state, jobs[i], span)
@@ -137,7 +137,7 @@ def start_those(state, jobs, chosen, span):
 
 @kernel()
 def best_set(state, jobs, span, objective):
-    """Which of these jobs belong to the set of greatest value, counted in cpus of all nodes together."""
+    """Return the jobs in the set of greatest value, counted in cpus of all nodes together, as flags."""
     free, extra = idle_cpus(state)
     cpus, value, is_long = np.empty_like(jobs), np.empty_like(jobs), np.zeros(len(jobs), np.bool_)
     for i in range(len(jobs)):
@@ -150,7 +150,7 @@ def best_set(state, jobs, span, objective):
 
 @kernel()
 def idle_cpus(state):
-    """The cpus that are free now, and those of them that are not needed at the shadow time."""
+    """Return the cpus that are free now, and those of them that are not needed at the shadow time."""
     free, extra = np.int64(0), np.int64(0)
     for node in range(state.machine.nodes):
         here = max(state.free.nodes[node, 0], 0)
@@ -161,9 +161,9 @@ def idle_cpus(state):
 
 @kernel()
 def most_valuable(cpus, value, is_long, free, extra):
-    """Which items belong to the set of greatest value that holds `free` cpus at most, its long items `extra`.
+    """Return the items of the most valuable set that holds at most `free` cpus, its long items at most `extra`.
 
-    Of two sets of equal value the one with the earlier items.
+    Of two sets of equal value, choose the one with the earlier items.
     """
     chosen = np.ones(len(cpus), np.bool_)
     if cpus.sum() <= free and (cpus * is_long).sum() <= extra:
@@ -184,7 +184,7 @@ def most_valuable(cpus, value, is_long, free, extra):
 
 @kernel()
 def greatest_values(cpus, value, counted, room):
-    """[i, c]: the greatest value of counted items from i on that hold c cpus together, at most."""
+    """Return [i, c]: the greatest value of counted items from i on that together hold at most c cpus."""
     best = np.zeros((len(cpus) + 1, room + 1), np.int64)
     for i in range(len(cpus) - 1, -1, -1):
         best[i] = best[i + 1]
@@ -196,7 +196,7 @@ def greatest_values(cpus, value, counted, room):
 
 @kernel()
 def greatest_together(short, long, free, extra):
-    """The greatest value of short and long items, the long ones in the extra, all of them in what is free."""
+    """Return the greatest value of short and long items; the long ones must fit in the extra, all in the free cpus."""
     most = np.int64(0)
     for c in range(min(free, extra) + 1):
         most = max(most, long[c] + short[free - c])
@@ -205,7 +205,7 @@ def greatest_together(short, long, free, extra):
 
 @kernel()
 def common_divisor(cpus):
-    """The greatest number of cpus of which every item holds a multiple; 1 where none holds any."""
+    """Return the greatest common divisor of the items' cpus; 1 if none holds any."""
     unit = np.int64(0)
     for i in range(len(cpus)):
         other = cpus[i]
@@ -215,5 +215,5 @@ def common_divisor(cpus):
 
 
 def family() -> dict[str, Policy]:
-    """Every named member."""
+    """Return every named member."""
     return {each.name: each for each in (lookahead, combinational)}

@@ -1,6 +1,6 @@
-"""Multiple-queue backfilling: a queue for each class of walltimes, each with a partition and a reservation of its own.
+"""Multiple-queue backfilling: a queue for each class of walltimes, each with its own partition and reservation.
 
-Source: Lawson and Smirni, JSSPP 2002. docs/decisions/0060-queues-partitions-and-shares.md has what it leaves open.
+Source: Lawson and Smirni, JSSPP 2002. docs/decisions/0060-queues-partitions-and-shares.md records what it leaves open.
 
 Slow twin: tests/reference/multiqueue.py.
 """
@@ -18,11 +18,11 @@ from backfill.core.queue.walk import arrange_by, candidate, following, head, is_
 from backfill.core.verbs import BACKFILL, HEAD, held_back, reserve, start
 
 SECOND = 1e6  # in microseconds
-HIGHEST = 1e9  # of a priority
+HIGHEST = 1e9  # bound of a priority
 
 
 def _bound(default: float) -> Param:
-    return Param(default, 0.001, math.inf, "s", "longest walltime of a queue; inf: there is none that ends here")
+    return Param(default, 0.001, math.inf, "s", "longest walltime of a queue; inf for the last queue")
 
 
 @policy(
@@ -44,7 +44,7 @@ def _bound(default: float) -> Param:
             1, -HIGHEST, HIGHEST, "points", "priority from which a job goes ahead of the others of its queue"
         ),
     },
-    memory={"own": "jobs"},  # how many processors a run holds of the partition of its queue; the others are lent to it
+    memory={"own": "jobs"},  # processors of its own queue's partition that a run holds; the others are lent to it
     memory_f={"score": "jobs"},
     forgets="all",
 )
@@ -69,7 +69,7 @@ def multi_queue(state):
 
 @kernel()
 def bounds_of_queues(state):
-    """The longest walltimes of all queues but the last, ascending, in microseconds."""
+    """Return the longest walltimes of all queues but the last, ascending, in microseconds."""
     own = state.own
     bounds = np.array([own.bound1, own.bound2, own.bound3, own.bound4, own.bound5, own.bound6, own.bound7])
     bounds.sort()
@@ -83,13 +83,13 @@ def bounds_of_queues(state):
 
 @kernel()
 def queue_of(state, job, bounds):
-    """The queue in which a job waits: the first whose walltimes are as long as its own."""
+    """Return the queue in which a job waits: the first whose walltime limit is at least its walltime."""
     return np.int64(np.searchsorted(bounds, float(state.jobs.walltime[job])))
 
 
 @kernel()
 def rank(state):
-    """Put jobs of high priority before the others; each queue then has the jobs of its walltimes, in this order."""
+    """Sort jobs of high priority before the others; each queue then has the jobs of its walltimes, in this order."""
     score = state.own.score
     rewind(state, 0)
     for _ in range(state.queue.waiting):
@@ -100,7 +100,7 @@ def rank(state):
 
 @kernel()
 def sizes(state, queues):
-    """How many processors each partition has; the first ones have one more where they cannot be equal."""
+    """Return the number of processors of each partition; the first ones have one more if they cannot be equal."""
     cpus = np.int64(0)
     for node in range(state.machine.nodes):
         cpus += state.machine.capacity[node, 0]
@@ -112,7 +112,7 @@ def sizes(state, queues):
 
 @kernel()
 def idle_of_partitions(state, bounds):
-    """How many processors of each partition its own queue does not use; below 0 where capacity is lost."""
+    """Return how many processors of each partition its own queue does not use; negative if capacity is lost."""
     idle, runs = sizes(state, len(bounds) + 1), state.runs
     for i in range(runs.active):
         job = np.int64(runs.job[runs.by_limit[i]])
@@ -122,7 +122,7 @@ def idle_of_partitions(state, bounds):
 
 @kernel()
 def note_begun(state, bounds):
-    """Runs that this policy did not start hold processors of partitions, too."""
+    """Account for runs that this policy did not start: they hold processors of partitions, too."""
     for i in range(state.batch.begins):
         state.own.own[state.runs.job[state.batch.begun[i]]] = 0
     for i in range(state.batch.begins):
@@ -131,7 +131,7 @@ def note_begun(state, bounds):
 
 @kernel()
 def hold(state, job, bounds):
-    """Note how many processors a job that has started holds of its own partition, all if it has them."""
+    """Record how many processors a started job holds of its own partition, as many as the partition has left."""
     state.own.own[job] = 0
     idle = idle_of_partitions(state, bounds)[queue_of(state, job, bounds)]
     state.own.own[job] = max(min(state.jobs.need[job, 0], idle), 0)
@@ -139,7 +139,7 @@ def hold(state, job, bounds):
 
 @kernel()
 def own_time(state, job, bounds, idle):
-    """When a job that is no larger than its partition finds room there, by the limits of the runs of its queue."""
+    """Return when a job no larger than its partition fits there, by the limits of the runs of its queue."""
     need, runs, queue = state.jobs.need[job, 0], state.runs, queue_of(state, job, bounds)
     if idle >= need:
         return state.now
@@ -154,9 +154,9 @@ def own_time(state, job, bounds, idle):
 
 @kernel()
 def start_a_head(state, bounds, heads):
-    """Reserve for the head of every queue and start the first of them that may start now. False if there is none.
+    """Reserve for the head of every queue and start the first head that may start now. Return False if there is none.
 
-    heads: gets the head of each queue, -1 where nobody waits.
+    heads: receives the head of each queue, -1 for an empty queue.
     """
     heads[:] = NONE
     if head(state) < 0:
@@ -180,13 +180,13 @@ def start_a_head(state, bounds, heads):
 
 @kernel()
 def reserve_within(state, bounds, heads):
-    """Book each head, in order, when its own partition has room. Returns the heads and where they are booked.
+    """Book each head, in order, when its own partition has enough idle processors. Return the heads and their starts.
 
-    One that is larger than its partition is booked against the whole machine.
+    A head that is larger than its partition is booked against the whole machine.
     """
     size, idle = sizes(state, len(heads)), idle_of_partitions(state, bounds)
     in_order, begins, count = np.empty_like(heads), np.empty_like(heads), 0
-    first = job = head(state)  # with limits it may be another than the first of the walk
+    first = job = head(state)  # with limits it may differ from the first job of the walk
     rewind(state, 0)
     while job >= 0 and count < len(heads):
         queue = queue_of(state, job, bounds)
@@ -205,7 +205,10 @@ def reserve_within(state, bounds, heads):
 
 @kernel()
 def start_beside_heads(state, bounds, heads):
-    """Start the jobs that delay no head. All that they hold is lent to them, so that their own head waits no longer."""
+    """Start the jobs that delay no head.
+
+    All their processors count as lent, so that their own head does not wait longer.
+    """
     rewind(state, 0)
     job = candidate(state, 0, FUTURE)
     while job >= 0:
@@ -217,5 +220,5 @@ def start_beside_heads(state, bounds, heads):
 
 
 def family() -> dict[str, Policy]:
-    """Its only member."""
+    """Return the only member."""
     return {multi_queue.name: multi_queue}

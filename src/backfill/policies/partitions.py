@@ -1,11 +1,12 @@
-"""Space sharing: a job gets a partition of the processors, and its threads run there and nowhere else.
+"""Space sharing: a job gets a partition of the processors, and its threads run only there.
 
-A job of the literature is a project here, and a thread of it a job. The size of a partition is fixed beforehand, asked
-for by the job (variable), follows from the load when the job starts (adaptive), or all the time (dynamic). With
-`partition-variable` whole jobs start at once, as gangs do: these are FCFS, first fit and EASY as the thread matrix is
-compared with them.
+What the literature calls a job is a project here, and each of its threads is a job. The size of a partition is fixed
+beforehand, requested by the job (variable), or follows from the load when the job starts (adaptive) or at any time
+(dynamic). With `partition-variable` whole jobs start at once, like gangs: these are FCFS, first fit and EASY as
+compared with the thread matrix.
 Source: Feitelson, Job scheduling in multiprogrammed parallel systems, IBM RC 19790, 1994 and 1997.
-docs/decisions/0023-partitions.md has what it leaves open, and 0060-queues-partitions-and-shares.md of dynamic ones.
+docs/decisions/0023-partitions.md records what it leaves open, and 0060-queues-partitions-and-shares.md the same for
+dynamic ones.
 
 Slow twin: tests/reference/partitions.py.
 """
@@ -21,7 +22,7 @@ from backfill.core.verbs import BACKFILL, THREAD, held_back, place, reserve, sta
 from backfill.policies.lists import append, unlink
 
 SOURCE = "Feitelson, IBM RC 19790, 1997"
-IN_ORDER, FIRST_FIT, EASY = (np.int64(i) for i in range(3))  # whose partition may overtake that of another job
+IN_ORDER, FIRST_FIT, EASY = (np.int64(i) for i in range(3))  # which jobs may overtake others that wait for a partition
 FIXED, VARIABLE, ADAPTIVE = (np.int64(i) for i in range(3))
 
 MEMORY = {
@@ -41,12 +42,12 @@ MEMORY = {
     # by project
     "state": "jobs",
     "size": "jobs",  # processors of its partition
-    "used": "jobs",  # of which its threads hold
-    "left": "jobs",  # processors for which its threads ask that are not over, a thread that comes after others included
-    "widest": "jobs",  # the most for which one of its waiting threads asks; 0: to be counted
+    "used": "jobs",  # those held by its threads
+    "left": "jobs",  # processors requested by its threads that are not over, dependent threads included
+    "widest": "jobs",  # the largest request of its waiting threads; 0: to be counted
     "running": "jobs",  # threads
-    "overtook": "jobs",  # 1: it got its partition before one that came before it
-    "counted": "jobs",  # the last of its threads that is in `left`, greater by 1
+    "overtook": "jobs",  # 1: it got its partition before an earlier job
+    "counted": "jobs",  # the last of its threads that is in `left`, plus 1
     "thread_first": "jobs",
     "thread_last": "jobs",
     # by thread
@@ -56,7 +57,7 @@ MEMORY = {
     "asks": "jobs",  # processors that it adds to `left`
     "over": "jobs",  # 1: it needs none any more
 }
-ANY = np.int64(2**62)  # number of partitions
+ANY = np.int64(2**62)  # any number of partitions
 NOWHERE, IN_LINE, ACTIVE = (np.int64(i) for i in range(3))
 
 FREE = Param.choice(
@@ -66,7 +67,7 @@ FREE = Param.choice(
 
 @policy(
     "partition-fixed",
-    reserve="nobody",
+    reserve="no job",
     fill="jobs in order of submit, each in one of several equal partitions",
     source=SOURCE,
     index=False,
@@ -76,7 +77,8 @@ FREE = Param.choice(
 def partition_fixed(state):
     """Give each job one of several equal partitions, first come first served.
 
-    Promise: none. Cost: O(jobs that have a partition) per pass and O(1) per thread.
+    Promise: none.
+    Cost: O(jobs that have a partition) per pass and O(1) per thread.
     """
     take_stock(state, False)
     most = np.int64(state.own.partitions)
@@ -85,7 +87,7 @@ def partition_fixed(state):
 
 @policy(
     "partition-variable",
-    reserve="nobody; with `backfill=easy` the first job that waits for a partition, recomputed at each pass",
+    reserve="no job; with `backfill=easy` the first job that waits for a partition, recomputed at each pass",
     fill="whole jobs, each with a processor for every thread; in order of submit, or any that fits",
     source=SOURCE,
     index=False,
@@ -104,7 +106,7 @@ def partition_variable(state):
     """Give each job a processor for every thread, all at once.
 
     Promise: none; with `backfill=easy` the first job in line gets its partition no later than its first shadow time, if
-    walltimes hold, none of its threads comes after others, and jobs that run get no more threads.
+    walltimes hold, none of its threads depends on others, and running jobs get no more threads.
     Cost: O(jobs that wait or have a partition) per pass; with EASY also O(threads of those that have one).
     """
     take_stock(state, state.own.free != 0.0)
@@ -113,7 +115,7 @@ def partition_variable(state):
 
 @policy(
     "partition-adaptive",
-    reserve="nobody",
+    reserve="no job",
     fill="jobs in order of submit, which share the idle processors equally",
     source=SOURCE,
     index=False,
@@ -121,9 +123,10 @@ def partition_variable(state):
     memory=MEMORY,
 )
 def partition_adaptive(state):
-    """Share the processors that no partition has equally among the jobs that wait for one; it stays as large as it is.
+    """Share the processors outside partitions equally among the jobs in line; a partition keeps its size.
 
-    Promise: none. Cost: O(jobs that have a partition) per pass and O(1) per thread.
+    Promise: none.
+    Cost: O(jobs that have a partition) per pass and O(1) per thread.
     """
     take_stock(state, state.own.free != 0.0)
     give_partitions(state, ADAPTIVE, IN_ORDER, ANY, np.int64(0))
@@ -131,19 +134,20 @@ def partition_adaptive(state):
 
 @policy(
     "partition-dynamic",
-    reserve="nobody",
+    reserve="no job",
     fill="threads of jobs that have fewer processors than their equal share of the machine",
     source="McCann, Vaswani and Zahorjan, ACM TOCS 11(2), 1993 (equipartition); " + SOURCE,
     index=False,
     memory=MEMORY,
 )
 def partition_dynamic(state):
-    """Divide the machine equally among all jobs, anew whenever a job or thread comes or ends.
+    """Divide the machine equally among all jobs, again whenever a job or thread arrives or ends.
 
-    A job gets no more than its threads can use, and no less than its widest thread needs; jobs for which that leaves no
-    room wait in order of submit. No thread is stopped: a partition that became smaller gives its processors back as
-    its threads end.
-    Promise: none. Cost: O(j log P + t) per pass, for j jobs that have a partition of P processors, and their t threads.
+    A job gets no more than its threads can use, and no less than its widest thread needs; jobs for which that leaves
+    too few processors wait in order of submit. No thread is stopped: a partition that shrinks gives its processors back
+    as its threads end.
+    Promise: none.
+    Cost: O(j log P + t) per pass, for j jobs that have a partition of P processors, and their t threads.
     """
     count_processors(state)
     note_what_happened(state, False)
@@ -158,7 +162,7 @@ def partition_dynamic(state):
 
 @kernel()
 def count_processors(state):
-    """How many processors the machine has now."""
+    """Return how many processors the machine has now."""
     own = state.own
     if own.processors[0] == 0 or state.batch.changes > 0:
         own.processors[0] = 0
@@ -168,7 +172,7 @@ def count_processors(state):
 
 @kernel()
 def take_stock(state, shrinks):
-    """Note what happened, and let threads run where their jobs have room in their partitions.
+    """Record the events of this instant, and start threads in the partitions of their jobs.
 
     shrinks: a partition loses the processors that no thread of its job needs any more.
     """
@@ -186,7 +190,7 @@ def take_stock(state, shrinks):
 
 @kernel()
 def note_what_happened(state, shrinks):
-    """Threads that are over or will never run need no processor any more; new ones wait, and their jobs get in line."""
+    """Update the threads: ended and cancelled ones need no processor; new ones wait, and their jobs get in line."""
     batch, own = state.batch, state.own
     for i in range(batch.begins):
         note_begun(state, np.int64(state.runs.job[batch.begun[i]]))
@@ -219,7 +223,7 @@ def note_what_happened(state, shrinks):
 
 @kernel()
 def shrink(state, job):
-    """Take the processors from the partition of a thread's job that none of its threads needs any more."""
+    """Remove from the partition of a thread's job the processors that none of its threads needs any more."""
     own, project = state.own, state.projects.of[job]
     spare = own.size[project] - own.left[project]
     if own.state[project] == ACTIVE and spare > 0:
@@ -229,7 +233,7 @@ def shrink(state, job):
 
 @kernel()
 def note_over(state, job):
-    """A thread needs no processor any more."""
+    """Record that a thread needs no processor any more."""
     own = state.own
     own.left[state.projects.of[job]] -= own.asks[job]
     own.over[job], own.asks[job] = 1, 0
@@ -237,7 +241,7 @@ def note_over(state, job):
 
 @kernel()
 def take_out(state, job):
-    """Take a thread out of the list of its job."""
+    """Remove a thread from the list of its job."""
     own, project = state.own, np.int64(state.projects.of[job])
     own.listed[job] = own.widest[project] = 0
     unlink(own.previous, own.next, own.thread_first, own.thread_last, project, job)
@@ -245,7 +249,7 @@ def take_out(state, job):
 
 @kernel()
 def count_in(state, job):
-    """A thread that was submitted needs processors, unless it was cancelled."""
+    """Count the processors of a submitted thread, unless it was cancelled."""
     own = state.own
     if own.asks[job] == 0 and not own.over[job]:
         own.asks[job] = state.jobs.need[job, 0]
@@ -254,7 +258,7 @@ def count_in(state, job):
 
 @kernel()
 def note_begun(state, job):
-    """A thread runs that this policy did not start: its job has a partition, which is no smaller than what it holds."""
+    """Account for a thread that this policy did not start: its job has a partition of at least what it holds."""
     own, project = state.own, np.int64(state.projects.of[job])
     if own.listed[job]:
         take_out(state, job)
@@ -274,7 +278,7 @@ def note_begun(state, job):
 
 @kernel()
 def count_threads(state, job):
-    """A thread needs processors, and so do the threads of its job that were submitted since they were counted last."""
+    """Count the processors of a thread, and of the threads of its job that were submitted since the last count."""
     own, project = state.own, np.int64(state.projects.of[job])
     own.over[job] = 0
     count_in(state, job)
@@ -289,7 +293,7 @@ def count_threads(state, job):
 
 @kernel()
 def note_arrived(state, job):
-    """A thread waits from now on, maybe anew."""
+    """Let a thread wait, perhaps again."""
     own, project = state.own, np.int64(state.projects.of[job])
     count_threads(state, job)
     own.listed[job], own.widest[project] = 1, 0
@@ -300,7 +304,7 @@ def note_arrived(state, job):
 
 @kernel()
 def join_line(state, project):
-    """A job waits for a partition, behind all others."""
+    """Let a job wait for a partition, behind all others."""
     own = state.own
     own.state[project] = IN_LINE
     own.in_line[0] += 1
@@ -309,7 +313,7 @@ def join_line(state, project):
 
 @kernel()
 def leave_line(state, project):
-    """A job waits for a partition no more."""
+    """Remove a job from the line for partitions."""
     own = state.own
     own.state[project] = NOWHERE
     own.in_line[0] -= 1
@@ -318,7 +322,7 @@ def leave_line(state, project):
 
 @kernel()
 def give_up(state, project):
-    """A job of which nothing runs gives its partition up; it gets in line if some thread is still waiting."""
+    """Release the partition of a job of which nothing runs; the job gets in line if a thread is still waiting."""
     own = state.own
     own.state[project] = NOWHERE
     own.held[0] -= own.size[project]
@@ -330,9 +334,9 @@ def give_up(state, project):
 
 @kernel()
 def give_partitions(state, rule, backfill, most, equal):
-    """Give partitions to the jobs in line while there is room, and to who may overtake them.
+    """Give partitions to the jobs in line while they fit, and to jobs that may overtake them.
 
-    most: how many there are at most. equal: their size under the rule FIXED.
+    most: largest number of partitions. equal: their size under the rule FIXED.
     """
     own = state.own
     waits = own.line_first[0]
@@ -364,7 +368,7 @@ def give_partitions(state, rule, backfill, most, equal):
 
 @kernel()
 def leave_partitions(state):
-    """Jobs of which no thread runs or waits give their partitions up."""
+    """Release the partitions of jobs of which no thread runs or waits."""
     own = state.own
     active = own.active_first[0]
     while active > 0:
@@ -397,14 +401,14 @@ def admit(state):
 
 @kernel()
 def least_size(state, project):
-    """What a job needs for its widest thread that waits; one that is wider than the machine has to wait for that."""
+    """Return what a job needs for its widest waiting thread, at most the whole machine."""
     widest = widest_thread(state, project)
     return widest if 1 <= widest <= state.own.processors[0] else np.int64(1)
 
 
 @kernel()
 def usable(state, project):
-    """How many processors the threads of a job hold or wait for, as far as the machine has them."""
+    """Return how many processors the threads of a job hold or wait for, at most the whole machine."""
     own = state.own
     asked, each = own.used[project], own.thread_first[project]
     while each > 0 and asked < own.processors[0]:
@@ -415,7 +419,7 @@ def usable(state, project):
 
 @kernel()
 def divide_equally(state):
-    """Resize all partitions: the smallest one that can use another processor gets it, of equal ones the earliest."""
+    """Resize all partitions: the smallest one that can use another processor gets it, the earliest of equals."""
     own, count = state.own, state.own.partitioned[0]
     projects, least, most = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
     active = own.active_first[0]
@@ -442,7 +446,7 @@ def divide_equally(state):
 
 @kernel()
 def may_start(state, project):
-    """Whether there is a waiting thread of a job that no limit holds back."""
+    """Return whether a job has a waiting thread that no limit holds back."""
     own = state.own
     each = own.thread_first[project]
     while each > 0 and held_back(state, each - 1):
@@ -452,7 +456,7 @@ def may_start(state, project):
 
 @kernel()
 def size_for(state, project, rule, equal):
-    """How large a partition a job would get now."""
+    """Return the size of the partition that a job would get now."""
     own, least = state.own, widest_thread(state, project)
     if rule == FIXED:
         return max(equal, least)
@@ -464,7 +468,7 @@ def size_for(state, project, rule, equal):
 
 @kernel()
 def widest_thread(state, project):
-    """The most processors for which a waiting thread of a job asks; one that is over asks for none any more."""
+    """Return the largest request of a waiting thread of a job, in processors."""
     own = state.own
     each = own.thread_first[project] if own.widest[project] == 0 else np.int64(0)
     while each > 0:
@@ -475,7 +479,7 @@ def widest_thread(state, project):
 
 @kernel()
 def give(state, project, size, overtook):
-    """Give a job a partition, and let its threads run. False where none has room: then the job stays where it waits."""
+    """Give a job a partition, and start its threads. If none fits, leave the job in line and return False."""
     own = state.own
     own.size[project], own.overtook[project] = size, overtook
     run_threads(state, project)
@@ -488,7 +492,7 @@ def give(state, project, size, overtook):
 
 @kernel()
 def take_up(state, project):
-    """A job has a partition from now on."""
+    """Record that a job has a partition from now on."""
     own = state.own
     append(own.active_previous, own.active_next, own.active_first, own.active_last, 0, project)
     own.state[project] = ACTIVE
@@ -498,7 +502,7 @@ def take_up(state, project):
 
 @kernel()
 def run_threads(state, project):
-    """Start the threads of a job first come first served while its partition has room for them."""
+    """Start the threads of a job, first come first served, while they fit into its partition."""
     own = state.own
     each = own.thread_first[project]
     while each > 0:
@@ -516,9 +520,9 @@ def run_threads(state, project):
 
 @kernel()
 def time_of(state, project, size):
-    """How long a job will hold a partition of this size at most, by walltimes.
+    """Return how long a job will hold a partition of this size at most, by walltimes.
 
-    A thread that comes after others, or for which the partition has no processor, counts as if it ran by itself.
+    A dependent thread, or one for which the partition has no processor, counts as if it ran by itself.
     """
     runs, walltime = state.runs, state.jobs.walltime
     beside, behind = np.int64(0), np.int64(0)
@@ -537,7 +541,7 @@ def time_of(state, project, size):
 
 @kernel()
 def find_shadow(state, size):
-    """When there will be room for a partition, by walltimes, and how many processors will then be idle beside it."""
+    """Return when a partition will fit, by walltimes, and how many processors will then be idle beside it."""
     own, n = state.own, 0
     active = own.active_first[0]
     while active > 0:
@@ -559,7 +563,7 @@ def find_shadow(state, size):
 
 @kernel()
 def promise(state, project, t):
-    """Promise the threads of a job that wait the start t, if there is one."""
+    """Promise the waiting threads of a job the start t, if there is one."""
     own = state.own
     each = own.thread_first[project] if t < FUTURE else np.int64(0)
     while each > 0:
@@ -568,6 +572,6 @@ def promise(state, project, t):
 
 
 def family() -> dict[str, Policy]:
-    """Fixed, variable, adaptive and dynamic partitions."""
+    """Return fixed, variable, adaptive and dynamic partitions."""
     members = (partition_fixed, partition_variable, partition_adaptive, partition_dynamic)
     return {each.name: each for each in members}

@@ -1,4 +1,4 @@
-"""Preemptive backfilling: holes are filled without regard to the head, which takes its room back when that is enough.
+"""Preemptive backfilling: gaps are filled without regard to the head, which preempts those jobs if that lets it start.
 
 Source: Snell, Clement and Jackson, JSSPP 2002; Jackson, Snell and Clement, JSSPP 2001 (Maui's PREEMPT).
 
@@ -41,7 +41,7 @@ SECOND = 1e6
             "requeue",
             "checkpoint",
             "suspend",
-            meaning="what happens to a preempted job: it starts anew, goes on anywhere, or goes on where it was",
+            meaning="what happens to a preempted job: it starts over, continues anywhere, or continues where it was",
         ),
         "overhead": Param(60, 0, 1e9, "s", "time that a checkpoint adds to the remaining run time and walltime"),
     },
@@ -49,10 +49,11 @@ SECOND = 1e6
     forgets="all",
 )
 def preemptive(state):
-    """Start whatever fits; a head that does not fit preempts the fewest jobs that were backfilled in its way.
+    """Start all jobs that fit; a head that does not fit preempts the fewest jobs that were backfilled in its way.
 
-    A backfilled job that could delay the head is preemptible, and leaves only for a head that was before it in the
-    queue. The youngest leave first. Promise: none.
+    A backfilled job that could delay the head is preemptible, and only by a head that was before it in the queue. The
+    youngest are preempted first.
+    Promise: none.
     Cost: O((r + q) log r) per pass, and a search of two plans for each start.
     """
     head, reason = NONE, HEAD
@@ -76,20 +77,20 @@ def preemptive(state):
 
 @kernel()
 def begin(state, job, reason, preemptible):
-    """Start a job where it was placed."""
+    """Start a job at its present placement."""
     state.own.preemptible[job] = preemptible
     start(state, job, RESUMED if state.runs.paused[job] else reason)
 
 
 @kernel()
 def may_preempt(state, job, run):
-    """Whether a run was backfilled in the way of a job that was before it in the queue."""
+    """Return whether a run was backfilled in the way of a job that was before it in the queue."""
     return state.own.preemptible[state.runs.job[run]] != 0 and state.runs.job[run] > job
 
 
 @kernel()
 def plan_without_those_behind(state, job):
-    """Make a plan of what runs, without the runs that a job may preempt. Returns how many these are."""
+    """Build a plan of the current runs, without those that a job may preempt. Return how many these are."""
     rebuild(state)
     runs, found = state.runs, 0
     for i in range(runs.active):
@@ -101,7 +102,10 @@ def plan_without_those_behind(state, job):
 
 @kernel()
 def make_way(state, job):
-    """Preempt the youngest runs behind a job until it fits, but for those that need not leave. Whether it fits now."""
+    """Preempt the youngest runs behind a job until it fits, sparing those that need not leave.
+
+    Return whether it fits now.
+    """
     if was_preempted(state, job):
         return False
     swap_plans(state)
@@ -119,14 +123,14 @@ def make_way(state, job):
 
 @kernel()
 def choose(state, job, found):
-    """The jobs that have to leave for another, which fits where all `found` behind it are gone; -1 for no job."""
+    """Return the jobs to preempt for another one, which fits if all `found` runs behind it end; -1 means no job."""
     runs, behind, n = state.runs, np.empty(found, np.int64), 0
     for i in range(runs.active):
         if may_preempt(state, job, runs.by_limit[i]):
             behind[n] = runs.by_limit[i]
             n += 1
     behind = oldest_first(state, behind)
-    for i in range(found):  # all are gone; those that came first come back while there is room
+    for i in range(found):  # assume that all leave; the oldest stay as long as the job still fits
         book_until_limit(state, behind[i], TAKE)
     first = found
     while earliest_start(state, job, state.now) > state.now:
@@ -143,7 +147,7 @@ def choose(state, job, found):
 
 @kernel()
 def oldest_first(state, found):
-    """Runs by start, then by the place of their jobs in the queue."""
+    """Return the runs by start, then by the position of their jobs in the queue."""
     runs, by_job = state.runs, np.empty(len(found), np.int64)
     for i in range(len(found)):
         by_job[i] = runs.job[found[i]]
@@ -156,7 +160,10 @@ def oldest_first(state, found):
 
 @kernel()
 def reserve_behind(state, job):
-    """Reserve the earliest start beside those that a job may not preempt, in the other plan. Whether there is one."""
+    """Reserve the earliest start beside those that a job may not preempt, in the other plan.
+
+    Return whether it has one.
+    """
     swap_plans(state)
     plan_without_those_behind(state, job)
     t = settle(state, job, state.now)
@@ -168,7 +175,7 @@ def reserve_behind(state, job):
 
 @kernel()
 def fill(state):
-    """Start each job behind the head that fits; one that has no room beside the reservation is preemptible."""
+    """Start each job behind the head that fits; one that does not fit beside the reservation is preemptible."""
     job = candidate(state, 0, FUTURE)
     while job >= 0:
         if place_in_both(state, job):
@@ -182,5 +189,5 @@ def fill(state):
 
 
 def family() -> dict[str, Policy]:
-    """The only member."""
+    """Return the only member."""
     return {preemptive.name: preemptive}

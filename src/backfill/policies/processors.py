@@ -1,7 +1,7 @@
-"""The processors of a grid: who waits at each, which gang holds it, and from when on it is idle.
+"""The processors of a grid: the local queue of each, the gang that holds it, and when it will be idle.
 
-Gangs that wait at the grid scheduler are here too. All of it is memory of the policies in gang.py, which decide: lists
-that are linked through arrays with one number for each job, node or site.
+Gangs that wait at the grid scheduler are here too. All of this is memory of the policies in gang.py, which decide:
+lists that are linked through arrays with one number for each job, node or site.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from backfill.core.random import pick
 from backfill.core.verbs import is_open, place_on, start
 from backfill.policies.lists import unlink_behind
 
-# Where a waiting job is, in own.where; above 0 it is in the queue of processor where - 1.
+# State of a waiting job, in own.where; above 0 it is in the queue of processor where - 1.
 NOWHERE, AT_GRID, BOUND, MEMBER = np.int64(0), np.int64(-1), np.int64(-2), np.int64(-3)
 ANYWHERE = np.int64(-1)  # instead of a site
 
@@ -26,22 +26,22 @@ MEMORY = {
     "first_node": "jobs",  # processor of a BOUND gang, counted from 1
     "known": "jobs",  # when a BOUND gang was expected to start when it was bound
     "home": "jobs",  # of each set of nodes: 1 + its only site, -1 several, 0 not looked up
-    "first": "nodes",  # of the local jobs that wait at a processor, counted from 1; 0 none
+    "first": "nodes",  # first local job that waits at a processor, counted from 1; 0 none
     "last": "nodes",
     "length": "nodes",
-    "gang": "nodes",  # for which a processor is held, counted from 1; 0 none
+    "gang": "nodes",  # gang for which a processor is held, counted from 1; 0 none
     "next_node": "nodes",  # the next processor of the same gang, counted from 1
-    "run": "nodes",  # the last that began there, counted from 1
+    "run": "nodes",  # the last run that began there, counted from 1
     "oldest": "nodes",  # waiting gangs of node + 1 processors, counted from 1
     "youngest": "nodes",
-    "empty": "sites",  # processors in operation at which nobody waits
-    "gangs": 2,  # how many wait at the grid scheduler, and how many of these may use several sites
+    "empty": "sites",  # processors in operation with empty queues
+    "gangs": 2,  # gangs at the grid scheduler, and those of them that may use several sites
 }
 
 
 @kernel()
 def known_start(state, gang):
-    """When the last processor of a gang will be idle, by the limits of what runs there."""
+    """Return when the last processor of a gang will be idle, by the limits of the runs there."""
     own, t = state.own, state.now
     node = own.first_node[gang] - 1
     while node >= 0:
@@ -52,7 +52,7 @@ def known_start(state, gang):
 
 @kernel(inline=True)
 def idle_from(state, node):
-    """When a processor will be idle, by the limit of what runs there; now where that is over."""
+    """Return when a processor will be idle, by the limit of its run; now if that has passed."""
     run = state.own.run[node] - 1
     if run < 0 or is_idle(state, node):
         return state.now
@@ -61,7 +61,7 @@ def idle_from(state, node):
 
 @kernel()
 def is_left(state, job, node, t):
-    """Whether announced windows leave a processor to a job that starts at t, from when the processor is idle."""
+    """Return whether announced windows leave a processor to a job that starts at t, when the processor is idle."""
     if state.machine.windows == 0:
         return True
     return is_open(state, job, node, idle_from(state, node), t + max(state.jobs.walltime[job], 1))
@@ -69,7 +69,7 @@ def is_left(state, job, node, t):
 
 @kernel(inline=True)
 def is_idle(state, node):
-    """Whether a processor is in operation, and nothing runs there."""
+    """Return whether a processor is in operation, and nothing runs there."""
     free, capacity = state.free.nodes, state.machine.capacity
     for k in range(state.machine.resources):
         if free[node, k] != capacity[node, k]:
@@ -79,7 +79,7 @@ def is_idle(state, node):
 
 @kernel(inline=True)
 def suits(state, job, node):
-    """Whether a task of a job may run on a processor, were it idle."""
+    """Return whether a task of a job could run on a processor, if it were idle."""
     jobs, machine = state.jobs, state.machine
     if machine.capacity[node, 0] == 0 or (jobs.bound[job] >= 0 and machine.allowed[jobs.bound[job], node] == 0):
         return False
@@ -91,7 +91,7 @@ def suits(state, job, node):
 
 @kernel()
 def home_of(state, job):
-    """The site that has all nodes on which a job may run; -1 where these lie on several."""
+    """Return the site that has all nodes on which a job may run; -1 if they are on several sites."""
     machine, own, bound = state.machine, state.own, np.int64(state.jobs.bound[job])
     if bound < 0:
         return machine.sites[0] if len(machine.sites) == 1 else NONE
@@ -109,7 +109,7 @@ def home_of(state, job):
 
 @kernel()
 def start_on(state, job, node, reason):
-    """Start a job of one task on a processor, if it may start there now. Returns whether it did."""
+    """Start a job of one task on a processor, if it may start there now. Return whether it did."""
     nodes = np.empty(1, np.int64)
     nodes[0] = node
     if not place_on(state, job, nodes):
@@ -122,7 +122,7 @@ def start_on(state, job, node, reason):
 
 @kernel()
 def wait_at(state, job, node):
-    """A local job waits at a processor, behind those that wait there."""
+    """Let a local job wait at a processor, behind all others there."""
     own = state.own
     if own.length[node] == 0 and own.gang[node] == 0:
         own.empty[state.machine.site[node]] -= 1
@@ -136,7 +136,7 @@ def wait_at(state, job, node):
 
 @kernel()
 def leave_queue(state, job, before, node):
-    """A local job waits at a processor no more. before: the one in front of it, -1 none."""
+    """Remove a local job from the queue of a processor. before: the job in front of it, -1 if none."""
     own = state.own
     unlink_behind(own.after, own.first, own.last, node, before, job)
     own.length[node] -= 1
@@ -147,7 +147,7 @@ def leave_queue(state, job, before, node):
 
 @kernel()
 def takes(state, gang, node, idle):
-    """Whether a gang may hold a processor: its queue is empty and, where that is asked, it is idle."""
+    """Return whether a gang may hold a processor: its queue is empty and, if `idle` is set, it is idle."""
     own = state.own
     if own.gang[node] > 0 or own.length[node] > 0 or not suits(state, gang, node):
         return False
@@ -156,7 +156,7 @@ def takes(state, gang, node, idle):
 
 @kernel()
 def longest(state, gang):
-    """The job of a gang with the longest walltime: it has to end before windows begin, on whichever processor."""
+    """Return the job of a gang with the longest walltime, which must end before windows begin on any processor."""
     found, job = gang, next_member(state, gang, gang)
     while job >= 0:
         if state.jobs.walltime[job] > state.jobs.walltime[found]:
@@ -167,8 +167,9 @@ def longest(state, gang):
 
 @kernel()
 def soonest(state, gang, site, idle):
-    """When enough processors of a site (or ANYWHERE) that a gang may hold are idle together, and no announced window
-    begins too early on them; now without windows, and FUTURE where that is never known to be.
+    """Return when enough processors of a site (or ANYWHERE) are idle together for a gang, clear of announced windows.
+
+    Only processors that the gang may hold count. Without windows it is now; FUTURE if no such time is known.
     """
     machine = state.machine
     if machine.windows == 0:
@@ -190,7 +191,7 @@ def soonest(state, gang, site, idle):
 
 @kernel()
 def some_site(state, have, size, rank):
-    """A random site of the highest rank among those that have so many; -1 if there is none."""
+    """Return a random site of the highest rank among those that have enough; -1 if there is none."""
     best, count = np.int64(-1), np.int64(0)
     for place in range(len(have)):
         if have[place] >= size:
@@ -211,7 +212,7 @@ def some_site(state, have, size, rank):
 
 @kernel()
 def next_member(state, gang, job):
-    """The job of a gang behind another one; -1 none."""
+    """Return the job of a gang that follows another one; -1 if none."""
     if state.jobs.tasks[gang] > 1 or state.own.size[gang] == 1:
         return NONE
     other = state.projects.next[job]
@@ -222,7 +223,7 @@ def next_member(state, gang, job):
 
 @kernel()
 def all_idle(state, gang):
-    """Whether all processors that a gang holds are idle."""
+    """Return whether all processors that a gang holds are idle."""
     node = state.own.first_node[gang] - 1
     while node >= 0:
         if not is_idle(state, node):
@@ -233,7 +234,7 @@ def all_idle(state, gang):
 
 @kernel()
 def held_by(state, gang):
-    """The processors that a gang holds, in order."""
+    """Return the processors that a gang holds, in order."""
     own, node = state.own, state.own.first_node[gang] - 1
     nodes = np.empty(own.size[gang], np.int64)
     for i in range(len(nodes)):
@@ -244,7 +245,7 @@ def held_by(state, gang):
 
 @kernel()
 def let_go(state, gang):
-    """A gang holds its processors no more."""
+    """Release the processors that a gang holds."""
     own, node = state.own, state.own.first_node[gang] - 1
     while node >= 0:
         own.gang[node] = 0
@@ -255,7 +256,7 @@ def let_go(state, gang):
 
 @kernel()
 def scatter(state, gang):
-    """The jobs of a gang wait nowhere."""
+    """Mark the jobs of a gang as in no queue."""
     other = next_member(state, gang, gang)
     while other >= 0:
         following_one = next_member(state, gang, other)
@@ -266,7 +267,7 @@ def scatter(state, gang):
 
 @kernel()
 def wait_at_grid(state, gang):
-    """A gang waits at the grid scheduler, among those of its size by age."""
+    """Let a gang wait at the grid scheduler, among those of its size by age."""
     own, size = state.own, state.own.size[gang] - 1
     own.where[gang] = AT_GRID
     own.gangs[0] += 1
@@ -291,7 +292,7 @@ def wait_at_grid(state, gang):
 
 @kernel()
 def leave_grid(state, gang):
-    """A gang waits at the grid scheduler no more."""
+    """Remove a gang from the grid scheduler."""
     own, size = state.own, state.own.size[gang] - 1
     before, other = NONE, own.oldest[size] - 1
     while other != gang:

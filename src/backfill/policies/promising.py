@@ -25,7 +25,7 @@ PROMISES = {**conservative.memory, "new": "jobs"}
 
 @kernel()
 def keep_promises(state, compress):
-    """Keep the promises that there are, start what is due. Returns the jobs without a promise, in queue order.
+    """Keep the existing promises, and start the jobs that are due. Return the jobs without a promise, in queue order.
 
     compress: whether every end lets each waiting job, in queue order, move up.
     """
@@ -47,7 +47,7 @@ def keep_promises(state, compress):
 
 @kernel()
 def without_promise(state):
-    """The jobs that have just come, or all that wait where one had no start before; in queue order."""
+    """Return the jobs that just arrived, or all waiting jobs if one of them had no start before; in queue order."""
     batch, own = state.batch, state.own
     many = state.queue.waiting if own.unpromised[0] > 0 else batch.arrivals
     new, n = np.empty(many, np.int64), 0
@@ -69,7 +69,7 @@ def without_promise(state):
 
 @kernel()
 def by_project(state, new):
-    """The same jobs, one project after the other in the order of their first jobs."""
+    """Return the same jobs, one project after the other in the order of their first jobs."""
     found, n, own = np.empty(len(new), np.int64), 0, state.own
     for i in range(len(new)):
         own.new[new[i]] = 1
@@ -86,7 +86,7 @@ def by_project(state, new):
 
 @kernel()
 def end_of_project(state, new, first):
-    """Where the jobs of a project end in an array, of which `first` is the place of the first one."""
+    """Return the index after the last job of a project in an array, given the index of its first job."""
     last = first
     while last < len(new) and state.projects.of[new[last]] == state.projects.of[new[first]]:
         last += 1
@@ -95,7 +95,7 @@ def end_of_project(state, new, first):
 
 @kernel()
 def ended_early(state):
-    """Whether a run ended at this instant that had booked more."""
+    """Return whether a run that ended at this instant had booked more time."""
     early = False
     for i in range(state.batch.ends):
         early = early or state.runs.limit[state.batch.ended[i]] > state.now
@@ -104,7 +104,7 @@ def ended_early(state):
 
 @kernel()
 def rely_on_late(state):
-    """Nobody is overdue any more: the starts of those whose promises were broken come as they are reserved."""
+    """Let starts whose promises were broken come as they are reserved, now that no run is overdue."""
     own = state.own
     own.any_late[0] = 0
     rewind(state, 0)
@@ -127,7 +127,7 @@ def start_booked(state):
 
 @kernel()
 def start_promised(state):
-    """Start who was promised this instant just now, and those that were moved to it."""
+    """Start the jobs that were just promised this instant, and those that were moved to it."""
     job = next_due(state)
     while job >= 0:
         if state.own.why[job] != BACKFILL:
@@ -138,7 +138,7 @@ def start_promised(state):
 
 @kernel()
 def promise_at(state, job, t):
-    """Promise a job the start at which it was booked. One that has none waits without, and is asked again."""
+    """Promise a job the start at which it was booked. A job without one waits without a promise, and is tried again."""
     if t == FUTURE:
         state.own.unpromised[0] += 1
         return
@@ -150,7 +150,7 @@ def promise_at(state, job, t):
 
 @kernel()
 def await_promises(state):
-    """Ask for a pass at the next reserved start. With this the pass ends."""
+    """Request a pass at the next reserved start; call this last in a pass."""
     state.own.next_due[0] = next_booked(state)
     if state.own.next_due[0] < FUTURE:
         wake(state, state.own.next_due[0])

@@ -15,7 +15,7 @@ from backfill.core.queue.walk import candidate, rewind
 from backfill.core.verbs import reserve
 from backfill.policies.easy import find_head, start_all_beside, start_all_that_fit, start_beside
 
-MOST = 2.0**61  # microseconds of delay
+MOST = 2.0**61  # bound of a delay, in microseconds
 WALLTIME = np.int64(1)
 SHADOW = {"known": "jobs", "shadow": "jobs"}  # whether a job was the head, and its earliest shadow time as such
 
@@ -36,7 +36,7 @@ SHADOW = {"known": "jobs", "shadow": "jobs"}  # whether a job was the head, and 
     forgets="all",
 )
 def relaxed(state):
-    """EASY with a reservation that may slip: by omega times the wait that the head is told, or its walltime.
+    """EASY with a reservation that may slip, by omega times the head's wait until its shadow time, or its walltime.
 
     Promise: in submit order, the head starts no later than the end of that slack, if walltimes hold.
     Cost: that of easy.
@@ -59,7 +59,7 @@ def relaxed(state):
 
 @kernel()
 def earliest_shadow(state, job, shadow):
-    """The shadow time that the head was first told, or an earlier one that it was told since."""
+    """Return the earliest shadow time that the job has had as head so far."""
     own = state.own
     if own.known[job] == 0 or shadow < own.shadow[job]:
         own.known[job], own.shadow[job] = 1, shadow
@@ -68,7 +68,7 @@ def earliest_shadow(state, job, shadow):
 
 @kernel()
 def at_most(begin, delay):
-    """An instant so much later, within what can be told."""
+    """Return an instant later by `delay`, within the range of times."""
     return min(begin + np.int64(np.rint(min(delay, MOST))), FUTURE - 1)
 
 
@@ -81,16 +81,15 @@ def at_most(begin, delay):
     settable=("order", "tried"),
     params={
         "delta": Param(0.05, 0, math.inf, "walltimes", "how far the head may be delayed, as a share of its walltime"),
-        "gain": Param(0.1, 0, 1, "machines", "share of all processors that a job must fill for that"),
+        "gain": Param(0.1, 0, 1, "machines", "share of all processors that a job must fill to delay the head"),
     },
     memory={**SHADOW, "cpus": 1},
     forgets="all",
 )
 def dynamic(state):
-    """EASY, and a reservation may be overruled: by a slight delay, for a job that fills much of the machine now.
+    """EASY whose reservation may be overruled: by a slight delay, for a job that fills much of the machine now.
 
-    Promise: in submit order, the head starts no later than delta walltimes after its shadow time, if walltimes
-    hold.
+    Promise: in submit order, the head starts no later than delta walltimes after its shadow time, if walltimes hold.
     Cost: twice that of easy.
     With delta = 0 every start is that of easy.
     """
@@ -115,7 +114,7 @@ def dynamic(state):
 
 @kernel()
 def all_cpus(state):
-    """The cpus of all nodes, whether in play or not."""
+    """Return the number of cpus of all nodes, whether in play or not."""
     own = state.own
     if own.cpus[0] == 0:
         for node in range(state.machine.nodes):
@@ -124,5 +123,5 @@ def all_cpus(state):
 
 
 def family() -> dict[str, Policy]:
-    """Every named member."""
+    """Return every named member."""
     return {relaxed.name: relaxed, dynamic.name: dynamic}

@@ -1,4 +1,4 @@
-"""Time sharing: each thread runs for a quantum, and then makes way for the next one in line.
+"""Time sharing: each thread runs for a quantum, and then gives way to the next one in line.
 
 Source: the round robin of operating systems textbooks, here for jobs that may hold several processors.
 
@@ -14,12 +14,12 @@ from backfill.core.verbs import RESUMED, THREAD, held_back, place, preempt, star
 from backfill.policies.lists import append, unlink
 
 SECOND = 1e6
-IN_LINE, RUNS = np.int64(1), np.int64(2)  # in which list a job is; 0 in none
+IN_LINE, RUNS = np.int64(1), np.int64(2)  # the list that a job is in; 0 for none
 
 
 @policy(
     "round-robin",
-    reserve="nobody",
+    reserve="no job",
     fill="jobs in line, for a quantum each; a job that has used its quantum makes way for the first in line",
     source="time sharing by round robin, as in textbooks",
     preempts=True,
@@ -28,7 +28,7 @@ IN_LINE, RUNS = np.int64(1), np.int64(2)  # in which list a job is; 0 in none
         "overhead": Param(0, 0, 1e9, "s", "time that each preemption adds to the remaining run time and walltime"),
     },
     memory={
-        # lists of jobs, see lists.py: those that wait, and those that run, the longest ones first
+        # lists of jobs, see lists.py: the waiting ones, and the running ones, the longest-running first
         "previous": "jobs",
         "next": "jobs",
         "where": "jobs",
@@ -39,9 +39,9 @@ IN_LINE, RUNS = np.int64(1), np.int64(2)  # in which list a job is; 0 in none
     },
 )
 def round_robin(state):
-    """Start the first in line while it fits; who has run for a quantum leaves for it, and gets in line behind all.
+    """Start the first job in line while it fits; a job that has run for a quantum leaves for it, and joins the end.
 
-    Promise: no job waits while another one runs for longer than a quantum, unless it asks for more than they hold.
+    Promise: no job waits while another one runs for longer than a quantum, unless it requests more than they hold.
     Cost: O(1) per start, end and preemption.
     """
     note_what_happened(state)
@@ -55,7 +55,7 @@ def round_robin(state):
 
 @kernel()
 def note_what_happened(state):
-    """Jobs that ended run no more, those that were cancelled wait no more, and new ones get in line."""
+    """Update the lists: remove jobs that ended or were cancelled, and append new ones to the line."""
     batch, own = state.batch, state.own
     for i in range(batch.leaves):
         take_out(own, np.int64(batch.left[i]))
@@ -67,14 +67,14 @@ def note_what_happened(state):
 
 @kernel()
 def get_in_line(own, job):
-    """Let a job wait behind all others."""
+    """Append a job to the line."""
     own.where[job] = IN_LINE
     append(own.previous, own.next, own.line_first, own.line_last, 0, job)
 
 
 @kernel()
 def take_out(own, job):
-    """Take a job out of the list that it is in."""
+    """Remove a job from its list."""
     where, own.where[job] = own.where[job], 0
     if where == IN_LINE:
         unlink(own.previous, own.next, own.line_first, own.line_last, 0, job)
@@ -84,9 +84,9 @@ def take_out(own, job):
 
 @kernel()
 def start_first(state):
-    """Start the first in line while it fits, past those that a limit holds back. Whether one waits for room.
+    """Start the first job in line while it fits, skipping those that a limit holds back.
 
-    One that was preempted in this pass does not: it has had its turn.
+    Return whether one has to wait. A job that was preempted in this pass does not count: it has had its turn.
     """
     own = state.own
     each = own.line_first[0]
@@ -108,7 +108,7 @@ def start_first(state):
 
 @kernel()
 def preempt_oldest(state, quantum):
-    """Let the job that has run longest get in line, if its quantum is over. Whether one did."""
+    """Move the job that has run longest to the line, if its quantum is over. Return whether one was moved."""
     own, runs = state.own, state.runs
     each = own.run_first[0]
     while each > 0:
@@ -127,7 +127,7 @@ def preempt_oldest(state, quantum):
 
 @kernel()
 def next_quantum(state, quantum):
-    """When the next quantum of a run is over."""
+    """Return when the next quantum of a run is over."""
     own = state.own
     each = own.run_first[0]
     while each > 0:
@@ -139,5 +139,5 @@ def next_quantum(state, quantum):
 
 
 def family() -> dict[str, Policy]:
-    """The only member."""
+    """Return the only member."""
     return {round_robin.name: round_robin}

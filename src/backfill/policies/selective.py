@@ -18,10 +18,10 @@ from backfill.core.verbs import BACKFILL, HEAD, start
 from backfill.policies.conservative import conservative, keep_up, promise, start_due
 
 HOUR, TEN_SECONDS = 3_600_000_000, 10_000_000  # in microseconds
-TENTH = 100_000  # stands for a walltime of 0, as in the orders of the queue
+TENTH = 100_000  # replaces a walltime of 0, as in the orders of the queue
 NARROW = 8  # processors
-THOUSAND = 1000  # slowdowns are added up in whole thousandths, so that their order does not matter
-MOST = 1e12  # of them in one job
+THOUSAND = 1000  # slowdowns are summed in whole thousandths, so that their order does not matter
+MOST = 1e12  # bound of the thousandths of one job
 ADAPTIVE, FIXED, DIFFERENTIAL = range(3)
 
 
@@ -96,7 +96,7 @@ def note_slowdowns(state):
 
 @kernel()
 def category_of(state, job):
-    """0, or with rule=differential which of four kinds of jobs it is."""
+    """Return 0, or with rule=differential the index of the job's category."""
     if state.own.rule != DIFFERENTIAL:
         return 0
     return 2 * (state.jobs.walltime[job] > HOUR) + (state.jobs.need[job, 0] > NARROW)
@@ -104,7 +104,7 @@ def category_of(state, job):
 
 @kernel()
 def threshold_of(state, job):
-    """The expansion factor from which on a job gets a reservation; 1 where no job has ended yet."""
+    """Return the expansion factor from which a job gets a reservation; 1 if no job has ended yet."""
     own = state.own
     if own.rule == FIXED:
         return own.threshold
@@ -116,11 +116,11 @@ def threshold_of(state, job):
 
 @kernel()
 def expansion(state, job):
-    """(wait + walltime) / walltime."""
+    """Return (wait + walltime) / walltime."""
     walltime = float(max(state.jobs.walltime[job], TENTH))
     return (float(state.now - state.jobs.submit[job]) + walltime) / walltime
 
 
 def family() -> dict[str, Policy]:
-    """Its only member."""
+    """Return the only member."""
     return {selective.name: selective}

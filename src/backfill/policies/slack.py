@@ -37,7 +37,7 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
             meaning="the mean wait before all runs so far, the walltime of the job, or its promised turn-around",
         ),
         "best": Param(
-            1, 1, math.inf, "starts", "number of starts of which the cheapest is taken; 1 is the first one", whole=True
+            1, 1, math.inf, "starts", "number of starts to compare by cost; 1 takes the first one", whole=True
         ),
         "compress": Param.choice("true", "false", meaning=COMPRESS.meaning),
     },
@@ -46,12 +46,12 @@ AVERAGE_WAIT, WALLTIME = np.int64(0), np.int64(1)
 def slack(state):
     """Promise each job, at its submit, a start for which others may have to make way, each within its own slack.
 
-    The slack of a job is (1 - priority) sf times `slack_base`, with the priority within 0 and 1, and counts from the
-    start that it was first promised. A start costs what it delays, by processors and walltime.
-    Promise: no start is later than first promised and this slack, if walltimes hold.
+    The slack of a job is (1 - priority) sf times `slack_base`, with the priority within 0 and 1, and counts from its
+    first promised start. The cost of a start is the delays it causes, weighted by processors and walltime.
+    Promise: no start is later than the first promised one plus this slack, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
-    With sf = 0, compress=false every start is that of 2tsb. With sf = 0 alone a job that moved up may be moved back to
-    the start that it was first promised, which conservative never does.
+    With sf = 0, compress=false every start is that of 2tsb.
+    With sf = 0 alone a job that moved up may be moved back to its first promised start, which conservative never does.
     """
     new = keep_promises(state, state.own.compress == 0.0)
     for i in range(len(new)):
@@ -66,7 +66,7 @@ def slack(state):
 
 @kernel(inline=True)
 def most_looks(best):
-    """Number of starts of which the cheapest is taken."""
+    """Return the number of starts of which the cheapest is taken."""
     return np.int64(min(best, MOST))
 
 
@@ -82,7 +82,7 @@ def note_waits(state):
 
 @kernel()
 def slack_of(state, job):
-    """How far the start of a job may be moved, in microseconds."""
+    """Return how far the start of a job may be moved, in microseconds."""
     own = state.own
     if own.slack_base == AVERAGE_WAIT:
         base = float(own.waited[0]) / float(max(own.noted[0], 1))
@@ -95,5 +95,5 @@ def slack_of(state, job):
 
 
 def family() -> dict[str, Policy]:
-    """Its only member."""
+    """Return the only member."""
     return {slack.name: slack}

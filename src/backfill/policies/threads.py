@@ -1,6 +1,6 @@
-"""The thread matrix: threads of several jobs side by side, row by row, and no processor idle while one waits.
+"""The thread matrix: threads of several jobs side by side, row by row; no processor is idle while a thread waits.
 
-docs/decisions/0022-thread-matrix.md has what the paper leaves open.
+docs/decisions/0022-thread-matrix.md records what the paper leaves open.
 
 Slow twin: tests/reference/threads.py.
 """
@@ -16,7 +16,7 @@ from backfill.core.verbs import THREAD, held_back, is_ready, place, predecessor,
 from backfill.policies.chains import front_of, stand_behind, step_out, take_off
 from backfill.policies.lists import append, unlink
 
-# where a thread waits
+# states of a waiting thread
 NOWHERE, IN_COLUMN, IN_LINE, URGENT, FOLLOWS, AHEAD = (np.int64(i) for i in range(6))
 STARTED, HELD_BACK, NO_ROOM = (np.int64(i) for i in range(3))
 
@@ -27,7 +27,7 @@ MEMORY = {
     "next": "jobs",
     "line_first": 1,
     "line_last": 1,
-    "urgent_first": 1,  # those whose run before is over: they are first
+    "urgent_first": 1,  # threads whose preceding run is over: they come first
     "urgent_last": 1,
     # by project: its column, and the columns that wait to become a block
     "column_first": "jobs",
@@ -37,24 +37,24 @@ MEMORY = {
     "column_next": "jobs",
     "columns_first": 1,
     "columns_last": 1,
-    # who follows the run of a thread on its processor, and whose run a thread follows
+    # the thread that follows another one on its processor, and the inverse
     "follower": "jobs",
     "follows": "jobs",
-    # chains of threads of which each comes after the one ahead of it, see chains.py
+    # chains of threads, each of which depends on the one ahead of it, see chains.py
     "up": "jobs",
     "left": "jobs",
     "right": "jobs",
-    # so many of what a thread comes after do not wait: they were asked since a run was last lost
+    # number of leading dependencies of a thread that do not wait, as checked since a run was last lost
     "asked": "jobs",
     "asked_since": "jobs",
     "lost": 1,
-    "passed": 1,  # the last thread of the list that is passed over in this pass
+    "passed": 1,  # the last thread of the list that is skipped in this pass
 }
 
 
 @policy(
     "thread-matrix",
-    fill="threads, in the order of the matrix; those that others need, first",
+    fill="threads that others need, then those in the order of the matrix",
     source="the thread matrix with horizontal scanning; docs/decisions/0022-thread-matrix.md",
     dangles=True,
     params={
@@ -70,10 +70,10 @@ MEMORY = {
 def thread_matrix(state):
     """Start the threads of several jobs (projects, one job of the log per thread) row by row, first come first served.
 
-    A block is the first n jobs, of which none has more than n threads; first the first thread of each, then the second.
-    Promise: no processor is idle while a thread waits that could run, if each asks for one processor and neither limits
-    nor announced windows keep it back. Without predecessors every thread that waits could run.
-    Cost: O(log(waiting threads)), amortised, per thread and per thread that it comes after.
+    A block is the first n jobs, none of which has more than n threads; first the first thread of each, then the second.
+    Promise: no processor is idle while a thread waits that could run, if each requests one processor and neither limits
+    nor announced windows hold it back. Without dependencies every waiting thread could run.
+    Cost: O(log(waiting threads)), amortised, per thread and per dependency.
     """
     own = state.own
     note_what_happened(state)
@@ -86,7 +86,7 @@ def thread_matrix(state):
 
 @kernel()
 def append_urgent(state, job):
-    """Let a thread be among the first from now on."""
+    """Append a thread to the urgent ones, which come first."""
     own = state.own
     own.where[job] = URGENT
     append(own.previous, own.next, own.urgent_first, own.urgent_last, 0, job)
@@ -94,7 +94,7 @@ def append_urgent(state, job):
 
 @kernel()
 def append_to_column(state, job):
-    """Let a thread wait in the column of its project, behind all others."""
+    """Append a thread to the column of its project."""
     own, project = state.own, state.projects.of[job]
     if own.column_size[project] == 0:
         append(own.column_previous, own.column_next, own.columns_first, own.columns_last, 0, project)
@@ -105,7 +105,7 @@ def append_to_column(state, job):
 
 @kernel()
 def take_out(state, job):
-    """Take a thread out from where it waits."""
+    """Remove a thread from the list in which it waits."""
     own, where = state.own, state.own.where[job]
     own.where[job] = NOWHERE
     if own.passed[0] == job + 1:
@@ -127,7 +127,7 @@ def take_out(state, job):
 
 @kernel()
 def follow(state, job, run_of):
-    """Let a thread wait until the run of another one is over, to be first then."""
+    """Let a thread wait until the run of another one is over, to come first then."""
     own = state.own
     own.where[job] = FOLLOWS
     own.follower[run_of], own.follows[job] = job + 1, run_of + 1
@@ -135,14 +135,14 @@ def follow(state, job, run_of):
 
 @kernel()
 def note_what_happened(state):
-    """Threads that were cancelled wait no more, who follows a run that is over is urgent, new ones form columns."""
+    """Update the lists: drop cancelled threads, make followers of ended runs urgent, append new threads to columns."""
     batch, own = state.batch, state.own
     over = np.empty(batch.ends, np.int64)
     for i in range(batch.ends):
         over[i] = state.runs.job[batch.ended[i]]
     for i in range(batch.begins):
         job = np.int64(state.runs.job[batch.begun[i]])
-        if own.where[job] != NOWHERE:  # somebody else gave it a processor
+        if own.where[job] != NOWHERE:  # it was started by something else
             give_up(state, job)
     for job in np.sort(batch.left[: batch.leaves]):
         give_up(state, job)
@@ -162,7 +162,7 @@ def note_what_happened(state):
 
 @kernel()
 def give_up(state, job):
-    """A thread was cancelled. The one that went ahead for its sake takes its place at a processor, or is urgent."""
+    """Remove a cancelled thread. The thread that waited for it takes its place at a processor, or becomes urgent."""
     own, run_of = state.own, state.own.follows[job] - 1
     take_out(state, job)
     before = step_out(own.up, own.left, own.right, job)
@@ -204,7 +204,10 @@ def append_block(state):
 
 @kernel()
 def start_all(state, first):
-    """Start the threads of a list until one has no room, past those that must not start. Whether all had room."""
+    """Start the threads of a list until one does not fit, skipping those that must not start.
+
+    Return whether all fitted.
+    """
     own = state.own
     own.passed[0] = 0
     job = first[0]
@@ -220,7 +223,7 @@ def start_all(state, first):
 
 @kernel()
 def dispatch(state, job):
-    """Give a thread a processor: what it comes after and still waits goes ahead, and it follows there."""
+    """Give a thread a processor: a dependency that still waits goes ahead, and the thread follows it there."""
     first = go_ahead(state, job)
     if held_back(state, first):
         return HELD_BACK
@@ -236,9 +239,9 @@ def dispatch(state, job):
 
 @kernel()
 def go_ahead(state, job):
-    """Who starts for a thread: the first waiting one that it comes after, in turn the first of that; else itself.
+    """Return the thread to start for this one: its first waiting dependency, followed recursively; else itself.
 
-    All between them go ahead of it: they wait nowhere else any more.
+    All threads in between go ahead of it: they wait in no other list any more.
     """
     own = state.own
     while True:
@@ -256,7 +259,7 @@ def go_ahead(state, job):
 
 @kernel()
 def first_waiting(state, job):
-    """The first that a thread comes after and that waits; -1 where none does."""
+    """Return the first waiting dependency of a thread; -1 if there is none."""
     own = state.own
     if own.asked_since[job] != own.lost[0]:
         own.asked[job], own.asked_since[job] = 0, own.lost[0]
@@ -269,11 +272,14 @@ def first_waiting(state, job):
 
 @kernel()
 def is_kept_by_a_window(state, job):
-    """Whether a thread has no room because it would dangle into a window; who makes progress at once may have some."""
+    """Return whether a thread cannot start only because it would dangle into a window.
+
+    Threads that progress at once may still fit.
+    """
     idle = state.free.nodes[0, 0] if state.machine.pool else state.free.total[0]
     return state.machine.windows > 0 and not is_ready(state, job) and idle > 0
 
 
 def family() -> dict[str, Policy]:
-    """The only member."""
+    """Return the only member."""
     return {thread_matrix.name: thread_matrix}

@@ -1,6 +1,7 @@
-"""Two-tier scheduling: projects of jobs that are promised a departure when they are submitted.
+"""Two-tier scheduling: projects of jobs whose departure is promised when they are submitted.
 
-Source: Lin, Thai, Wang and Lai, JNCA 52, 2015. docs/decisions/0020-two-tier-readings.md has what the text leaves open.
+Source: Lin, Thai, Wang and Lai, JNCA 52, 2015. docs/decisions/0020-two-tier-readings.md records what the text leaves
+open.
 
 Slow twin: tests/reference/twotier.py.
 """
@@ -29,7 +30,7 @@ from backfill.policies.promising import (
 )
 
 SOURCE = "Lin, Thai, Wang and Lai, JNCA 52, 2015"
-MOST = 2.0**61  # microseconds of slack
+MOST = 2.0**61  # bound of a slack, in microseconds
 RESERVE = "every job at its submit"
 FILL = "jobs whose reserved start has come"
 COMPRESS = Param.choice("false", "true", meaning="whether every end lets each waiting job, in queue order, move up")
@@ -134,9 +135,9 @@ def two_tier_fb(state):
     forgets="alone",
 )
 def two_tier_fb_sf(state):
-    """Like 2tfb, but the departure of a project may be moved by sf times its turn-around time, too.
+    """Like 2tfb, but the departure of a project may also be moved, by at most sf times its turn-around time.
 
-    Promise: no project departs later than promised at its submit and sf times its turn-around time, if walltimes hold.
+    Promise: no project departs later than promised at its submit plus sf times its turn-around time, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     """
     new = by_project(state, keep_promises(state, state.own.compress != 0.0))
@@ -154,7 +155,7 @@ def two_tier_fb_sf(state):
 
 @policy(
     "2tpb",
-    reserve=f"{MAKE_WAY}, where the project has a high priority; else at its earliest start",
+    reserve=f"{MAKE_WAY}, if the project has a high priority; else at its earliest start",
     fill=FILL,
     source=f"{SOURCE}, Algorithm 3",
     keeps=True,
@@ -173,10 +174,10 @@ def two_tier_fb_sf(state):
     forgets="alone",
 )
 def two_tier_pb(state):
-    """Like 2tfb-sf, but projects of a low priority move nobody, and the slack of a project is 1 - priority of its own.
+    """Like 2tfb-sf, but projects of low priority move no others, and the slack of a project depends on its priority.
 
-    The priority of a project is the highest of its jobs, within 0 and 1.
-    Promise: no project departs later than promised and (1 - priority) sf turn-around times, if walltimes hold.
+    The slack is 1 - priority of the project, which is the highest priority of its jobs, within 0 and 1.
+    Promise: no project departs later than promised plus (1 - priority) sf turn-around times, if walltimes hold.
     Cost: a search of the profile for each start that is tried.
     """
     new = by_project(state, keep_promises(state, state.own.compress != 0.0))
@@ -202,13 +203,13 @@ def two_tier_pb(state):
 
 @kernel(inline=True)
 def most_of(pl):
-    """Number of projects whose departure may be moved; -1 for all."""
+    """Return the number of projects whose departure may be moved; -1 for all."""
     return NONE if pl == np.inf else np.int64(pl)
 
 
 @kernel()
 def keep_begun(state, unstarted):
-    """Where only `unstarted` projects make way, the others of those that start now stay in place from now on."""
+    """Fix the reservations of projects that start now, if only `unstarted` projects make way."""
     for i in range(state.batch.starts if unstarted != 0.0 else 0):
         project = state.projects.of[state.runs.job[state.batch.started[i]]]
         job = state.projects.first[project]
@@ -220,7 +221,7 @@ def keep_begun(state, unstarted):
 
 @kernel()
 def promise_project(state, new, first, last):
-    """Give the new jobs of a project their earliest starts, one after the other. They stand from first to last."""
+    """Promise the new jobs of a project, from first to last, their earliest starts, one after the other."""
     for i in range(first, last):
         promise_at(state, new[i], settle(state, new[i], state.now))
 
@@ -236,10 +237,10 @@ def promise_with_moves(state, new, first, last, most, victims, rebook):
 
 @kernel()
 def give_slack(state, new, first, last, factor, own, unstarted):
-    """Let the jobs of a project that were promised their starts now be moved up to their latest starts.
+    """Allow the jobs of a project that were just promised their starts to be moved up to their latest starts.
 
     The project may depart later by `factor` times its turn-around time, or for each job by its `own`; these are not
-    computed anew when it does.
+    updated when it does.
     """
     project = state.projects.of[new[first]]
     departure, submit = project_end(state, project), state.projects.submit[project]
@@ -249,7 +250,7 @@ def give_slack(state, new, first, last, factor, own, unstarted):
     for i in range(first, last):
         start = state.promises.reserved[new[i]]
         if start != NO_TIME:
-            booked = max(state.jobs.walltime[new[i]], 1)  # for so long a job is in the plan, of 0 s too
+            booked = max(state.jobs.walltime[new[i]], 1)  # booked time in the plan, at least one microsecond
             end = start + booked if own != 0.0 else departure
             slack = np.rint(min(float(end - submit) * factor, MOST))
             allow_until(state, new[i], max(departure + np.int64(slack) - booked, start))
@@ -257,7 +258,7 @@ def give_slack(state, new, first, last, factor, own, unstarted):
 
 @kernel()
 def keep_in_place(state, new, first, last):
-    """The jobs of a project that were promised their starts now make way for nobody."""
+    """Fix the starts that the jobs of a project were just promised: they make way for no other job."""
     for i in range(first, last):
         if state.promises.reserved[new[i]] != NO_TIME:
             allow_until(state, new[i], PAST)
@@ -265,7 +266,7 @@ def keep_in_place(state, new, first, last):
 
 @kernel()
 def priority_of(state, new, first, last):
-    """The highest priority of the jobs of a project that are new, within 0 and 1."""
+    """Return the highest priority of the new jobs of a project, within 0 and 1."""
     highest = 0.0
     for i in range(first, last):
         highest = max(highest, state.jobs.priority[new[i]])
@@ -273,5 +274,5 @@ def priority_of(state, new, first, last):
 
 
 def family() -> dict[str, Policy]:
-    """Every named member."""
+    """Return every named member."""
     return {each.name: each for each in (two_tier_sb, two_tier_fb, two_tier_fb_sf, two_tier_pb)}
