@@ -1,1 +1,1 @@
-"""The worlds in which time passes."""
+"""Worlds: the sources of events and of time."""

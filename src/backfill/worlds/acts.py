@@ -1,4 +1,4 @@
-"""The steps that a file of events takes in the simulated world."""
+"""Translate an event file into steps of the simulated world."""
 
 from typing import Any
 
@@ -22,19 +22,20 @@ from backfill.model.events import BoundEvents
 from backfill.model.units import NEVER
 from backfill.model.workload import Floats, Ints, Jobs
 
-CLOSING, OPENING, STATED = range(3)  # at one instant windows end, then begin, then come the file's own events
+CLOSING, OPENING, STATED = range(3)  # at one instant windows end, then others begin, then the file's events are applied
 OF_JOBS = {events.CANCEL: CANCEL, events.WALLTIME: NEW_WALLTIME, events.PRIORITY: NEW_PRIORITY}
 OF_NODES = {events.DOWN: DOWN, events.UP: UP}
 
 
 def acts(bound: BoundEvents, resources: int, place: Ints, jobs: Jobs) -> tuple[Ints, Floats]:
-    """The steps, (steps, 8) in the columns of World.act, and the priority that each gives.
+    """Return the steps, (steps, 8) in the columns of World.act, and the new priority of each.
 
-    resources: how many the platform states, behind which events number licences. jobs: in the core's order; place:
-    where it has each job of the workload. A window is announced, begins and ends, unless it is taken back before.
+    resources: number of the platform's resources; higher numbers in events are licences. jobs: in the core's order;
+    place: the row there of each job of the workload. A window is announced, begins and ends, unless it is revoked
+    before.
 
-    What happens to a job before its submit comes at the first submit of all, so that it makes no pass of its own: no
-    policy sees the job before. A cancel does so unless others come after the job, as these may be let go by it.
+    An event of a job before its submit is applied at the very first submit, so that it causes no pass of its own: no
+    policy sees the job before. This does not hold for a cancel if other jobs depend on the job, as it may release them.
     """
     submit, first = jobs.submit, int(jobs.submit.min(initial=NEVER))
     followed = np.isin(np.arange(len(jobs)), jobs.after.items)
@@ -76,7 +77,7 @@ def acts(bound: BoundEvents, resources: int, place: Ints, jobs: Jobs) -> tuple[I
 
 
 def cancelled_at(bound: BoundEvents, jobs: Jobs, place: Ints) -> Ints:
-    """The instant at which each job, in the core's order, is first cancelled by an event; NEVER if it is not."""
+    """Return when each job, in the core's order, is first cancelled by an event; NEVER if it is not."""
     instants = np.full(len(jobs), NEVER)
     cancels = bound.kind == events.CANCEL
     np.minimum.at(instants, place[bound.job[cancels]], bound.time[cancels])

@@ -1,4 +1,4 @@
-"""Translates jobs into the terms of a platform. It needs no compiled code, so that a page can use it as well."""
+"""Translate jobs into the terms of a platform. This needs no compiled code, so that a web page can use it as well."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,15 +14,15 @@ from backfill.worlds.rules import WholeNodes, apply_rules, on_whole_nodes, with_
 # "constraint", "partition", "qos", "nodes" or "after"; "" if it can.
 Causes = NDArray[Any]
 
-PRESENCE = "node that is up"  # the resource of which each node has as much as anybody asks for, while it is not closed
+PRESENCE = "node that is up"  # a resource that each open node has in plenty
 PLENTY = 2**40
 
 
 def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
-    """The jobs with resources, licences and sites as the platform numbers them, and who asks for unknown ones.
+    """Return the jobs with the platform's numbering of resources, licences and sites, and the causes of rejections.
 
-    One that the platform limits without having any stands against a job; one that the workload does not name is not
-    asked for.
+    A resource that the platform limits to zero rejects the jobs that request it; one that the workload does not name is
+    not requested.
     """
     jobs = workload.jobs
     causes: Causes = np.full(len(jobs), "", dtype=object)
@@ -45,9 +45,10 @@ def adapt(workload: Workload, platform: Platform) -> tuple[Jobs, Causes]:
 
 
 def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes) -> Jobs:
-    """The jobs with the platform's floating licences. One that stays on a node is a resource of the node.
+    """Return the jobs with the platform's floating licences. A node-locked licence is a resource of the node.
 
-    A gang of several tasks asks for the latter by a column, per task: what it needs as a whole has no place there.
+    A gang of several tasks requests the latter by a column, per task; a request of the gang as a whole cannot be
+    expressed.
     """
     licences_asked, demand = jobs.licences, jobs.demand.copy()
     job, item, copies = licences_asked.jobs, licences_asked.items, licences_asked.counts
@@ -66,10 +67,10 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
 
 
 def as_run(workload: Workload, platform: Platform, place: str = "power") -> tuple[Jobs, Platform, WholeNodes, Causes]:
-    """The jobs in file order and the platform as a run counts them, and who asks for what there is not.
+    """Return jobs in file order and platform as a run counts them, the whole-node jobs, and causes of rejections.
 
-    Limits are licences behind those that float, and jobs on whole nodes are gangs of these. place: where jobs sit
-    whose partition does not say it.
+    Limits become licences behind the floating ones, and jobs on whole nodes become gangs of these. place: the placement
+    rule of jobs whose partition sets none.
     """
     jobs, causes = adapt(workload, platform)
     if platform.limits:
@@ -79,10 +80,10 @@ def as_run(workload: Workload, platform: Platform, place: str = "power") -> tupl
 
 
 def with_presence(jobs: Jobs, platform: Platform, most: Ints) -> tuple[Jobs, Platform, Ints]:
-    """The same with a resource of nodes that only jobs ask for which ask for no other.
+    """Add a resource of nodes that is requested only by jobs that request nothing else.
 
-    So a job of no cpus starts on no node that an event has closed, and is lost with its node as any other is. Where
-    all jobs ask for something nothing is added. most: the greatest capacity that each node ever has.
+    So a job without cpus starts on no node that an event has closed, and is lost with its node like any other. If every
+    job requests something, nothing is added. most: the greatest capacity that each node ever has.
     """
     nothing = ~jobs.demand.any(axis=1)
     if not nothing.any():

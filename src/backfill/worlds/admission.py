@@ -1,6 +1,4 @@
-"""Rejects platforms that a policy does not know, and jobs without a reservation that they ask for, before the first
-instant.
-"""
+"""Reject, before the first instant, platforms that a policy does not support, and jobs with an unusable reservation."""
 
 from typing import Any
 
@@ -12,7 +10,7 @@ from backfill.model.workload import Ints
 
 
 def check_processors(policy: Policy, platform: Platform, most: Ints, hint: str = "") -> None:
-    """Complain about nodes of more than one cpu, if the policy schedules processors.
+    """Raise UsageError for nodes of more than one cpu, if the policy schedules processors.
 
     most: the greatest capacity that each node ever has, shape (nodes, resources).
     """
@@ -24,6 +22,9 @@ def check_processors(policy: Policy, platform: Platform, most: Ints, hint: str =
 
 
 def refuse_unreserved(divided: Divided | None, causes: Any) -> None:
-    """Reject the jobs that ask for a reservation which is not there, or not theirs. Without any, none is asked for."""
+    """Reject the jobs that request a reservation that does not exist, or that they may not use.
+
+    Without any reservations, jobs request none.
+    """
     if divided is not None:
         causes[~divided.lawful & (causes == "")] = "reservation"

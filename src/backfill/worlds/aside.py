@@ -1,8 +1,8 @@
-"""A planner that is put aside: in memory, to look into many futures from one present, and on the disk.
+"""A saved planner: in memory, to explore many futures from one present, and on disk.
 
-One that is made anew from what is on the disk, and told what came since, decides as the one that lived. So a queue
-through which a million jobs have gone is there again as soon as a new one. The file is the planner's own: whatever is
-wrong with it, the history since the epoch is in the log.
+A planner that is loaded from disk and receives the later messages decides like the original. So a queue that has
+processed a million jobs is ready again quickly. The file belongs to the planner alone: if it is unusable, the log still
+has the history since the epoch.
 """
 
 import copy
@@ -21,12 +21,12 @@ from backfill.core.snapshot import Snapshot, values_of
 from backfill.queue.shapes import Basis
 from backfill.worlds.live import Planner
 
-KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.25"))  # processor time until the planner is put on the disk again,
-KEPT_SHARE = 20  # and as many times what that took last
+KEPT_S = float(os.environ.get("BACKFILL_KEPT_S", "0.25"))  # processor time until the planner is saved to disk again,
+KEPT_SHARE = 20  # and at least this many times the duration of the last save
 
 
 class Present:
-    """A planner as it is now: its State, and what it keeps in Python of what it was told."""
+    """The saved present of a planner: its State, and what its Python side has learned from messages."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
@@ -37,9 +37,9 @@ class Present:
         self._foresight = None if planner.foresight is None else planner.foresight.aside()
 
     def restore(self, told: bool = True) -> None:
-        """Bring the planner back to what it was.
+        """Restore the planner.
 
-        told: whether it was told something; else only other jobs entered its State, or a larger one.
+        told: whether it received messages; otherwise only further jobs or a larger State were added.
         """
         self._state.restore()
         if self._foresight is not None:
@@ -50,7 +50,7 @@ class Present:
 
 
 def save(planner: Planner, file: Path, header: dict[str, Any]) -> None:
-    """Put a planner on the disk. header: says of which epoch it is; see link.py."""
+    """Save a planner to disk. header: identifies its epoch; see link.py."""
     new = file.with_suffix(".new")
     with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
         out.write(json.dumps(header).encode() + b"\n")
@@ -60,7 +60,7 @@ def save(planner: Planner, file: Path, header: dict[str, Any]) -> None:
 
 
 def load(file: Path, epoch: Basis) -> Planner:
-    """The planner on the disk."""
+    """Return the planner that is saved on disk."""
     with file.open("rb") as kept_:
         kept_.readline()
         values, state, foresight = pickle.load(kept_)
@@ -70,19 +70,19 @@ def load(file: Path, epoch: Basis) -> Planner:
 
 
 class Rest:
-    """What a planner does between two passes: it makes room, is put on the disk, and gives back what nobody holds."""
+    """The idle work of a planner between two passes: free rows, save to disk, and collect garbage."""
 
     def __init__(self, file: Path, header: dict[str, Any]) -> None:
-        """file: where it is put, under a header that says of which epoch it is."""
+        """Save to `file`, under a header that identifies the epoch."""
         self._file, self._header = file, header
         self._due = time.process_time() + KEPT_S
 
     def take(self, planner: Planner, seq: int, now: int) -> bool:
-        """Rest after the pass with this number, at this instant. Returns whether it was put on the disk."""
+        """Do the idle work after the pass with this number, at this instant. Return whether the planner was saved."""
         planner.rest()
         if (begun := time.process_time()) <= self._due:
             return False
-        with suppress(OSError):  # a full disk: the log has it all
+        with suppress(OSError):  # a full disk: the log still has everything
             save(planner, self._file, {**self._header, "seq": seq, "now": now})
         gc.collect()
         rested = time.process_time()
@@ -91,13 +91,13 @@ class Rest:
 
 
 def leave_in_peace() -> None:
-    """Let nothing be collected within a pass, and what is there by now never be looked at: `Rest` collects the rest."""
+    """Disable garbage collection within passes, and exempt all present objects for good: `Rest` collects others."""
     gc.freeze()
     gc.disable()
 
 
 def _remembered(values: dict[str, Any]) -> dict[str, Any]:
-    """What a planner keeps in Python of what it was told."""
+    """Return what a planner's Python side has learned from messages."""
     return {
         name: value for name, value in values.items() if isinstance(value, dict | list | bool | int | Room | Remembers)
     }

@@ -63,8 +63,9 @@ class Estimates:
         return f"{self.kind}:{self.factor:g}" if KINDS.get(self.kind) else self.kind
 
     def of(self, jobs: Jobs, seed: int) -> Ints:
-        """Return the walltimes that policies see, in microseconds, shape (jobs,). A job gets the same draws in every
-        run.
+        """Return the walltimes that policies see, in microseconds, shape (jobs,).
+
+        A job gets the same draws in every run.
         """
         if self.kind == "requested":
             return jobs.walltime

@@ -1,4 +1,4 @@
-"""The predictor of a live queue: that of a simulation, told by the State of a planner, whose rows it follows."""
+"""The predictor of a live queue: the one of a simulation, fed from the State of a planner, whose rows it follows."""
 
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -21,42 +21,44 @@ PER_JOB = ("asked", "first", "corrections", "features")  # fields of its memory 
 
 
 class Foreseeing:
-    """What predicts the run times by which a planner decides.
+    """A predictor of the run times that a planner plans by.
 
-    Its memory has a row for each job of the State, and what it knows of users and of jobs that ended, which stays when
-    rows are used again.
+    Its memory has a row for each job of the State, and knowledge of users and ended jobs, which survives when rows are
+    reused.
     """
 
     def __init__(self, text: str, planner: "Planner") -> None:
-        """text: as of `--predict`. Raises UsageError or PolicyError."""
+        """Create the predictor from the text of `--predict`. Raises UsageError or PolicyError."""
         self._planner = planner
         self._made = foresight(Prediction.parse(text), planner.room.rows, self, lambda: planner.state)
         self._memory = self._made.memory
 
     @property
     def kernels(self) -> tuple[Any, ...]:
-        """The kernels that it calls."""
+        """The kernels that this predictor calls."""
         return self._made.kernel, teach
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of a World that goes on from here."""
+        """The fields of a World that continues from here."""
         return self._made.fields
 
     # ------------------------------------------------------------------ an instant
 
     def begin(self) -> None:
-        """A new instant begins, at which nothing has ended yet."""
+        """Begin a new instant, at which nothing has ended yet."""
         self._memory.learned = 0
 
     @property
     def lacks(self) -> bool:
-        """Whether jobs were submitted that it has not predicted."""
+        """Return whether submitted jobs still lack a prediction."""
         return bool(self._memory.known < self._planner.state.jobs.count)
 
     def look(self) -> None:
-        """Learn what has ended, correct what goes on, and predict what was submitted; each of it once. Raises
-        PolicyError."""
+        """Learn the new ends, correct the predictions of current runs, and predict the new jobs; each once.
+
+        Raises PolicyError.
+        """
         state, memory, run = self._planner.state, self._memory, self._made.kernel
         memory.until = int(state.now) + 1
         run(state, memory)
@@ -68,7 +70,7 @@ class Foreseeing:
     def teach(
         self, job: int, user: str, project: str, cpus: int, submit: int, walltime: int, ran: int, end: int
     ) -> None:
-        """A job had ended before this planner was made."""
+        """Learn from a job that had ended before this planner was created."""
         rule = self._made.rule
         if rule is not None:
             known = Known(str(job), user, project, cpus, submit / SECOND, walltime / SECOND)
@@ -77,7 +79,7 @@ class Foreseeing:
             teach(self._memory, number, ran, submit, cpus, end)
 
     def revised(self, row: int, walltime: int) -> int:
-        """What the policy is told of a job that gets another walltime: its prediction, if that is not longer."""
+        """Return the smaller of prediction and new walltime, which the policy plans with after a change."""
         memory = self._memory
         if row >= memory.known:
             return walltime
@@ -97,7 +99,7 @@ class Foreseeing:
         return int(self._memory.asked[row] if known else self._planner.state.jobs.walltime[row])
 
     def known(self, row: int) -> Known:
-        """See predictors.Facts. A job that is only thought to come has no number."""
+        """See predictors.Facts. A hypothetical job has no number."""
         planner, jobs = self._planner, self._planner.state.jobs
         project = int(jobs.project[row])
         return Known(
@@ -110,7 +112,7 @@ class Foreseeing:
         )
 
     def longer(self, rows: Ints) -> Ints:
-        """How much longer than the policy is told now these jobs may run."""
+        """Return how much longer these jobs may run than the policy has been told."""
         found = np.zeros(len(rows), np.int64)
         known = rows < self._memory.known
         some = rows[known]
@@ -119,7 +121,7 @@ class Foreseeing:
 
     @property
     def _told(self) -> Ints:
-        """The whole run time of each job as the policy is told it."""
+        """The whole run time of each job, as the policy has been told."""
         state = self._planner.state
         told: Ints = state.runs.whole if state.runs.preempts else state.jobs.walltime
         return told
@@ -130,7 +132,7 @@ class Foreseeing:
     # ------------------------------------------------------------------ rows, and what is put aside
 
     def grow(self, rows: int) -> None:
-        """Have room for so many jobs."""
+        """Ensure capacity for this many rows."""
         for name in PER_JOB:
             value = getattr(self._memory, name)
             if len(value) < rows and value.shape[1:] != (1,):  # features, which only the regression has
@@ -139,7 +141,7 @@ class Foreseeing:
                 replace_array(self._memory, name, longer)
 
     def forget(self, kept: Kept) -> None:
-        """The rows of these jobs alone stay."""
+        """Keep only the rows of these jobs."""
         for name in PER_JOB:
             value = getattr(self._memory, name)
             if value.shape[1:] != (1,):
@@ -147,12 +149,12 @@ class Foreseeing:
         self._memory.known = len(kept.jobs)
 
     def values(self) -> list[Any]:
-        """All that it knows."""
+        """Return all that it has learned."""
         rule = self._made.rule
         return [values_of(self._memory), pickle.dumps(None if rule is None else rule.memory)]
 
     def go_on(self, values: list[Any]) -> None:
-        """Know this. Where a function of Python lies is this process's own."""
+        """Continue with what another one has learned, except for the address of this process's Python function."""
         answer = self._memory.answer
         fill(self._memory, values[0])
         self._memory.answer = answer
@@ -163,17 +165,17 @@ class Foreseeing:
             self._made.rule.memory = pickle.loads(told)
 
     def aside(self) -> "Aside":
-        """What it is now, to be brought back."""
+        """Return its present state, for a later restore."""
         return Aside(self, Snapshot(self._memory), self.values()[1])
 
 
 class Aside:
-    """A predictor as it was."""
+    """The saved state of a predictor."""
 
     def __init__(self, of: Foreseeing, memory: Snapshot, told: bytes) -> None:
         self._of, self._memory, self._told = of, memory, told
 
     def restore(self) -> None:
-        """Bring it back."""
+        """Restore the saved state."""
         self._memory.restore()
         self._of._recall(self._told)

@@ -1,7 +1,7 @@
-"""What may come: the real policy, run on from the State of the live queue, with run times drawn from its history.
+"""Possible futures: run the real policy on from the State of the live queue, with run times drawn from its history.
 
-A run into the future changes the State on which it runs: it is for copies of the planner (questions.py) that are set
-back afterwards (aside.py).
+A run into the future changes its State: it uses copies of the planner (questions.py) that are restored afterwards
+(aside.py).
 """
 
 import time
@@ -35,21 +35,21 @@ from backfill.worlds.reserved import Lane, Reserved
 from backfill.worlds.runtimes import SHAPE, Pool
 from backfill.worlds.virtual import new_world, pass_time
 
-PASSES = 128  # between two looks at the time, at first
-QUICK_S = 0.02  # passes that take less cpu time are followed by twice as many
-LONGEST_S = 10.0  # of cpu time for a look into the future
-LAST = 20  # tasks, after which a job comes that waits for a whole array: they start in their order
+PASSES = 128  # passes between two checks of the time, at first
+QUICK_S = 0.02  # if the passes took less cpu time than this, their number is doubled
+LONGEST_S = 10.0  # limit of the cpu time for one future
+LAST = 20  # number of last tasks of an array on which a dependent job waits: tasks start in order
 DAY = 86_400_000_000
 FORTNIGHT = 14 * DAY
-LEAST = 3_600_000_000  # a span that says how jobs come: a queue that begins with a burst is not one of bursts alone
-COMERS, MOST = 20, 1_000  # jobs that say how jobs come, and that come in one future
+LEAST = 3_600_000_000  # shortest span for an arrival rate, so that a first burst is not repeated for ever
+COMERS, MOST = 20, 1_000  # jobs needed to know how jobs arrive, and most arrivals in one future
 
 # ---------------------------------------------------------------------- jobs to come
 
 
 @dataclass(frozen=True)
 class Coming:
-    """Jobs that come in one future, by their submits, and how long they run."""
+    """Arrivals in one future, in order of submit, and their run times."""
 
     jobs: Jobs
     machine: Platform  # with the accounts of limits that count them
@@ -58,21 +58,23 @@ class Coming:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """The jobs of late, which may come again. since: their submits, in microseconds since the span began."""
+    """Recent jobs, which may arrive again. since: their submits, in microseconds since the span began."""
 
     span: int
     since: Ints
     jobs: Jobs  # as the planner counts them
     machine: Platform
-    runtime: Ints  # what a job took; 0 where it is not known
+    runtime: Ints  # run time of a job; 0 if it is not known
 
     @classmethod
     def of(cls, jobs: Sequence[Job], now: int, planner: Planner) -> "Arrivals | None":
-        """From jobs in the order of their submits; None where they are too few to say how jobs come. Those that the
-        platform would not take any more do not come again."""
+        """Return the recent jobs; None if they are too few to know how jobs arrive.
+
+        jobs: in order of submit. Jobs that the platform would no longer accept do not arrive again.
+        """
         begin = max(now - FORTNIGHT, jobs[0].submit if jobs else now)
         if now - begin > 2 * DAY:
-            begin = now - (now - begin) // DAY * DAY  # whole days: what came at night comes at night
+            begin = now - (now - begin) // DAY * DAY  # whole days: what arrived at night arrives at night again
         some = [job for job in jobs if job.submit >= begin and not job.reservation]
         if len(some) < COMERS or now - begin < LEAST:
             return None
@@ -87,11 +89,11 @@ class Arrivals:
 
     @property
     def many(self) -> int:
-        """How many they are."""
+        """The number of jobs."""
         return len(self.since)
 
     def coming(self, random: np.random.Generator, now: int, horizon: int) -> Coming:
-        """They come again and again, from another instant of the span on, until the horizon or there are MOST."""
+        """Repeat these jobs, from a random instant of the span on, until the horizon or until there are MOST."""
         days = self.span // DAY
         shift = int(random.integers(days)) * DAY if days >= 2 else int(random.integers(self.span))
         order = np.argsort((self.since - shift) % self.span, kind="stable")
@@ -110,39 +112,39 @@ class Arrivals:
 
 @dataclass
 class Links:
-    """What keeps jobs that the policy does not have in its queue yet: rows of the State."""
+    """Dependencies of jobs that are not in the policy's queue yet, by rows of the State."""
 
-    before: dict[int, int] = field(default_factory=dict)  # row -> how many things have to happen
+    before: dict[int, int] = field(default_factory=dict)  # row -> number of events to wait for
     follow: list[tuple[int, int]] = field(default_factory=list)  # (row, the row that follows it)
     times: list[tuple[int, int]] = field(default_factory=list)  # (instant, row)
-    stuck: set[int] = field(default_factory=set)  # rows that are not let go: held, or behind one that is
+    stuck: set[int] = field(default_factory=set)  # rows that are not released: held, or behind a held one
 
     def need(self, row: int, on: int) -> None:
-        """One row waits for the end of another."""
+        """Let one row wait for the end of another."""
         self.before[row] = self.before.get(row, 0) + 1
         self.follow.append((on, row))
 
     @cached_property
     def pairs(self) -> Ints:
-        """Rows and the rows that follow them, in the order of the former; shape (follow, 2)."""
+        """Return pairs of a row and one that follows it, ordered by the former; shape (follow, 2)."""
         pairs = np.array(self.follow, np.int64).reshape(-1, 2)
         return pairs[np.argsort(pairs[:, 0], kind="stable")]
 
     @cached_property
     def let_go(self) -> Ints:
-        """Rows that the policy gets in its queue later."""
+        """Return the rows that enter the policy's queue later."""
         return np.array([*(row for _, row in self.follow), *(row for _, row in self.times)], np.int64)
 
     def followers(self, rows: int) -> Ragged:
-        """The rows that follow each row."""
+        """Return the rows that follow each row."""
         return Ragged(np.searchsorted(self.pairs[:, 0], np.arange(rows + 1)), self.pairs[:, 1].copy())
 
 
 def links(jobs: Mapping[int, Job], rows: Mapping[int, int], now: int) -> Links:
-    """What pending jobs wait for besides the machine. Jobs that are held, or wait for what cannot come, are not let go.
+    """Return what pending jobs wait for besides resources. Held jobs, and jobs that wait for the impossible, are stuck.
 
-    A task that its array keeps back follows the task that many places before it; a job that waits for one of several
-    follows the first of them.
+    A task that its array's throttle holds back follows the task that many positions before it; a job that waits for one
+    of several follows the first of them.
     """
     found = Links()
     tasks: dict[int, list[int]] = {}
@@ -190,17 +192,17 @@ def live_on(
     coming: Coming | None = None,
     wanted: Ints | None = None,
 ) -> Ints:
-    """Let the queue live until all jobs have run, each of row i for runtime[i] in all, or so much cpu time is used.
+    """Simulate the queue until all jobs have run, job i for runtime[i] in all, or until the cpu time is used up.
 
-    coming: other jobs that come meanwhile; then until those that are there have started. The planner has room for them.
-    wanted: the rows whose starts matter; the future ends when all of them have started.
+    coming: jobs that arrive meanwhile; in that case simulate until the present jobs have started. The planner must have
+    capacity for them. wanted: the rows whose starts matter; the future ends when all of them have started.
 
-    Returns the first starts by row, shape (jobs,); NO_TIME for those that run or are over now, never start, or start so
-    late that the time was used before.
+    Return the first starts by row, shape (jobs,); NO_TIME for jobs that run or are over now, that never start, or that
+    did not start before the cpu time was used up.
     """
     end = time.process_time() + longest_s
     if coming is not None:
-        planner.enter(coming.jobs, coming.machine)  # for which a larger State may take the place of this one
+        planner.enter(coming.jobs, coming.machine)  # this may replace the State by a larger one
         runtime = np.concatenate((runtime, coming.runtime))
     state, policy, platform = planner.state, planner.policy, planner.platform
     count, own = int(state.runs.count), planner.jobs
@@ -250,16 +252,16 @@ def live_on(
         end_time=_padded(due[order], rooms),
         end_run=_padded(order, rooms),
         ends=len(order),
-        # The book is held against starts alone: an end must not find less than nothing where a node was shut.
+        # The world checks only starts against its account: an end on a closed node may make the free amount negative.
         book=np.maximum(state.free.nodes, 0),
         book_licences=np.maximum(state.free.licences, 0),
-        # Walltimes and known run times are those of the nodes on which jobs ran, whatever their speed.
+        # Walltimes and known run times refer to the nodes on which jobs ran, whatever their speed.
         speed=np.ones(len(platform.nodes)),
         coallocation=np.ones(1),
         **({} if planner.foresight is None else planner.foresight.fields),
         **more,
     )
-    with suppress(Misused):  # it is told below
+    with suppress(Misused):  # reported below
         passes, begun = PASSES if policy.compiled else 1, time.process_time()
         while pass_time(policy, planner.arrange, state, world, passes) == passes and begun < end:
             if ends_early and (state.runs.last[watched] >= count).all():
@@ -269,7 +271,7 @@ def live_on(
     if state.trace.error[0] != OK:
         raise_misuse(policy.name, state, np.array(planner.ids), platform)
     runs, starts = state.runs, np.full(n, NO_TIME)
-    since = np.arange(count, runs.count)[::-1]  # the first run of a job is written last, and stays
+    since = np.arange(count, runs.count)[::-1]  # written in reverse, so that the first run of a job prevails
     starts[runs.job[since]] = runs.start[since]
     starts[runs.job[going]] = NO_TIME
     found: Ints = starts[:own]
@@ -277,14 +279,14 @@ def live_on(
 
 
 def _kills(planner: Planner, n: int) -> Ints:
-    """How long the jobs of so many rows may run; those behind the planner's own are to come."""
+    """Return the longest run time of the jobs in the first n rows; those behind the planner's own are arrivals."""
     found: Ints = planner.state.jobs.walltime[:n].copy()
     found[: planner.jobs] = planner.walltimes
     return found
 
 
 def _reserved(planner: Planner) -> dict[str, Any]:
-    """The fields of a world in which reservations begin and end."""
+    """Return the fields of a world in which reservations begin and end."""
     divided, state = planner.divided, planner.state
     assert divided is not None
     now = int(state.now)
@@ -304,7 +306,10 @@ def _reserved(planner: Planner) -> dict[str, Any]:
 
 
 def _steps(divided: Reserved, now: int, asking: Iterable[tuple[int, str]]) -> Ints:
-    """What reservations will do, as World.act has it. asking: the rows of jobs that ask for one, which end with it."""
+    """Return the future events of reservations, as in World.act.
+
+    asking: rows of jobs that end with their reservation.
+    """
     found: list[tuple[tuple[int, int], list[int]]] = []
 
     def add(t: int, phase: int, what: int, job: int, of: Lane) -> None:
@@ -326,7 +331,7 @@ def _steps(divided: Reserved, now: int, asking: Iterable[tuple[int, str]]) -> In
 
 
 def _padded(values: Any, room: int = SMALL) -> Ints:
-    """An array with room for more."""
+    """Return an array padded with unused rows."""
     found: Ints = zeros(max(len(values), room))
     found[: len(values)] = values
     return found
@@ -335,11 +340,11 @@ def _padded(values: Any, room: int = SMALL) -> Ints:
 def drawn(
     planner: Planner, jobs: Mapping[int, Job], pool_of: Callable[[Job], Pool], stuck: set[int], samples: int, now: int
 ) -> Ints:
-    """Run times of all rows in each of some futures, shape (samples, rows); jobs in `stuck` rows keep their walltime.
+    """Return run times of all rows in each future, shape (samples, rows); jobs in `stuck` rows keep their walltime.
 
-    A job's chances are spread evenly over the futures, and depend on its number alone: what is asked twice, or of
-    another queue, is not answered with other luck. What is known of run times is itself uncertain, for all jobs of
-    a group in the same way: each future has a bootstrap of it.
+    The quantiles of a job are spread evenly over the futures and depend only on its number: a repeated query, or one
+    from another queue, gets the same draws. The knowledge of run times is itself uncertain, in the same way for all
+    jobs of a group: each future uses a bootstrap sample of it.
     """
     walltimes = planner.walltimes
     found: Ints = np.repeat(walltimes[None, :], samples, axis=0)
@@ -355,7 +360,7 @@ def drawn(
             again[pool.key] = [pool.again(random) for _ in range(samples)]
         row = np.array([planner.rows[job.id] for job in some])
         walltime = np.array([job.walltime for job in some])
-        done = np.array([max(job.done, 0) for job in some])  # what the runs behind it did
+        done = np.array([max(job.done, 0) for job in some])  # work done by earlier runs
         here = np.array([0 if job.start is None else max(now - job.start, 0) for job in some])
         past = (done + here) / walltime
         chances = _chances(np.array([job.id for job in some]), samples)
@@ -366,8 +371,10 @@ def drawn(
 
 
 def _chances(number: Ints, samples: int) -> Floats:
-    """Chances of jobs in each of some futures, shape (samples, jobs): a job has one in each of so many equal parts of
-    the interval from 0 to 1, in an order of its own."""
+    """Return quantiles of jobs in each future, shape (samples, jobs).
+
+    A job has one quantile in each of `samples` equal parts of the interval from 0 to 1, in an order of its own.
+    """
     words = np.arange(1, 2 * samples + 1, dtype=np.uint64)[:, None] * np.uint64(GOLDEN)
     words = words + (number.astype(np.uint64) << np.uint64(20))[None, :]
     for shift, factor in ((30, FIRST), (27, SECOND), (31, 1)):  # splitmix64, as core/random.py

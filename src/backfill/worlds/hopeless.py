@@ -1,4 +1,4 @@
-"""Rejects jobs that can never run on a platform, before the first instant. It needs no compiled code."""
+"""Reject jobs that can never run on a platform, before the first instant. This needs no compiled code."""
 
 from collections.abc import Iterator
 
@@ -17,11 +17,10 @@ NODE, SITE, _, DISTINCT = range(len(SPREAD))
 def reject_hopeless(
     jobs: Jobs, platform: Platform, causes: Causes, capacity: Ints, copies: Ints, cancelled: Ints | None = None
 ) -> None:
-    """Add to `causes` the jobs that do not fit on the empty platform, and those that come after a rejected one.
+    """Add to `causes` the jobs that do not fit on the empty platform, and those that depend on a rejected one.
 
-    jobs, platform: as `as_run` has them. capacity, copies: the most that there ever will be of each resource of each
-    node, and of each licence. cancelled: when each job is cancelled; one that is gone by the time at which it would be
-    rejected is not.
+    jobs, platform: as returned by `as_run`. capacity, copies: the largest amounts that each node and each licence will
+    ever have. cancelled: when each job is cancelled; a job cancelled before its rejection is not rejected.
     """
     empty, fits = _fitting(jobs, platform, capacity, copies)
     for mine, kind in ((jobs.constraint, "constraint"), (jobs.site, "site"), (None, "partition")):
@@ -47,9 +46,9 @@ def reject_hopeless(
 def _fitting(
     jobs: Jobs, platform: Platform, capacity: Ints, copies: Ints
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The jobs to which no node is open, and those that fit on the empty platform of this capacity; shape (jobs,) each.
+    """Return the jobs that may use no node, and those that fit on the empty platform of this capacity; (jobs,) each.
 
-    jobs, platform: as `as_run` has them. capacity: shape (nodes, resources). copies: shape (licences,).
+    jobs, platform: as returned by `as_run`. capacity: shape (nodes, resources). copies: shape (licences,).
     """
     licences = jobs.licences
     fits = np.ones(len(jobs), np.bool_)
@@ -80,7 +79,7 @@ def _alike(keys: Ints) -> Iterator[Ints]:
 
 
 def _gangs_fit(jobs: Jobs, rows: Ints, capacity: Ints, site: Ints) -> NDArray[np.bool_]:
-    """Whether these jobs, which may run on the same nodes, fit on these; shape (rows,)."""
+    """Return whether these jobs, which may run on the same nodes, fit on these nodes; shape (rows,)."""
     fits = np.zeros(len(rows), np.bool_)
     on_site = jobs.spread[rows] == SITE
     for each in np.unique(site).tolist() if on_site.any() else ():
@@ -90,9 +89,10 @@ def _gangs_fit(jobs: Jobs, rows: Ints, capacity: Ints, site: Ints) -> NDArray[np
 
 
 def _hold(jobs: Jobs, rows: Ints, capacity: Ints) -> NDArray[np.bool_]:
-    """Whether nodes of this capacity hold all tasks of each job; shape (rows,). Nodes that are alike count together.
+    """Return whether nodes of this capacity hold all tasks of each job; shape (rows,).
 
-    A gang takes of each node as many tasks as fit, in any order: tasks are equal, so what it leaves is of no use to it.
+    Equal nodes are counted together. A gang takes as many tasks of each node as fit, in any order: tasks are equal, so
+    it has no use for the remainder.
     """
     tasks, spread, held = jobs.tasks[rows], jobs.spread[rows], np.zeros(len(rows), np.int64)
     kinds, count = np.unique(capacity, axis=0, return_counts=True)
@@ -115,7 +115,7 @@ def _reject_successors(jobs: Jobs, causes: Causes, cancelled: Ints) -> None:
         raise WorkloadError(f"jobs depend on one another in a cycle: {circle_text(jobs.job.tolist(), stuck)}")
     if not (causes != "").any():
         return
-    known = jobs.submit.copy()  # when it is known that a job is rejected
+    known = jobs.submit.copy()  # when it becomes known that a job is rejected
     for job in in_order(jobs.after):
         hopeless = jobs.after[job][causes[jobs.after[job]] != ""]
         if not causes[job] and len(hopeless):

@@ -1,4 +1,4 @@
-"""Reads the record of promises from a journal."""
+"""Read the record of promises from a journal."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from backfill.model.workload import Ints
 
 
 def promises_of(journal: Ints, submit: Ints, kept: bool) -> Promises:
-    """The promises in a journal of a workload with these submits. kept: whether they hold beyond the pass."""
+    """Return the promises in the journal of a workload with these submits. kept: whether promises outlast the pass."""
     code = journal[:, 0]
     ticks = np.flatnonzero(code == TICK)
     rows = np.flatnonzero(np.isin(code, (RESERVE, WITHDRAW, LEAVE, RELEASE, PREEMPT)))
-    place = np.argsort(submit, kind="stable")  # the core numbers jobs in the order of the queue
+    place = np.argsort(submit, kind="stable")  # the core numbers jobs in queue order
     given, by = code[rows] == RESERVE, journal[rows, 4]
     return Promises(
         at=journal[ticks[np.searchsorted(ticks, rows) - 1], 1],

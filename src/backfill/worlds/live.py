@@ -1,12 +1,11 @@
-"""A planner: the policy, on a State that the events of the queue bring about.
+"""A planner: the policy and its State, driven by the events of the live queue.
 
-It simulates nothing: it does each transition as the message says, and asks the very policy that `simulate` runs. All
-that it knows follows from the messages since the epoch, so one that is made anew decides as the one before it did.
+It simulates nothing: it applies each transition that a message describes, and calls the same policy that `simulate`
+runs. Its State follows from the messages since the epoch alone, so a replayed planner decides like the original.
 
-A job is told as facts: `need` per task, but for floating licences, which are for the whole job; `tasks`, `spread`,
-`constraint`, `site`, `partition`, `qos`, `exclusive` and the rest as in a workload. What that means on the platform is
-worked out by the code that a simulation uses. The machine of one node, of which a licence is a resource, is such a
-platform.
+A message describes a job by facts: `need` per task, except floating licences, which are for the whole job; `tasks`,
+`spread`, `constraint`, `site`, `partition`, `qos`, `exclusive` and the rest as in a workload. The code of simulations
+translates them for the platform. A single machine, with licences as resources, is such a platform too.
 """
 
 import time
@@ -80,20 +79,22 @@ from backfill.worlds.rules import WholeNodes
 from backfill.worlds.watchdog import WATCHDOG
 from backfill.worlds.workload import parsed, table
 
-ROOM = 256  # jobs for which the first State has room
-FEW = 8  # the same of shapes of jobs, and of accounts of limits
-PROGRESS_S = 0.5  # between two signs of life while a history is replayed
-SEVERAL = 32  # jobs at once for which columns pay, also where such jobs are known
+ROOM = 256  # capacity of the first State for jobs
+FEW = 8  # and for shapes of jobs and accounts of limits
+PROGRESS_S = 0.5  # seconds between two signs of progress while a history is replayed
+SEVERAL = 32  # from this many jobs at once, columns are faster than rows
 # What a job has of its own; it asks for the same as others that differ in nothing else. A limit may be one's own, too.
 OWN = frozenset(("need", "walltime", "grace", "deadline", "submit", "why", "nodes", *protocol.KEPT))
 WHOSE = ("user", "group", "project")
-HOW = ("requeue", CHECKPOINT, SUSPEND)  # a job may be preempted, by the numbers of core/runs.py
-LOCAL = HOW[:1]  # by a pool that can only end a job
+HOW = ("requeue", CHECKPOINT, SUSPEND)  # kinds of preemption, by their numbers in core/runs.py
+LOCAL = HOW[:1]  # the only one of a pool that can just end jobs
 
 
 def _direct(kernel: Any) -> Any:
-    """A kernel as its compiled code alone, loaded, so that no pass waits for it: the dispatcher around it looks at the
-    types of what it is given, which takes longer than most transitions."""
+    """Return the compiled code of a kernel, loaded, so that no pass waits for it.
+
+    Its dispatcher would examine the types of the arguments, which takes longer than most transitions.
+    """
     if not isinstance(kernel, Apart):  # there is no compiler
         return kernel
     kernel.load()
@@ -102,49 +103,52 @@ def _direct(kernel: Any) -> Any:
 
 
 def platform_of(epoch: Basis) -> Platform:
-    """The platform of an epoch: that of the file which the queue was given, else one node with its resources."""
+    """Return the platform of an epoch: that of its platform file, else one node with its resources."""
     return parsed(epoch["platform"]) if epoch.get("platform") else machine(epoch["resources"], MACHINE)
 
 
 class Planner:
-    """A policy and its State since an epoch began."""
+    """A policy and its State since the beginning of an epoch."""
 
     def __init__(self, text: str, epoch: Basis, platform: Platform | None = None, preempts: Sequence[str] = ()) -> None:
-        """platform, preempts: by default those of the epoch. preempts: how jobs can be preempted there, some of HOW."""
+        """Create a planner. platform, preempts: by default those of the epoch.
+
+        preempts: possible kinds, some of HOW.
+        """
         self.whole = platform or platform_of(epoch)
         self.divided = Reserved.of(self.whole, epoch.get("reservations", ()), epoch.get("now", 0))
         self.platform = self.whole if self.divided is None else self.divided.division.platform
-        preempts = preempts or epoch.get("preempts", LOCAL)  # none at all in a queue that watches
+        preempts = preempts or epoch.get("preempts", LOCAL)  # empty for a queue that only watches
         hint = "" if self.divided is None else ", as reservations divide its nodes"
         self.policy, params = load_policy(text, self.platform, preempts, hint)
         self._preempts = preempts
-        self.advises = epoch.get("advises", False)  # what it starts is only advice, and is taken back
+        self.advises = epoch.get("advises", False)  # its starts are only advice, and are withdrawn
         self._values = self.policy.values(params)
         pool = self.platform.is_pool and not self.platform.limits
         self.entry = Entry(self.platform, self.policy, pool)
         self.nodes = {name: place for place, name in enumerate(self.whole.nodes)}
-        self.names = self.whole.nodes if self.divided is None else self.divided.names  # also of the nodes of parts
+        self.names = self.whole.nodes if self.divided is None else self.divided.names  # with those of parts of nodes
         alone = self.whole.is_pool and not self.whole.limits
-        self.named = bool(epoch.get("platform")) or not alone  # starts say on which nodes
-        self.inside: dict[int, str] = {}  # by job: the reservation that it asks for
+        self.named = bool(epoch.get("platform")) or not alone  # starts name their nodes
+        self.inside: dict[int, str] = {}  # by job: the reservation that it requests
         self._own = OWN if self.platform.limits else OWN.union(WHOSE)
-        self._row = zeros(NUMBERS)  # the transition that is done
-        self.late = 0  # passes that came later than the policy had asked for
+        self._row = zeros(NUMBERS)  # the row of the current transition
+        self.late = 0  # number of passes later than requested by the policy
         self.arrange = arranger(self.policy)
-        self.jobs = 0  # rows of the State that are used
+        self.jobs = 0  # number of rows in use
         self.ids: list[int] = []
         self.rows: dict[int, int] = {}
-        self.moves = Moves()  # of jobs that wait, where the policy keeps what it reserves
+        self.moves = Moves()  # of waiting jobs, if the policy keeps its reservations
         self._grace: dict[int, int] = {}
         self._kept: dict[int, str] = {}  # how jobs keep their progress, see HOW
-        self._behind: dict[int, int] = {}  # how much of a walltime a policy that does not preempt is not told
-        self.last: list[list[Any]] = []  # what it decided last; of mere advice no log says anything
-        self._over: list[int] = []  # rows of jobs that are over
-        self._whole: dict[int, tuple[int, int]] = {}  # of jobs on whole nodes: tasks on each, and in all
-        self._raised: dict[int, float] = {}  # what partition and quality of service add to the priority of a job
+        self._behind: dict[int, int] = {}  # the part of a walltime that is hidden from a policy that does not preempt
+        self.last: list[list[Any]] = []  # the last decisions; advice is not in the log
+        self._over: list[int] = []  # rows of ended jobs
+        self._whole: dict[int, tuple[int, int]] = {}  # jobs on whole nodes: tasks on each node, and in all
+        self._raised: dict[int, float] = {}  # priority that partition and quality of service add to a job
         self._known = protocol.begun(epoch)
-        self._began = False  # it has decided once
-        self._undated: list[int] = []  # rows of jobs that are submitted at the instant of the next pass
+        self._began = False  # whether it has decided before
+        self._undated: list[int] = []  # rows of jobs that count as submitted at the next pass
         self.room = Room(ROOM, FEW, FEW if self.platform.limits else 0)
         # A run that is longer than predicted would be ended by a reservation, so beside those walltimes count.
         foresees = epoch.get("predict") and not epoch.get("reservations")
@@ -156,7 +160,7 @@ class Planner:
         self._do_again, self._write_row, self._standing = map(_direct, (do_again, write_row, standing))
 
     def decide(self, now: int, messages: Iterable[Message]) -> Decisions:
-        """What the policy decides at an instant at which this has happened."""
+        """Return the decisions of the policy at an instant, given what has happened since the last pass."""
         said = [*self._known, *messages]
         self._known = []
         self.rest()
@@ -166,14 +170,14 @@ class Planner:
         return done
 
     def rest(self) -> None:
-        """Do what would only take time within a pass. It changes no decision."""
+        """Do the work that would only delay a pass. It changes no decision."""
         if len(self._over) >= max(ROOM, self.jobs - len(self._over)) and self.policy.forgets != "no":
             self._forget()
         self._grow(replace(self.entry.room, rows=self.jobs + self.jobs // 4))
         self.moves.rest(lambda: np.array(self.ids)[np.flatnonzero(self.state.queue.waits[: self.jobs])])
 
     def learn(self, messages: list[Message]) -> None:
-        """What has happened before the next pass, as far as it is known: `decide` is told the rest alone."""
+        """Take in messages before the next pass; `decide` then gets only the later ones."""
         submits = 0 if self._known else sum(1 for _ in takewhile(lambda message: message[0] == "submit", messages))
         some = [message[1:] for message in messages[:submits]]
         self._enter(some, max(int(self.state.now), 0))
@@ -183,38 +187,37 @@ class Planner:
 
     @property
     def knows_more(self) -> bool:
-        """Whether it has learned of something since the last pass."""
+        """Return whether it has received messages since the last pass."""
         return bool(self._known or self._undated)
 
     @property
     def binds(self) -> bool:
-        """Whether what the policy reserves is a promise. What is planned by predictions is none."""
+        """Return whether a reservation of the policy is a promise. A plan based on predictions makes no promises."""
         return self.policy.binds and self.policy.keeps and self.foresight is None
 
     @property
     def departs(self) -> bool:
-        """Whether the policy promises departures of projects."""
+        """Return whether the policy promises departures of projects."""
         return self.policy.projects and self.foresight is None
 
     @property
     def walltimes(self) -> Ints:
-        """How long the job of each row may run, whatever the policy is told."""
+        """The longest run time of the job in each row, whatever the policy has been told."""
         rows = np.arange(self.jobs)
         told: Ints = self.state.jobs.walltime[rows]
         return told if self.foresight is None else told + self.foresight.longer(rows)
 
     def limits(self, runs: Ints) -> Ints:
-        """When these runs end at the latest, whatever the policy is told."""
+        """Return the latest ends of these runs, whatever the policy has been told."""
         told: Ints = self.state.runs.limit[runs]
         return told if self.foresight is None else told + self.foresight.longer(self.state.runs.job[runs])
 
     def make_room(self, more: int) -> None:
-        """Have room for so many more jobs."""
+        """Ensure capacity for this many more jobs."""
         self._grow(replace(self.entry.room, rows=self.jobs + more))
 
     def go_on(self, values: dict[str, Any], state: list[Any], foresight: list[Any]) -> None:
-        """Be what another planner of this policy and platform was: what it kept in Python, its State, and what its
-        predictor knew."""
+        """Take over the Python side, the State, and the predictor of another planner of this policy and platform."""
         vars(self).update(values)
         new = self._new_state()
         fill(new, state)
@@ -223,19 +226,19 @@ class Planner:
             self.foresight.go_on(foresight)
 
     def enter(self, jobs: Jobs, machine: Platform) -> Entrants:
-        """Let these jobs have the next rows. They are as `translated` returned them."""
+        """Enter these jobs, as returned by `translated`, into the next rows."""
         some = self.entry.take(jobs, machine, jobs.walltime)
         self._grow(self.entry.room)
         self.entry.write(self.state, some)
         return some
 
     def translated(self, some: Sequence[tuple[int, Facts]]) -> tuple[Jobs, Platform, WholeNodes]:
-        """The jobs with these numbers and facts as a run on the platform counts them; see worlds/adapt.py."""
+        """Return the jobs with these numbers and facts as a run on the platform counts them; see worlds/adapt.py."""
         jobs, machine, whole, _ = as_run(self.workload(some), self.platform, self.policy.place)
         return jobs, machine, whole
 
     def workload(self, some: Sequence[tuple[int, Facts]]) -> Workload:
-        """The jobs with these numbers and facts, kept on parts of reservations or off them."""
+        """Return the jobs with these numbers and facts, constrained to or excluded from the parts of reservations."""
         asked = table(some, self.platform)
         return asked if self.divided is None else self.divided.constrained(asked)
 
@@ -244,7 +247,7 @@ class Planner:
     def _use(self, state: Any) -> None:
         self.state, self.view = state, View(state, self.policy.layout)
         if self.divided is not None:
-            from backfill.core.plan.planned import use_plan  # which few queues ever need
+            from backfill.core.plan.planned import use_plan  # few queues ever need it
 
             use_plan(state)
 
@@ -257,7 +260,7 @@ class Planner:
         )
 
     def _grow(self, needed: Room) -> None:
-        """Have room for what jobs need: let a larger State, if it takes one, be what this one is."""
+        """Ensure the capacity that these jobs need; move into a larger State if necessary."""
         if not self.room.holds(needed):
             self.room = self.room.doubled_for(needed)
             bigger = self._new_state()
@@ -267,7 +270,7 @@ class Planner:
                 self.foresight.grow(self.room.rows)
 
     def _forget(self) -> None:
-        """Use the rows of jobs that are over again."""
+        """Free the rows of jobs that are over."""
         kept = Kept.of(self.state, self.policy, np.array(self._over, np.int64))
         self.entry.forget(kept)
         rows = kept.jobs.tolist()
@@ -289,10 +292,10 @@ class Planner:
         self._behind = {job: done for job, done in self._behind.items() if job in self.rows}
         self.inside = {job: name for job, name in self.inside.items() if job in self.rows}
         self._undated = [place[row] for row in self._undated]
-        self.jobs, self._over = len(rows), []  # what stays of those, stays for good
+        self.jobs, self._over = len(rows), []  # the remaining ended jobs are kept for good
 
     def _enter(self, told: Sequence[Message], now: int) -> None:
-        """Write down what the policy may know of jobs that are about to be submitted."""
+        """Enter jobs that are about to be submitted."""
         asked = [self._asked(facts) for _, facts in told] if len(told) <= SEVERAL else []
         known = self.entry.known
         if asked and all(each in known for each in asked):
@@ -302,12 +305,12 @@ class Planner:
             self._enter_all(told, now, asked)
 
     def _asked(self, facts: Facts) -> Hashable:
-        """What a job asks for."""
+        """Return the key of a job's request."""
         more = [item for item in facts.items() if item[0] not in self._own]
         return (*facts.get("need", protocol.FACTS["need"]).items(), None, *more)
 
     def _enter_alike(self, alike: Alike, facts: Facts, now: int) -> None:
-        """One more job asks for what was asked for before."""
+        """Enter one more job with a request that is remembered."""
         submit, due = facts.get("submit", now), facts.get("deadline")
         row = self.entry.take_alike(
             alike.numbers,
@@ -321,7 +324,7 @@ class Planner:
         self._note(int(row[ROW]), *alike.also)
 
     def _enter_all(self, told: Sequence[Message], now: int, asked: Sequence[Hashable]) -> None:
-        """Jobs come, column by column. asked: what each of them asks for, to be remembered."""
+        """Enter jobs column by column. asked: the key of each request, to be remembered."""
         some = [(job, {**protocol.FACTS, "submit": now, **facts}) for job, facts in told]
         jobs, machine, whole = self.translated(some)
         entered = self.enter(jobs, machine)
@@ -333,9 +336,7 @@ class Planner:
                 self.entry.remember(asked[i], entered, i, also)
 
     def _note(self, row: int, whole: tuple[int, int], raised: float) -> None:
-        """Note of a job how many tasks a node holds (0 if it shares nodes) and how many it has, and what is added to
-        its priority.
-        """
+        """Record a job's tasks per node (0 if it shares nodes), its number of tasks, and its added priority."""
         if whole[0]:
             self._whole[row] = whole
         if raised:
@@ -350,7 +351,7 @@ class Planner:
             self.divided.pass_to(state, self._do, before, now)
         elif self.divided is not None:
             self.divided.begin(state, self._do, now)
-        if late:  # what was reserved since then has passed: a change of the world, which no policy could foresee
+        if late:  # reservations since then have passed: a change of the world that no policy could foresee
             batch.changes = batch.changes + 1
             self.late += 1
         if self.foresight is not None:
@@ -368,7 +369,7 @@ class Planner:
         self._foresee()
         self._do(DECIDE)
         self.arrange(state)
-        with WATCHDOG.policy(), suppress(Misused):  # it is told below
+        with WATCHDOG.policy(), suppress(Misused):  # reported below
             if self.policy.compiled:
                 decide_once(self.policy.entry, state)
             else:
@@ -376,7 +377,7 @@ class Planner:
         if state.trace.error[0] != OK:
             raise_misuse(self.policy.name, state, np.array(self.ids), self.platform)
         done = self._read(now, [message[1] for message in messages if message[0] == "gone"])
-        if self.advises:  # they wait again, and the policy hears of it before it decides the next time
+        if self.advises:  # they wait again, and the policy learns this before its next decision
             for job, *_ in done["starts"]:
                 self._known += [["gone", job, CANCELLED], ["wait", job]]
         return done
@@ -392,10 +393,10 @@ class Planner:
         getattr(self, f"_hear_{kind}")(*about)
 
     def _hear_submits(self, some: Sequence[Message]) -> None:
-        """Jobs come one after the other, whose rows are written already."""
+        """Submit jobs whose rows are written already."""
         first = self.jobs
         for job, facts in some:
-            if job in self.rows:  # it needs something else than before
+            if job in self.rows:  # its request has changed
                 self._over.append(self.rows[job])
             self.rows[job], self._grace[job] = self.jobs, facts.get("grace", 0)
             self._kept.pop(job, None)
@@ -409,14 +410,14 @@ class Planner:
             self._do(ASK, row)
 
     def _mixes(self, first: int) -> Iterable[int]:
-        """One job for each mix of resources that the jobs from this row on ask for."""
+        """Return one job for each combination of resources that the jobs from this row on request."""
         rows: dict[bytes, int] = {}
         for row, mix in enumerate(self.state.jobs.need[first : self.jobs] > 0, first):
             rows.setdefault(mix.tobytes(), row)
         return rows.values()
 
     def _date_submits(self) -> None:
-        """A job is submitted at the instant of the pass that follows."""
+        """Set the submits of new jobs to the instant of the present pass."""
         if self._undated:
             now, rows, projects = int(self.state.now), np.array(self._undated), self.state.projects
             own = projects.of[rows]
@@ -427,7 +428,7 @@ class Planner:
             self._undated = []
 
     def _foresee(self) -> None:
-        """Let the predictor learn what has ended and predict what came, in the order in which they happened."""
+        """Let the predictor learn new ends and predict new jobs, in the order in which they happened."""
         if self.foresight is not None:
             with WATCHDOG.policy():
                 self.foresight.look()
@@ -435,13 +436,15 @@ class Planner:
     def _hear_wait(self, job: int) -> None:
         row = self.rows[job]
         if self._standing(self.state, row) == NEITHER:
-            if job in self._kept and self.policy.preempts:  # what became of its last start says nothing of that
+            if job in self._kept and self.policy.preempts:  # the end of its last start does not affect that
                 self.state.runs.paused[row] = HOW.index(self._kept[job])
             self._do(RELEASE, row)
 
     def _hear_promised(self, job: int, start: int, nodes: Sequence[Sequence[Any]]) -> None:
-        """A job waits that holds a start which another State promised; see nodes.Placement. A policy that keeps none,
-        or that plans by predictions, is told that it waits."""
+        """Let a job wait that holds a start promised by another State; see nodes.Placement.
+
+        For a policy that keeps no reservations, or plans by predictions, the job simply waits.
+        """
         row, now, nodes = self.rows[job], int(self.state.now), self._placement(job, nodes)
         known = self._standing(self.state, row) == NEITHER
         placed = self.state.machine.pool or (nodes and all(name in self.nodes for name, *_ in nodes))
@@ -452,7 +455,7 @@ class Planner:
         self._do(PROMISED, row, start)
 
     def _put(self, row: int, nodes: Sequence[Sequence[Any]]) -> None:
-        """Say where the job of a row is; on a pool there is nothing to say."""
+        """Set the placement of the job of a row; on a pool there is none."""
         if not self.state.machine.pool:
             inside = self.inside.get(self.ids[row], "")
             for pair, (name, tasks, *_) in enumerate(nodes):
@@ -460,15 +463,15 @@ class Planner:
                 self._do(PUT, row, pair, node, 1 if row in self._whole else tasks)
 
     def _placement(self, job: int, nodes: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-        """Where a job is; the log of a machine of one node does not say it."""
+        """Return the placement of a job; the log of a single machine does not record it."""
         if self.divided is None or self.named:
             return nodes
         return [[MACHINE, int(self.state.jobs.tasks[self.rows[job]])]]
 
     def _hear_began(self, job: int, since: int, why: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
-        """A job runs that the policy did not start in this State. nodes: its placement; see nodes.Placement.
+        """Record a run that the policy did not start in this State. nodes: its placement; see nodes.Placement.
 
-        On nodes that the platform does not have any more it holds nothing that the policy could give to others.
+        On nodes that the platform no longer has, it holds nothing that the policy could give to others.
         """
         row, known = self.rows[job], [one for one in self._placement(job, nodes) if one[0] in self.nodes]
         if not known and not self.state.machine.pool:
@@ -498,8 +501,10 @@ class Planner:
             self.foresight.teach(*about)
 
     def _hear_kept(self, job: int, done: int, how: str, nodes: Sequence[Sequence[Any]] = ()) -> None:
-        """So much of the walltime of a job is behind it, and it goes on so; it begins anew if that is empty, or if the
-        nodes are gone on which it was suspended."""
+        """Set the used walltime of a job and how it continues; it starts over if `how` is empty.
+
+        It also starts over if the nodes on which it was suspended are gone.
+        """
         row, state = self.rows[job], self.state
         if not self.policy.preempts:
             self._hide(job, row, done if how == CHECKPOINT or self._run_of(row) is not None else 0)
@@ -507,7 +512,7 @@ class Planner:
         runs = state.runs
         if not all(name in self.nodes for name, *_ in nodes):
             done, how = 0, ""
-        if nodes and how == SUSPEND and int(runs.last[row]) < 0:  # of its last run this State knows nothing
+        if nodes and how == SUSPEND and int(runs.last[row]) < 0:  # this State does not know its last run
             self._put(row, nodes)
             self._do(BEGIN, row, int(state.now), 0)
             run = int(runs.last[row])
@@ -540,7 +545,7 @@ class Planner:
             self._change(row, PRIORITY, 0, to["priority"] + self._raised.get(row, 0.0))
 
     def _rewall(self, row: int, walltime: int) -> None:
-        """A job gets another walltime, and the policy is told of that, or of what is predicted by it."""
+        """Set the walltime of a job, and tell the policy that or the prediction based on it."""
         told = walltime if self.foresight is None else self.foresight.revised(row, walltime)
         self._change(row, WALLTIME, told, 0.0)
 
@@ -567,12 +572,12 @@ class Planner:
                 self._do(CAPACITY, place, k, amount, amount)
 
     def _run_of(self, row: int) -> int | None:
-        """The run of a job, if it runs."""
+        """Return the current run of a job, None if it does not run."""
         run = int(self._standing(self.state, row))
         return run if run >= 0 else None
 
     def _read(self, now: int, gone: list[int]) -> Decisions:
-        """What was written down of the pass."""
+        """Read the decisions of a pass from the journal."""
         state, ids = self.state, self.ids
         rows = state.journal.row[: state.journal.rows]
         reserved = rows[:, 0] == RESERVE
@@ -598,7 +603,7 @@ class Planner:
                 starts.append([ids[job], REASONS[a], *([[]] if self.named else [])])
                 if self.named and state.machine.pool:
                     self._add_node(starts[-1][2], job, 0, int(state.jobs.tasks[job]))
-                for one in preempts[::-1]:  # those that left so that it has room
+                for one in preempts[::-1]:  # jobs that were preempted to make it fit
                     if one[1]:
                         break
                     one[1] = ids[job]
@@ -617,20 +622,20 @@ class Planner:
         return told
 
     def _note_moves(self, now: int, reserved: Ints, gone: list[int]) -> None:
-        """Note what a pass reserved: rows of the journal, of which there may be thousands."""
+        """Record the reservations of a pass: rows of the journal, perhaps thousands."""
         _, jobs, start, cause, by, _ = reserved.T
         numbers = np.array([self.ids[row] for row in jobs.tolist()])
         others = np.array([self.ids[row] if row >= 0 else 0 for row in by.tolist()])
         self.moves.note(now, gone, numbers, start, cause, others)
 
     def _moved(self, rows: Ints) -> list[list[Any]]:
-        """Why jobs of projects have other starts than before, and for which job each of them made way (0 none)."""
+        """Return why starts of jobs of projects have changed, and the job for which each made way (0 for none)."""
         found = {job: (cause, by) for _, job, _, cause, by, _ in rows.tolist() if cause != GIVEN}
         return [[self.ids[job], CAUSES[cause], self.ids[by] if by >= 0 else 0] for job, (cause, by) in found.items()]
 
     @property
     def wake(self) -> int | None:
-        """When the policy is to be asked again: when it wants that, or a window of a reservation begins or ends."""
+        """The next instant for a pass: a timer of the policy, or the begin or end of a reservation's window."""
         times = [int(self.state.batch.timers[0])] if self.state.batch.timed > 0 else []
         if self.divided is not None and (window := self.divided.next(int(self.state.now))) is not None:
             times.append(window)
@@ -645,7 +650,7 @@ class Planner:
             nodes.append([name, min(whole[0], whole[1] - whole[0] * len(nodes)), True])
 
     def _placed(self, plan: dict[int, int | None]) -> list[list[Any]]:
-        """Reserved starts, with their placements if there are several nodes."""
+        """Return reserved starts, with their placements if there are several nodes."""
         unnamed = self.state.machine.pool or not self.named
         if unnamed or not (self.policy.keeps and self.policy.binds):
             return [[*each] for each in plan.items()]
@@ -661,11 +666,11 @@ class Planner:
         return found
 
     def placed(self) -> list[list[Any]]:
-        """The starts that the policy keeps for jobs that wait, with their placements if there are several nodes."""
+        """Return the starts that the policy keeps for waiting jobs, with placements if there are several nodes."""
         return self._placed({**self.reserved()})
 
     def reserved(self) -> dict[int, int]:
-        """The starts that the policy keeps for jobs that wait."""
+        """Return the starts that the policy keeps for waiting jobs."""
         state = self.state
         some = np.flatnonzero((state.queue.waits != 0) & (state.promises.reserved != NO_TIME))
         starts = state.promises.reserved[some].tolist()
@@ -675,10 +680,10 @@ class Planner:
 def load_policy(
     text: str, platform: Platform | None = None, preempts: Sequence[str] = LOCAL, hint: str = ""
 ) -> tuple[Policy, Any]:
-    """A policy that the queue can use on a platform, by default on a machine of one node, where jobs can be preempted
-    so. hint: what to say besides of a platform that the policy does not know.
+    """Return a policy that the queue can use, and its parameters.
 
-    Raises UsageError, and PolicyError for a mistake in a file.
+    platform: by default a machine of one node. preempts: possible kinds of preemption. hint: added to the message about
+    a platform that the policy does not support. Raises UsageError, and PolicyError for a mistake in a file.
     """
     with WATCHDOG.policy():
         policy, params = load(text)
@@ -694,7 +699,7 @@ def load_policy(
 
 
 def _check_preempts(policy: Policy, params: Any, can: Sequence[str]) -> None:
-    """Refuse a policy that preempts jobs as its pool cannot; one that does not say how needs a pool that can do all."""
+    """Reject a policy whose preemptions the pool does not support; one without `how` needs a pool that supports all."""
     how = policy.in_full(params).get("how")
     if not can:
         only = "the queue only watches its pool, in which no job can be preempted"
@@ -714,8 +719,8 @@ def answer(
 ) -> tuple[Planner, Decisions | Begun]:
     """Answer a request of the daemon.
 
-    planner: who is asked; for a history, the one that it continues, or None. progress: is called now and then while a
-    long history is replayed.
+    planner: the planner for the request; for a history, the one to continue, or None. progress: called from time to
+    time while a long history is replayed.
     """
     if asked["do"] == "ask":
         assert planner is not None

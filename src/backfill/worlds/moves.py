@@ -1,7 +1,7 @@
-"""The starts that a policy reserved for jobs that wait, one after the other, and why: what `explain` tells of a job.
+"""History of the starts that a policy reserved for waiting jobs, with causes; shown by `explain`.
 
-A pass may move thousands of them, and hardly anybody ever asks. So what a pass reserved is kept as it came; it is put
-together for one job when somebody asks, and now and then what nobody will ask for is thrown away.
+A pass may move thousands of them, and they are rarely requested. So the reservations of a pass are stored unprocessed;
+the history of one job is assembled on request, and old entries are dropped from time to time.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from backfill.core.numbers import Remembers
 from backfill.model.promises import CAUSES
 from backfill.model.workload import Ints
 
-MOVES = 20  # of a job's reserved start that are remembered, and the first one
-MANY = 20_000  # rows that are too few to be gone through
+MOVES = 20  # remembered moves of a job, besides the first one
+MANY = 20_000  # fewer rows than this are not tidied
 FORGET = -1  # in place of a start: the job has started
-PASS, JOB, START, WHY = range(4)  # the last is `by` and, in its last bits, the cause
+PASS, JOB, START, WHY = range(4)  # the last is `by` shifted left, with the cause in the low bits
 BITS = 4
 
 
@@ -27,42 +27,42 @@ class Move:
 
     t: int
     start: int
-    cause: str  # of model.promises.CAUSES
-    by: int  # the job for which it made way; 0 none
+    cause: str  # one of model.promises.CAUSES
+    by: int  # the job for which it made way; 0 for none
     gone: list[int]  # the first jobs that ended at that instant
 
 
 class Moves(Remembers):
-    """The moves of the jobs that wait, by their numbers outside."""
+    """The moves of waiting jobs, by job number."""
 
     def __init__(self) -> None:
         self._table: Ints = np.zeros((0, 4), np.int64)
-        self._rows = 0  # of it that are used
+        self._rows = 0  # number of rows in use
         self._passes: dict[int, tuple[int, list[int]]] = {}  # instant, and jobs that ended then
-        self._number = self._most = 0  # the last pass; the most rows that came at once
+        self._number = self._most = 0  # the last pass; the largest number of rows added at once
         self._due = MANY
 
     def __copy__(self) -> Self:
         new = object.__new__(type(self))
-        vars(new).update(vars(self), _passes=self._passes.copy())  # used rows are never changed: both may have them
+        vars(new).update(vars(self), _passes=self._passes.copy())  # used rows never change, so both may share them
         return new
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_table": self._table[: self._rows]}
 
     def note(self, now: int, gone: list[int], job: Ints, start: Ints, cause: Ints, by: Ints) -> None:
-        """These jobs have got these starts, in this order."""
+        """Record that these jobs got these starts, in this order."""
         self._number += 1
         self._passes[self._number] = now, gone
         rows = self._more(len(job))
         rows[:, PASS], rows[:, JOB], rows[:, START], rows[:, WHY] = self._number, job, start, (by << BITS) + cause
 
     def forget(self, job: int) -> None:
-        """This job has started."""
+        """Record that this job has started."""
         self._more(1)[0] = self._number, job, FORGET, 0
 
     def _more(self, many: int) -> Ints:
-        """So many rows behind those that are used."""
+        """Return `many` unused rows behind those in use."""
         first, self._rows, self._most = self._rows, self._rows + many, max(many, self._most)
         if self._rows > len(self._table):
             self._grow(first)
@@ -74,14 +74,14 @@ class Moves(Remembers):
         self._table = longer
 
     def rest(self, waiting: Callable[[], Ints]) -> None:
-        """Make room for as many moves as ever came at once. waiting: the jobs that wait."""
+        """Make space for as many moves as were ever added at once. waiting: returns the waiting jobs."""
         if self._rows > self._due:
             self.tidy(waiting())
         if self._rows + self._most > len(self._table):
             self._grow(self._rows)
 
     def of(self, job: int) -> list[Move]:
-        """Those of one job: the first, and the last ones of the others."""
+        """Return the moves of one job: the first, and the last ones of the others."""
         found: list[Move] = []
         rows = self._table[: self._rows]
         for number, _, start, why in rows[rows[:, JOB] == job].tolist():
@@ -93,7 +93,7 @@ class Moves(Remembers):
         return [*found[:1], *found[1:][-MOVES:]]
 
     def tidy(self, waiting: Ints) -> None:
-        """Keep what will be told of these jobs, and nothing else."""
+        """Drop all rows that the histories of these jobs do not need."""
         rows = self._table[: self._rows]
         rows = rows[np.isin(rows[:, JOB], waiting)]
         order = np.argsort(rows[:, JOB], kind="stable")
@@ -104,9 +104,9 @@ class Moves(Remembers):
 
 
 def _told(job: Ints, start: Ints) -> Ints:
-    """Which rows of moves, job by job in the order of time, are told."""
+    """Return which rows of moves, ordered by job and time, are part of a history."""
     place = np.arange(len(job))
-    begun = np.maximum.accumulate(np.where(start == FORGET, place, -1))  # the last start so far, of whatever job
+    begun = np.maximum.accumulate(np.where(start == FORGET, place, -1))  # the last start so far, of any job
     last = np.searchsorted(job, job, side="right") - 1
     some = place[(begun[last] < np.searchsorted(job, job)) | (place > begun[last])]
     job, start = job[some], start[some]

@@ -1,4 +1,4 @@
-"""The options of a simulated world, checked before anything is read or compiled: this imports nothing of the core."""
+"""The options of a simulation, checked before anything is read or compiled: this imports nothing of the core."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -13,11 +13,11 @@ from backfill.worlds.prediction import Prediction
 TIES = ("batch", "step")
 OVERRUN = ("kill", "extend")
 LOST = ("requeue", "fail")
-SEED_MAX = 2**64 - 1  # a State counts its draws from a word of 64 bits
+SEED_MAX = 2**64 - 1  # a State counts its draws in a word of 64 bits
 
 
 class OptionsGiven(TypedDict, total=False):
-    """The options as a caller gives them, each as a text or as its value."""
+    """The options as a caller gives them, each as a text or as a value."""
 
     ties: str
     overrun: str
@@ -28,7 +28,7 @@ class OptionsGiven(TypedDict, total=False):
     lost: str
 
 
-# Options that are more than their text.
+# Options whose values are parsed from texts.
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "estimates": lambda given: Estimates.parse(given) if isinstance(given, str) else given,
     "predict": lambda given: Prediction.parse(given) if isinstance(given, str) else given,
@@ -38,7 +38,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """Defaults are those of the command line. Raises UsageError."""
+    """The checked options; defaults are those of the command line. Raises UsageError."""
 
     ties: str = "batch"
     overrun: str = "kill"
@@ -46,7 +46,7 @@ class Options:
     predict: Prediction | None = None
     seed: int = 0
     events: Events | None = None
-    lost: str = "requeue"  # what becomes of a job whose node is lost
+    lost: str = "requeue"  # what happens to a job whose node is lost
 
     def __post_init__(self) -> None:
         for name, known in (("ties", TIES), ("overrun", OVERRUN), ("lost", LOST)):
@@ -67,14 +67,14 @@ class Options:
 
     @classmethod
     def of(cls, given: OptionsGiven) -> "Options":
-        """The options from the arguments of a caller. Raises UsageError."""
+        """Return the options from the arguments of a caller. Raises UsageError."""
         read: dict[str, Any] = {name: _READ[name](value) if name in _READ else value for name, value in given.items()}
         return cls(**read)
 
     def to_dict(self) -> dict[str, Any]:
-        """All options but the seed, as in the JSON: those that change the algorithm of a policy.
+        """Return all options but the seed, as in the JSON: those that change the algorithm of a policy.
 
-        The events are there as name, hash and number, and only where there are some.
+        Events are given by name, hash and number, and only if there are any.
         """
         hidden = (
             "seed",
@@ -91,7 +91,7 @@ class Options:
 
     @property
     def variant(self) -> list[str]:
-        """The options that are not the default, a text each, without the seed."""
+        """Return the non-default options as texts, without the seed."""
         usual = Options().to_dict()
         given = {name: text for name, text in self.to_dict().items() if name != "events"}
         texts = [f"{name} {text}" for name, text in given.items() if text != usual.get(name, LOST[0])]

@@ -1,4 +1,4 @@
-"""Whether the nodes of a queue can ever run a job, by the rules of a simulation, and else why not, in one line.
+"""Check whether the nodes of a queue can ever run a job, by the rules of a simulation, and say why not in one line.
 
 It needs numpy, which a queue of one node does not load.
 """
@@ -21,14 +21,14 @@ from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.rules import with_default_walltimes
 from backfill.worlds.workload import table
 
-SHOWN = 20  # names that a message lists
+SHOWN = 20  # names listed in a message
 REMEMBERED = 10_000
-ASKED = [name for name in FACTS if name not in ("grace", "priority", "deadline")]  # by which a job is judged
-_POSSIBLE: set[tuple[Platform, str]] = set()  # what jobs asked for that were let in: of many alike one is judged
+ASKED = [name for name in FACTS if name not in ("grace", "priority", "deadline")]  # facts that decide the matter
+_POSSIBLE: set[tuple[Platform, str]] = set()  # requests that were accepted: of many equal jobs only one is checked
 
 
 def default_walltime(placed: Facts, platform: Platform) -> int | None:
-    """The walltime of a job that asks for none, from its partition or quality of service; None if they have none."""
+    """Return the default walltime of a job, from its partition or quality of service; None if they have none."""
     if not any(each.default_walltime for each in (*platform.partitions, *platform.qos)):
         return None
     asked = _workload(Job(0, walltime=1, **placed), platform)
@@ -60,7 +60,7 @@ def check(job: Job, platform: Platform) -> None:
 
 
 def _workload(job: Job, platform: Platform) -> Workload:
-    """The job as the only one of a workload. Its walltime is the one that it asks for, without its grace."""
+    """Return a workload of this job alone. Its walltime is the requested one, without its grace."""
     try:
         return table([(job.id, {**job.facts(), "grace": 0})], platform)
     except WorkloadError as error:
@@ -70,7 +70,7 @@ def _workload(job: Job, platform: Platform) -> Workload:
 
 
 def _refusal(cause: str, job: Job, asked: Jobs, jobs: Jobs, platform: Platform) -> Refused:
-    """What to say of a job that can never run. asked, jobs: the job as it asks, and as a run on the platform has it."""
+    """Return why a job can never run. asked, jobs: the job as requested, and as a run on the platform has it."""
     names: dict[str, Sequence[Rules]] = {"partition": platform.partitions, "qos": platform.qos}
     if cause in names:
         known = _some(each.name for each in names[cause]) or "none, as there are none"
@@ -101,7 +101,7 @@ def check_feature(name: str, platform: Platform) -> None:
 
 
 def _broken(cause: str, job: Job, asked: Jobs, platform: Platform) -> str:
-    """What to say of a rule of a partition or a quality of service that a job breaks, such as max_walltime of short."""
+    """Return which rule of a partition or a quality of service a job breaks, such as max_walltime of short."""
     rule, _, name = cause.partition(" of ")
     tables: list[tuple[str, Sequence[Rules]]] = [("partition", platform.partitions), ("qos", platform.qos)]
     kind, rules = next(
@@ -122,7 +122,7 @@ def _broken(cause: str, job: Job, asked: Jobs, platform: Platform) -> str:
 
 
 def _too_much(name: str, job: Job, platform: Platform) -> str:
-    """What to say of a job that asks for more of a resource or a licence than there is."""
+    """Return why the request for one resource or licence is too large."""
     amount, part = job.need[name], "a part of the job" if job.tasks > 1 else "the job"
     if name in platform.resources:
         held = platform.capacity[:, platform.resources.index(name)]
@@ -139,7 +139,7 @@ def _too_much(name: str, job: Job, platform: Platform) -> str:
 
 
 def _too_few(job: Job, jobs: Jobs, platform: Platform) -> str:
-    """What to say of a job whose parts the nodes cannot hold at once, although they have enough in all."""
+    """Return why the nodes cannot hold all parts of a job at once, although they have enough in all."""
     partition = jobs.partition[0] if platform.partitions else ""
     nodes = platform.within(partition, jobs.site.codes[0], jobs.constraint[0])
     items = jobs.licences[0]
@@ -158,6 +158,6 @@ def _too_few(job: Job, jobs: Jobs, platform: Platform) -> str:
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first of some names, as a list."""
+    """Return the first of some names, as a list."""
     some = [*names]
     return ", ".join([*some[:SHOWN], *(["..."] if len(some) > SHOWN else [])])

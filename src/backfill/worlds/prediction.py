@@ -1,4 +1,4 @@
-"""Which predictions of run times policies plan by (`--predict`). This imports nothing of the core."""
+"""The predictors of run times that policies can plan by (`--predict`). This imports nothing of the core."""
 
 import traceback
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from backfill.model.own import imported
 
 RULES = ("average2", "regression", "history")
 CORRECTIONS = ("reqtime", "incremental", "doubling")
-OWN = ".py:"  # in the rule of a predictor that a user wrote
+OWN = ".py:"  # marks the rule of a user's own predictor
 EXPECTED = (
     f"{', '.join(RULES)} or FILE.py:NAME, and behind it :correct={', '.join(CORRECTIONS[:-1])} or {CORRECTIONS[-1]}"
 )
@@ -19,7 +19,7 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predictor, and how it corrects a prediction that a job outlives.
+    """A predictor, and its correction of predictions that a job outlasts.
 
     reqtime: to the walltime; incremental: by steps of 1 min, 5 min, 15 min ... 100 h; doubling: twice as long.
     """
@@ -29,7 +29,7 @@ class Prediction:
 
     @classmethod
     def parse(cls, text: str) -> "Prediction":
-        """The predictor that a text such as `average2:correct=doubling` names. Raises UsageError."""
+        """Return the predictor that a text such as `average2:correct=doubling` names. Raises UsageError."""
         rule, colon, setting = text.partition(":correct=")
         if (rule not in RULES and OWN not in rule) or (colon and setting not in CORRECTIONS):
             raise BadArgument("predict", text, EXPECTED)
@@ -40,16 +40,16 @@ class Prediction:
 
     @property
     def of_users(self) -> bool:
-        """Whether it knows jobs by their users alone."""
+        """Return whether it distinguishes jobs by their users only."""
         return self.rule == "average2"
 
     @property
     def file(self) -> str:
-        """The file of a predictor that a user wrote."""
+        """The file of a user's own predictor."""
         return self.rule.partition(OWN)[0] + OWN[:-1]
 
     def load(self) -> Callable[..., Any]:
-        """The function that a user wrote. Raises UsageError or PolicyError."""
+        """Return the user's function. Raises UsageError or PolicyError."""
         file, name = self.file, self.rule.partition(OWN)[2]
         if not Path(file).is_file():
             raise UsageError(at(file, None, "cannot be read: no such file"))
@@ -65,12 +65,12 @@ class Prediction:
         return found
 
     def mistake(self, error: Exception) -> PolicyError:
-        """What a user's function did wrong, and in which line."""
+        """Return the error of a user's function, with its line."""
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == Path(self.file)]
         line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
         return PolicyError(at(self.file, line, f"{type(error).__name__}: {error}"))
 
 
 def is_prediction(text: str) -> bool:
-    """Whether a text names a predictor, and not a kind of estimates."""
+    """Return whether a text names a predictor rather than a kind of estimates."""
     return OWN in text or text.partition(":")[0] in RULES

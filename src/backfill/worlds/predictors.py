@@ -1,4 +1,4 @@
-"""What predicts run times in a World or for a live queue: the kernel that does it, and its memory."""
+"""Predictors of run times for a World or a live queue: a kernel and its memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from backfill.worlds.runtimes import RunTimes
 
 @dataclass(frozen=True)
 class Known:
-    """What a predictor of one's own may know of a job; times in seconds. run_s: None while the job has not ended."""
+    """The facts of a job for a user's predictor; times in seconds. run_s: None while the job has not ended."""
 
     job: str
     user: str
@@ -31,41 +31,41 @@ class Known:
 
 
 class Facts(Protocol):
-    """What is known of the job of a row, whoever knows it: a log, or a live queue."""
+    """Source of facts about the job of a row: a log, or a live queue."""
 
     def user(self, row: int) -> str:
-        """Its user."""
+        """Return its user."""
 
     def asked(self, row: int) -> int:
-        """Its walltime."""
+        """Return its walltime."""
 
     def known(self, row: int) -> Known:
-        """What a function of one's own may know, while the job has not ended."""
+        """Return the facts for a user's predictor, while the job has not ended."""
 
 
 @dataclass(eq=False)
 class Foresight:
-    """A predictor. What Python does in it lives as long as this."""
+    """A predictor. Its Python function lives as long as this object."""
 
     kernel: Any
     memory: Any
     rule: "_History | _Own | None" = None  # in Python
     kept: Any = None
-    failed: list[Exception] = field(default_factory=list)  # by what a user wrote
+    failed: list[Exception] = field(default_factory=list)  # errors of a user's function
 
     @property
     def predicted(self) -> Ints:
-        """The run time predicted of each job at its submit."""
+        """The predicted run time of each job at its submit."""
         first: Ints = self.memory.first.copy()
         return first
 
     def check(self) -> None:
-        """Raise what a user's predictor did wrong, if it failed."""
+        """Raise the error of a user's predictor, if it failed."""
         if self.failed:
             raise self.failed[0]
 
     def watched(self, progress: Callable[[int], None] | None) -> Callable[[int], None]:
-        """The progress of a run, which ends where a user's predictor failed."""
+        """Return a progress function that also stops the run if a user's predictor has failed."""
 
         def tell(done: int) -> None:
             self.check()
@@ -81,7 +81,10 @@ class Foresight:
 
 
 def foresight(prediction: Prediction, jobs: int, facts: Facts, state: Callable[[], Any]) -> Foresight:
-    """The predictor, with room for so many jobs. state: the State as it is now, which tells what has ended."""
+    """Return the predictor, with capacity for this many jobs.
+
+    state: returns the present State, which knows the ends.
+    """
     correct = CORRECTIONS.index(prediction.correct)
     if prediction.rule == "average2":
         return Foresight(average2, new_predictor(jobs, correct))
@@ -94,7 +97,10 @@ def foresight(prediction: Prediction, jobs: int, facts: Facts, state: Callable[[
 
 
 def _answer(made: Foresight, facts: Facts, state: Callable[[], Any], prediction: Prediction) -> Callable[[int], int]:
-    """The function that the kernel `outside` calls. After an error it predicts walltimes, until somebody looks."""
+    """Return the function that the kernel `outside` calls.
+
+    After an error it predicts walltimes, until `check` raises it.
+    """
     rule: Any = made.rule
 
     def answer(number: int) -> int:
@@ -112,21 +118,21 @@ def _answer(made: Foresight, facts: Facts, state: Callable[[], Any], prediction:
 
 
 class OfLog:
-    """What is known of the jobs of a log, in the order of the core."""
+    """Facts about the jobs of a log, in the order of the core."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
     def user(self, row: int) -> str:
-        """Its user."""
+        """Return its user."""
         return self._jobs.user[row]
 
     def asked(self, row: int) -> int:
-        """Its walltime."""
+        """Return its walltime."""
         return int(self._jobs.walltime[row])
 
     def known(self, row: int) -> Known:
-        """What a function of one's own may know, while the job has not ended."""
+        """Return the facts for a user's predictor, while the job has not ended."""
         jobs = self._jobs
         return Known(
             job=str(jobs.job[row]),
@@ -140,26 +146,26 @@ class OfLog:
 
 @dataclass(frozen=True)
 class OfOne:
-    """What is known of one job, which no row is asked for."""
+    """Facts about one job, whatever the row."""
 
     job: Known
     walltime: int
 
     def user(self, row: int) -> str:
-        """Its user."""
+        """Return its user."""
         return self.job.user
 
     def asked(self, row: int) -> int:
-        """Its walltime."""
+        """Return its walltime."""
         return self.walltime
 
     def known(self, row: int) -> Known:
-        """What a function of one's own may know, while the job has not ended."""
+        """Return the facts for a user's predictor, while the job has not ended."""
         return self.job
 
 
 class _History:
-    """The middle of the shares of their walltimes that jobs like it used, times the walltime."""
+    """A predictor: the walltime times the median share of their walltimes that similar jobs used."""
 
     def __init__(self) -> None:
         self.memory = RunTimes(most=LEARNED)
@@ -172,7 +178,7 @@ class _History:
 
 
 class _Own:
-    """A user's function: of the job, and of the jobs of its user that have ended, the latest last."""
+    """A user's function of the job, and of the ended jobs of its user, the latest last."""
 
     def __init__(self, function: Callable[[Known, list[Known]], float]) -> None:
         self._function = function

@@ -1,9 +1,9 @@
-"""The closed loop: an epoch lived again on a virtual clock, by the policy of the log or by another one.
+"""Replay of an epoch on a virtual clock, in a closed loop, by the policy of the log or by another one.
 
-What people and the machine did is taken from the log, at the instants at which the policy was told of it: submits,
-holds, cancels of pending jobs, edits, capacity, and the spans in which nobody could decide. What follows from decisions
-is not: a run ends when its length has passed since the start that the policy gives it here, the policy preempts, and it
-is asked when it wants to be asked. So the same policy must give the same starts, to the microsecond.
+Actions of people and of the machine are taken from the log, at the instants at which the policy learned of them:
+submits, holds, cancels of pending jobs, edits, capacity, and the spans without decisions. The consequences of decisions
+are not: a run ends when its length has passed since its replayed start, the policy preempts, and it is called when it
+requests a pass. So the same policy must give the same starts, to the microsecond.
 """
 
 import heapq
@@ -17,23 +17,25 @@ from backfill.queue.shapes import Basis
 from backfill.queue.states import CANCELLED, TIMEOUT
 from backfill.worlds.live import Planner
 
-Away = list[tuple[int, int]]  # spans [from, to) in which nobody decided, in order
+Away = list[tuple[int, int]]  # spans [from, to) without decisions, in order
 Nodes = list[list[Any]]  # the name of each node of a run and the tasks there; empty on one machine
 
 
 @dataclass
 class Step:
-    """What happened next to a job: the policy was told something, preempted it ([PREEMPT, job, for which, how it keeps
-    its progress, overhead], the last two if it does) or started it (no message)."""
+    """The next event of a job: a message to the policy, a preemption, or a start (no message).
+
+    A preemption is [PREEMPT, job, on whose behalf, how it keeps its progress, overhead]; the last two only if it does.
+    """
 
     t: int
-    place: int  # among all that happened
+    place: int  # position among all events
     message: Message | None
     nodes: Nodes = field(default_factory=list)  # of a start
 
     @property
     def starts(self) -> bool:
-        """Whether a run begins, which the policy started, or somebody else."""
+        """Return whether a run begins, started by the policy or otherwise."""
         return self.message is None or self.message[0] == "began"
 
 
@@ -46,16 +48,16 @@ class Life:
     waits: list[int] = field(default_factory=list)  # when it joined the queue
     starts: list[int] = field(default_factory=list)
     nodes: list[Nodes] = field(default_factory=list)  # of each start that is a step
-    ends: list[int] = field(default_factory=list)  # when the policy preempted each run, or was told of its end
+    ends: list[int] = field(default_factory=list)  # when the policy preempted each run, or learned of its end
 
     @property
     def preempted(self) -> bool:
-        """Whether the policy preempted it last, and has not started it again."""
+        """Return whether the policy preempted it last, and has not restarted it."""
         did = [step for step in self.steps if step.starts or (step.message or [""])[0] == PREEMPT]
         return bool(did) and not did[-1].starts
 
     def start_from(self, at: int, whole: bool = False) -> int | None:
-        """The step of the next start, from this one on. whole: of a run that was not preempted."""
+        """Return the step of the next start, from this one on. whole: of a run that was not preempted."""
         for place in range(at, len(self.steps)):
             if self.steps[place].starts and not (whole and self.cut(place)):
                 return place
@@ -63,12 +65,14 @@ class Life:
 
     @property
     def keeps(self) -> bool:
-        """Whether it was preempted and kept its progress."""
+        """Return whether it was preempted and kept its progress."""
         return any(_keeps(step.message) for step in self.steps)
 
     def length(self, start: int) -> int | None:
-        """How much work a job had that ran from this step on, and in its runs before and behind that with which it kept
-        its progress; None if it never ended."""
+        """Return the work of a job that ran from this step on; None if it never ended.
+
+        This includes its runs before and after in which it kept its progress.
+        """
         done, begun = 0, None
         for place, step in enumerate(self.steps):
             message = step.message
@@ -78,7 +82,7 @@ class Life:
                 done = done + step.t - (step.t if begun is None else begun) - message[4] if _keeps(message) else 0
                 begun = None
             elif message is not None and message[0] == "gone":
-                if place > start and message[2] != CANCELLED:  # one that ended when it was preempted did so just before
+                if place > start and message[2] != CANCELLED:  # a run that ended as it was preempted did so just before
                     return done + (1 if begun is None else step.t - begun)
                 begun = None
             elif message is not None and message[0] == "kept" and not message[3]:
@@ -86,7 +90,7 @@ class Life:
         return None
 
     def cut(self, start: int) -> int | None:
-        """The step at which a run was preempted; None where it was not."""
+        """Return the step at which a run was preempted; None if it was not."""
         for place in range(start + 1, len(self.steps)):
             message = self.steps[place].message
             if message is None or message[0] in ("began", "gone"):
@@ -97,7 +101,7 @@ class Life:
 
 
 def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, Life], list[Step]]:
-    """The jobs of an epoch, and what the policy was told of the machine."""
+    """Return the jobs of an epoch, and the messages about the machine."""
     found = {job: Life({**FACTS, **facts}, starts=[] if start is None else [start]) for job, facts, start in base}
     machine: list[Step] = []
     place = 0
@@ -111,7 +115,7 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
                 continue
             if kind == "over":
                 continue
-            if kind == "submit":  # again, if it was edited: it is the same job, and goes on with what it did before
+            if kind == "submit":  # again, if it was edited: it is the same job, and keeps its progress
                 found.setdefault(message[1], Life({})).facts = {**FACTS, **message[2]}
             life = found[message[1]]
             life.steps.append(step)
@@ -123,7 +127,7 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
                 life.nodes.append(step.nodes)
             elif kind == "gone" and len(life.ends) < len(life.starts):
                 life.ends.append(then.now)
-            elif kind == "gone" and message[2] != CANCELLED and life.preempted:  # it had ended before it was told to
+            elif kind == "gone" and message[2] != CANCELLED and life.preempted:  # it had ended before it was signalled
                 life.ends[-1] = then.now
         for job, why, *where in then.decided:
             place += 1
@@ -139,22 +143,24 @@ def lives(base: Iterable[list[Any]], passes: Iterable[Pass]) -> tuple[dict[int, 
 
 
 def places(placement: Sequence[Any]) -> Nodes:
-    """The nodes and tasks of a decision; see nodes.Placement."""
+    """Return the nodes and tasks of a decision; see nodes.Placement."""
     return [[name, tasks] for name, tasks, *_ in (placement[0] if placement else ())]
 
 
 def _keeps(message: Message | None) -> bool:
-    """Whether this is a preemption after which the job goes on from where it was."""
+    """Return whether this is a preemption after which the job keeps its progress."""
     return message is not None and message[0] == PREEMPT and len(message) > 3
 
 
 class Closed:
-    """One epoch again. A run that the log does not have lasts as long as it may; one on nodes of another speed as much
-    longer or shorter, but for one that was ended at its walltime.
+    """The replay of one epoch.
 
-    For another policy, which is asked at other instants:
-    submits: when each job was submitted; the policy of the log may have been told later, before its next decision.
-    after: the jobs whose ends a job waits for; it joins the queue as long after the last of them as in the log.
+    A run that the log does not have lasts for its walltime; one on nodes of another speed is longer or shorter in
+    proportion, unless it was ended at its walltime.
+
+    For another policy, which is called at other instants: submits: when each job was submitted; the policy of the log
+    may have learned it later, before its next decision. after: the jobs whose ends a job waits for; it joins the queue
+    after the last of them, with the same delay as in the log.
     """
 
     def __init__(
@@ -172,7 +178,7 @@ class Closed:
                 self.lives[job].steps[0].t = t
         self.starts: dict[int, list[int]] = {job: [] for job in self.lives}
         self.nodes: dict[int, list[Nodes]] = {job: [] for job in self.lives}
-        self.waits: dict[int, int] = {}  # when each joined the queue first
+        self.waits: dict[int, int] = {}  # when each first joined the queue
         self._ends: dict[int, int] = {}
         self._follows = {job: on for job, on in (after or {}).items() if all(self._ended(one) for one in on)}
         self._followers: dict[int, list[int]] = {}
@@ -180,24 +186,24 @@ class Closed:
             for one in on:
                 self._followers.setdefault(one, []).append(job)
         self._planner, self._now = Planner(policy, {**facts, "advises": False}), 0
-        self._other = policy != facts["policy"]  # which keeps no starts that the policy of the log has promised
+        self._other = policy != facts["policy"]  # such a policy does not take over promised starts
         platform = self._planner.platform
         self._speed = dict(zip(platform.nodes, platform.speed.tolist(), strict=True))
         self._away = away
-        self._due: list[tuple[int, int, int, int]] = []  # instant, place, job (0: the machine), step
+        self._due: list[tuple[int, int, int, int]] = []  # instant, position, job (0: the machine), step
         self._machine = machine
         self._at = dict.fromkeys(self.lives, 0)  # the next step of each job
-        self._late = dict.fromkeys(self.lives, 0)  # how much later than in the log its last run began
-        self._done: dict[int, int] = {}  # the work of each that is behind it, if it was preempted and kept that
-        self._run: dict[int, int | None] = {}  # the step of the log at which the run of each began; None: it has none
-        self._when: dict[int, int] = {}  # when the next step of each happens
+        self._late = dict.fromkeys(self.lives, 0)  # delay of its last run against the log
+        self._done: dict[int, int] = {}  # the completed work of each job that was preempted and kept its progress
+        self._run: dict[int, int | None] = {}  # recorded step of the start of each job's run; None: not in the log
+        self._when: dict[int, int] = {}  # when the next step of each job is due
         for number, step in enumerate(machine):
             heapq.heappush(self._due, (step.t, step.place, 0, number))
         for job in self.lives:
             self._go_on(job)
 
     def live(self, until: int | None = None) -> None:
-        """Live it, to an instant or to the end of all jobs."""
+        """Replay until an instant, or until all jobs have ended."""
         wake: int | None = None
         last = -1
         while self._is_due() or (wake is not None and self._planner.state.queue.waiting > 0):
@@ -208,7 +214,7 @@ class Closed:
             wake, last = self._decide(now), now
 
     def _is_due(self) -> bool:
-        """Whether something is to happen; what will not, since a run was preempted, is dropped."""
+        """Return whether an event is due; drop events that became void because a run was preempted."""
         while self._due and self._is_void(*self._due[0]):
             heapq.heappop(self._due)
         return bool(self._due)
@@ -217,7 +223,7 @@ class Closed:
         return job > 0 and (number != self._at[job] or t != self._when.get(job))
 
     def _ended(self, job: int) -> int:
-        """When a job was over in the log; 0 where it was not."""
+        """Return when a job was over in the log; 0 if it was not."""
         ends = self.lives[job].ends if job in self.lives else []
         return ends[-1] if ends else 0
 
@@ -226,7 +232,7 @@ class Closed:
         return steps[at] if at < len(steps) else None
 
     def _go_on(self, job: int) -> None:
-        """What is next for a job happens at an instant, or is its start, of which the policy decides."""
+        """Schedule the next event of a job, unless it is its start, which the policy decides."""
         step = self._next(job)
         if step is None or step.message is None:
             return
@@ -241,7 +247,7 @@ class Closed:
         heapq.heappush(self._due, (t, step.place, job, self._at[job]))
 
     def _decide(self, now: int) -> int | None:
-        """All that is due by now happens, and the policy decides. Returns when it wants to be asked again."""
+        """Apply all that is due by now, and let the policy decide. Return when it requests the next pass."""
         self._now = now
         told: list[tuple[int, Message]] = []
         while self._due and self._due[0][0] <= now:
@@ -284,7 +290,7 @@ class Closed:
         self.nodes[job].append(nodes)
         life, at = self.lives[job], self._at[job]
         start = life.start_from(at)
-        if start is not None:  # what was done to it in the log before it started there is not done
+        if start is not None:  # actions on it in the log before its recorded start are skipped
             self._when.pop(job, None)
             self._run[job] = start
             length = life.length(start) if life.keeps or job in self._done else None
@@ -296,11 +302,11 @@ class Closed:
             life.steps.append(Step(end, 1 << 62, ["gone", job, "COMPLETED"]))
             self._run[job], self._late[job] = None, 0
         else:
-            return  # it was cancelled in the log, and is so here
+            return  # it was cancelled in the log, and is cancelled here
         self._go_on(job)
 
     def _longer(self, job: int, now: int, before: Nodes, nodes: Nodes) -> int:
-        """How much longer the run that begins now lasts than on the nodes that it had before."""
+        """Return how much longer the run that begins now lasts than on its previous nodes."""
         step = self._next(job)
         fast, slow = (min((self._speed.get(name, 1.0) for name, _ in some), default=1.0) for some in (before, nodes))
         if step is None or fast == slow or (step.message or [""])[-1] == TIMEOUT:
@@ -310,7 +316,7 @@ class Closed:
         return min(round(length * fast / slow), max(walltime, length)) - length
 
     def _preempt(self, job: int, now: int) -> None:
-        """The policy preempts a job: its next run is the next one of the log, or this one again if it went on there."""
+        """Preempt a job: its next run is the next one of the log, or this one again if it continued there."""
         if job not in self._run:
             return
         life, run = self.lives[job], self._run.pop(job)
@@ -327,10 +333,10 @@ class Closed:
 
 
 def _end_of(life: Life, start: int, now: int, left: int | None) -> tuple[int, int]:
-    """The step that is next where a run begins now, and how much later than in the log that is. left: the work of a job
-    that keeps its progress.
+    """Return the next recorded step of a run that starts now, and its delay against the log.
 
-    One that was preempted in the log would have lasted as long as the last one, but no less than it did.
+    left: remaining work of a job that keeps its progress. A run that was preempted in the log would have lasted as long
+    as the last one, but no less than it did.
     """
     cut, begun = life.cut(start), life.steps[start].t
     if cut is None:

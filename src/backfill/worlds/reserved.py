@@ -1,7 +1,7 @@
-"""Reservations in a live queue: its planner's platform is divided as that of a simulation is (model/reservations.py).
+"""Reservations in a live queue: its planner's platform is divided like that of a simulation (model/reservations.py).
 
-An epoch names its reservations; one that is made, or cancelled, begins another epoch. What a node or a part of it has
-follows from that, from what the pool says that the node has, and from the time.
+An epoch lists its reservations; creating or cancelling one begins another epoch. The capacity of a node or a part of it
+follows from this list, from the node's capacity in the pool, and from the time.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ from backfill.model.units import NEVER
 from backfill.model.workload import Ints, Workload
 from backfill.queue.shapes import Grant
 
-Do = Callable[..., None]  # does a transition: its code, and its numbers
+Do = Callable[..., None]  # applies a transition: its code, and its numbers
 
 
 class Lane(NamedTuple):
     """A window on one node, or on one part of a node."""
 
     node: int
-    resource: int  # -1: all that it has
+    resource: int  # -1: all of the node
     amount: int
     begin: int
     until: int
@@ -32,7 +32,7 @@ class Lane(NamedTuple):
 
     @property
     def over(self) -> int:
-        """When it ends."""
+        """Return when it ends."""
         return min(self.until, self.revoked)
 
 
@@ -42,7 +42,7 @@ class Reserved:
 
     division: Division
     lanes: list[Lane] = field(init=False)
-    own: dict[int, tuple[int, int]] = field(init=False)  # by part: its reservation, and its place among the nodes of it
+    own: dict[int, tuple[int, int]] = field(init=False)  # by part: its reservation, and the index of its node there
 
     def __post_init__(self) -> None:
         division = self.division
@@ -54,7 +54,7 @@ class Reserved:
 
     @classmethod
     def of(cls, platform: Platform, grants: Sequence[Grant], now: int) -> "Reserved | None":
-        """Those that were granted; None where there are none."""
+        """Return the reservations that were granted; None if there are none."""
         found = of_grants(platform, grants, now)
         return cls(Division(platform, found)) if found else None
 
@@ -64,20 +64,20 @@ class Reserved:
         return tuple(self.division.whole.nodes[node] for node in self.division.node.tolist())
 
     def place(self, node: int, reservation: str) -> int:
-        """Where a job is that asks for a reservation, or for none: on the part of a node, or on the rest of it."""
+        """Return the index for a job with or without a reservation: the part of a node, or the rest of the node."""
         number = self.division.number(reservation) if reservation else -1
         parts = self.division.parts(number) if number >= 0 else ()
         return next((part for part in parts if self.division.node[part] == node), node)
 
     def constrained(self, workload: Workload) -> Workload:
-        """The jobs with the constraints that keep them on parts, or off them."""
+        """Return the jobs with constraints that keep them on parts, or off them."""
         jobs = workload.jobs
         return workload.with_jobs(self.division.constrain(jobs, np.ones(len(jobs), np.bool_)))
 
-    # ------------------------------------------------------------------ time goes by
+    # ------------------------------------------------------------------ passing time
 
     def begin(self, state: Any, do: Do, now: int) -> None:
-        """The policy learns of the windows."""
+        """Announce the windows to the policy."""
         for each in self.lanes:
             if each.over > now:
                 do(ANNOUNCE, *each[:5])
@@ -85,7 +85,7 @@ class Reserved:
             self.fit(state, do, lane, state.machine.base[lane], now)
 
     def pass_to(self, state: Any, do: Do, before: int, now: int) -> None:
-        """Windows begin and end that do so behind one instant and not behind another."""
+        """Begin and end the windows that do so after one instant and no later than another."""
         ended = [each for each in self.lanes if before < each.over <= now]
         for each in ended:
             if each.revoked < each.until:
@@ -97,7 +97,7 @@ class Reserved:
             self.fit(state, do, lane, state.machine.base[lane], now)
 
     def fit(self, state: Any, do: Do, lane: int, base: Ints, now: int) -> None:
-        """Let a node, or a part, have what windows leave of its base now."""
+        """Set the capacity of a node, or a part, to what windows now leave of its base."""
         if lane in self.own and now >= self.division.reservations[self.own[lane][0]].over:
             base = np.zeros_like(base)
         less, shut = self.taken(lane, now)
@@ -106,7 +106,7 @@ class Reserved:
             do(CAPACITY, lane, k, int(there[k]), int(base[k]))
 
     def follow(self, state: Any, do: Do, node: int, base: Ints, now: int) -> None:
-        """A node has more or less than before, and its parts with it, so that nothing is held twice."""
+        """Change the capacity of a node and of its parts, so that no resource is counted twice."""
         self.fit(state, do, node, base, now)
         for part, (number, place) in self.own.items():
             if self.division.node[part] == node:
@@ -115,17 +115,17 @@ class Reserved:
                 self.fit(state, do, part, base if each.whole[place] else rest, now)
 
     def ahead(self, now: int, until: int) -> list[Reservation]:
-        """Those that are there at some instant of [now, until), in the order of their begins."""
+        """Return the reservations that exist at some instant of [now, until), in the order of their begins."""
         some = (each for each in self.division.reservations if each.meets(now, until))
         return sorted(some, key=lambda each: each.begin)
 
     def next(self, now: int) -> int | None:
-        """When a window begins or ends next."""
+        """Return when the next window begins or ends."""
         times = (t for each in self.lanes for t in (each.begin, each.over) if now < t < NEVER)
         return min(times, default=None)
 
     def taken(self, lane: int, now: int) -> tuple[Ints, bool]:
-        """What open windows take from a node or a part, and whether one takes all."""
+        """Return what open windows take from a node or a part, and whether one takes all."""
         less, shut = np.zeros(len(self.division.whole.resources), np.int64), False
         for each in self.lanes:
             if each.node == lane and each.begin <= now < each.over:

@@ -1,8 +1,8 @@
-"""Partitions, qualities of service and limits as a run applies them.
+"""Partitions, qualities of service and limits in a run.
 
-A partition is a set of nodes. What a job breaks for ever rejects it. A limit on what runs is counted like a floating
-licence: each user, group or project that it counts has an account with so many copies, and each of their jobs holds
-some. So plans, reservations and shadow times heed it as they heed a licence.
+A partition is a set of nodes. A job that breaks a rule permanently is rejected. A limit on running jobs is counted like
+a floating licence: each user, group or project that it applies to has an account with copies, and each of their jobs
+holds some. So plans, reservations and shadow times respect it as they respect a licence.
 """
 
 from collections.abc import Sequence
@@ -30,15 +30,15 @@ class Quotas:
     names: tuple[str, ...]
 
     def cause(self, refused_for: int) -> str:
-        """The reason why a job was rejected at its submit; see World.refused_for."""
+        """Return the reason why a job was rejected at its submit; see World.refused_for."""
         return self.names[refused_for] if refused_for >= 0 else "after"
 
 
 def apply_rules(jobs: Jobs, platform: Platform, causes: Any) -> Jobs:
-    """The jobs with partitions as the platform numbers them, and the priority that partition and quality give.
+    """Return the jobs with partitions as the platform numbers them, and the priority from partition and quality.
 
-    A job that names no partition is in the one that its queue names, else in the default one. To `causes` goes what a
-    job breaks for ever: `partition` or `qos` where it names one that there is not, else as `max_walltime of short`.
+    A job that names no partition is in the one that its queue names, else in the default one. Permanent violations go
+    to `causes`: `partition` or `qos` for an unknown name, else such as `max_walltime of short`.
     """
     if not (jobs.partition.names or platform.partitions or platform.qos):
         return jobs
@@ -58,9 +58,9 @@ def apply_rules(jobs: Jobs, platform: Platform, causes: Any) -> Jobs:
 
 
 def with_default_walltimes(workload: Workload, platform: Platform) -> Workload:
-    """Jobs that asked for no walltime have that of their partition, else of their quality of service, if there is one.
+    """Return the jobs; those without a walltime get the default of their partition, else of their quality of service.
 
-    Never less than their run time, which nobody cut.
+    It is never less than their run time, which nothing cut short.
     """
     jobs = workload.jobs
     default = np.zeros(len(jobs), np.int64)
@@ -76,7 +76,7 @@ def with_default_walltimes(workload: Workload, platform: Platform) -> Workload:
 
 
 def memberships(jobs: Jobs, platform: Platform) -> tuple[Ints, Ints]:
-    """The partition and the quality of service of each job, by place on the platform; NONE, or UNKNOWN for another."""
+    """Return the partition and quality of service of each job, as platform indices; NONE, or UNKNOWN for another."""
     names = tuple(each.name for each in platform.partitions)
     partition = _codes(jobs.partition, names)
     if names:
@@ -87,25 +87,25 @@ def memberships(jobs: Jobs, platform: Platform) -> tuple[Ints, Ints]:
 
 
 def _codes(labels: Labels, names: tuple[str, ...]) -> Ints:
-    """The place of each job's label among the names; NONE for no label, UNKNOWN for another."""
+    """Return the index of each job's label among the names; NONE for no label, UNKNOWN for another."""
     place = {name: i for i, name in enumerate(names)}
     return np.array([*(place.get(name, UNKNOWN) for name in labels.names), NONE], np.int64)[labels.codes]
 
 
 @dataclass(frozen=True, eq=False)
 class WholeNodes:
-    """The jobs that run on whole nodes: to the core each of these is a gang of nodes."""
+    """The jobs that run on whole nodes: in the core each of these is a gang of nodes."""
 
     tasks: Ints  # shape (jobs,): their own
-    per_node: Ints  # shape (jobs,): how many of them a node holds; 0 of jobs that share nodes
-    nodes: NDArray[np.bool_]  # shape (nodes,): those on which some of these jobs may run
+    per_node: Ints  # shape (jobs,): number of tasks on one node; 0 for jobs that share nodes
+    nodes: NDArray[np.bool_]  # shape (nodes,): nodes on which some of these jobs may run
 
     def take(self, rows: Ints) -> "WholeNodes":
-        """The rules of these rows, in this order."""
+        """Return the rules of these rows, in this order."""
         return WholeNodes(self.tasks[rows], self.per_node[rows], self.nodes)
 
     def own_tasks(self, held: Ragged, job: Ints) -> Ragged:
-        """Pairs (node, tasks) of runs of these jobs, with the tasks that a job asked for in place of whole nodes."""
+        """Return pairs (node, tasks) of runs of these jobs, with their own tasks instead of whole nodes."""
         count = np.diff(held.first) // 2
         each = np.repeat(self.per_node[job], count)
         if not each.any():
@@ -120,10 +120,10 @@ class WholeNodes:
 
 
 def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, WholeNodes]:
-    """Jobs that are placed on whole nodes as gangs of nodes: those that ask for it, and those whose partition says so.
+    """Turn jobs on whole nodes into gangs of nodes: those that request it, and those whose partition requires it.
 
-    place: of jobs whose partition says nothing. Raises PlatformError where nodes that could hold a task of such a job
-    are not alike.
+    place: rule for jobs whose partition sets none. Raises PlatformError if the nodes that could hold a task of such a
+    job are not equal.
     """
     n, several = len(jobs), [(each.place or place) == "exclusive" for each in platform.partitions]
     partition = jobs.partition.codes if several else np.full(n, NONE)
@@ -155,7 +155,7 @@ def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, Wh
 
 
 def _fit(jobs: Jobs, rows: Ints, capacity: Ints) -> Ints:
-    """The number of tasks of each of these jobs that a whole node holds; 0 where it can hold none of its tasks."""
+    """Return how many tasks of each of these jobs a whole node holds; 0 if it can hold none."""
     demand, tasks, spread = jobs.demand[rows], jobs.tasks[rows], jobs.spread[rows]
     fit = np.where(demand > 0, capacity // np.maximum(demand, 1), tasks[:, None]).min(axis=1)
     fit = np.where(spread == SPREAD.index("distinct"), np.minimum(fit, 1), fit)
@@ -163,7 +163,7 @@ def _fit(jobs: Jobs, rows: Ints, capacity: Ints) -> Ints:
 
 
 def check_whole(platform: Platform, whole: WholeNodes, most: Ints) -> None:
-    """Complain where events give a node on which jobs are placed whole more than the platform states of it.
+    """Raise PlatformError if events give a whole-node node more than the platform states.
 
     most: the greatest capacity, shape (nodes, resources).
     """
@@ -176,7 +176,7 @@ def check_whole(platform: Platform, whole: WholeNodes, most: Ints) -> None:
 
 
 def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:
-    """The limits on what runs as licences behind those that float: of the jobs and of the platform."""
+    """Return jobs and platform with the limits on running jobs as licences behind the floating ones."""
     items = [(jobs.licences.jobs, jobs.licences.items, jobs.licences.counts)]
     names, copies = [*platform.licences], [*platform.copies.tolist()]
     for limit in platform.limits:
@@ -201,14 +201,14 @@ def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:
 
 
 def _amount(jobs: Jobs, platform: Platform, resource: str) -> Ints:
-    """The amount of a limit that each job uses, shape (jobs,)."""
+    """Return the amount of a limit that each job uses, shape (jobs,)."""
     if resource == RUNNING_JOBS:
         return np.ones(len(jobs), np.int64)
     return jobs.tasks * jobs.demand[:, platform.resources.index(resource)]
 
 
 def _accounts(limit: Limit, jobs: Jobs, counted_jobs: Any) -> tuple[Ints, Ints, list[str]]:
-    """The rows of jobs that a limit counts, the account of each, and whose these are."""
+    """Return the rows of jobs that a limit counts, the account of each, and the owners of the accounts."""
     codes, names = limit.counts(jobs)
     rows = np.flatnonzero((codes >= 0) & counted_jobs)
     used, accounts = np.unique(codes[rows], return_inverse=True)
@@ -216,7 +216,7 @@ def _accounts(limit: Limit, jobs: Jobs, counted_jobs: Any) -> tuple[Ints, Ints, 
 
 
 def quotas(jobs: Jobs, platform: Platform) -> Quotas:
-    """The limits on how many jobs are queued."""
+    """Return the limits on the number of queued jobs."""
     lists = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     names: list[str] = []
     most: list[int] = []
@@ -231,7 +231,7 @@ def quotas(jobs: Jobs, platform: Platform) -> Quotas:
 
 
 def _come_up(jobs: Jobs, job: Ints, item: Ints, licences: int) -> Ints:
-    """A number for each account, so that they are numbered as the jobs that they count come up."""
+    """Return a number for each account, in the order in which the counted jobs appear."""
     mine = item >= licences
     first = np.full(int(item.max(initial=licences - 1)) + 1 - licences, len(jobs))
     np.minimum.at(first, item[mine] - licences, np.argsort(np.argsort(jobs.submit, kind="stable"))[job[mine]])

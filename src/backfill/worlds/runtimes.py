@@ -1,6 +1,6 @@
-"""What is known of run times: the shares of their walltimes that ended jobs used.
+"""Knowledge of run times: the shares of their walltimes that ended jobs used.
 
-The live queue draws its futures from these, and the predictor `history` plans by their middle.
+The live queue draws its futures from these, and the predictor `history` plans by their median.
 """
 
 from bisect import bisect_left, insort
@@ -16,22 +16,22 @@ from backfill.model.workload import Floats
 if TYPE_CHECKING:
     from backfill.queue.job import Job
 
-ENOUGH = 5  # ended jobs, so that they stand for others
-SPREAD = 0.5  # of the logarithm of SHAPE, which is a guess
-SHAPE = 0.6  # of the share of the walltime that jobs use where nothing is known: P(share < x) = x^SHAPE
+ENOUGH = 5  # ended jobs that make a group representative
+SPREAD = 0.5  # of the logarithm of SHAPE, a guess
+SHAPE = 0.6  # of the used share of the walltime if nothing is known: P(share < x) = x^SHAPE
 
 
 @dataclass(frozen=True)
 class Pool:
-    """What is known of the shares of their walltimes that such jobs used."""
+    """The known shares of their walltimes that a group of jobs used."""
 
-    shares: tuple[float, ...]  # ascending; empty where nothing is known
-    told: str  # whose they are
+    shares: tuple[float, ...]  # ascending; empty if nothing is known
+    told: str  # name of the group
     key: tuple[str, ...] = ()
     shape: float = SHAPE
 
     def draw(self, chance: Floats, past: Floats) -> Floats:
-        """The shares at these chances (from 0 to 1) of jobs of which each has used more than `past`."""
+        """Return the shares at these quantiles (0 to 1) for jobs of which each has already used more than `past`."""
         if not self.shares:
             floor = past**self.shape
             return (floor + chance * (1 - floor)) ** (1 / self.shape)
@@ -39,11 +39,11 @@ class Pool:
         begin = np.where(past > 0, np.searchsorted(shares, past, side="right"), 0)
         left = len(shares) - begin
         known = shares[np.minimum(begin + np.minimum((chance * left).astype(np.int64), left - 1), len(shares) - 1)]
-        outlived = past + chance * np.maximum(1 - past, 0)  # more than all that is known
+        outlived = past + chance * np.maximum(1 - past, 0)  # beyond all known shares
         return np.where(left > 0, known, outlived)
 
     def again(self, random: np.random.Generator) -> "Pool":
-        """What could as well be known of them: a bootstrap of the shares. It is wide where few are known."""
+        """Return a bootstrap sample of the shares. It varies widely if few are known."""
         if not self.shares:
             return replace(self, shape=SHAPE * float(np.exp(SPREAD * random.standard_normal())))
         return replace(self, shares=tuple(np.sort(random.choice(self.shares, len(self.shares))).tolist()))
@@ -52,7 +52,7 @@ class Pool:
 class RunTimes:
     """Shares of walltimes that ended jobs used: of the same user and name, else of the user, else of all.
 
-    most: how many of the jobs that ended last are known; None for all.
+    most: number of most recent ended jobs to remember; None for all.
     """
 
     def __init__(self, over: "Iterable[Job]" = (), most: int | None = None) -> None:
@@ -65,7 +65,7 @@ class RunTimes:
                 self.learn(job.user, job.name, job.took, job.walltime, job.walltime + job.grace)
 
     def learn(self, user: str, name: str, ran: int, walltime: int, longest: int | None = None) -> None:
-        """A job ended after it ran for so long; longest: what it could run for, if not the walltime."""
+        """Learn the run time of an ended job; longest: the time that it could run, if not the walltime."""
         share = min(ran, walltime if longest is None else longest) / walltime
         self._longest[user, name] = max(self._longest.get((user, name), 0), ran)
         for key in _keys(user, name):
@@ -81,24 +81,24 @@ class RunTimes:
             del shares[bisect_left(shares, share)]
 
     def of(self, user: str, name: str) -> Pool:
-        """What is known of jobs of this user and name."""
+        """Return the shares for jobs of this user and name."""
         for key, told in zip(_keys(user, name), ("user and name", "user", "all"), strict=True):
             if len(shares := self._shares.get(key, ())) >= ENOUGH:
                 return Pool(tuple(shares), told, key)
         return Pool((), "none")
 
     def predict(self, user: str, name: str, walltime: int) -> int:
-        """The middle run time of such jobs of this walltime; the walltime where nothing is known."""
+        """Return the median run time of such jobs of this walltime; the walltime if nothing is known."""
         for key in _keys(user, name):
             if len(shares := self._shares.get(key, ())) >= ENOUGH:
                 return round(shares[len(shares) // 2] * walltime)
         return walltime
 
     def longest(self, user: str, name: str) -> int:
-        """The longest run of a job of this user and name, in microseconds."""
+        """Return the longest run of a job of this user and name, in microseconds."""
         return self._longest.get((user, name), 0)
 
 
 def _keys(user: str, name: str) -> tuple[tuple[str, ...], ...]:
-    """The groups in which a job is known, the narrowest first; that of all is not the user without a name."""
+    """Return the groups of a job, the narrowest first; the group of all jobs differs from a user without a name."""
     return (user, name), (user,), ()

@@ -1,4 +1,4 @@
-"""Runs that share processors in turns: what a State counts of them, and what such a policy refuses."""
+"""Runs that share processors in turns: how a State counts them, and what such policies do not support."""
 
 from dataclasses import replace
 
@@ -13,19 +13,19 @@ from backfill.model.workload import Ints
 
 
 def in_rows(platform: Platform, rows: int) -> Platform:
-    """The platform as a State counts it: with the cpus of all rows. Everything else runs hold all the time."""
+    """Return the platform as a State counts it, with the cpus of all rows. Runs hold everything else all the time."""
     return platform if rows == 1 else replace(platform, capacity=of_rows(platform.capacity, rows))
 
 
 def of_rows(capacity: Ints, rows: int) -> Ints:
-    """The capacity of nodes with the cpus of so many rows."""
+    """Return the capacity of nodes with the cpus of this many rows."""
     times = np.ones(capacity.shape[1], np.int64)
     times[0] = rows
     return capacity * times
 
 
 def of_one_row(capacity: Ints, rows: int) -> Ints:
-    """The capacity of nodes with the cpus of one of so many rows."""
+    """Return the capacity of nodes with the cpus of one of this many rows."""
     if rows == 1:
         return capacity
     one = capacity.copy()
@@ -34,10 +34,10 @@ def of_one_row(capacity: Ints, rows: int) -> Ints:
 
 
 def check_shared(policy: Policy, rows: int, whole: bool, bound: BoundEvents | None, resources: int) -> None:
-    """Refuse what nobody has decided where runs share processors: nodes for one job alone, and parts of a node that go.
+    """Raise UsageError for what is undefined while runs share processors: exclusive nodes, and loss of parts of a node.
 
-    whole: whether some job has its nodes for itself. resources: how many the platform states, behind which events
-    number licences.
+    whole: whether some job has its nodes exclusively. resources: number of the platform's resources; higher numbers in
+    events are licences.
     """
     if rows == 1:
         return

@@ -46,13 +46,13 @@ from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
 from backfill.worlds.sharing import check_shared, in_rows, of_one_row
 from backfill.worlds.virtual import new_world, pass_time
 
-FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two looks at the outside
-MISUSED_S = 1.0  # how long a pass may go on after it broke a rule
-NOT_THE_POLICY = ("numba", "bdb", "pdb", "pydevd", "_pydevd_bundle")  # while a pass waits for these it may last
-ANSWER_S = 0.2  # between two looks at whether Ctrl-C was pressed
-PATIENCE_S = 0.1  # so that an interrupt is answered and the bar moves, however slow a pass is
+FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two returns to Python
+MISUSED_S = 1.0  # how long a pass may continue after it broke a rule
+NOT_THE_POLICY = ("numba", "bdb", "pdb", "pydevd", "_pydevd_bundle")  # modules in which a pass may take any time
+ANSWER_S = 0.2  # between two checks for Ctrl-C
+PATIENCE_S = 0.1  # time between returns, so that interrupts are handled and the bar moves, however slow a pass is
 MAKES = "; --cpus N --nodes N makes such nodes, and easy takes any platform"
-Progress = Callable[[int], None]  # is told how many jobs were submitted so far
+Progress = Callable[[int], None]  # called with the number of jobs submitted so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +62,10 @@ class Simulation:
     schedule: Schedule
     elapsed_s: float
     passes: int
-    looks: int  # jobs, or nodes of the queue's tree, that were looked at
-    promises: Promises  # of the job that was watched; of all with a project that was, or where the policy is `booked`
-    journal: Ints  # (rows, 6), see core/journal.py; empty where none was kept
-    predicted: Ints | None = None  # the run time predicted of each job at its submit, where they are
+    looks: int  # jobs, or nodes of the queue's tree, that were checked
+    promises: Promises  # of the watched job; of all jobs with a watched project, or if the policy is `booked`
+    journal: Ints  # (rows, 6), see core/journal.py; empty if none was kept
+    predicted: Ints | None = None  # the predicted run time of each job at its submit, if predicted
 
     def __repr__(self) -> str:
         return f"<Simulation: {counted(len(self.schedule), 'job')} in {self.elapsed_s:.3g} s>"
@@ -86,7 +86,7 @@ def simulate(
 
     watched: id of the job, or the project, whose promises are recorded. journal: whether one is kept (core/journal.py).
 
-    Raises PolicyError where the policy breaks a rule, UsageError for a wrong parameter or an unknown job.
+    Raises PolicyError if the policy breaks a rule, UsageError for a wrong parameter or an unknown job.
     """
     options = options or Options()
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
@@ -107,7 +107,7 @@ def simulate(
     refused = np.flatnonzero(world.refused_for != -1)
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
     schedule = _schedule(begun, world)
-    if seer is not None:  # a start that is planned by predictions is no promise
+    if seer is not None:  # a start that is planned by predictions is not a promise
         schedule = replace(schedule, promise=np.full(len(schedule), NO_TIME))
     _check_all_started(policy.name, schedule, begun, clock)
     if not _ascend(begun.rows):
@@ -123,19 +123,19 @@ def simulate(
 
 @dataclass(frozen=True, eq=False)
 class Begun:
-    """A State before anything has happened, and what it was made from."""
+    """A State before anything has happened, and its inputs."""
 
     state: Any
-    jobs: Jobs  # in the order of the queue
+    jobs: Jobs  # in queue order
     platform: Platform  # with the accounts of its limits behind its licences
     quotas: Quotas
     whole: WholeNodes
-    rows: Ints  # where each of them is in the workload
-    place: Ints  # where each job of the workload is among them
-    causes: Causes  # of those that are rejected
+    rows: Ints  # their rows in the workload
+    place: Ints  # the inverse: the index here of each job of the workload
+    causes: Causes  # of rejected jobs
     bound: BoundEvents | None
-    foresight: Foresight | None  # where run times are predicted
-    division: Division | None  # of the platform, where there are reservations
+    foresight: Foresight | None  # if run times are predicted
+    division: Division | None  # of the platform, if there are reservations
 
 
 def begin(
@@ -147,7 +147,7 @@ def begin(
     watched: str | None,
     journal: bool,
 ) -> Begun:
-    """Make the State of one run. See `simulate`."""
+    """Return the State of one run. See `simulate`."""
     values = policy.values(params)
     bound = None if options.events is None else options.events.bind(workload, platform)
     divided = divide(workload, platform, bound)
@@ -200,7 +200,7 @@ def begin(
 
 
 def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, bool]:
-    """The job whose promises are recorded, -1 for none; and whether those of all are, as a project is watched."""
+    """Return the job whose promises are recorded, -1 for none, and whether a watched project has all recorded."""
     if watched is None:
         return -1, False
     job, _ = subject(workload, watched)
@@ -208,7 +208,7 @@ def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, 
 
 
 def _promises(state: Any, rows: Ints, kept: bool) -> Promises:
-    """The record of promises, with jobs by their rows in the workload."""
+    """Return the record of promises, with jobs by their rows in the workload."""
     at, job, start, end, cause, by = state.promises.record[: state.promises.rows].T.copy()
     return Promises(at, rows[job], start, end, cause, np.where(by >= 0, rows[by], -1), kept)
 
@@ -218,7 +218,7 @@ def _ascend(rows: Ints) -> bool:
 
 
 def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
-    """File and line of the user's own code that an error came through last."""
+    """Return the file and line of the user's own code that an error passed through last."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return (frames[-1].filename, frames[-1].lineno) if frames else (f"policy {policy.name}", None)
 
@@ -230,7 +230,7 @@ def _run_compiled(policy: Policy, state: Any, world: Any, clock: Clock | None, p
         since = time.perf_counter()
         try:
             done = _interruptible(partial(pass_time, policy, arrange, state, world, budget), look)
-        except (IndexError, ZeroDivisionError) as error:  # only what a user wrote checks indices and divisors
+        except (IndexError, ZeroDivisionError) as error:  # only user code checks indices and divisors
             raise PolicyError(at(*_line_of(policy, error), f"{error}, {_now(state, clock)}")) from error
         passes += done
         if progress is not None:
@@ -242,9 +242,7 @@ def _run_compiled(policy: Policy, state: Any, world: Any, clock: Clock | None, p
 
 
 def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
-    """Make a call and return its result. Ctrl-C is answered at once, and so is an error of `look`: the call is
-    abandoned then.
-    """
+    """Make a call and return its result. On Ctrl-C, or an error of `look`, the call is abandoned at once."""
     result: list[int] = []
     failed: list[BaseException] = []
 
@@ -270,7 +268,7 @@ def _now(state: Any, clock: Clock | None) -> str:
 
 
 def _run_stepping(policy: Policy, state: Any, world: Any, clock: Clock | None, progress: Progress | None) -> int:
-    """Make the transitions one by one, with a plain Python policy between them."""
+    """Apply the transitions one by one, with a plain Python policy between them."""
     arrange = arranger(policy)
     passes = 0
     with _stopped_when_stuck(policy, state, clock):
@@ -284,8 +282,9 @@ def _run_stepping(policy: Policy, state: Any, world: Any, clock: Clock | None, p
 def _patience(
     policy: Policy, state: Any, clock: Clock | None, may_last: Callable[[], bool] = lambda: False
 ) -> Callable[[], None]:
-    """A function that raises if a pass does not return; it must be called every ANSWER_S. It counts calls: clocks may
-    jump.
+    """Return a function that raises if a pass does not return; it must be called every ANSWER_S.
+
+    It counts calls, since clocks may jump.
     """
     seen, looks = -1, 0
 
@@ -294,7 +293,7 @@ def _patience(
         passes = int(state.trace.counters[PASSES])
         seen, looks = passes, looks + 1 if passes == seen and not may_last() else 0
         if looks * ANSWER_S >= MISUSED_S and state.trace.error[0] != OK:
-            raise Misused  # it goes on and on after a verb refused what it wanted
+            raise Misused  # it does not return after a verb rejected its arguments
         if looks * ANSWER_S >= policy.patience_s:
             message = (
                 f"policy {policy.name} has not returned from its pass {_now(state, clock)} for {policy.patience_s:g} s"
@@ -305,12 +304,12 @@ def _patience(
 
 
 class _Stuck(BaseException):
-    """Raised in the middle of a pass, by the thread that watches it."""
+    """Raised in the middle of a pass by the thread that watches it."""
 
 
 @contextmanager
 def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iterator[None]:
-    """Stop what this thread does once a pass in plain Python does not return, and say in which line that was."""
+    """Stop a pass in plain Python that does not return, and report its line."""
     here = threading.get_ident()
     look, over, lock = _patience(policy, state, clock, partial(_may_last, here)), threading.Event(), threading.Lock()
     caught: list[BaseException] = []
@@ -325,7 +324,7 @@ def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iter
                     if not over.is_set():
                         caught.append(error)
                         stop(ctypes.c_ulong(here), ctypes.py_object(_Stuck))
-                over.wait(MISUSED_S)  # and once more where a bare `except:` swallowed it
+                over.wait(MISUSED_S)  # stop it again if a bare `except:` swallowed the first
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -335,7 +334,7 @@ def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iter
         finally:
             with lock:
                 over.set()
-                stop(ctypes.c_ulong(here), None)  # one that is on its way is not wanted any more
+                stop(ctypes.c_ulong(here), None)  # withdraw a pending one
     except _Stuck as stuck:
         if isinstance(caught[0], Misused):
             raise caught[0].with_traceback(stuck.__traceback__) from None
@@ -343,7 +342,7 @@ def _stopped_when_stuck(policy: Policy, state: Any, clock: Clock | None) -> Iter
 
 
 def _may_last(thread: int) -> bool:
-    """Whether a thread stands in a debugger, or compiles a verb that it calls for the first time."""
+    """Return whether a thread is in a debugger, or compiles a verb that it calls for the first time."""
     frame = sys._current_frames().get(thread)
     while frame is not None:
         if str(frame.f_globals.get("__name__")).split(".")[0] in NOT_THE_POLICY:
@@ -353,7 +352,7 @@ def _may_last(thread: int) -> bool:
 
 
 def _world_of(begun: Begun, options: Options, policy: Policy) -> Any:
-    """The World of a log."""
+    """Return the World of a log."""
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
     n, more = len(jobs), {}
     if len(jobs.after.items):
@@ -397,7 +396,7 @@ def _world_of(begun: Begun, options: Options, policy: Policy) -> Any:
 
 
 def _schedule(begun: Begun, world: Any) -> Schedule:
-    """The schedule: the fate of each job, and its runs as a table of their own if there may be several."""
+    """Return the schedule: the fate of each job, and its runs as a table of their own if there may be several."""
     jobs, state = begun.jobs, begun.state
     core, last = state.runs, state.runs.last
     ran = last >= 0
@@ -427,7 +426,7 @@ def _schedule(begun: Begun, world: Any) -> Schedule:
 
 
 def _runs(begun: Begun, world: Any) -> Runs:
-    """All runs, by job, then by start."""
+    """Return all runs, by job, then by start."""
     jobs, state = begun.jobs, begun.state
     core, count = state.runs, int(state.runs.count)
     job = core.job[:count].astype(np.int64)
@@ -447,31 +446,34 @@ def _runs(begun: Begun, world: Any) -> Runs:
 
 
 def _turns(start: Ints, paces: Ints) -> Ragged:
-    """The turns of each run: since when, in which rows, of how many. paces: (run, these three), in order of time."""
+    """Return the turns of each run: since when, in which rows, of how many.
+
+    paces: (run, these three), in order of time.
+    """
     begins = np.column_stack([np.arange(len(start)), start, np.ones_like(start), np.ones_like(start)])
     every = np.vstack([begins, paces])
     every = every[np.lexsort((np.arange(len(every)), every[:, 1], every[:, 0]))]
-    counts = np.append((np.diff(every[:, :2], axis=0) != 0).any(axis=1), True)[: len(every)]  # the last of an instant
+    counts = np.append((np.diff(every[:, :2], axis=0) != 0).any(axis=1), True)[: len(every)]  # last of an instant
     every = every[counts]
     first = np.searchsorted(every[:, 0], np.arange(len(start) + 1))
     return Ragged(3 * first, np.ascontiguousarray(every[:, 1:]).reshape(-1))
 
 
 def _alone(ran: Any, tasks: Ints) -> Ragged:
-    """The nodes of jobs on a pool: all their tasks on node 0, nothing if they did not run. Pairs, end to end."""
+    """Return the nodes of jobs on a pool: all their tasks on node 0, none if they did not run. Pairs, end to end."""
     items = np.zeros((int(ran.sum()), 2), np.int64)
     items[:, 1] = tasks[ran]
     return Ragged(2 * np.concatenate(([0], np.cumsum(ran))), items.reshape(-1))
 
 
 def _pairs(core: Any) -> Ragged:
-    """The nodes that each run holds, in the order in which the runs began."""
-    items = core.held[: core.held_used].copy().reshape(-1)  # the core's own memory goes with the State
+    """Return the nodes that each run holds, in the order in which the runs began."""
+    items = core.held[: core.held_used].copy().reshape(-1)  # copied, since the core's memory is freed with the State
     return Ragged(2 * np.append(core.first[: core.count], core.held_used), items)
 
 
 def _rows(held: Ragged, rows: Ints) -> Ragged:
-    """The lists of these rows, empty for -1."""
+    """Return the lists of these rows, empty for -1."""
     count = np.where(rows >= 0, np.diff(np.append(held.first, held.first[-1:]))[rows], 0)
     first = np.concatenate(([0], np.cumsum(count)))
     index = np.repeat(held.first[rows] - first[:-1], count) + np.arange(first[-1])
@@ -479,13 +481,13 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
 
 
 def _check_all_started(name: str, schedule: Schedule, begun: Begun, clock: Clock | None) -> None:
-    """Jobs that wait for ever are the policy's fault, unless one of them lacks capacity that never came back."""
+    """Raise PolicyError if a job waits for ever, unless one of them lacks capacity that never came back."""
     stuck = np.flatnonzero(schedule.state == PENDING)
     if not len(stuck):
         return
     state, jobs, fits = begun.state, begun.jobs, np.empty(len(schedule), np.int8)
     capacity = of_one_row(state.machine.capacity, int(state.runs.rows))
-    fit_empty(state, capacity, state.machine.copies, fits)  # a suspended job only where it was
+    fit_empty(state, capacity, state.machine.copies, fits)  # a suspended job fits only where it was
     if fits[stuck].all():
         stuck_jobs = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
         raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), jobs.job, clock)})")

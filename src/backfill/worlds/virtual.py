@@ -1,4 +1,4 @@
-"""The world of a virtual clock: of a log that is simulated, and of what may become of a queue."""
+"""The world of a virtual clock: for a simulated log, and for possible futures of a queue."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from backfill.model.platform import Platform
 
 
 def new_world(n: int, platform: Platform, policy: Policy, **fields: Any) -> Any:
-    """A World of n jobs in which nothing happens but their submits and ends.
+    """Return a World of n jobs in which nothing happens but their submits and ends.
 
-    fields: those of core/world.py that say what jobs ask for and how long they run, and what else happens.
+    fields: fields of core/world.py for requests, run times, and further events.
     """
     nodes, runs, (first, items) = len(platform.nodes), max(n, 1), (zeros(n + 1), zeros(0))
     many, dangling = runs if policy.preempts else 1, n if policy.dangles else 1
@@ -79,8 +79,10 @@ def new_world(n: int, platform: Platform, policy: Policy, **fields: Any) -> Any:
 
 
 def pass_time(policy: Policy, arrange: Any, state: Any, world: Any, most: int) -> int:
-    """Let time pass, for so many passes of the policy at most. Returns how many there were; fewer mean that nothing
-    will happen any more. arrange: what puts the queue in order before each pass.
+    """Run at most `most` passes of the policy.
+
+    Return how many there were; fewer mean that nothing will happen any more. arrange: the function that sorts the queue
+    before each pass.
     """
     if policy.compiled:
         return int(advance(arrange, policy.entry, state, world, most))

@@ -1,6 +1,6 @@
-"""Limits on the time that a policy may take: the kernel ends the process, since compiled code cannot be interrupted.
+"""Limits on the time of a policy: the kernel ends the process, since compiled code cannot be interrupted.
 
-The compiler may take as long as it needs: while it is at work, all limits stand still.
+Compile time is not limited: while the compiler runs, all limits are suspended.
 """
 
 import signal
@@ -14,10 +14,10 @@ CPU, WALL = signal.ITIMER_PROF, signal.ITIMER_REAL
 
 
 class Watchdog(event.Listener):  # type: ignore[misc]
-    """The limits of this process; there is one, WATCHDOG.
+    """The time limits of this process; the only instance is WATCHDOG.
 
-    cpu_s: CPU time that a policy may take to be loaded, or for one decision; 0 for no limit. told: is called with True
-    when the compiler begins, and with False when it has finished.
+    cpu_s: limit of the CPU time to load a policy, or for one decision; 0 for no limit. told: called with True when the
+    compiler starts, and with False when it has finished.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Watchdog(event.Listener):  # type: ignore[misc]
 
     @contextmanager
     def policy(self) -> Iterator[None]:
-        """Code of the policy runs in this block, for `cpu_s` at most."""
+        """Limit the code in this block to `cpu_s`."""
         if not self.cpu_s:
             yield
             return
@@ -40,20 +40,20 @@ class Watchdog(event.Listener):  # type: ignore[misc]
             signal.setitimer(CPU, 0)
 
     def bound(self, cpu_s: float, wall_s: float) -> None:
-        """From here on this process may take so long in all, in place of a limit on each decision."""
+        """Limit the rest of this process to these times, instead of each decision."""
         self.cpu_s, self.told = 0.0, lambda compiles: None
         signal.setitimer(CPU, cpu_s)
         signal.setitimer(WALL, wall_s)
 
     def on_start(self, event: Any) -> None:
-        """The compiler begins, maybe on behalf of itself."""
+        """Suspend the limits when the compiler starts; compilations may be nested."""
         self._compiling += 1
         if self._compiling == 1:
             self._left = {timer: signal.setitimer(timer, 0)[0] for timer in (CPU, WALL)}
             self.told(True)
 
     def on_end(self, event: Any) -> None:
-        """The compiler has finished."""
+        """Resume the limits when the compiler has finished."""
         self._compiling -= 1
         if not self._compiling:
             for timer, left in self._left.items():

@@ -1,4 +1,4 @@
-"""Jobs of the queue as a workload, in the words of the platform on which they are to run."""
+"""Jobs of the queue as a workload, in the terms of their platform."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,16 +14,16 @@ from backfill.queue.job import Facts
 
 @lru_cache(2)
 def parsed(text: str) -> Platform:
-    """The platform of a queue, from the text of its file."""
-    from backfill.model.platform_file import parse_platform  # pydantic is for those who have a file
+    """Return the platform of a queue, from the text of its file."""
+    from backfill.model.platform_file import parse_platform  # imported only if there is a file
 
     return parse_platform("the platform of the queue", text)
 
 
 def table(some: Sequence[tuple[int, Facts]], platform: Platform) -> Workload:
-    """Jobs with these numbers and facts as a workload whose run times nobody knows yet.
+    """Return jobs with these numbers and facts as a workload with unknown run times.
 
-    What they need and the platform does not have is a resource, or else a licence, of the workload alone.
+    A requested amount that the platform does not have becomes a resource, or else a licence, of the workload alone.
     """
 
     def column(name: str) -> list[Any]:
