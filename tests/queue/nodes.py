@@ -89,7 +89,7 @@ class Nodes:
         return starts
 
     def due(self):
-        """When something happens next by itself."""
+        """Return the instant of the next event."""
         ends = [job.start + self.runtime[job.id] for job in self.jobs.values() if job.state == RUNS]
         return min([*ends, *([self.wake] if self.wake is not None and self.wake > self.now else [])], default=None)
 
@@ -107,7 +107,7 @@ class Nodes:
             return load_planner(Path(folder) / "planner", self.epoch)
 
     def queue(self):
-        """What questions are asked of."""
+        """Return the queue that answers questions."""
         return Queue(self.again(), [Job.read(job.facts()) for job in self.jobs.values()], self.now + SECOND)
 
     def starts(self, messages):

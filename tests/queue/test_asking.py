@@ -102,7 +102,7 @@ def test_a_copy_that_is_killed_harms_nobody(live):
     live.kill(copy)
     assert (
         asking.communicate(timeout=PATIENCE_S)[1]
-        == "backfill: there is no answer: its process was ended, as a policy that loops is; see daemon.log\n"
+        == "backfill: there is no answer: its process was ended because its policy seemed to loop; see daemon.log\n"
     )
     assert asking.returncode == 1
     assert answer(live, "eta")["jobs"][0]["id"] == waiting
@@ -166,7 +166,7 @@ def test_a_wrong_question_is_one_line(live, words, code, said):
     ("guaranteed", "told"),
     [
         (NOW_S + 3600, "would start by {} (guaranteed); its likely start is too far ahead to estimate"),
-        (None, "would start at an unknown time: too far ahead, or it waits for capacity that is not there"),
+        (None, "would start at an unknown time: too far ahead, or it waits for missing capacity"),
     ],
 )
 def test_a_start_that_is_guaranteed_is_told_though_no_future_reaches_it(guaranteed, told, monkeypatch, capsys):

@@ -253,7 +253,7 @@ def test_tasks_that_differ_are_not_folded_into_one_line(tmp_path):
 
 
 def drained(steps):
-    """What an answer that is made step by step is in the end."""
+    """Return the final answer of one that is computed in steps."""
     while True:
         try:
             next(steps)

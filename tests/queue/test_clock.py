@@ -14,7 +14,7 @@ HOUR = 3600 * SECOND
 
 @pytest.fixture
 def times(monkeypatch):
-    """What the clocks of the machine say; a test sets them."""
+    """Return the readings of the machine's clocks, which a test sets."""
     told = {"boot": "one", "boottime": 500, "wall": 10**15}
     monkeypatch.setattr(clocks, "boot_us", lambda: told["boottime"])
     monkeypatch.setattr(clocks, "wall_us", lambda: told["wall"])

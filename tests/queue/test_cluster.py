@@ -45,7 +45,7 @@ def settings(live, *lines):
 
 
 def starts(live):
-    """Where and when each job was started."""
+    """Return where and when each job was started."""
     found = json.loads(live.run("show", *[job["id"] for job in ended(live)], "--json").stdout)["jobs"]
     return {
         job["id"]: [data | {"t": t} for t, kind, data in job["events"] if kind in ("start", "began")] for job in found
@@ -156,7 +156,7 @@ def test_a_workload_is_fed_and_its_jobs_take_their_time(cluster):
     ("lines", "told"),
     [
         (['platform = "cluster.toml"'], 'has 12 nodes, and this machine is one; expected pool = "fake:1"'),
-        (['platform = "cluster.toml"', 'pool = "fake:1"', "cpus = 3"], "cpus is set, and the platform says it"),
+        (['platform = "cluster.toml"', 'pool = "fake:1"', "cpus = 3"], "cpus is set, and the platform sets it too"),
         (['platform = "nosuch.toml"', 'pool = "fake:1"'], "nosuch.toml: cannot be read"),
         (['pool = "fake:0"'], "pool is 'fake:0'; expected a speed above 0"),
         (['pool = "fake:failures=2"'], "pool is 'fake:failures=2'; expected failures from 0 to 1"),

@@ -150,7 +150,7 @@ class Judge:
             self.slips = Counter(json.loads(facts).get("slip", "") for (facts,) in db.execute("SELECT facts FROM job"))
 
     def verdict(self):
-        """How many jobs were lost, ran twice, elsewhere, or beyond what there is."""
+        """Return how many jobs were lost, ran twice, ran on other nodes, or exceeded the capacity."""
         told = Counter(jobs=0, lost=0, twice=0, beyond=0, elsewhere=0, foreign=0, nodes=0, again=0)
         facts, runs, starts, ends = {}, {}, Counter(), Counter()
         there = dict(self.platform)
@@ -191,7 +191,7 @@ class Judge:
                 held[name, what] += sign * mine
 
     def allowed(self, facts, nodes):
-        """Whether a job may run there, with all of its tasks."""
+        """Return whether a job may run there, with all of its tasks."""
         names = [name for name, *_ in nodes]
         kinds = {name[0] for name in names}
         right = kinds <= ({"g"} if facts.get("partition") == "gpu" else {"a", "b"})

@@ -42,7 +42,7 @@ class Queue:
 
 
 def fate(queue, number):
-    """Of a job that waits: it may run, never can, or waits."""
+    """Return the fate of a waiting job: it may run, never can, or waits."""
     job = queue.book.jobs[number]
     return "never" if job.never else "waits" if job.after else "runs"
 

@@ -116,7 +116,7 @@ def test_the_doctor_looks_at_what_is_compiled(live, tmp_path):
 
 
 def screen(live, key):
-    """What `top` draws on a terminal until a key, and its exit code."""
+    """Return what `top` draws on a terminal until a key, and its exit code."""
     here, there = pty.openpty()
     words = [*PYTHON, "top", "--every", "1s"]
     env = live.env | {"TERM": "xterm", "COLUMNS": "120", "LINES": "30"}

@@ -62,7 +62,7 @@ def test_a_reservation_that_moved_says_when_and_why(tmp_path):
     assert abs(first["start_s"] - BEGIN / SECOND - 900) < 1e-3
     assert abs(moved["start_s"] - BEGIN / SECOND - 400) < 1e-3
     assert (moved["cause"], moved["ended"]) == ("moved-up", [early])
-    assert any(f"room appeared when {early} ended" in line for line in explained(told))
+    assert any(f"resources were freed when {early} ended" in line for line in explained(told))
 
 
 def test_a_policy_without_promises_says_so(tmp_path):

@@ -126,7 +126,7 @@ def test_several_queues_of_one_user_are_counted_and_have_shares_while_there_are_
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
     assert share_of("/c") == (
         "2 other queues of yours also run here, on the same cpus 0-1; "
-        "2 cpus are too few for 3 queues to have their own: stop those that nobody needs"
+        "2 cpus are too few for 3 queues to have their own: stop those that are not needed"
     )
     for sock, _ in some:
         sock.close()

@@ -1,4 +1,4 @@
-"""A node of which runs hold more than there is, since it is drained or somebody else started a job there."""
+"""A node of which runs hold more than there is, since it is drained or a job was started outside the queue there."""
 
 import pytest
 

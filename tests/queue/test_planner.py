@@ -350,7 +350,7 @@ def random_history(seed, planner, count=80, foreign=0.0, some_jobs=some_jobs, no
 
 
 def some_cpus(chance):
-    """What a node of kind m has on a good day or a bad one."""
+    """Return random amounts of a node of kind m, which may be degraded or down."""
     return {"cpus": chance.choice([8, 8, 2, 0]), "memory": 16, "abaqus": 2}
 
 

@@ -59,7 +59,7 @@ def refusal(queue, message):
 
 
 def promises(queue, name):
-    """What a project was promised: the departure in seconds, the jobs that do not count, and why."""
+    """Return what a project was promised: the departure in seconds, the jobs that do not count, and why."""
     found = queue.store.project(name).promises
     return [(None if one.until is None else (one.until - BEGIN) / SECOND, one.left, one.cause) for one in found]
 
@@ -300,7 +300,7 @@ def test_cancelled_jobs_end_a_project(tmp_path):
         ([(1, 10), (9, 10)], "job j1: the job asks for 9 cpus; the machine has 4", "jobs.1.cpus"),
         ([(1, 10, 1), (1, 10, 2), (1, 10, 0)], "jobs come after each other: j0 before", "jobs."),
         ([(1, 10), (1, 10, 1)], "jobs come after each other: j1 before j1", "jobs.1.after"),
-        ([(1, 10), (1, 10, 7)], "after: expected places below 2", "jobs.1.after"),
+        ([(1, 10), (1, 10, 7)], "after: expected indices below 2", "jobs.1.after"),
         ([(0, 10)], "job j0: cpus is 0; expected 1 or more", "jobs.0.cpus"),
     ],
 )

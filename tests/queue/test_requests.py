@@ -371,7 +371,7 @@ def test_beyond_a_bound_a_client_is_told_at_once_and_idle_ones_make_way(live):
 
 
 def opened(pid):
-    """What the files of a process are."""
+    """Return what the files of a process are."""
     return [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if os.path.lexists(file)]
 
 

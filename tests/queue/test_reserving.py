@@ -98,15 +98,15 @@ def test_reservations_that_come_later_or_were_before_take_nothing_from_what_runs
     ("more", "told"),
     [
         ({"nodes": ["z*"]}, "node 'z*' is unknown; expected a, b, c"),
-        ({}, "reservation r: it has nothing; expected --nodes or --amount"),
+        ({}, "reservation r: it has no resources; expected --nodes or --amount"),
         (
             {"count": 9},
             "reservation r: only 3 of 9 nodes are free by then beside jobs and other reservations; expected",
         ),
         ({"amount": {"matlab": 1}}, "reservation r: 'matlab' is not a resource of a node; expected cpus, gpus"),
         ({"amount": {"cpus": 11}}, "reservation r: only 10 of 11 cpus are free beside windows and other reservations"),
-        ({"amount": {"cpus": 1}, "count": 1}, "reservation r: an amount is on named nodes, or wherever it is free;"),
-        ({"count": 1, "user": None}, "nobody owns the reservation; expected --user, --group or --project"),
+        ({"amount": {"cpus": 1}, "count": 1}, "reservation r: amounts are taken from named nodes, or from any nodes;"),
+        ({"count": 1, "user": None}, "the reservation has no owner; expected --user, --group or --project"),
         ({"count": 1, "reservation": "a b"}, "'a b' is not the name of a reservation; expected"),
         ({"count": 1, "reservation": "none"}, "'none' is not the name of a reservation; expected"),
         ({"count": 1, "reservation": "a@b"}, "'a@b' is not the name of a reservation; expected"),
@@ -273,7 +273,7 @@ def test_a_reservation_that_ends_jobs_does_so_when_it_begins(live):
     ("words", "told"),
     [
         (["lab"], "expected either --until or --for"),
-        (["lab", "--for", "1h"], "nobody owns the reservation; expected --user, --group or --project"),
+        (["lab", "--for", "1h"], "the reservation has no owner; expected --user, --group or --project"),
         (
             ["lab", "--nodes", "0"],
             "--nodes: '0' is neither nodes nor a number of them; expected for instance n1,n2 or 2",

@@ -64,12 +64,12 @@ class Cluster:
         self.show()
 
     def acts(self):
-        """What scontrol was asked to change, but for the nodes of jobs."""
+        """Return the changes requested of scontrol, except for the nodes of jobs."""
         asked = (self.folder / "asked").read_text().splitlines()
         return [line for line in asked if line.split()[0] in ("update", "hold", "uhold", "release", "requeuehold")]
 
     def called(self):
-        """What scontrol was called with, each by a process of its own."""
+        """Return the arguments of each call of scontrol."""
         file = self.folder / "called"
         return file.read_text().splitlines() if file.exists() else []
 

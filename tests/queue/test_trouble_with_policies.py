@@ -99,7 +99,7 @@ def test_a_policy_that_does_not_load_is_found_by_its_trial_and_holds_up_no_other
         assert one.returncode == 1
     assert live.request("queue")["policy"] == "easy"
     told = live.run("serve", "--policy", "mine.py:mine", "--drop-promises").stdout
-    assert "the trial failed (there is no answer: its process was ended, as a policy that loops is" in told
+    assert "the trial failed (there is no answer: its process was ended because its policy seemed to loop" in told
     assert "mine" in live.request("queue")["asked_policy"]
 
 
@@ -137,7 +137,7 @@ def test_the_compiler_is_no_part_of_what_a_policy_takes():
 
 
 def heard(monkeypatch, *steps, blamed=False):
-    """What is read of a planner that says these things and sleeps between them, and what was heard before."""
+    """Return what is read of a planner that says these things and sleeps between them, and what was heard before."""
     monkeypatch.setattr(link, "SILENT_S", 2.0)
     code = "import json, sys, time\nfor one in json.loads(sys.argv[1]):\n"
     code += "    time.sleep(one) if isinstance(one, float) else print(json.dumps(one), flush=True)\n"
@@ -298,7 +298,7 @@ def test_a_pass_in_plain_python_that_does_not_end_is_given_up_when_the_policy_is
         await asyncio.gather(*asks._tasks, return_exceptions=True)
         return engine.failures
 
-    assert completed(work()) == (("it took too long in plain Python; the compiled one goes on", False),)
+    assert completed(work()) == (("it took too long in plain Python; the compiled planner continues", False),)
 
 
 ENDS = """

@@ -21,7 +21,7 @@ def urgent(state):
 
 @kernel()
 def left_now(state, job):
-    """Whether a job was preempted in this pass."""
+    """Return whether a job was preempted in this pass."""
     found = False
     for i in range(state.batch.preemptions):
         found |= state.runs.job[state.batch.preempted[i, 0]] == job
@@ -30,14 +30,14 @@ def left_now(state, job):
 
 @kernel()
 def is_below(state, run, job):
-    """Whether a run may be preempted for a job; not if it began in this pass."""
+    """Return whether a run may be preempted for a job; not if it began in this pass."""
     other = state.runs.job[run]
     return state.jobs.priority[other] < state.jobs.priority[job] and run < state.runs.count - state.batch.starts
 
 
 @kernel()
 def may_fit(state, job):
-    """Whether a job fits once all that may be preempted for it are gone."""
+    """Return whether a job fits once all that may be preempted for it are gone."""
     runs = state.runs
     for k in range(state.machine.resources):
         room = state.free.nodes[0, k]

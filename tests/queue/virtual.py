@@ -145,7 +145,7 @@ class Virtual:
         return self.engine.book.runs()
 
     def _end(self, run):
-        """When an attempt ends."""
+        """Return when an attempt ends."""
         return min(run.attempt.start + self.runtime[run.job.id], self.cut.get(run.key, 1 << 62))
 
     def _live_until(self, end):

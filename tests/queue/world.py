@@ -95,7 +95,7 @@ class FlakyStore(Store):
         return super().commit(events, jobs, wall)
 
     def tokens(self):
-        """Of the jobs that are there, and of the array that is being entered."""
+        """Return the tokens of the known jobs and of the array that is being entered."""
         arrays = self._db.execute("SELECT data FROM event WHERE kind = 'array'")
         begun = {json.loads(data)["job"]["token"] for (data,) in arrays}
         return begun | {token for (token,) in self._db.execute("SELECT token FROM job")}
@@ -222,7 +222,7 @@ class Machine:
 
 
 def parts(nodes, need, placement):
-    """What a job holds there: place, resource, amount."""
+    """Return what a job holds there: place, resource, amount."""
     floating = nodes.get("", {})
     found = [(node, name, amount * tasks) for node, tasks in placement for name, amount in need.items()]
     found = [one for one in found if one[1] not in floating]
@@ -294,7 +294,7 @@ class Planner:
         return {"starts": starts, "preempts": preempts}
 
     def fits(self, job, beside):
-        """Where a job would run beside these; None for nowhere. One of two tasks runs on two nodes."""
+        """Return where a job would run beside these; None for nowhere. One of two tasks runs on two nodes."""
         used = {}
         for one in beside:
             for place, name, amount in parts(self.capacity, self.facts[one]["need"], self.at[one]):
@@ -479,7 +479,7 @@ class World:
         return f"token-{self.tokens}", {"user": "ana", "job": job, "spec": {"argv": ["true"]}}
 
     def new_facts(self, known):
-        """What a job is changed to."""
+        """Return the new facts of a job that is edited."""
         random = self.random
         some = {
             "walltime": random.randint(1, 99) * SECOND, "priority": random.randint(-2, 2), "name": random.choice("ab"),

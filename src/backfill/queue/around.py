@@ -1,4 +1,4 @@
-"""What the engine needs around it, beside a store and a pool: a clock, a planner, and whoever waits for jobs."""
+"""Interfaces that the engine needs besides a store and a pool: a clock, a planner, and clients waiting for jobs."""
 
 from typing import Protocol
 
@@ -7,42 +7,48 @@ from backfill.queue.shapes import Basis, ClockFacts, Failure, Over, Record
 
 
 class Clock(Protocol):
-    """The queue clock, in microseconds; it never goes back. speed: how many of its seconds go by in one."""
+    """The queue clock, in microseconds; it never goes back.
+
+    speed: seconds of the queue clock per second of real time.
+    """
 
     speed: float
 
     def now(self) -> int:
-        """Now."""
+        """Return the present instant."""
 
     def wall(self) -> int:
-        """What the wall clock says."""
+        """Return the time of the wall clock."""
 
     def slept(self) -> int:
-        """How long the machine has slept."""
+        """Return how long the machine has slept."""
 
     def instant(self, record: Record) -> int | None:
-        """When something happened that a supervisor wrote down; None where it did not say when."""
+        """Return when something in a supervisor's record happened; None if the record does not say when."""
 
     @property
     def facts(self) -> ClockFacts:
-        """What a later daemon needs to carry it on."""
+        """Return what a later daemon needs to continue this clock."""
 
 
 class Waiter(Protocol):
-    """Who waits for jobs."""
+    """A client that waits for jobs."""
 
     def __call__(self, told: Over | Failure) -> None:
-        """Be told how one of the jobs ended."""
+        """Receive how one of the jobs ended."""
 
 
 class Link(Protocol):
     """A planner; it answers by `Engine.begun`, `Engine.decided` or `Engine.failed`."""
 
     def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
-        """The place in the log, and the instant, of the last pass of a planner that was put aside; 0 for none."""
+        """Return the log position and the instant of the last pass of a saved planner; 0 if there is none."""
 
     def begin(self, epoch: Basis, history: list[protocol.Pass], since: int) -> None:
-        """Be made anew: since the epoch, or from the one that was put aside, whose last pass is the first of these."""
+        """Start a planner and replay this epoch into it.
+
+        history: the passes since the epoch, or, from a saved planner on, those from its last pass.
+        """
 
     def ask(self, now: int, messages: list[protocol.Message]) -> None:
-        """Decide."""
+        """Request the decisions of a pass."""

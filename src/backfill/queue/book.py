@@ -1,4 +1,4 @@
-"""The book: what the log of events says. It is the fold of the log, held in memory and mirrored in the store's tables.
+"""The book: the state of the queue that follows from the log of events, in memory and mirrored in the store's tables.
 
 Times are microseconds of the queue clock, memory is in bytes. Only jobs that are not over stay in the book.
 """
@@ -18,11 +18,11 @@ from backfill.queue.shapes import Basis
 from backfill.queue.states import COMPLETED, HOLDING, NEW, PENDING, after
 from backfill.queue.words import WHOLE
 
-ONE_FAILED = f"afternotok{WHOLE}"  # all its tasks over, one of them not COMPLETED
-# What is named if nothing else happened that may break promises. On which nodes the job was does not count: a job that
-# was to follow there may be planned elsewhere meanwhile, and delay others there.
+ONE_FAILED = f"afternotok{WHOLE}"  # all tasks of the array are over, and one of them is not COMPLETED
+# A cause of broken promises that is named only if there is no other. The nodes of the job do not matter: a job that was
+# to follow there may have been planned elsewhere meanwhile, and delay others there.
 SEEN_LATE = "end-seen-late"
-FEW = 100  # jobs that wait for the same, of which all is written down at once when that is decided
+FEW = 100  # up to this many jobs that wait for the same are written at once when that is decided
 
 
 def each_job(
@@ -30,98 +30,100 @@ def each_job(
 ) -> Iterator[tuple[str, int]]:
     """Yield the single jobs of dependencies with their kinds.
 
-    tasks: those of each array, in their order; of more than `most` the last ones are taken.
+    tasks: the tasks of each array, in their order; of more than `most` the last ones are taken.
     """
     for kind, on in after:
         if kind.endswith(WHOLE):
-            some = tasks.get(on, ())
-            yield from ((kind.removesuffix(WHOLE), task) for task in (some if most is None else some[-most:]))
+            members = tasks.get(on, ())
+            yield from ((kind.removesuffix(WHOLE), task) for task in (members if most is None else members[-most:]))
         else:
             yield kind, on
 
 
 @dataclass
 class Book:
-    """The jobs that are not over, what the nodes have, and what of it is held."""
+    """The open jobs, the capacity of the nodes, and what jobs hold of it."""
 
     jobs: dict[int, Job] = field(default_factory=dict)
-    platform: str = ""  # the text of the platform file; none of a machine of one node
+    platform: str = ""  # the text of the platform file; empty for a machine of one node
     nodes: Nodes = field(default_factory=lambda: Nodes({}))
-    cpu_ids: list[int] = field(default_factory=list)  # those that jobs may have
+    cpu_ids: list[int] = field(default_factory=list)  # cpus that jobs may use
     gpu_ids: list[int] = field(default_factory=list)
     holding: set[int] = field(default_factory=set)  # jobs whose attempts hold something
-    busy_cpus: Counter[int] = field(default_factory=Counter)  # holders of each; two only after a restore
+    busy_cpus: Counter[int] = field(default_factory=Counter)  # number of holders of each cpu; two only after a restore
     busy_gpus: Counter[int] = field(default_factory=Counter)
     epoch: Basis = field(default_factory=lambda: Basis())  # policy and platform since the last `epoch`
     epoch_seq: int = 0
-    passes: int = 0  # since then
-    passed: int = 0  # the instant of the last of them
+    passes: int = 0  # number of passes since then
+    passed: int = 0  # the instant of the last pass
     last_job: int = 0
     last_t: int = 0
-    paused: bool = False  # nothing is started
-    skew: int = 0  # what the calendar is ahead of the queue clock
-    troubles: list[tuple[int, str]] = field(default_factory=list)  # what may break a promise, and when it happened
+    paused: bool = False  # no job is started
+    skew: int = 0  # calendar minus queue clock
+    troubles: list[tuple[int, str]] = field(default_factory=list)  # instants and possible causes of broken promises
     undecided: deque[tuple[str, int, bool, list[int]]] = field(default_factory=deque)  # see `decide_some`
-    dependants: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # by what they wait for
-    tasks: dict[int, set[int]] = field(default_factory=dict)  # of an array, those that are not over
+    dependants: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # jobs by what they wait for
+    tasks: dict[int, set[int]] = field(default_factory=dict)  # open tasks of an array
     unbegun: dict[int, set[int]] = field(default_factory=dict)  # those of them that have never been started
-    unfinished: dict[int, events.Array] = field(default_factory=dict)  # arrays of which some tasks are not entered yet
+    unfinished: dict[int, events.Array] = field(default_factory=dict)  # arrays that are not entered completely
     mates: dict[tuple[str, str], list[int]] = field(
         default_factory=dict
     )  # heap of jobs by user and name; some are over
-    active: dict[int, set[int]] = field(default_factory=dict)  # of arrays with a throttle: tasks that wait or run
-    parked: dict[int, list[int]] = field(default_factory=dict)  # heap of those that the throttle keeps back
+    active: dict[int, set[int]] = field(default_factory=dict)  # waiting and running tasks of throttled arrays
+    parked: dict[int, list[int]] = field(default_factory=dict)  # heap of the tasks that a throttle holds back
     touched: set[int] = field(default_factory=set)  # jobs whose facts changed since the last commit
-    changed: set[int] = field(default_factory=set)  # the same, of so many that they are written down little by little
-    over: dict[int, Job] = field(default_factory=dict)  # jobs that ended since then
-    fresh: dict[str, int] = field(default_factory=dict)  # those that were submitted since then, by token
+    changed: set[int] = field(default_factory=set)  # the same, if there are so many that they are written bit by bit
+    over: dict[int, Job] = field(default_factory=dict)  # jobs that ended since the last commit
+    fresh: dict[str, int] = field(default_factory=dict)  # jobs submitted since the last commit, by token
     review: set[int] = field(default_factory=set)  # jobs that an event may have made eligible, or hopeless
-    yielding: set[int] = field(default_factory=set)  # jobs whose attempts make way
-    due: set[int] = field(default_factory=set)  # jobs that start when what they need is free
-    projects: dict[str, Project] = field(default_factory=dict)  # those that have not departed yet
-    reservations: dict[str, events.Reserve] = field(default_factory=dict)  # those that are not over
+    yielding: set[int] = field(default_factory=set)  # jobs whose preempted attempts have not ended yet
+    due: set[int] = field(default_factory=set)  # jobs that start when the resources they need are released
+    projects: dict[str, Project] = field(default_factory=dict)  # projects that have not departed yet
+    reservations: dict[str, events.Reserve] = field(default_factory=dict)  # reservations that are not over
     opened: set[str] = field(default_factory=set)  # those of them that have begun
-    reserved: set[str] = field(default_factory=set)  # the names of all that there ever were
-    natives: dict[tuple[str, int], int] = field(default_factory=dict)  # jobs by their numbers and submits elsewhere
+    reserved: set[str] = field(default_factory=set)  # the names of all reservations ever made
+    natives: dict[tuple[str, int], int] = field(default_factory=dict)  # jobs by number and submit in the batch system
 
     @property
     def capacity(self) -> Amounts:
-        """How much there is of each resource and licence in all."""
+        """The total of each resource and licence."""
         return self.nodes.capacity
 
     @property
     def held(self) -> Amounts:
-        """How much of it jobs hold."""
+        """The amount of each resource and licence that jobs hold."""
         return self.nodes.held_in_all
 
     def runs(self) -> list[Run]:
-        """The attempts that hold something, in the order of their jobs."""
+        """Return the attempts that hold resources, in the order of their jobs."""
         return [self.jobs[number].run for number in sorted(self.holding)]
 
     def parts(self, job: Job) -> list[tuple[str, str, int]]:
-        """What the attempt of a job holds on its nodes; see Nodes.parts."""
+        """Return what the attempt of a job holds on its nodes; see Nodes.parts."""
         return [*self.nodes.parts(job.need, job.current.nodes)]
 
     def placed(self, job: Job, nodes: Placement | None) -> list[list[Any]]:
-        """Where a job is started; None: on the node of a queue that has one node."""
+        """Return the nodes where a job is started; None stands for the single node of a queue without a platform."""
         if nodes is None:
             (name,) = self.nodes.names
             return [[name, job.tasks]]
         return [[*each] for each in nodes]
 
     def might_fit(self, job: Job) -> bool:
-        """Whether so much of everything is free as a job needs; among nodes perhaps nowhere together."""
+        """Return whether the totals suffice for a job; among nodes it may still fit nowhere."""
         here = self.nodes.parts(job.need, [[MACHINE, job.tasks]])
-        there, held = self.capacity, self.held
-        return all(amount <= there.get(name, 0) - held.get(name, 0) for _, name, amount in here)
+        capacity, held = self.capacity, self.held
+        return all(amount <= capacity.get(name, 0) - held.get(name, 0) for _, name, amount in here)
 
     def fits(self, job: Job, nodes: Placement) -> bool:
-        """Whether what a job needs is free there."""
+        """Return whether the need of a job is free on these nodes."""
         return self.nodes.free().holds(self.nodes.parts(job.need, nodes))
 
     def free_for_policy(self) -> Free:
-        """What is free as the policy sees it: attempts that make way hold nothing, and jobs that are due what they
-        need. Once the former are over, the latter have it."""
+        """Return what is free for the policy: preempted attempts count as over, and jobs that are due as started.
+
+        Once the former have ended, the latter take their resources.
+        """
         free = self.nodes.free()
         for number in self.yielding:
             free.take(self.parts(self.jobs[number]), -1)
@@ -130,22 +132,22 @@ class Book:
         return free
 
     def due_starts(self) -> list[tuple[Job, DueStart]]:
-        """The jobs that are due."""
-        some = (self.jobs[number] for number in self.due)
-        return [(job, job.due) for job in some if job.due is not None]
+        """Return the jobs that are due."""
+        jobs = (self.jobs[number] for number in self.due)
+        return [(job, job.due) for job in jobs if job.due is not None]
 
     def will_fit(self, job: Job, nodes: Placement) -> bool:
-        """Whether what a job needs is free there once all that makes way is over."""
+        """Return whether the need of a job is free on these nodes once all preempted attempts have ended."""
         return self.free_for_policy().holds(self.nodes.parts(job.need, nodes))
 
     def placement(self, job: Job) -> tuple[list[int], list[int]]:
-        """The cpus and the gpus that a job would get on this machine: the lowest free ones."""
+        """Return the cpus and gpus that a job would get on this machine: the lowest free ones."""
         cpus = [one for one in self.cpu_ids if not self.busy_cpus[one]]
         gpus = [one for one in self.gpu_ids if not self.busy_gpus[one]]
         return cpus[: job.tasks * job.need.get("cpus", 0)], gpus[: job.tasks * job.need.get("gpus", 0)]
 
     def apply(self, entries: Iterable[Entry]) -> None:
-        """Enter what happened."""
+        """Apply events."""
         for entry in entries:
             event, t, _ = entry
             self.last_t = max(self.last_t, t)
@@ -193,7 +195,7 @@ class Book:
                     learn(self.projects, event, t)
 
     def begin_array(self, whole: events.Array, done: int) -> None:
-        """Know of the tasks of an array that are about to be entered, but for the first ones."""
+        """Register the tasks of an array that are about to be entered, except for the first `done` ones."""
         array = whole.row["id"]
         left = range(array + done, array + len(whole.indexes))
         self.unfinished[array] = whole
@@ -202,15 +204,15 @@ class Book:
         self.unbegun.setdefault(array, set()).update(left)
 
     def settle(self) -> None:
-        """What was touched is written down: forget what is over."""
+        """Forget the jobs that are over, after everything touched was written."""
         self.touched.clear()
         self.over.clear()
         self.fresh.clear()
 
     def trouble(self, since: int, until: int) -> str:
-        """What happened last from then until then of that which may break promises; empty for nothing.
+        """Return the last event of this span that may have broken promises; empty if there is none.
 
-        An end that was seen late, of whatever job, is named only if nothing else happened; see SEEN_LATE.
+        An end of any job that was seen late is returned only if there was no other event; see SEEN_LATE.
         """
         known = [what for t, what in reversed(self.troubles) if since <= t <= until]
         return next((what for what in known if what != SEEN_LATE), *known[:1] or ("",))
@@ -220,7 +222,7 @@ class Book:
         del self.troubles[:-1000]
 
     def _set_capacity(self, event: events.Capacity, t: int) -> None:
-        """What all nodes have: those of a platform, or the machine of one node."""
+        """Set the capacity of all nodes: those of a platform, or the machine of one node."""
         before = self.capacity
         if self.platform and self.platform != (event.platform or ""):
             self._trouble(t, "platform-changed")
@@ -237,7 +239,7 @@ class Book:
             self._trouble(entry.t, "policy-switched")
         self.epoch, self.epoch_seq, self.passes, self.passed = basis, entry.seq, 0, 0
         for job in self.jobs.values():
-            if job.waits or job.yields or job.due is not None:  # the queue of the policy begins empty
+            if job.waits or job.yields or job.due is not None:  # the policy's queue starts empty
                 job.waits, job.due = False, None
                 if job.attempt is not None:
                     job.attempt.yields = False
@@ -249,7 +251,7 @@ class Book:
         if isinstance(event, events.Began) and event.row is not None:
             self._enter(event, t)
         job = self.jobs[event.job]
-        for waiting, on, met, _ in self.undecided:  # an end is that of a job that knows what was decided before
+        for waiting, on, met, _ in self.undecided:  # a job learns of decided dependencies before its end
             if [waiting, on] in job.after:
                 self.decide_for(job, waiting, on, met)
         kind = event.name if isinstance(event, events.Other) else event.kind
@@ -261,7 +263,7 @@ class Book:
             self._count_active(job)
 
     def _change(self, job: Job, event: JobEvent, t: int) -> None:
-        """Let an event change what is known of a job, but for its state."""
+        """Change the data of a job by an event, except for its state."""
         match event:
             case events.Wait():
                 job.waits, job.reason = True, ""
@@ -288,12 +290,12 @@ class Book:
                 self._edit(job, event, t)
             case events.Due():
                 job.waits, job.due = False, DueStart(event.start, event.why, self.placed(job, event.nodes))
-                if job.attempt is not None:  # which makes way; the row of a job has one `why`
+                if job.attempt is not None:  # it is preempted; the row of a job has one `why`
                     job.attempt.why = event.why
             case events.Withdrawn():
                 job.due = None
                 self.review.add(job.id)
-            case events.Declined() if job.waits:  # it has to be told again that it waits
+            case events.Declined() if job.waits:  # the policy must be told again that it waits
                 job.waits = False
                 self.review.add(job.id)
             case events.Preempt():
@@ -312,7 +314,7 @@ class Book:
                 job.current.suspended = isinstance(event, events.Suspend)
 
     def _sort_in(self, job: Job) -> None:
-        """Keep those that make way, and those that are due."""
+        """Update the sets of preempted and due jobs."""
         for numbers, member in ((self.yielding, job.yields), (self.due, job.due is not None)):
             if member:
                 numbers.add(job.id)
@@ -320,7 +322,7 @@ class Book:
                 numbers.discard(job.id)
 
     def _count_active(self, job: Job) -> None:
-        """A task of an array with a throttle waits or runs, or does so no more: then the next one may."""
+        """Update the active tasks of a throttled array; release the next one when a task leaves."""
         active = self.active.setdefault(job.array, set())
         if job.waits or job.due is not None or job.state in HOLDING:
             active.add(job.id)
@@ -334,19 +336,19 @@ class Book:
                     break
 
     def park(self, job: Job) -> None:
-        """The throttle of its array keeps a task back until another one is done."""
+        """Hold a task back by the throttle of its array until another one is done."""
         heappush(self.parked.setdefault(job.array, []), job.id)
 
     def _enter(self, event: events.Submit | events.Adopted | events.Began, t: int) -> None:
         known = self.jobs.get(event.job)
         state = known.state if known else NEW
         if known:
-            if known.state in HOLDING:  # another attempt is made when the one before it is over
+            if known.state in HOLDING:  # the next attempt starts when the one before it is over
                 self._give_back(known)
             self._forget(known)
         facts = event.row or {}
         lists = ("after", "nodes", "due_nodes", "cpu_ids", "gpu_ids")
-        own = {name: [*facts[name]] for name in lists if name in facts}  # the event stays as it is
+        own = {name: [*facts[name]] for name in lists if name in facts}  # copied, so that the event stays unchanged
         job = Job.read({**facts, **own, "id": event.job})
         job.state = state if isinstance(event, events.Began) else after(state, event.kind)
         if isinstance(event, events.Submit):
@@ -366,12 +368,12 @@ class Book:
             del self.unfinished[job.array]
 
     def restore(self, job: Job) -> None:
-        """Enter an open job as the store has it."""
+        """Enter an open job from the store."""
         self.jobs[job.id] = job
         self._index(job)
         self._sort_in(job)
         if job.state in HOLDING:
-            if not job.current.nodes:  # written down by a program that knew one node only
+            if not job.current.nodes:  # written by a version that knew only one node
                 job.current.nodes = self.placed(job, None)
                 self.touched.add(job.id)
             self._take(job)
@@ -390,7 +392,7 @@ class Book:
                 self.unbegun.setdefault(job.array, set()).add(job.id)
         mates = self.mates.setdefault((job.user, job.name), [])
         heappush(mates, job.id)
-        if len(mates).bit_count() == 1:  # now and then
+        if len(mates).bit_count() == 1:  # from time to time
             mates[:] = sorted(number for number in mates if number in self.jobs)
         if job.throttle:
             self._count_active(job)
@@ -409,7 +411,7 @@ class Book:
         self.busy_gpus.subtract(job.current.gpu_ids)
 
     def _leave(self, job: Job) -> None:
-        """The attempt of a job is over, and the job is pending again."""
+        """End the attempt of a job, which is pending again."""
         self._give_back(job)
         job.attempt = None
         self.review.add(job.id)
@@ -491,7 +493,7 @@ class Book:
         attempt = job.attempt
         if attempt is not None:
             limit = attempt.start + job.left + job.grace
-            if t > limit:  # until then the policy took it for a run beyond its limit
+            if t > limit:  # until then the policy counted it as a run beyond its limit
                 self._trouble(t, "overrun-kill-late" if ended > limit else SEEN_LATE)
             self._give_back(job)
             attempt.cpu_ids, attempt.gpu_ids, attempt.suspended, attempt.yields = [], [], False, False
@@ -499,7 +501,7 @@ class Book:
             attempt.maxrss, attempt.cpu = event.maxrss, event.cpu
         if job.project in self.projects:
             self.projects[job.project].ended(ended)
-        self._begin(job)  # whoever waits for its begin waits no longer
+        self._begin(job)  # satisfy the dependencies on its begin
         good = job.state == COMPLETED
         for kind, met in (("afterok", good), ("afternotok", not good), ("afterany", True)):
             self._decide(kind, job.id, met)
@@ -518,60 +520,60 @@ class Book:
                 self._decide(f"after{WHOLE}", job.array, True)
 
     def _end_task(self, job: Job, good: bool) -> None:
-        """Decide what others wait for in the array of a job that is over."""
+        """Decide the dependencies on the array of a task that is over."""
         array, tasks = job.array, self.tasks[job.array]
         tasks.discard(job.id)
         if not good:
             self._decide(f"afterok{WHOLE}", array, False)
-            some = sorted(self.dependants.pop((ONE_FAILED, array), ()))
-            for other in some:
+            waiting = sorted(self.dependants.pop((ONE_FAILED, array), ()))
+            for other in waiting:
                 self._wait_for_ends(self.jobs[other], array)
-            self._note(some)
+            self._note(waiting)
         if not tasks:
             del self.tasks[array]
             for kind, met in ((f"afterok{WHOLE}", True), (ONE_FAILED, False), (f"afterany{WHOLE}", True)):
                 self._decide(kind, array, met)
 
     def _decide(self, kind: str, on: int, met: bool) -> None:
-        """What some jobs wait for has come, or never will."""
+        """Decide a dependency: it is satisfied, or never will be."""
         waiting = self.dependants.pop((kind, on), None)
         if not waiting:
             return
-        some = sorted(waiting)
-        if len(some) > FEW:
-            self.undecided.append((kind, on, met, some[::-1]))
+        numbers = sorted(waiting)
+        if len(numbers) > FEW:
+            self.undecided.append((kind, on, met, numbers[::-1]))
             return
-        for other in some:
+        for other in numbers:
             self.decide_for(self.jobs[other], kind, on, met)
-        self._note(some)
+        self._note(numbers)
 
     def decide_some(self, most: int | None = None) -> None:
-        """Tell jobs of what many wait for that it has come, or never will; so many of them, or all.
+        """Apply decided dependencies to at most `most` waiting jobs, or to all.
 
         Until then they wait. A crash in between leaves rows that are behind the log: see `mend`.
         """
         while self.undecided and most != 0:
             kind, on, met, left = self.undecided[0]
-            some = left[: -most - 1 : -1] if most is not None else left[::-1]
-            del left[-len(some) :]
-            most = None if most is None else most - len(some)
-            there = [other for other in some if other in self.jobs and [kind, on] in self.jobs[other].after]
-            for other in there:
+            numbers = left[: -most - 1 : -1] if most is not None else left[::-1]
+            del left[-len(numbers) :]
+            most = None if most is None else most - len(numbers)
+            dependants = [other for other in numbers if other in self.jobs and [kind, on] in self.jobs[other].after]
+            for other in dependants:
                 self.decide_for(self.jobs[other], kind, on, met)
-            self._note(there)
+            self._note(dependants)
             if not left:
                 self.undecided.popleft()
 
-    def _note(self, some: Sequence[int]) -> None:
-        """Have jobs written down whose dependencies are others now: at once, or little by little as they are reviewed.
+    def _note(self, numbers: Sequence[int]) -> None:
+        """Have jobs with changed dependencies written: at once, or bit by bit as they are reviewed.
 
         A crash in between leaves rows that are behind the log: see `mend`.
         """
-        (self.touched if len(some) <= FEW else self.changed).update(some)
-        self.review.update(some)
+        (self.touched if len(numbers) <= FEW else self.changed).update(numbers)
+        self.review.update(numbers)
 
     def decide_for(self, later: Job, kind: str, on: int, met: bool) -> None:
-        """What a job waits for has come, or never will."""
+        """Apply a decided dependency to a waiting job."""
         self.dependants.get((kind, on), set()).discard(later.id)
         later.after.remove([kind, on])
         if later.any_of:
@@ -584,7 +586,7 @@ class Book:
         self.review.add(later.id)
 
     def _wait_for_ends(self, later: Job, array: int) -> None:
-        """One task of an array has failed, as was waited for; now for the ends of the others."""
+        """Let a job wait for the ends of the other tasks of an array, after one has failed as required."""
         self.dependants.get((ONE_FAILED, array), set()).discard(later.id)
         later.after.remove([ONE_FAILED, array])
         kind = f"afterany{WHOLE}"
@@ -593,8 +595,10 @@ class Book:
         self.dependants.setdefault((kind, array), set()).add(later.id)
 
     def mend(self, job: Job, over: Callable[[int], Job | None], failed: Callable[[int], bool]) -> None:
-        """Decide what was decided before, and was not written down of this job; see `changed`. over: a job that has
-        ended; failed: whether a task of an array has."""
+        """Apply decisions on dependencies that had been made but not written for this job; see `changed`.
+
+        over: returns a job that has ended; failed: returns whether a task of an array has failed.
+        """
         before = [*map(tuple, job.after)]
         for kind, on in before:
             if [kind, on] not in job.after:
@@ -639,14 +643,14 @@ class Book:
             self.review.add(first)
 
     def _first_mate(self, job: Job) -> int:
-        """The first open job of the same user and name; 0 if there is none."""
+        """Return the first open job of the same user and name; 0 if there is none."""
         mates = self.mates[job.user, job.name]
         while mates and mates[0] not in self.jobs:
             heappop(mates)
         return mates[0] if mates else 0
 
     def blocked(self, job: Job, now: int) -> str:
-        """Why a pending job may not be in the policy's queue; empty where it may. now: by the queue clock."""
+        """Return why a pending job may not be in the policy's queue; empty if it may. now: by the queue clock."""
         if job.held:
             return job.held
         if job.never:

@@ -1,7 +1,7 @@
-"""What clients ask for, turned into events. Nothing here touches a disk, a clock or a process.
+"""Commands: requests of clients, turned into events. This module uses no disk, clock or process.
 
-A request that is about many jobs is met in slices: each is written down before the next one is worked out, so that the
-daemon answers others between them. What a slice finds is what is so by then. A large array is in the log as a whole
+A request about many jobs is processed in slices: each slice is written before the next one is computed, so that the
+daemon can answer others in between. Each slice sees the state at its time. A large array is in the log as a whole
 before its first task is, so it is queued as a whole, whatever happens between two slices.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # a queue of one node needs no numpy
 
 QUEUED_MAX = 100_000
 DEPENDENCIES_MAX = 100_000  # of all tasks of an array together
-SLICE = 100  # jobs that are changed in one go
+SLICE = 100  # jobs that are changed at once
 LOWERED = "JobHeldUser"
 PER_PART = ("cpus", "memory", "gpus")  # of a need, what each part of a job has; the rest is for the whole job
 INSTANTS: tuple[Literal["begin", "deadline"], ...] = ("begin", "deadline")  # of an edit; 0 for none any more
@@ -71,12 +71,12 @@ PLACED = (
 
 
 class Busy(Exception):
-    """A request about an array that is being entered: it is its turn once that is done."""
+    """An array of the request is still being entered: repeat the request when that is done."""
 
 
 @dataclass
 class Done:
-    """The last slice of a request, and its answer, which is given when all is on the disk."""
+    """The last slice of a request, and the answer, which is sent when everything is on disk."""
 
     answer: dict[str, object]
     events: list[Event] = field(default_factory=list)
@@ -87,9 +87,12 @@ Slices = Generator[list[Event], None, Done]
 
 @dataclass
 class Context:
-    """What commands may look at. find: a job, over or not; over: the tasks of an array that are over; keep: the number
-    of a spec; most: what there may be of a resource, where that is more than there is now; slice: see SLICE; platform:
-    the nodes of the queue, if it decides on several; does: what its pool can do to jobs that run."""
+    """The state and functions that commands may use.
+
+    find: returns a job, over or not; over: returns the tasks of an array that are over; keep: returns the number of a
+    spec; most: the largest capacity of a resource, if it exceeds the present one; slice: see SLICE; platform: the nodes
+    of the queue, if it decides on several; does: what its pool can do to running jobs.
+    """
 
     book: Book
     now: int
@@ -102,14 +105,14 @@ class Context:
     slice: int = SLICE
     platform: "Platform | None" = None  # None: a machine of one node
     does: frozenset[str] = frozenset({"signal", "suspend"})  # see pools.base.Pool
-    arrays: dict[int, "Array"] = field(default_factory=dict)  # those that were looked at
-    current: set[int] = field(default_factory=set)  # those of them that were looked at in this slice
-    has_project: Callable[[str], bool] = lambda name: False  # whether a job on the disk has this project
-    ready: bool = True  # a policy is there
-    native: Callable[[str], list[Job]] | None = None  # the jobs that are called so in the batch system that is watched
+    arrays: dict[int, "Array"] = field(default_factory=dict)  # arrays that were read
+    current: set[int] = field(default_factory=set)  # arrays that were read in this slice
+    has_project: Callable[[str], bool] = lambda name: False  # whether a job on disk has this project
+    ready: bool = True  # a planner is available
+    native: Callable[[str], list[Job]] | None = None  # returns the jobs with a name in the watched batch system
 
     def array(self, number: int) -> "Array":
-        """Return the array whose first task has this number. Raises Busy while it is being entered."""
+        """Return the array whose first task has this number. Raises Busy if it is still being entered."""
         if number in self.book.unfinished:
             raise Busy
         if number not in self.arrays:
@@ -120,7 +123,7 @@ class Context:
         return self.arrays[number]
 
     def begin_slice(self) -> None:
-        """What has been looked at may have changed since."""
+        """Begin a slice: what was read before may have changed."""
         self.current.clear()
 
 
@@ -136,7 +139,7 @@ class Array:
         self._by_index: dict[int | None, int] = {}
 
     def look_again(self) -> None:
-        """Learn what has become of its tasks since."""
+        """Update its tasks."""
         jobs = self._book.jobs
         gone = [Task(job.id, self.id, job.index or 0, job.state) for job in self.open if job.id not in jobs]
         self._over |= {task.id: task for task in gone}
@@ -146,11 +149,11 @@ class Array:
 
     @property
     def tasks(self) -> list[Job | Task]:
-        """All of them, in their order."""
+        """All tasks, in their order."""
         return sorted([*self._over.values(), *self.open], key=lambda task: task.id)
 
     def task(self, index: int | None) -> Job | Task | None:
-        """Return the task of this index, if there is one."""
+        """Return the task with this index, if there is one."""
         if not self._by_index:
             self._by_index = {task.index: task.id for task in self.tasks}
         number = self._by_index.get(index, 0)
@@ -163,7 +166,7 @@ def submit(request: SubmitRequest, given: Context) -> Slices:
     if any(one.row["token"] == token for one in given.book.unfinished.values()):
         raise Busy
     known = given.by_token(token)
-    if known is not None:  # the answer was lost on its way
+    if known is not None:  # the earlier answer was lost
         return Done(submitted(known))
     asked, book = request["job"], given.book
     job, ignored = _new_job(asked, token, request, book.last_job + 1, given)
@@ -197,11 +200,11 @@ def _check_room(more: int, given: Context) -> None:
 
 
 def submit_project(request: SubmitProjectRequest, given: Context) -> Slices:
-    """Queue all jobs of a project at once, or none. Each comes after others by their places in the list."""
+    """Queue all jobs of a project at once, or none. Dependencies are given as indices in the list of jobs."""
     yield from ()
     token, name, some = request["token"], request["project"], request["jobs"]
     known = given.by_token(token)
-    if known is not None:  # the answer was lost on its way
+    if known is not None:  # the earlier answer was lost
         return Done({"project": known.project, "id": known.id, "count": len(some)})
     if name in given.book.projects or given.has_project(name):
         raise Refused(f"there is a project {name} already; expected another name", "state", "project")
@@ -229,7 +232,7 @@ def submit_project(request: SubmitProjectRequest, given: Context) -> Slices:
 
 
 def _check_order(some: Sequence[ProjectJob]) -> None:
-    """Refuse jobs of a project that come after others which are not there, or after each other."""
+    """Raise Refused if jobs of a project depend on jobs that are not in the list, or on each other in a cycle."""
     for place, one in enumerate(some):
         if any(on >= len(some) for _, on in one["after"]):
             raise Refused(f"after: expected places below {len(some)}", field=f"jobs.{place}.after")
@@ -244,7 +247,7 @@ def _check_order(some: Sequence[ProjectJob]) -> None:
 def _new_job(
     asked: NewJob, token: str, request: SubmitRequest | SubmitProjectRequest, number: int, given: Context
 ) -> tuple[Job, list[str]]:
-    """A job as it is asked for, or the first of an array, and the names of what the queue ignores. Raises Refused."""
+    """Return a requested job, or the first of an array, and the names of what the queue ignores. Raises Refused."""
     book = given.book
     placed, ignored = _placed(asked, request, given)
     walltime = asked.get("walltime")
@@ -282,7 +285,7 @@ def _new_job(
 
 
 def _placed(asked: NewJob, request: SubmitRequest | SubmitProjectRequest, given: Context) -> tuple[Row, list[str]]:
-    """The facts of a new job that say where it may run, and the names of those that mean nothing to this queue."""
+    """Return the facts of a new job that restrict its placement, and the names of those that this queue ignores."""
     need = {"cpus": 1, **asked["need"]}
     if need["cpus"] < 1:
         raise Refused("cpus is 0; expected 1 or more", field="cpus")
@@ -305,7 +308,7 @@ def _placed(asked: NewJob, request: SubmitRequest | SubmitProjectRequest, given:
 
 
 def _typed(constraint: str, gpu_type: str) -> str:
-    """The constraint of a job that asks for gpus of a type."""
+    """Return the constraint of a job that requests gpus of a type."""
     from backfill.model.constraint import with_feature
 
     try:
@@ -315,8 +318,10 @@ def _typed(constraint: str, gpu_type: str) -> str:
 
 
 def _unknown(given: Context) -> list[str]:
-    """What of partitions and qualities of service the queue does not have at all, and whether it never had a
-    reservation; jobs that name some are let in."""
+    """Return which of partitions, qualities of service and reservations this queue does not have at all.
+
+    It ignores them in requests.
+    """
     platform = given.platform
     there: dict[str, object] = {} if platform is None else {"partition": platform.partitions, "qos": platform.qos}
     there["reservation"] = given.book.reserved
@@ -324,7 +329,7 @@ def _unknown(given: Context) -> list[str]:
 
 
 def _on_one_machine(asked: NewJob, need: dict[str, int]) -> dict[str, int]:
-    """The need of a whole job on a machine of one node. Raises Refused if it asks for what only several nodes have."""
+    """Return the need of a whole job on a machine of one node. Raises Refused if it requires several nodes."""
     parts = asked.get("tasks", 1)
     if asked.get("spread") == "distinct" and parts > 1:
         raise Refused(f"the queue has one machine, the job asks for {parts:,} nodes; expected 1", field="nodes")
@@ -337,7 +342,7 @@ def _on_one_machine(asked: NewJob, need: dict[str, int]) -> dict[str, int]:
 
 
 def entered(whole: events.Array, done: int, given: Context) -> Slices:
-    """Enter the tasks of an array, or a single job, of which so many are there already."""
+    """Enter the tasks of an array, or a single job, after the first `done` ones."""
     job, some = Job.read(whole.row), whole.indexes[done:]
     waited_for = _waited_for(whole.after, given)
     submits: list[Event] = []
@@ -346,7 +351,7 @@ def entered(whole: events.Array, done: int, given: Context) -> Slices:
             yield submits
             submits = []
             given.begin_slice()
-            waited_for = _waited_for(whole.after, given)  # as it is by now
+            waited_for = _waited_for(whole.after, given)  # as of now
         task = {**whole.row, "id": job.id + place}
         if index is not None:
             task["index"], task["token"] = index, job.token if place == 0 else f"{job.token}/{place}"
@@ -357,7 +362,7 @@ def entered(whole: events.Array, done: int, given: Context) -> Slices:
 
 
 def check_need(need: Mapping[str, int], given: Context) -> None:
-    """Refuse a job that the machine can never run."""
+    """Raise Refused for a job that the machine can never run."""
     for name, amount in need.items():
         there = max(given.book.capacity.get(name, 0), given.most.get(name, 0))
         if amount > there:
@@ -367,15 +372,15 @@ def check_need(need: Mapping[str, int], given: Context) -> None:
 
 
 def submitted(job: Job) -> dict[str, object]:
-    """What is told of a job that was queued."""
+    """Return the answer for a job that was queued."""
     facts = {"id": job.array or job.id, "walltime": job.walltime, "need": job.need, "name": job.name, **unusual(job)}
     return {**facts, "held": bool(job.held), "array": bool(job.array)}
 
 
 def unusual(job: Job) -> dict[str, object]:
-    """The facts that say where a job may run, as clients are told them, without those that are usual.
+    """Return the non-default facts that restrict the placement of a job, as clients see them.
 
-    Its tasks are called parts: `ntasks` are those that its submitter asked for, and `tasks` are the jobs of an array.
+    Its tasks are called parts: `ntasks` are those that its submitter requested, and `tasks` are the jobs of an array.
     """
     names = {name: name for name in ("ntasks", *PLACED, "reservation")} | {"tasks": "parts"}
     return {shown: value for name, shown in names.items() if (value := getattr(job, name)) != USUAL[name]}
@@ -407,7 +412,7 @@ def _pending(request: JobsRequest, given: Context, verb: str) -> list[Job | Task
 
 
 def cancel(request: JobsRequest, given: Context) -> Slices:
-    """End jobs: pending ones at once, others when their processes are gone. Those that are over stay as they are."""
+    """Cancel jobs: pending ones at once, others when their processes have ended. Jobs that are over are not changed."""
 
     def cancelled(job: Job) -> JobEvent | None:
         if job.state == PENDING:
@@ -420,7 +425,7 @@ def cancel(request: JobsRequest, given: Context) -> Slices:
 
 
 def requeue(request: JobsRequest, given: Context) -> Slices:
-    """End running jobs and put them into the queue again."""
+    """End running jobs and queue them again."""
 
     def ended(job: Job) -> JobEvent | None:
         going = job.state in HOLDING and job.state != ENDING
@@ -430,7 +435,7 @@ def requeue(request: JobsRequest, given: Context) -> Slices:
 
 
 def suspend(request: JobsRequest, given: Context) -> Slices:
-    """Have running jobs stand still; they keep what they hold, and their limits stay where they are."""
+    """Suspend running jobs; they keep their resources, and their limits stay the same."""
 
     _refuse_if_it_cannot("suspend", given)
 
@@ -441,7 +446,7 @@ def suspend(request: JobsRequest, given: Context) -> Slices:
 
 
 def resume(request: JobsRequest, given: Context) -> Slices:
-    """Let jobs that stand still go on."""
+    """Resume suspended jobs."""
 
     def went(job: Job) -> JobEvent | None:
         return events.Resume(job.id) if job.state == RUNNING and job.current.suspended else None
@@ -450,7 +455,7 @@ def resume(request: JobsRequest, given: Context) -> Slices:
 
 
 def signal(request: SignalRequest, given: Context) -> Slices:
-    """Send a signal to the processes of running jobs, which is not taken for a wish that they end."""
+    """Send a signal to the processes of running jobs; it does not count as a request to end them."""
 
     _refuse_if_it_cannot("signal", given)
 
@@ -474,7 +479,7 @@ def _running(request: JobsRequest, given: Context, verb: str) -> list[Job | Task
 
 
 def pause(request: JsonObject, given: Context) -> Slices:
-    """Start nothing any more until `unpause`; what runs goes on."""
+    """Stop starting jobs until `unpause`; running jobs continue."""
     yield from ()
     return Done({"changed": not given.book.paused}, [] if given.book.paused else [events.Pause()])
 
@@ -486,21 +491,21 @@ def unpause(request: JsonObject, given: Context) -> Slices:
 
 
 def reserve(request: ReserveRequest, given: Context) -> Slices:
-    """Make an advance reservation."""
+    """Create an advance reservation."""
     yield from ()
     _refuse_unready(given)
     if given.book.epoch.get("predict"):
         why = "the policy plans by predicted run times, and a run that is longer would be ended by a reservation"
         raise Refused(f"{why}; expected a queue without predict in its config.toml", "state", "reservation")
     known = given.book.reservations.get(request["reservation"])
-    again = known is not None and known.token == request["token"]  # the answer was lost on its way
+    again = known is not None and known.token == request["token"]  # the earlier answer was lost
     made = known if known and again else reserving.made(request, given.book, given.now, given.platform)
     told = {"reservation": reserving.row(made), "now_s": (given.now + given.book.skew) / 1e6}
     return Done(told, [] if again else [made])
 
 
 def unreserve(request: UnreserveRequest, given: Context) -> Slices:
-    """End an advance reservation before its time, with what runs in it; what waits for it is hopeless then."""
+    """End an advance reservation early, and the jobs that run in it; jobs that wait for it can never run."""
     yield from ()
     _refuse_unready(given)
     name = request["reservation"]
@@ -562,7 +567,7 @@ def edit(request: EditRequest, given: Context) -> Slices:
 
 
 def edit_event(job: Job, new: Change) -> events.Edit:
-    """The event by which these are the values of a job."""
+    """Return the event that sets these values of a job."""
     if not new.keys() - {"walltime", "priority"}:
         return events.Edit(job.id, new)
     if new.keys() & ENTERED:
@@ -579,7 +584,7 @@ def _told(job: Job, new: Change) -> Told:
 
 
 def _retyped(job: Job, to: Change, given: Context) -> Change:
-    """The change with what it means to the constraint of this job, of which the type of its gpus is a part."""
+    """Return the change with its effect on the job's constraint, which includes the type of its gpus."""
     if given.platform is None:
         return cast(Change, {name: value for name, value in to.items() if name != "gpu_type"})
     gpu_type = to.get("gpu_type", "") or job.gpu_type
@@ -613,7 +618,7 @@ def _check_edited(job: Job, to: Change, given: Context, admitted: set[str]) -> N
 
 
 def _refuse_circle(some: Sequence[Job | Task], to: Change, given: Context) -> None:
-    """Refuse jobs that would wait for each other, by dependencies or as singletons."""
+    """Raise Refused for jobs that would wait for each other, by dependencies or as singletons."""
     book, own = given.book, {job.id for job in some}
     waited_for = _waited_for(to["after"], given) if "after" in to else None
     mates: dict[tuple[str, str], list[int]] = {}
@@ -625,7 +630,7 @@ def _refuse_circle(some: Sequence[Job | Task], to: Change, given: Context) -> No
         mates.setdefault(called(job), []).append(job.id)
 
     def needs(node: Any) -> Iterator[Any]:
-        """What a job waits for; a tuple stands for so many of the first jobs of a user and name."""
+        """Yield what a job waits for; a tuple (mates, n) stands for the first n jobs of a user and name."""
         if isinstance(node, tuple):
             who, place = node
             yield mates[who][place - 1]
@@ -645,7 +650,7 @@ def _refuse_circle(some: Sequence[Job | Task], to: Change, given: Context) -> No
 
     for ids in mates.values():
         ids.sort()
-    known: dict[Any, bool] = {}  # whether all that a node waits for has been looked at
+    known: dict[Any, bool] = {}  # whether all dependencies of a node have been visited
     for first in own:
         path = [(first, needs(first))] if first not in known else []
         known.setdefault(first, False)
@@ -663,7 +668,7 @@ def _refuse_circle(some: Sequence[Job | Task], to: Change, given: Context) -> No
 
 
 def _each(some: Sequence[Job | Task], change: Callable[[Job], JobEvent | None], given: Context) -> Slices:
-    """Change jobs, as each is when it is its turn, and tell which were changed and which stay as they are."""
+    """Change jobs in slices, and report which were changed and which were not."""
     changed: list[Job | Task] = []
     events: list[Event] = []
     for first in range(0, len(some), given.slice):
@@ -678,7 +683,7 @@ def _each(some: Sequence[Job | Task], change: Callable[[Job], JobEvent | None], 
                 events.append(event)
                 changed.append(one)
     many = len(some) > given.slice
-    if many:  # what is left to do takes its time, too
+    if many:  # the rest takes time, too
         yield events
         events = []
     ids = {job.id for job in changed}
@@ -699,7 +704,7 @@ def _each(some: Sequence[Job | Task], change: Callable[[Job], JobEvent | None], 
 
 
 def chosen(request: JobsRequest | ShowRequest, given: Context) -> list[Job | Task]:
-    """The jobs that a request is about, each once; of arrays also the tasks that are over."""
+    """Return the jobs of a request, each once; for arrays including the tasks that are over."""
     found: dict[int, Job | Task] = {}
     for one in request["ids"]:
         for job in _meant(one, given):
@@ -746,7 +751,7 @@ def _labels(jobs: Iterable[Job | Task]) -> list[str]:
 
 
 def _waited_for(after: Sequence[Any], given: Context) -> list[tuple[str, Job | Task | Array]]:
-    """What a job waits for: a kind, and a job or an array."""
+    """Return the dependencies of a job: a kind, and a job or an array."""
     found: list[tuple[str, Job | Task | Array]] = []
     for kind, one in after:
         if isinstance(one, list):
@@ -755,7 +760,7 @@ def _waited_for(after: Sequence[Any], given: Context) -> list[tuple[str, Job | T
             continue
         job = given.find(one)
         if job is None:
-            tuple(_meant(one, given))  # which refuses it
+            tuple(_meant(one, given))  # raises Refused
         elif job.array == one:
             found.append((kind, given.array(one)))
         else:
@@ -766,11 +771,11 @@ def _waited_for(after: Sequence[Any], given: Context) -> list[tuple[str, Job | T
 def _own_part(
     waited_for: list[tuple[str, Job | Task | Array]], index: int | None, any_of: bool
 ) -> tuple[list[list[Any]], bool]:
-    """The dependencies of one task that are still open, and whether they can never be met."""
+    """Return the dependencies of one task that are still open, and whether they can never be satisfied."""
     open_ones: dict[tuple[str, int], None] = {}  # in their order
     met = failed = 0
     for kind, on in waited_for:
-        if kind == "aftercorr":  # the task of the same index; without one all of them, as in Slurm
+        if kind == "aftercorr":  # the task with the same index; without one all tasks, as in Slurm
             kind, on = "afterok", (on.task(index) or on) if isinstance(on, Array) else on
         state, waits = _of_array(kind, on) if isinstance(on, Array) else _of_job(kind, on)
         if state is None:
@@ -784,7 +789,7 @@ def _own_part(
 
 
 def _of_job(kind: str, on: Job | Task) -> tuple[bool | None, str]:
-    """Return whether a dependency is met; None where that is open, and then the kind that a job has it as."""
+    """Return whether a dependency is satisfied, None if that is open, and the kind under which the job keeps it."""
     if on.state in OVER:
         return {"afterok": on.state == COMPLETED, "afternotok": on.state != COMPLETED}.get(kind, True), kind
     return True if kind == "after" and isinstance(on, Job) and on.attempts else None, kind
@@ -815,7 +820,7 @@ def never(job: Job, book: Book, platform: "Platform | None") -> str:
 
 
 def hopeless(job: Job, wall: int, book: Book) -> End | None:
-    """The end of a pending job that can never start any more. wall: now, by the calendar."""
+    """Return the end of a pending job that can never start any more. wall: now, by the calendar."""
     if job.reservation and job.reservation not in book.reservations:
         return End(job.id, CANCELLED, reserving.REASONS[reserving.OVER])
     if job.never:

@@ -1,7 +1,7 @@
-"""Whether the record of a queue is sound: its file, its tables, and what the log says of every job at every instant.
+"""Check that the record of a queue is sound: its file, its tables, and the history of every job.
 
-Nothing here asks the code that wrote the log: what was promised (docs/reference/queue-promises.md) is read off the
-events alone.
+Nothing here uses the code that wrote the log: the promises (docs/reference/queue-promises.md) are checked on the events
+alone.
 """
 
 from collections import Counter
@@ -18,18 +18,20 @@ from backfill.queue.shapes import Row
 from backfill.queue.store import Store, StoreError
 from backfill.system import witness
 
-SHOWN = 20  # problems of one kind
+SHOWN = 20  # problems of one kind that are listed
 
 
 def check_deep(home: Path) -> list[str]:
-    """What is wrong with the record of a queue, a line each; nothing in a sound one. Raises StoreError if there is no
-    store that can be read."""
-    # The witness before the log, which is ahead of it. An empty record says only that an attempt may have begun.
+    """Return what is wrong with the record of a queue, a line each; empty for a sound one.
+
+    Raises StoreError if there is no readable store.
+    """
+    # Read the witness before the log, since it is ahead of it. An empty record means that an attempt may have begun.
     began = [name for kind, name, record in witness.read(str(home)) if kind == "began" and record]
     length = max((int(name) for kind, name, _ in witness.read_since_log(str(home)) if kind == "log"), default=0)
     store = Store(home / "store.db", readonly=True)
     try:
-        with store.still():  # a daemon may be at work
+        with store.still():  # a daemon may be running
             damage = store.damage()
             if damage:
                 return damage[:SHOWN]
@@ -50,7 +52,7 @@ def check_deep(home: Path) -> list[str]:
 
 @dataclass
 class Run:
-    """What an attempt holds, as its first event has it."""
+    """The resources that an attempt holds, as in its first event."""
 
     nodes: Placement
     cpu_ids: Sequence[int]
@@ -58,15 +60,18 @@ class Run:
 
 
 def judge(log: Iterable[Entry]) -> list[str]:
-    """Where a log breaks a promise: a job that runs twice at once or again without leave, more held than there is, two
-    jobs on one cpu or gpu, an end without a start, time that goes back."""
+    """Return the violations of the rules of a queue in a log.
+
+    A job runs twice at once, or again without permission; more is held than exists; two jobs share a cpu or gpu; an
+    attempt ends without a start; time goes back.
+    """
     wrong: list[str] = []
     jobs: dict[int, Row] = {}
-    running: dict[int, Run] = {}  # what each job holds
-    runs: dict[int, int] = {}  # attempts that may have run
-    preempted: set[int] = set()  # by the policy, while they run
-    spawned: set[int] = set()  # seen running
-    suspended: set[int] = set()  # which may be lost with their nodes
+    running: dict[int, Run] = {}  # resources that each job holds
+    runs: dict[int, int] = {}  # number of attempts that may have run
+    preempted: set[int] = set()  # by the policy, while they were running
+    spawned: set[int] = set()  # their processes were seen
+    suspended: set[int] = set()  # may be lost with their nodes
     nodes = Nodes({})
     last = 0
     for event, t, seq in log:
@@ -85,7 +90,7 @@ def judge(log: Iterable[Entry]) -> list[str]:
         if not isinstance(event, JobEvent):
             continue
         number = event.job
-        if isinstance(event, events.Adopted) and number in running:  # the log has lost the end of the attempt before
+        if isinstance(event, events.Adopted) and number in running:  # the end of the last attempt is missing in the log
             del running[number]
             runs[number] -= 1
         match event:
@@ -130,7 +135,10 @@ def _run(event: events.Start | events.Adopted | events.Began) -> Run:
 
 
 def _begins(number: int, run: Run, seq: int, jobs: dict[int, Row], running: dict[int, Run], nodes: Nodes) -> list[str]:
-    """What is wrong with a start that was decided here beside all that runs; others may be beyond what there is."""
+    """Return what is wrong with a start that was decided here, given all that runs.
+
+    Starts decided elsewhere may exceed the capacity.
+    """
     wrong = []
     held: Counter[tuple[str, str]] = Counter()
 
@@ -156,11 +164,14 @@ def _begins(number: int, run: Run, seq: int, jobs: dict[int, Row], running: dict
 
 
 def compare_with_witness(log: Iterable[Entry], began: Iterable[str]) -> list[str]:
-    """Return where the log and the witness disagree about attempts: they began twice, or without a start in the log, or
-    the log says that they never began. Those that a restore has lost are left out."""
-    started: dict[str, str] = {}  # attempt -> the last event that says whether it ran
+    """Return where the log and the witness disagree about attempts.
+
+    Attempts began twice, or without a start in the log, or the log says that they never began. Attempts lost by a
+    restore are left out.
+    """
+    started: dict[str, str] = {}  # attempt -> the last event that tells whether it ran
     current: dict[int, str] = {}
-    gaps: list[tuple[int, int]] = []  # numbers of jobs that a restore has lost
+    gaps: list[tuple[int, int]] = []  # numbers of jobs lost by a restore
     last = 0
     for event, _, _ in log:
         if isinstance(event, events.Submit | events.Adopted):
@@ -170,7 +181,7 @@ def compare_with_witness(log: Iterable[Entry], began: Iterable[str]) -> list[str
                 attempt = event.attempt if isinstance(event, events.Start) else event.row["attempt"]
                 current[event.job] = f"{event.job}.{attempt}"
                 started[current[event.job]] = event.kind
-                if isinstance(event, events.Adopted):  # a restore has lost the starts of those before it
+                if isinstance(event, events.Adopted):  # the starts of earlier attempts were lost by a restore
                     for before in range(1, attempt):
                         started.setdefault(f"{event.job}.{before}", event.kind)
             case events.Unstarted(launch=False):

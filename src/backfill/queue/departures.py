@@ -1,4 +1,4 @@
-"""The departures that a policy promises to projects: followed from pass to pass, and every change with its cause."""
+"""Promised departures of projects: followed from pass to pass, with the cause of every change."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,8 +10,8 @@ from backfill.queue.projects import GIVEN, MORE_JOBS, Project
 from backfill.queue.shapes import Begun, Decisions
 from backfill.queue.states import HOLDING, PENDING
 
-TAKEN_BACK = "taken-back"  # the policy has no start in mind for the job any more
-NOTED: dict[type[Event], str] = {  # what happened to a job and brings its end back, by the event
+TAKEN_BACK = "taken-back"  # the policy has withdrawn the start of the job
+NOTED: dict[type[Event], str] = {  # events that delay the end of a job, with their names as causes
     events.Requeue: "run-again",
     events.Preempt: "run-again",
     events.Preempted: "run-again",
@@ -25,10 +25,7 @@ NOTED: dict[type[Event], str] = {  # what happened to a job and brings its end b
 
 
 def departure(jobs: Iterable[Job], plan: Mapping[int, int]) -> tuple[dict[int, int], int]:
-    """When each job ends that runs, or whose start is in the plan, if it uses all of its walltime and its grace.
-
-    And how many of the jobs are neither.
-    """
+    """Return when each running or planned job ends if it uses all its walltime and grace, and the number of others."""
     ends, left = dict[int, int](), 0
     for job in jobs:
         running = job.state in HOLDING and not job.yields
@@ -41,16 +38,15 @@ def departure(jobs: Iterable[Job], plan: Mapping[int, int]) -> tuple[dict[int, i
 
 
 class Departures:
-    """What has changed since the last look. promised: whether the policy promises departures; late: later by at most so
-    much is not late."""
+    """Changes of promised departures. promised: whether the policy promises departures; late: tolerated delay."""
 
     def __init__(self, late: int) -> None:
         self.promised, self.late = False, late
-        self._stale: set[str] = set()  # projects to look at
-        self._noted: dict[int, str] = {}  # what happened to jobs since, as in NOTED
+        self._stale: set[str] = set()  # projects to check
+        self._noted: dict[int, str] = {}  # later events of jobs, as in NOTED
 
     def follow(self, event: Event, book: Book) -> Iterator[Departed]:
-        """Yield what follows from an event that the book has entered: with its last job a project departs."""
+        """Yield the consequence of an event that the book has entered: a project departs with its last job."""
         number = event.column
         if not book.projects or not number:
             return
@@ -61,7 +57,7 @@ class Departures:
         self._stale.add(project.name)
         if type(event) in NOTED:
             self._noted[job.id] = NOTED[type(event)]
-        elif isinstance(event, events.Start) and event.due is not None:  # it has waited for a preempted job to end
+        elif isinstance(event, events.Start) and event.due is not None:  # it waited for a preempted job to end
             self._noted[job.id] = PREEMPT
         if isinstance(event, events.End) and not any(number in book.jobs for number in project.jobs):
             yield Departed(project.name, project.latest, self._slip(project, book))
@@ -69,8 +65,10 @@ class Departures:
     def changes(
         self, book: Book, plan: Mapping[int, int], answer: Begun | Decisions, disturbed: set[int]
     ) -> Iterator[Departure]:
-        """Yield the promises that a planner's answer has changed, once the plan follows it. disturbed: jobs of which
-        something was said since the planner was asked."""
+        """Yield the promises changed by a planner's answer, given the new plan.
+
+        disturbed: jobs with messages since the planner was asked.
+        """
         if not book.projects:
             return
         moved = dict[int, tuple[str, int]]()
@@ -82,12 +80,12 @@ class Departures:
         self._stale.update(job.project for job in changed if job is not None)
         for name in sorted(self._stale & book.projects.keys()):
             project = book.projects[name]
-            some = [book.jobs[number] for number in project.jobs if number in book.jobs]
-            if any(_comes(job, book, disturbed) for job in some):
+            jobs = [book.jobs[number] for number in project.jobs if number in book.jobs]
+            if any(_comes(job, book, disturbed) for job in jobs):
                 continue
             self._stale.discard(name)
-            event = self._change(project, some, book, plan if self.promised else None, moved)
-            for job in some:
+            event = self._change(project, jobs, book, plan if self.promised else None, moved)
+            for job in jobs:
                 self._noted.pop(job.id, None)
             if event is not None:
                 yield event
@@ -96,45 +94,47 @@ class Departures:
     def _change(
         self,
         project: Project,
-        some: list[Job],
+        jobs: list[Job],
         book: Book,
         plan: Mapping[int, int] | None,
         moved: Mapping[int, tuple[str, int]],
     ) -> Departure | None:
-        """The promise that holds from now on, if it is another one than before. plan: None if none is given."""
-        ends, left = departure(some, plan) if plan is not None else ({}, len(some))
+        """Return the new promise, if it differs from the last one. plan: None if there is none."""
+        ends, left = departure(jobs, plan) if plan is not None else ({}, len(jobs))
         last, until = project.last, max(ends.values(), default=None)
         more = ends.keys() - project.known
         if (until, left) == ((last.until, last.left) if last is not None else (None, left)) and not more:
             return None
         number = max((job for job, end in ends.items() if end == until), default=0)
         counts = sorted(more)
-        given = next((one for one in reversed(project.promises) if one.until is not None), None)
-        if last is None or given is None or given.until is None:
+        promise = next((one for one in reversed(project.promises) if one.until is not None), None)
+        if last is None or promise is None or promise.until is None:
             return Departure(project.name, until, left, number, counts, GIVEN)
         cause, by = "", 0
-        if until is not None and until > given.until:
-            cause, by = self._why(book.jobs[number], project, given.at, book, moved)
-            if not cause and last is not given:
-                cause = last.cause  # that for which it was taken back
+        if until is not None and until > promise.until:
+            cause, by = self._why(book.jobs[number], project, promise.at, book, moved)
+            if not cause and last is not promise:
+                cause = last.cause  # the cause of the withdrawal
             cause = cause or "bug"
         elif left > last.left or until is None:
-            cause = self._taken_back(some, ends) or book.trouble(given.at, book.last_t) or TAKEN_BACK
+            cause = self._taken_back(jobs, ends) or book.trouble(promise.at, book.last_t) or TAKEN_BACK
         elif more:
             cause = MORE_JOBS
         return Departure(project.name, until, left, number, counts, cause, by)
 
-    def _taken_back(self, some: list[Job], ends: Mapping[int, int]) -> str:
-        """What happened to a job that has no promise any more; empty for nothing."""
-        others = [job for job in some if job.id not in ends]
+    def _taken_back(self, jobs: list[Job], ends: Mapping[int, int]) -> str:
+        """Return what happened to a job that has lost its promise; empty if nothing did."""
+        others = [job for job in jobs if job.id not in ends]
         noted = (self._noted[job.id] for job in others if job.id in self._noted)
         return next(noted, "held" if any(job.held for job in others) else "")
 
     def _why(
         self, job: Job, project: Project, since: int, book: Book, moved: Mapping[int, tuple[str, int]]
     ) -> tuple[str, int]:
-        """Why a departure comes later than it was promised then, empty for an unknown cause; and for which job it made
-        way (0 none). job: the last to end."""
+        """Return why a departure is later than promised, empty if unknown, and the job it made way for (0 for none).
+
+        job: the last one to end.
+        """
         cause, by = moved.get(job.id, ("", 0))
         if by:
             return "made-way", by
@@ -144,7 +144,7 @@ class Departures:
         return known or ("run-again" if job.attempts > 1 else ""), 0
 
     def _slip(self, project: Project, book: Book) -> str:
-        """Why a project departs later than it was promised; empty if it does not."""
+        """Return why a project departs later than promised; empty if it does not."""
         promise = project.promise
         if promise is None or promise.until is None or project.latest <= promise.until + self.late:
             return ""
@@ -153,7 +153,7 @@ class Departures:
 
 
 def _comes(job: Job, book: Book, disturbed: set[int]) -> bool:
-    """Whether a planner is about to say more of a job."""
+    """Return whether the planner will soon decide about a job."""
     if job.id in disturbed:
         return True
     return job.state == PENDING and not job.waits and job.due is None and not book.blocked(job, book.last_t)

@@ -1,4 +1,4 @@
-"""What it means for a job what its pool finds of its attempt: that it runs, is over, or never began."""
+"""Consequences for a job of the state of its attempt, as determined by its pool: it runs, is over, or never began."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,13 +11,13 @@ from backfill.queue.reserving import BEGAN, OVER
 from backfill.queue.shapes import Record
 from backfill.queue.states import CANCELLED, COMPLETED, ENDING, FAILED, NODE_FAIL, OUT_OF_MEMORY, TIMEOUT
 
-LAUNCHES, RESTARTS = 3, 3  # failed launches in a row until a job is held; how often a lost job is started again
-WITHDRAWALS = 20  # attempts in a row that never began, or starts that were declined, until a job is held
+LAUNCHES, RESTARTS = 3, 3  # failed launches in a row after which a job is held; number of restarts of a lost job
+WITHDRAWALS = 20  # attempts in a row that never began, or declined starts, after which a job is held
 
 STATES = {
     "limit": TIMEOUT,
     "cancel": CANCELLED,
-    PREEMPT: CANCELLED,  # of a job that was cancelled while it made way
+    PREEMPT: CANCELLED,  # for a job that was cancelled while its preempted attempt was ending
     BEGAN: CANCELLED,
     OVER: CANCELLED,
     REQUEUE: CANCELLED,  # or while it was ended to run again
@@ -29,20 +29,19 @@ REASONS = {"output": "Output", "exec": "Command", **reserving.REASONS}
 
 
 def events_of(job: Job, verdict: Verdict, now: int, skew: int, ended: int | None) -> Iterator[Event]:
-    """The events that follow from what is true of the attempt of a job. Each is to be entered before the next one is
-    asked for.
+    """Yield the events that follow from the state of a job's attempt. Enter each before requesting the next one.
 
-    skew: what the calendar is ahead of the queue clock. ended: when the attempt did, if that is known.
+    skew: how far the calendar is ahead of the queue clock. ended: when the attempt ended, if that is known.
     """
     attempt, number = job.current, job.id
     cause, seen = attempt.cause, attempt.spawned is not None
-    if verdict.kind == "unstarted" and seen:  # running, whatever is left of it
+    if verdict.kind == "unstarted" and seen:  # it was running, whatever is left of it
         verdict = Verdict("unknown")
     if verdict.kind in ("alive", "orphan"):
         if verdict.record and not seen:
             yield Spawned(number, verdict.record)
     elif cause != "cancel" and made_way(job, verdict):
-        found = cause != PREEMPT  # the log has lost that it was preempted
+        found = cause != PREEMPT  # the preemption is missing in the log
         kept = progress.kept(job, verdict, found, now if ended is None else ended)
         yield Preempted(number, job.preempted_for, leaves=not attempt.yields, found=found)
         if kept is not None:
@@ -51,13 +50,13 @@ def events_of(job: Job, verdict: Verdict, now: int, skew: int, ended: int | None
         yield Requeue(number, asked=True)
         if verdict.kind == "uncertain":
             yield Hold(number, UNCERTAIN)
-        if job.exclusive or job.outside:  # the planner knows it as one that runs
+        if job.exclusive or job.outside:  # to the planner it is a running job
             yield Edit(number, {}, leaves=False, told=feed.told(job.facts()))
         if job.outside:
             yield Hold(number, NEVER)
     elif verdict.kind == "ended":
         end = end_of(verdict.record, number)
-        if ended is not None:  # the daemon may have been away since then
+        if ended is not None:  # the daemon may have been down since then
             end = replace(end, ended=min(max(ended, attempt.start), now))
         yield again_after(job, verdict.record, end, now + skew) or end
     elif verdict.kind == "unstarted" and job.state == ENDING and cause != REQUEUE:
@@ -76,10 +75,10 @@ def events_of(job: Job, verdict: Verdict, now: int, skew: int, ended: int | None
 
 
 def made_way(job: Job, verdict: Verdict) -> bool:
-    """Whether an attempt is over since the job was preempted.
+    """Return whether an attempt is over because the job was preempted.
 
-    One that had ended before it was told to has just ended. Of one whose end nobody saw it must be known that it was
-    told to, or the job must be one that may run twice.
+    An attempt that ended before it was signalled ended normally. Without an exit record it counts as preempted only if
+    the signal was delivered or the job may be requeued.
     """
     asked = job.current.cause == PREEMPT
     if verdict.kind == "ended":
@@ -91,7 +90,7 @@ def made_way(job: Job, verdict: Verdict) -> bool:
 
 
 def end_of(record: Record, number: int) -> End:
-    """The end of a job, by what its supervisor wrote down, or by what its batch system calls it (`state`)."""
+    """Return the end of a job, by its supervisor's record, or by the name that its batch system gives it (`state`)."""
     if "state" in record:
         state, signal = record["state"], record.get("signal", 0)
         return End(number, state, record.get("reason", ""), None if signal else record.get("exit"), signal)
@@ -111,7 +110,10 @@ def end_of(record: Record, number: int) -> End:
 
 
 def again_after(job: Job, record: Record, end: End, now: int) -> Requeue | None:
-    """Why a job is to run again whose attempt has ended; None if it is not. now: by the calendar."""
+    """Return the requeue of a job whose attempt has ended, with its reason; None if it does not run again.
+
+    now: by the calendar.
+    """
     if job.current.cause != "cancel" and record.get("cause") == REQUEUE:
         return Requeue(job.id, asked=True)
     failed = end.state == FAILED and not end.reason and not record.get("cause")

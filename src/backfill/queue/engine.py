@@ -1,13 +1,13 @@
-"""The queue itself: requests, decisions and ends go in, events come out. It has no clock, file or process of its own.
+"""The engine: requests, decisions and ends go in, events come out. It has no clock, file or process of its own.
 
-All that came since the last `flush` is one transaction. Only when it is on the disk are answers given, jobs launched or
-stopped, and the planner asked. So a crash at any point leaves either nothing or what can be read again:
+All that happened since the last `flush` is one transaction. Only when it is on disk are answers sent, jobs launched or
+stopped, and the planner asked. So a crash at any point leaves either nothing, or something that can be recovered:
 
-* a start that is on the disk and was not launched is found by `settle`, and revoked;
-* a decision of the planner that is not on the disk is declined, and asked for again.
+* a start that is on disk and was not launched is found by `settle`, and revoked;
+* a decision of the planner that is not on disk is declined, and requested again.
 
-A job that the policy preempts is asked to end, and is in the policy's queue again at once. What it holds is free when
-its attempt is proved over, and not before: a job that was started in its place is *due* until then.
+A job that the policy preempts is asked to end, and is in the policy's queue again at once. Its resources are free when
+its attempt has provably ended, not before: a job that was started in its place is *due* until then.
 """
 
 import heapq
@@ -54,16 +54,16 @@ from backfill.queue.store import Store, StoreError, StoreLost
 
 Reply = Callable[[JsonObject], None]
 SECOND = 1_000_000
-STEP = 2 * SECOND  # by which clocks may differ before somebody has set them
-RELIVED = 10_000  # passes at most that a planner decides again which finds nothing that it could go on from
-FALLBACKS = ("easy", "fcfs")  # policies that take over from one that fails
-PAUSE = SECOND // 10  # between two passes while a large request is met
-REVIEWED = 500  # jobs that are looked at in one flush
+STEP = 2 * SECOND  # difference of clocks above which the calendar must have been set
+RELIVED = 10_000  # largest number of passes that a planner replays if it has no saved state
+FALLBACKS = ("easy", "fcfs")  # policies that replace one that fails
+PAUSE = SECOND // 10  # between two passes while a large request is processed
+REVIEWED = 500  # jobs that are reviewed in one flush
 
 
 @dataclass
 class Work:
-    """A request that is met in slices. token: of a submit."""
+    """A request that is processed in slices. token: of a submit."""
 
     slices: Slices
     reply: Reply
@@ -71,10 +71,11 @@ class Work:
 
 
 class Engine:
-    """See above.
+    """The engine of a queue; see the module.
 
-    fault: is told each point at which a crash is tested. number: the last number that a job is about to get, before it
-    has it, which may raise OSError. notify: of a job that is over, and has somebody who is to be told.
+    fault: called with the name of each point at which a crash is tested. number: called with the last number that a job
+    is about to get, before it gets it; may raise OSError. notify: called for a job that is over, if a command is to be
+    run.
     """
 
     def __init__(
@@ -94,30 +95,30 @@ class Engine:
         self.defaults, self.fault, self.encode, self.number = defaults, fault, encode, number
         self.slice, self.batch = slice_, batch_system(pool)
         self.native = self.batch is not None
-        self.shadow = WATCHES in pool.does  # others start the jobs, and what the policy decides is only advice
-        self.late = int(SECOND * clock.speed)  # so little is not late: nobody could do anything in that time
+        self.shadow = WATCHES in pool.does  # others start the jobs, and decisions of the policy are only advice
+        self.late = int(SECOND * clock.speed)  # tolerated delay of a start
         self.book = store.load()
         self.most: dict[str, int] = {}  # see Context
-        self.plan: dict[int, int] = {}  # the starts that the policy has in mind for waiting jobs
-        self.places: dict[int, list[Any]] = {}  # where, if there are several nodes; see nodes.Placement
-        self.carried: dict[int, list[Any]] = {}  # both, as the planner of another epoch had them
-        self.binds = False  # whether these are promises
-        self.expected: dict[int, int] = {}  # the starts that a batch system expects which is watched, as it does now
-        self.departures = Departures(self.late)  # what the policy promises to projects
-        self.wake: int | None = None  # when the policy wants to be asked
-        self.asked: int | None = None  # the instant of a pass that is not answered yet; -1 while a planner is made
-        self.ready = False  # a planner is there
-        self.changing = False  # and is gone for a moment, as a better one takes over
+        self.plan: dict[int, int] = {}  # planned starts of waiting jobs
+        self.places: dict[int, list[Any]] = {}  # their placements, if there are several nodes; see nodes.Placement
+        self.carried: dict[int, list[Any]] = {}  # both, from the planner of the previous epoch
+        self.binds = False  # whether planned starts are promises
+        self.expected: dict[int, int] = {}  # starts that a watched batch system expects at present
+        self.departures = Departures(self.late)  # promised departures of projects
+        self.wake: int | None = None  # instant of the next pass that the policy requested
+        self.asked: int | None = None  # instant of a pass without an answer yet; -1 while a planner is being started
+        self.ready = False  # a planner is ready
+        self.changing = False  # and is replaced by a better one
         self.said: list[protocol.Message] = []  # what it will be told next
-        self._stirred = False  # something of that may lead to a decision
+        self._stirred = False  # one of these messages may lead to a decision
         self._opened = (events.Capacity({}, (), ()), "", "", "")
-        self.failures: list[str] = []  # of planners, since one answered
-        self.notes: list[str] = []  # what the operator should know
-        self.stopping = False  # no starts any more
+        self.failures: list[str] = []  # of planners, since the last answer
+        self.notes: list[str] = []  # notes for the operator
+        self.stopping = False  # no more starts
         self._history: list[protocol.Pass] = []
-        self._unjudged: set[int] = set()  # jobs of which it is not known whether the platform can run them
-        self._declined: Counter[int] = Counter()  # by job: starts in a row that did not fit, by the book
-        self._disturbed: set[int] = set()  # jobs about which something was said since the pass
+        self._unjudged: set[int] = set()  # jobs whose feasibility on the platform is not checked yet
+        self._declined: Counter[int] = Counter()  # by job: starts in a row that did not fit, according to the book
+        self._disturbed: set[int] = set()  # jobs with messages since the pass began
         self._events: list[Entry] = []
         self._answers: list[tuple[Callable[[Any], None], JsonObject, str]] = []  # with the token of a submit
         self._launches: list[Run] = []
@@ -127,17 +128,20 @@ class Engine:
         self._timers: list[tuple[int, int]] = []
         self._works: deque[Work] = deque()
         self._deferred: list[Callable[[], None]] = []  # until no array is being entered
-        self._backlog: deque[int] = deque()  # jobs to be looked at, that were too many for one flush
+        self._backlog: deque[int] = deque()  # jobs to review that were too many for one flush
         self._waiters: dict[int, dict[Waiter, None]] = {}
         self._wanted: Basis | None = None  # an epoch that is to begin
-        self.last_pass = self.pass_seq = 0  # its instant, and its place in the log
+        self.last_pass = self.pass_seq = 0  # the instant of the last pass, and its position in the log
         self._slept = clock.slept()
 
-    # ------------------------------------------------------------------ what comes in
+    # ------------------------------------------------------------------ input
 
     def open(self, capacity: events.Capacity, policy: str, program: str, predict: str = "") -> None:
-        """Begin to work: what the machine has, the policy of the configuration, what identifies its code, and by which
-        predictions it plans."""
+        """Start work.
+
+        capacity: of the machine; policy: of the configuration; program: identifies its code; predict: the predictions
+        that it plans by.
+        """
         self._opened = (capacity, policy, program, predict)
         book = self.book
         last = book.last_job
@@ -169,8 +173,10 @@ class Engine:
         return commands.never(job, self.book, self.context().platform)
 
     def _judge(self, job: Job) -> None:
-        """Hold a pending job that the platform, which may be another one by now, can never run; release it if it is
-        held for that reason and can be run. One that somebody else holds is judged once it is released."""
+        """Hold a pending job that the platform can never run; release it if it was held for that and can now be run.
+
+        A job held for another reason is checked when it is released.
+        """
         if job.held and job.held != NEVER:
             return
         self._unjudged.discard(job.id)
@@ -184,39 +190,39 @@ class Engine:
             self._happen(events.Release(job.id))
 
     def switch(self, policy: str, program: str, why: str, asked: str = "") -> None:
-        """Another policy takes over, or the same one with nothing behind it. asked: the one in whose place it is.
+        """Switch to another policy, or restart the same one in a new epoch. asked: the policy that it replaces.
 
-        It stays until the configuration names another one than now.
+        It stays until the configuration names another policy than now.
         """
         self._wanted = {"policy": policy, "asked": asked or policy, "program": program, "why": why}
         self._wanted |= {"configured": self._opened[1], **self.predictions()}
 
     def predictions(self) -> Basis:
-        """What an epoch says of the predictions by which its policy plans, if it does not by walltimes."""
+        """Return the predictions that the policy plans by, for an epoch; empty if it plans by walltimes."""
         predict = self._opened[3]
         return {"predict": predict, "ended": feed.ended(self.store.ended(protocol.LEARNED))} if predict else {}
 
     def _again(self, why: str) -> None:
-        """An epoch begins with the policy that is there."""
+        """Begin an epoch with the present policy."""
         epoch = self.book.epoch
         self.switch(epoch["policy"], epoch["program"], why, epoch["asked"])
         if self._wanted and "mistrusts" in epoch:
             epochs.mistrust(self._wanted)
 
     def set_capacity(self, place: str, resources: dict[str, int], reason: str = "") -> None:
-        """A node has more or less of something, of cpus for instance, or of a licence; see Nodes for places."""
+        """Set the capacity of a node, or the copies of a licence; see Nodes for places."""
         nodes = self.book.nodes
         if resources != nodes.there.get(place) or reason != nodes.reasons.get(place, ""):
             self._happen(events.NodeSet(place, resources, reason))
             self._lose_suspended()
 
     def _lose_suspended(self) -> None:
-        """Jobs that were suspended on nodes are lost with them."""
+        """End the jobs that were suspended on nodes that are lost."""
         for event in progress.lost(self.book):
             self._happen(event)
 
     def request(self, message: dict[str, Any], reply: Reply) -> None:
-        """What a client asks for; it is answered when what follows from it is on the disk."""
+        """Process a request of a client; it is answered when its effects are on disk."""
         try:
             schema.check(message)
         except Refused as error:
@@ -225,7 +231,7 @@ class Engine:
         self.meet(message, reply)
 
     def meet(self, message: dict[str, Any], reply: Reply) -> None:
-        """The same of a request that has been checked."""
+        """Process a request that has been checked."""
         if self.native and (self.shadow or message["do"] not in ("pause", "unpause")):
             does = "only watches" if self.shadow else "starts the jobs of"
             told = f"this queue {does} {self.pool.name}; expected a command of {self.pool.name} for that"
@@ -238,16 +244,16 @@ class Engine:
             self.defer(lambda: self.meet(message, reply))
 
     def defer(self, action: Callable[[], None]) -> None:
-        """Do something once no array is being entered any more."""
+        """Call a function when no array is being entered any more."""
         self._deferred.append(action)
 
     @property
     def busy(self) -> bool:
-        """Whether `go_on` and `flush` are to be called at once, though nothing comes in."""
+        """Return whether `go_on` and `flush` are to be called at once, even without input."""
         return bool(self._works or self._backlog or self.book.review or self.book.undecided)
 
     def go_on(self) -> None:
-        """Work out the next slice of what has been asked for, if anything has not been met yet."""
+        """Process the next slice of a large request, if there is one."""
         if self._works:
             self._go_on_with(self._works.popleft())
         if not self.book.unfinished and self._deferred:
@@ -256,7 +262,10 @@ class Engine:
                 action()
 
     def _go_on_with(self, work: Work) -> None:
-        """Let the next slice happen, or nothing of it. Raises Busy, when nothing of the request has happened."""
+        """Process the next slice as a whole, or not at all.
+
+        Raises Busy if no slice of the request has been processed.
+        """
         try:
             try:
                 happened = next(work.slices)
@@ -273,16 +282,16 @@ class Engine:
         except StoreError as error:
             self._answers.append((work.reply, {}, work.token))
             self._reload(error)
-        except Exception as error:  # a mistake of ours: what has happened since the last flush is taken back
+        except Exception as error:  # a mistake in this program: undo what has happened since the last flush
             self.notes.append(traceback.format_exc())
             self._answers.append((work.reply, {}, work.token))
             self._reload(Refused(f"{error!r:.200}; see daemon.log", "internal"))
 
     def context(self) -> Context:
-        """What commands look at: what has happened, whether it is on the disk already or not."""
+        """Return the state for commands, including what is not on disk yet."""
         keep, platform = self.store.keep_spec, None
         if self.book.platform:
-            from backfill.worlds.workload import parsed  # numpy and pydantic are for those who have one
+            from backfill.worlds.workload import parsed  # numpy and pydantic are needed only with a platform
 
             platform = parsed(self.book.platform)
         return Context(
@@ -305,14 +314,16 @@ class Engine:
         return self.job(number) if number is not None else self.store.by_token(token)
 
     def _natives(self, name: str) -> list[Job]:
-        """The job that is called so in the batch system which this queue watches, the tasks of an array included; the
-        last one of that name if none is open."""
+        """Return the job with this name in the watched batch system, with all tasks of an array.
+
+        The last one of that name if none is open.
+        """
         some = [job for job in self.book.jobs.values() if job.native == name or job.native.startswith(f"{name}_")]
         return some or self.store.jobs("token GLOB ?", [f"{name}@*"], 1)
 
     def _over(self, array: int) -> list[Task]:
         some = {task.id: task for task in self.store.over(array)}
-        for job in self.book.over.values():  # which the store does not know yet
+        for job in self.book.over.values():  # not in the store yet
             if job.array == array and job.index is not None:
                 some[job.id] = Task(job.id, array, job.index, job.state)
         return [task for _, task in sorted(some.items())]
@@ -328,7 +339,7 @@ class Engine:
             self._answers.append((reply, ended(job), ""))
 
     def wait_no_more(self, numbers: Iterable[int], reply: Waiter) -> None:
-        """Forget who waited for jobs."""
+        """Forget a client that waits for jobs."""
         for number in numbers:
             some = self._waiters.get(number, {})
             some.pop(reply, None)
@@ -336,9 +347,9 @@ class Engine:
                 self._waiters.pop(number, None)
 
     def stop(self) -> None:
-        """Start nothing any more. Who waits is told, so that nobody takes this for a crash."""
+        """Stop starting jobs. Waiting clients are told, so that they do not take this for a crash."""
         self.stopping = True
-        if self.binds and self.plan:  # for a planner of another program, which cannot read what this one keeps
+        if self.binds and self.plan:  # for a planner of another version, which cannot read the saved one
             self._happen(events.Plan(self._promises()))
         told = Refused("the queue was stopped; jobs that run go on", "stopped").answer()
         waiters, self._waiters = self._waiters, {}
@@ -347,7 +358,7 @@ class Engine:
                 reply(told)
 
     def saw(self, seen: Seen) -> None:
-        """What is true by now, as the pool tells it."""
+        """Process a report of the pool about its present state."""
         for node in seen.nodes:
             if node.name in self.book.nodes.stated:
                 self.set_capacity(node.name, node.there, node.reason)
@@ -374,21 +385,21 @@ class Engine:
                         self._happen(event)
 
     def _found(self, which: int | Identity) -> Job | None:
-        """An open job, by its number or by that of its batch system and its submit there."""
+        """Return an open job, by its number or by its number and submit in the batch system."""
         return self.book.jobs.get(which if isinstance(which, int) else self.book.natives.get(which, 0))
 
     def has_been(self, which: Identity) -> bool:
-        """Whether a job of a batch system has been known here."""
+        """Return whether a job of a batch system has been known here."""
         native, submit = which
         return self._by_token(f"{native}@{submit}") is not None
 
     def _token(self, facts: Row, number: int) -> str:
-        """The token of a job that was submitted elsewhere: another one if it was over, and has come back since."""
+        """Return the token of a job that was submitted elsewhere: a new one if it was over and has come back."""
         token = f"{facts['native']}@{facts['native_submit']}"
         return token if self._by_token(token) is None else f"{token}#{number}"
 
     def settled(self, number: int, attempt: int, verdict: Verdict) -> None:
-        """What is true of an attempt."""
+        """Process the settled fate of an attempt."""
         book, job = self.book, self.book.jobs.get(number)
         if job is None or job.attempt is None or job.attempt.number != attempt:
             return
@@ -398,7 +409,7 @@ class Engine:
             self.notes.append(f"job {job.label} is held: {self.pool.name} has forgotten that it was started")
 
     def adopt(self, facts: Row, spec: Spec) -> None:
-        """The run folder of an attempt that the log does not know: the end of the log was lost, the attempt was not."""
+        """Enter an attempt that is not in the log, from its run folder: the end of the log was lost."""
         known = self.book.jobs.get(facts["id"]) or self.store.job(facts["id"])
         if known is not None and (known.end is not None or known.attempts >= facts["attempt"]):
             return
@@ -407,34 +418,34 @@ class Engine:
         self.notes.append(f"job {facts['id']} was found in its run folder: the end of the log was lost")
 
     def _began(self, run: Foreign) -> None:
-        """A job runs that the policy has not started: an administrator, or the pool, started it."""
+        """Enter a run that the policy has not started: an administrator or the pool started it."""
         for event in news.began(run, self.book, self._keep, self._token, self.never):
             self._happen(event)
 
     def _keep(self, spec: Spec) -> int:
-        """Store a spec with what happens next, and return its number."""
+        """Store a spec together with the next events, and return its number."""
         return self.store.keep_spec(self.encode(spec))
 
     def ended_before(self, attempt: int, end: events.End) -> None:
-        """Enter an end that the witness has and the log has lost, of a job that waited or of an attempt."""
+        """Enter an end that the witness has and the log has lost, of a waiting job or of an attempt."""
         job = self.book.jobs.get(end.job)
         if job is not None and job.attempts == attempt:
             self._happen(end)
 
     def restored(self, found: events.Restored) -> None:
-        """Write down that the log is older than what has happened, and what was found of the rest."""
+        """Record that the log is older than what has happened, and what was recovered."""
         self._happen(found)
 
     def begun(self, answer: Begun) -> None:
-        """A planner is there. What it decided of old must be what was decided then."""
+        """Take over a planner that is ready. Its repeated decisions must be the same as in the log."""
         self.asked, wanted = None, self._wanted is not None
         self.binds = answer["binds"] and not self.shadow
-        self.ready, self.changing = not wanted, wanted  # a better one has come meanwhile, and is made at once
+        self.ready, self.changing = not wanted, wanted  # a better one is ready meanwhile, and is started at once
         for number, (then, now) in enumerate(zip(self._history, answer["passes"], strict=True), 1):
             if then.decided == now:
                 continue
             if number == len(self._history) and not then.decided:
-                for job, why, *more in now:  # the daemon ended before it could write them down
+                for job, why, *more in now:  # the daemon ended before it could write them
                     if why == PREEMPT:
                         self._preempt(job, *more)
                     else:
@@ -450,7 +461,7 @@ class Engine:
         self._follow_departures(answer)
 
     def decided(self, answer: Decisions) -> None:
-        """The planner's decisions of the pass that was asked for."""
+        """Process the planner's decisions of the requested pass."""
         if self.asked is None or answer["now"] != self.asked:
             return
         now, self.asked = self.asked, None
@@ -482,12 +493,12 @@ class Engine:
         self._follow_departures(answer)
 
     def _follow_departures(self, answer: Begun | Decisions) -> None:
-        """Write down which departures the policy promises to projects from now on."""
+        """Record the departures that the policy now promises to projects."""
         for event in self.departures.changes(self.book, self.plan, answer, self._disturbed):
             self._happen(event)
 
     def _decline(self, number: int, why: str, nodes: Placement | None = None) -> None:
-        """Tell the policy that a job which it started was not started."""
+        """Tell the policy that a job was not started after all."""
         self._happen(events.Declined(number, why, nodes, gone=number not in self.book.jobs))
 
     def _start(self, job: Job, start: int, why: str, nodes: Placement | None) -> bool:
@@ -501,7 +512,7 @@ class Engine:
         return bool(some)
 
     def _preempt(self, number: int, by: int, how: str = "", overhead: int = 0) -> None:
-        """The policy has taken back what a job holds, or is about to: its attempt makes way, if it is not over."""
+        """Preempt a job as the policy decided: end its attempt, unless it is over."""
         job = self.book.jobs.get(number)
         idle = job is None or job.attempt is None  # it has made no progress since its start was decided
         if job is None or (job.due is None and (job.yields or job.attempt is None)):
@@ -513,8 +524,11 @@ class Engine:
             self._happen(events.Kept(number, job.done, job.keeps))
 
     def failed(self, why: str, blame: bool = True) -> None:
-        """The planner is gone: make it anew. blame: its policy is at fault; if that happens twice at the same pass,
-        another policy takes over. A planner that somebody killed says nothing of its policy."""
+        """Restart a planner that has failed.
+
+        blame: its policy is at fault; if that happens twice at the same pass, another policy takes over. A planner that
+        was ended from outside says nothing about its policy.
+        """
         self.ready, self.changing, self.asked, self.wake = False, False, None, None
         self.notes.append(f"planner: {why}")
         self._happen(events.PlannerDown())
@@ -533,31 +547,33 @@ class Engine:
             self._wanted = {}
 
     def take_over(self, policy: str, program: str) -> None:
-        """Let another policy take over at once, whether the planner has answered or not."""
+        """Switch to another policy at once, whether the planner has answered or not."""
         self.failures.clear()
         self.ready, self.changing, self.asked, self.wake = False, False, None, None
         self.switch(policy, program, "switched")
 
     def remake(self) -> None:
-        """A better planner is there: let it be made as soon as nothing is asked."""
+        """Replace the planner by a better one when no pass is in progress."""
         if self._wanted is None:
             self._wanted = {}
             self.ready, self.changing = False, True
 
     def note_shown(self, estimates: Sequence[list[Any]]) -> None:
-        """Write down which starts people were told to expect."""
+        """Record which starts users were shown as expected."""
         if estimates:
             self._happen(events.Shown([*estimates]))
 
     def tick(self) -> None:
-        """Time has gone by."""
+        """Process the passing of time."""
         now = self._now()
         while self._timers and self._timers[0][0] <= now:
             self.book.review.add(heapq.heappop(self._timers)[1])
 
     def look_at_clock(self) -> bool:
-        """Whether the machine slept, or its calendar was set, since the last look. What is to begin or to be over at a
-        time of the calendar still means that; limits and promises are spans, and stay."""
+        """Return whether the machine slept, or its calendar was set, since the last call.
+
+        Begins and deadlines keep their calendar times; limits and promises are spans, and stay.
+        """
         slept, skew = self.clock.slept() - self._slept, self._skew()
         self._slept += slept
         set_ = skew != self.book.skew
@@ -573,12 +589,12 @@ class Engine:
         return set_ or slept > STEP
 
     def _skew(self) -> int:
-        """What the calendar is ahead of the queue clock; as before, but for a step."""
+        """Return calendar minus queue clock; unchanged unless the calendar has stepped."""
         skew = self.clock.wall() - self.clock.now()
         return skew if abs(skew - self.book.skew) > STEP * max(self.clock.speed, 1) else self.book.skew
 
     def next_timer(self) -> int | None:
-        """When `tick` and `flush` are to be called, if nothing else happens before."""
+        """Return when `tick` and `flush` are to be called at the latest."""
         some = [self._timers[0][0]] if self._timers else []
         if self.wake is not None and self.ready and self.asked is None and not self.book.paused:
             some.append(self.wake)
@@ -586,12 +602,13 @@ class Engine:
             some.append(then)
         return min(some, default=None)
 
-    # ------------------------------------------------------------------ what goes out
+    # ------------------------------------------------------------------ output
 
     def flush(self) -> None:
-        """Write down what happened since the last flush, then do what follows from it."""
+        """Write what happened since the last flush, then carry out its consequences."""
         if self.asked is None and self._wanted != {}:
-            # Else the policy may start them too, in this pass or as it repeats the last one; that is declined first.
+            # Otherwise the policy might start them too, in this pass or on a repeat of the last one; that is declined
+            # first.
             foreign, self._foreign = self._foreign, []
             for run in foreign:
                 self._began(run)
@@ -623,7 +640,7 @@ class Engine:
             self.fault("asked")
 
     def _number(self) -> None:
-        """Have the numbers of new jobs written down apart from the log, so that they never come back."""
+        """Record the numbers of new jobs apart from the log, so that they are never reused."""
         if self.book.fresh:
             try:
                 self.number(self.book.last_job)
@@ -635,7 +652,10 @@ class Engine:
         return [*(book.jobs[number] for number in sorted(book.touched)), *book.over.values()]
 
     def _number_passes(self, first: int) -> None:
-        """Learn where in the log the last epoch and the last pass are. first: the place of the first new event."""
+        """Note the positions in the log of the last epoch and the last pass.
+
+        first: the position of the first new event.
+        """
         for seq, (event, _, _) in enumerate(self._events, first):
             if isinstance(event, events.Epoch):
                 self.book.epoch_seq = seq
@@ -675,7 +695,7 @@ class Engine:
                 self.pool.freeze(known.run)
 
     def _have_pool(self, act: Callable[[], None]) -> None:
-        """Let the pool do something. If it fails, what has become of the attempts is found when it is read."""
+        """Let the pool do something. If it fails, the fate of the attempts is found when the pool is read."""
         try:
             act()
         except StoreLost:
@@ -684,7 +704,7 @@ class Engine:
             self.notes.append(f"pool {self.pool.name}: {traceback.format_exc()}")
 
     def _reload(self, error: StoreError | Refused) -> None:
-        """Nothing of what happened since the last flush is on the disk, so nothing of it has happened."""
+        """Reload the book from the store: what happened since the last flush is not on disk, so it is undone."""
         if isinstance(error, StoreLost):
             raise error
         answers, self._answers = self._answers, []
@@ -705,7 +725,7 @@ class Engine:
         return max(self.clock.now(), self.book.last_t)
 
     def _happen(self, event: Event, t: int | None = None) -> None:
-        """Enter an event. t: its instant; by default it happens now."""
+        """Apply an event. t: its instant, by default now."""
         entry = Entry(event, self._now() if t is None else t)
         self.book.apply([entry])
         self._events.append(entry)
@@ -733,12 +753,12 @@ class Engine:
                 self._stops.append(job.run)
 
     def _review(self) -> None:
-        """Jobs that may wait from now on do; those that never can are over."""
+        """Let jobs wait that may wait from now on; end those that never can."""
         book, backlog = self.book, self._backlog
         book.decide_some(REVIEWED)
         if book.review or backlog:
             self.look_at_clock()  # before anything is found to have begun, or to be too late
-        for _ in range(REVIEWED):  # in larger queues the rest is looked at in the next flushes
+        for _ in range(REVIEWED):  # in larger queues the rest is reviewed in the next flushes
             if not backlog:
                 backlog.extend(sorted(book.review))
                 book.review.clear()
@@ -773,13 +793,13 @@ class Engine:
                 heapq.heappush(self._timers, (job.deadline - job.walltime + 1 - skew, number))
 
     def _promises(self) -> list[list[Any]]:
-        """The reserved starts: job, start, placement if there are several nodes."""
+        """Return the reserved starts: job, start, placement if there are several nodes."""
         return [[job, t, self.places.get(job, [])] for job, t in self.plan.items()]
 
     def _carry(self) -> None:
-        """Remember what has been promised to the jobs that wait, for the planner of the epoch that begins."""
+        """Keep the promises to waiting jobs for the planner of the next epoch."""
         if self.book.epoch and self.book.epoch.get("platform", "") != self.book.platform:
-            return  # on other nodes everything is planned anew
+            return  # on other nodes everything is planned again
         plan = self._promises() if self.binds else self.store.plan()
         known = {job: where for job, *where in plan}
         for job in self.book.jobs.values():
@@ -787,14 +807,14 @@ class Engine:
                 self.carried[job.id] = known.get(job.id, [job.promise, []])
 
     def _wait(self, job: Job) -> events.Wait:
-        """A job joins the queue of the policy, with the start that the planner of an earlier epoch has promised it."""
+        """Return the event by which a job joins the policy's queue, with its promise of an earlier epoch."""
         start, nodes = self.carried.pop(job.id, [0, []])
         if start <= self._now() or (not nodes and len(self.book.nodes.names) > 1):
             return events.Wait(job.id)
         return events.Wait(job.id, start, nodes or ())
 
     def _begin_epoch(self) -> None:
-        """An epoch begins: the open jobs are all that its planner will know."""
+        """Begin an epoch: its planner will know only the open jobs."""
         if self._wanted and self.asked is None:
             self._carry()
             basis: Basis = {**self._wanted, **feed.begins_with(self.book), "now": self._now()}
@@ -806,7 +826,7 @@ class Engine:
             self.ready = False
 
     def _start_due(self) -> None:
-        """Start the jobs that are due and fit by now; what can no more be met is told to the policy."""
+        """Start the due jobs that fit now; tell the policy which ones can no longer start."""
         book = self.book
         if not book.due or self.stopping or book.paused:
             return
@@ -819,14 +839,14 @@ class Engine:
                 self._happen(events.Withdrawn(job.id))
 
     def _ask(self) -> int | None:
-        """The instant of a pass, if one is due; it is written down before the planner is asked."""
+        """Return the instant of a pass, if one is due; it is written before the planner is asked."""
         if not self.ready or self.asked is not None or self._wanted is not None or self.stopping:
             return None
         if self.book.paused:
             return None
         now, last = self.clock.now(), max(self.book.last_t, self.last_pass + 1)
         if self.wake is not None and self.wake <= now:
-            # A little late is on time: the pass counts for the instant that the policy asked for.
+            # A small delay is tolerated: the pass counts for the instant that the policy requested.
             now = self.wake if now - self.wake < self.late else now
         elif not self._stirred or (self._works and now - self.last_pass < PAUSE):
             return None
@@ -836,7 +856,7 @@ class Engine:
         return now
 
     def _make_planner(self) -> None:
-        """Let a planner be made that knows all since the epoch."""
+        """Start a planner that knows everything since the epoch."""
         book = self.book
         self._wanted = None
         since, now = self.link.kept(book.epoch_seq, book.epoch["program"])
@@ -872,12 +892,12 @@ class Engine:
             if self.binds and job is not None and job.waits and job.promise is None and number not in self._disturbed:
                 self._happen(events.Promise(number, t))
         self.wake = answer["wake"]
-        if self.shadow and self.wake is not None:  # a run may be over its limit for long, which is expected to end now
+        if self.shadow and self.wake is not None:  # a run far over its limit is always expected to end now
             self.wake = max(self.wake, self.last_pass + SECOND)
 
 
 def ended(job: Job) -> Over:
-    """What is told of a job that is over."""
+    """Return the answer for a job that is over."""
     return {"id": job.id, "state": job.state, "code": job.code}
 
 
@@ -888,4 +908,4 @@ def _failed(error: StoreError | Refused) -> JsonObject:
 
 
 def _nobody(answer: JsonObject) -> None:
-    """Whom an answer goes to whose client has gone with an earlier daemon."""
+    """Ignore an answer whose client left with an earlier daemon."""

@@ -1,4 +1,4 @@
-"""What an epoch is founded on: policy, program, platform, how its pool preempts, and by which predictions it plans."""
+"""The basis of an epoch: policy, program, platform, the way its pool preempts, and the predictor by which it plans."""
 
 from backfill.pools.base import Pool, preempts
 from backfill.queue import reserving
@@ -9,20 +9,20 @@ from backfill.queue.shapes import Basis
 
 
 def differs(book: Book, capacity: Capacity) -> bool:
-    """Whether the machine has something else than in the book."""
+    """Return whether the capacity differs from that in the book."""
     if capacity.platform is not None or book.platform:
         return (capacity.platform or "") != book.platform
     return capacity != Capacity(book.capacity, book.cpu_ids, book.gpu_ids)
 
 
 def of_pool(pool: Pool) -> Basis:
-    """What an epoch says of how the pool preempts, unless it just ends a job, which runs anew."""
+    """The kinds of preemption of the pool, for an epoch, unless it can only end jobs, which start over."""
     some = preempts(pool)
     return {} if some == [REQUEUE] else {"preempts": some}
 
 
 def successor(book: Book, pool: Pool, capacity: Capacity, policy: str, program: str, predict: str) -> tuple[str, str]:
-    """Why another epoch has to begin when a daemon does, empty if the present one goes on; and by which policy.
+    """Return why another epoch has to begin with a new daemon, empty if the present one continues; and its policy.
 
     policy, predict: those of the configuration.
     """
@@ -40,7 +40,7 @@ def successor(book: Book, pool: Pool, capacity: Capacity, policy: str, program: 
 
 
 def mistrust(wanted: Basis) -> None:
-    """Let an epoch do without predictions: they may be what failed."""
+    """Make an epoch plan without predictions, since these may have failed."""
     if "predict" in wanted:
         wanted["mistrusts"] = wanted.pop("predict")
         del wanted["ended"]

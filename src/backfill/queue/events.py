@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.shapes import Basis, Change, Grant, Record, Row, Told
 
-_KEYS = {"row": "job", "by": "for", "last": "job", "ahead": "by"}  # fields that have another name in the JSON
+_KEYS = {"row": "job", "by": "for", "last": "job", "ahead": "by"}  # fields with another name in the JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +19,18 @@ class Event:
     """Something that happened to the queue."""
 
     kind: ClassVar[str] = ""
-    keys: ClassVar[dict[str, str]] = {}  # by the names of the fields: those in the JSON
-    usual: ClassVar[Row] = {}  # by key: the value where the JSON has none
-    omitted: ClassVar[Row] = {}  # by key: the value that is not written down
+    keys: ClassVar[dict[str, str]] = {}  # names of fields -> names in the JSON
+    usual: ClassVar[Row] = {}  # by key: the value if the JSON has none
+    omitted: ClassVar[Row] = {}  # by key: the value that is not written
     values: ClassVar[Callable[[Row], Sequence[Any]]]  # of JSON in which no field is missing
 
     @property
     def column(self) -> int:
-        """The job under which the log has it; 0 for none."""
+        """The number of the job in the log; 0 for none."""
         return 0
 
     def data(self) -> Row:
-        """What the log has of it, as JSON."""
+        """Return the JSON of the log."""
         found = {}
         for name, key in self.keys.items():
             value = getattr(self, name)
@@ -40,7 +40,7 @@ class Event:
 
     @classmethod
     def read(cls, job: int, data: Row) -> Self:
-        """The event that has this data. Raises KeyError for what is missing."""
+        """Return the event with this data. Raises KeyError for a missing field."""
         return cls(*cls.values({**cls.usual, **data}))
 
 
@@ -89,24 +89,24 @@ KINDS: dict[str, type[Event]] = {}
 
 @dataclass_transform(frozen_default=True)
 def _kind(name: str, *written: str) -> Callable[[Class], Class]:
-    """Let a class be the events of a kind. written: keys that the JSON has even where their values are usual."""
+    """Return a decorator that makes a class the events of a kind. written: keys that the JSON always has."""
 
     def made(cls: Class) -> Class:
-        found: Class = dataclass(frozen=True, slots=True)(cls)  # type: ignore[assignment]
-        own = [each for each in fields(found) if each.name != "job"]  # which has its own column
-        found.kind, found.keys = name, {each.name: _KEYS.get(each.name, each.name) for each in own}
-        found.usual = {found.keys[each.name]: each.default for each in own if each.default is not MISSING}
-        found.omitted = {key: value for key, value in found.usual.items() if key not in written}
-        keys = [*found.keys.values()]
-        found.values = itemgetter(*keys) if len(keys) > 1 else lambda data: [data[key] for key in keys]
-        KINDS[name] = found
-        return found
+        event_class: Class = dataclass(frozen=True, slots=True)(cls)  # type: ignore[assignment]
+        own = [each for each in fields(event_class) if each.name != "job"]  # `job` has its own column
+        event_class.kind, event_class.keys = name, {each.name: _KEYS.get(each.name, each.name) for each in own}
+        event_class.usual = {event_class.keys[each.name]: each.default for each in own if each.default is not MISSING}
+        event_class.omitted = {key: value for key, value in event_class.usual.items() if key not in written}
+        keys = [*event_class.keys.values()]
+        event_class.values = itemgetter(*keys) if len(keys) > 1 else lambda data: [data[key] for key in keys]
+        KINDS[name] = event_class
+        return event_class
 
     return made
 
 
 class Entry(NamedTuple):
-    """An event with its instant and its place in the log, once it is there."""
+    """An event with its instant and its position in the log, once it has one."""
 
     event: Event
     t: int = 0
@@ -114,21 +114,21 @@ class Entry(NamedTuple):
 
     @property
     def job(self) -> int:
-        """The open job to which it happened; 0 for the queue."""
+        """The open job of the event; 0 for the queue."""
         return self.event.column
 
 
 @dataclass(frozen=True, slots=True)
 class Other(JobEvent):
-    """An event of a kind that this program does not know; job: 0 of one that happened to the queue."""
+    """An event of a kind that this version does not know; job: 0 if it happened to the queue."""
 
     name: str
 
 
 def decoded(kind: str, job: int, data: Row) -> Event:
-    """An event of the log. Raises KeyError for what is missing."""
-    found = KINDS.get(kind)
-    return Other(job, kind) if found is None else found.read(job, data)
+    """Return an event from the log. Raises KeyError for a missing field."""
+    cls = KINDS.get(kind)
+    return Other(job, kind) if cls is None else cls.read(job, data)
 
 
 # ---------------------------------------------------------------------- events of the queue
@@ -148,7 +148,7 @@ class Up(Event):
 
 @_kind("planner")
 class PlannerDown(Event):
-    """The planner is gone, so nobody decides until another one is made."""
+    """The planner has ended, so no decisions are made until another one is ready."""
 
 
 @_kind("clock")
@@ -162,7 +162,7 @@ class ClockSet(Event):
 
 @_kind("capacity")
 class Capacity(Event):
-    """All that the nodes have from now on; nodes and platform: where the queue has a platform."""
+    """The capacity of all nodes from now on; nodes and platform: if the queue has a platform."""
 
     resources: Amounts
     cpu_ids: Sequence[int]
@@ -173,7 +173,7 @@ class Capacity(Event):
 
 @_kind("node")
 class NodeSet(Event):
-    """What a node has from now on, or how many copies there are of floating licences."""
+    """The capacity of a node from now on, or the number of copies of floating licences."""
 
     node: str
     resources: Amounts
@@ -182,7 +182,7 @@ class NodeSet(Event):
 
 @_kind("array")
 class Array(Event):
-    """An array whose tasks are about to be entered. row: what they have in common."""
+    """An array whose tasks are about to be entered. row: their common facts."""
 
     row: Row
     indexes: Sequence[int | None]
@@ -207,21 +207,21 @@ class Epoch(Event):
 
 @_kind("pass")
 class PassBegun(Event):
-    """The policy is asked."""
+    """A pass of the policy begins."""
 
     now: int
 
 
 @_kind("plan")
 class Plan(Event):
-    """The reserved starts with which a daemon stopped: job, start, placement."""
+    """The reserved starts when a daemon stopped: job, start, placement."""
 
     plan: list[list[Any]]
 
 
 @_kind("pause")
 class Pause(Event):
-    """Nothing is started from now on."""
+    """No jobs are started from now on."""
 
 
 @_kind("unpause")
@@ -231,15 +231,17 @@ class Unpause(Event):
 
 @_kind("shown")
 class Shown(Event):
-    """Estimates that people were told, see answers.estimates."""
+    """Estimates that were shown to users, see answers.estimates."""
 
     estimates: list[list[Any]]
 
 
 @_kind("restored", "first", "found", "ended", "closed", "lost", "counts")
 class Restored(Event):
-    """The log was older than what has happened. first: the next job number; of each list, its first jobs and how many
-    there are."""
+    """The log was older than what had happened, and was restored from the witness.
+
+    first: the next job number; each list gives its first jobs and their number.
+    """
 
     first: int = 0
     found: Sequence[int] = ()
@@ -251,12 +253,12 @@ class Restored(Event):
 
 @_kind("backup")
 class Backup(Event):
-    """The last event of a copy of a store."""
+    """The last event of a backup of a store."""
 
 
 @_kind("project")
 class ProjectQueued(Event):
-    """A project is submitted as a whole. first: the number of its first job, which its others follow."""
+    """A project is submitted as a whole. first: the number of its first job, the others have the next numbers."""
 
     project: str
     user: str
@@ -266,9 +268,11 @@ class ProjectQueued(Event):
 
 @_kind("departure")
 class Departure(Event):
-    """The departure that the policy promises a project from now on; until: None for none, left: open jobs that do not
-    count in it, last: the job that ends last (0 none), counts: jobs that count for the first time, ahead: the job for
-    which the last one made way (0 none)."""
+    """A new promise of a project's departure.
+
+    until: None if there is none; left: open jobs that do not count in it; last: the job that ends last (0 for none);
+    counts: jobs that count for the first time; ahead: the job for which the last one made way (0 for none).
+    """
 
     project: str
     until: int | None
@@ -281,7 +285,7 @@ class Departure(Event):
 
 @_kind("departed")
 class Departed(Event):
-    """The last job of a project is over. slip: why that is later than promised."""
+    """The last job of a project is over. slip: why it is later than promised."""
 
     project: str
     ended: int
@@ -290,8 +294,10 @@ class Departed(Event):
 
 @_kind("reserve")
 class Reserve(Event):
-    """An advance reservation is made, from and until instants of the calendar; nodes: see shapes.Grant; token: of the
-    request."""
+    """An advance reservation is created; from and until are instants of the calendar.
+
+    nodes: see shapes.Grant; token: of the request.
+    """
 
     reservation: str
     begin: int
@@ -303,7 +309,7 @@ class Reserve(Event):
     token: str = ""
 
     def granted(self, skew: int) -> Grant:
-        """The same by the queue clock. skew: what the calendar is ahead of it."""
+        """Return the reservation in instants of the queue clock. skew: calendar minus queue clock."""
         return {
             "reservation": self.reservation, "user": self.user, "group": self.group, "project": self.project,
             "begin": self.begin - skew, "until": self.until - skew, "nodes": self.nodes,
@@ -319,7 +325,7 @@ class Opened(Event):
 
 @_kind("unreserve")
 class Unreserve(Event):
-    """An advance reservation is over. early: somebody has cancelled it."""
+    """An advance reservation is over. early: it was cancelled."""
 
     reservation: str
     early: bool = False
@@ -337,14 +343,14 @@ class Submit(JobEvent):
 
 @_kind("adopted")
 class Adopted(JobEvent):
-    """An attempt was found that the log does not know. row: of the job, with the attempt."""
+    """An attempt was found that is not in the log. row: of the job, with the attempt."""
 
     row: Row
 
 
 @_kind("wait")
 class Wait(JobEvent):
-    """A job joins the queue of the policy. promised, nodes: the start that an earlier planner promised it."""
+    """A job joins the queue of the policy. promised, nodes: the start that an earlier planner promised."""
 
     promised: int | None = None
     nodes: Placement = ()
@@ -364,7 +370,7 @@ class Release(JobEvent):
 
 @_kind("edit")
 class Edit(JobEvent):
-    """A job is changed. leaves: it leaves the queue of the policy; told: what the planner knows of it from now on."""
+    """A job is changed. leaves: it leaves the queue of the policy; told: its new facts for the planner."""
 
     to: Change
     leaves: bool | None = None
@@ -380,21 +386,21 @@ class Promise(JobEvent):
 
 @_kind("advised")
 class Advised(JobEvent):
-    """The policy would have started a job that only its batch system starts, the first time that it would have."""
+    """The policy would have started, for the first time, a job that only its batch system can start."""
 
     nodes: Placement | None = None
 
 
 @_kind("expected")
 class Expected(JobEvent):
-    """A batch system expects this start for a job, the first time that it does."""
+    """A batch system expects a start of a job for the first time."""
 
     start: int
 
 
 @_kind("due", "behind")
 class Due(JobEvent):
-    """The policy starts a job in the place of others (behind) that make way."""
+    """The policy starts a job that has to wait for preempted jobs (behind) to end."""
 
     start: int
     why: str
@@ -404,7 +410,7 @@ class Due(JobEvent):
 
 @_kind("withdrawn")
 class Withdrawn(JobEvent):
-    """A job that was due does not start."""
+    """The start of a due job is withdrawn."""
 
 
 @_kind("declined")
@@ -418,7 +424,7 @@ class Declined(Decided):
 
 @_kind("spared")
 class Spared(Decided):
-    """The policy preempted a job that holds nothing any more. how, overhead: see Preempt."""
+    """The policy preempted a job that no longer holds anything. how, overhead: see Preempt."""
 
     by: int
     gone: bool = False
@@ -428,8 +434,11 @@ class Spared(Decided):
 
 @_kind("preempt")
 class Preempt(JobEvent):
-    """The policy preempts a job for another one. leaves: it is not in the queue of the policy again; how: `suspend` or
-    `checkpoint` if it keeps its progress, which costs it the overhead."""
+    """The policy preempts a job for another one.
+
+    leaves: it is not in the queue of the policy again; how: `suspend` or `checkpoint` if it keeps its progress, at the
+    cost of the overhead.
+    """
 
     by: int
     leaves: bool = False
@@ -439,7 +448,7 @@ class Preempt(JobEvent):
 
 @_kind("preempted", "for")
 class Preempted(JobEvent):
-    """The attempt of a preempted job is over. found: the log has lost that the policy preempted it."""
+    """The attempt of a preempted job is over. found: the preemption itself is missing in the log."""
 
     by: int = 0
     leaves: bool = False
@@ -448,8 +457,7 @@ class Preempted(JobEvent):
 
 @_kind("kept", "done")
 class Kept(JobEvent):
-    """How a pending job goes on (`suspend`, `checkpoint`, or anew where that is empty), and how much of its walltime is
-    behind it by then."""
+    """The kept progress of a pending job: used walltime, and how it goes on (`suspend`, `checkpoint`; empty: anew)."""
 
     done: int = 0
     how: str = ""
@@ -457,8 +465,11 @@ class Kept(JobEvent):
 
 @_kind("start")
 class Start(JobEvent):
-    """An attempt is started. due: when the policy started it; slip: why that is later than promised; instance:
-    of the controller of a batch system, as it was then."""
+    """An attempt is started.
+
+    due: when the policy started it; slip: why it is later than promised; instance: of the controller of a batch system
+    at that time.
+    """
 
     attempt: int
     start: int
@@ -473,8 +484,10 @@ class Start(JobEvent):
 
 @_kind("began")
 class Began(JobEvent):
-    """An attempt runs that somebody else started. row: of a job that the log does not know; told: what the planner is
-    to know of the job from now on, if that is something else than before."""
+    """An attempt runs that the policy did not start.
+
+    row: of a job that is not in the log; told: the new facts of the job for the planner, if they changed.
+    """
 
     attempt: int
     start: int
@@ -504,12 +517,12 @@ class Stop(JobEvent):
 
 @_kind("suspend")
 class Suspend(JobEvent):
-    """The processes of an attempt stand still."""
+    """The processes of an attempt are stopped."""
 
 
 @_kind("resume")
 class Resume(JobEvent):
-    """The processes of an attempt go on."""
+    """The processes of an attempt continue."""
 
 
 @_kind("signal")
@@ -543,8 +556,11 @@ class Requeue(JobEvent):
 
 @_kind("end", "reason")
 class End(JobEvent):
-    """A job is over. exit and what follows: of its attempt, whose signal is 0 if it got none; detail: why it could not
-    run; ended: when, if that is known."""
+    """A job is over.
+
+    exit and the following fields: of its attempt, whose signal is 0 if it got none; detail: why it could not run;
+    ended: when, if known.
+    """
 
     state: str
     reason: str = ""

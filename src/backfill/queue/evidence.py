@@ -23,7 +23,7 @@ ENDS = 2000  # most ends recorded in the witness at once
 class WitnessWriter:
     """Records in the witness: job numbers ahead of their use, the extent of the log, and the ends of waiting jobs.
 
-    See Evidence: this is all that there is of a pool that keeps no files of its own.
+    See Evidence: a pool without files of its own needs nothing else.
     """
 
     def __init__(self, home: Path, store: Store) -> None:
@@ -47,7 +47,7 @@ class WitnessWriter:
         return [f"numbers {self._most}"]
 
     def tell(self, *lines: str, durable: bool = False) -> bool:
-        """Write lines, and the new events of the log; return whether that was all of them. Raises OSError."""
+        """Write lines and new events of the log; return whether all events are written. Raises OSError."""
         seq = self._store.seq
         ends = [*islice(self._store.events(self._seq, kinds=("end",)), ENDS)]
         told = len(ends) < ENDS

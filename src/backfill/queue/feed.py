@@ -1,4 +1,4 @@
-"""What a planner is told: the messages that follow from the events of the log, and from nothing else."""
+"""Messages to a planner. They follow from the events of the log alone."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,39 +13,40 @@ from backfill.queue.protocol import FACTS, KEPT, Message, Pass
 from backfill.queue.shapes import Basis, Row, Told
 from backfill.queue.states import CANCELLED, COMPLETED, NODE_FAIL, TIMEOUT
 
-# What it knows of one that the platform cannot run, so that it never waits.
+# Facts of a job that the platform cannot run, so that it never waits.
 PLAIN: Row = {"need": {"cpus": 1}, "tasks": 1, "spread": "any", "site": "", "constraint": "", "partition": "",
               "qos": "", "exclusive": False}  # fmt: skip
 BASIC = (*FACTS, "submit")
-# frequent kinds of events of which a planner is told nothing
+# frequent kinds of events without a message to the planner
 SILENT = ("spawned", "promise", "shown", "advised", "expected")
-SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; else as COMPLETED
+SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; COMPLETED otherwise
 
 
 def told(row: Mapping[str, Any]) -> Told:
-    """What a planner is told of a job: its facts, without what is usual; and its submit, if that was before it became
-    known here."""
-    found = {name: row[name] for name, usual in FACTS.items() if row.get(name, usual) != usual}
+    """Return the facts of a job for a planner without defaults, and its submit if the queue learned of it later."""
+    facts = {name: row[name] for name, usual in FACTS.items() if row.get(name, usual) != usual}
     if row.get("native"):
-        found["submit"] = row["submit"]
-    return cast(Told, {**found, **PLAIN} if row.get("outside") else found)
+        facts["submit"] = row["submit"]
+    return cast(Told, {**facts, **PLAIN} if row.get("outside") else facts)
 
 
 def told_running(row: Mapping[str, Any], placement: Placement, nodes: Nodes) -> Told:
-    """The same of a job that runs: it is on the nodes that it has, whatever may be done there on this platform. Whole
-    nodes must be alike."""
-    found = cast(Row, told({**row, "outside": False}))
+    """Return the same for a running job: it is on its nodes, whatever this platform allows.
+
+    Whole nodes must be equal.
+    """
+    facts = cast(Row, told({**row, "outside": False}))
     for name in ("site", "partition", "qos", "constraint"):
-        found.pop(name, None)
+        facts.pop(name, None)
     names = [name for name, *_ in placement if name in nodes.stated]
     alike = all(nodes.stated[name] == nodes.stated[names[0]] for name in names)
-    if found.pop("exclusive", False) and alike:
-        found |= {"exclusive": True, "constraint": "|".join(names)}
-    return cast(Told, found)
+    if facts.pop("exclusive", False) and alike:
+        facts |= {"exclusive": True, "constraint": "|".join(names)}
+    return cast(Told, facts)
 
 
 def messages(event: Event) -> Iterator[Message]:
-    """What an event means to a planner."""
+    """Yield the messages of an event to a planner."""
     match event:
         case events.Submit():
             yield ["submit", event.job, told(event.row)]
@@ -94,28 +95,32 @@ def messages(event: Event) -> Iterator[Message]:
 
 
 def begins_with(book: Book, jobs: list[list[Any]] | None = None) -> Basis:
-    """What an epoch begins with: the machine, what its nodes have by now where that is not what the platform states,
-    and the open jobs. jobs: these, if `base` has been made already."""
+    """Return what an epoch begins with: the machine, differences from the platform file, and the open jobs.
+
+    jobs: these, if `base` has been computed already.
+    """
     nodes = book.nodes
-    found: Basis = {"resources": dict(book.capacity), "base": base(book) if jobs is None else jobs}
+    message: Basis = {"resources": dict(book.capacity), "base": base(book) if jobs is None else jobs}
     if book.platform:
-        changed = {place: there for place, there in nodes.there.items() if there != nodes.stated.get(place)}
-        found |= {"platform": book.platform, "nodes": changed}
+        changed = {place: capacity for place, capacity in nodes.there.items() if capacity != nodes.stated.get(place)}
+        message |= {"platform": book.platform, "nodes": changed}
     if book.reservations:
-        found["reservations"] = [each.granted(book.skew) for each in book.reservations.values()]
-    return found
+        message["reservations"] = [each.granted(book.skew) for each in book.reservations.values()]
+    return message
 
 
 def base(book: Book) -> list[list[Any]]:
-    """The open jobs with which an epoch begins, each as its `basis`; those that may start are said to wait in what
-    follows."""
+    """Return the open jobs with which an epoch begins, each as its `basis`; later messages let them wait."""
     changed = bool(book.epoch) and book.epoch.get("platform", "") != book.platform
     return [basis(job, book.nodes if changed or job.native else None) for _, job in sorted(book.jobs.items())]
 
 
 def basis(job: Job, nodes: Nodes | None = None) -> list[Any]:
-    """A job with which an epoch begins: its facts with its submit (and why it started, and where), and its start if it
-    runs, else None. nodes: those of a platform on which nobody could have started it so."""
+    """Return a job with which an epoch begins: its facts with its submit, and its start if it runs, else None.
+
+    The facts of a running job include the reason of its start and its nodes. nodes: of a platform that could not have
+    started it this way.
+    """
     facts: Row = {name: value for name in BASIC if (value := getattr(job, name)) != FACTS.get(name)}
     run = job.attempt
     if run is None:
@@ -127,20 +132,20 @@ def basis(job: Job, nodes: Nodes | None = None) -> list[Any]:
 
 
 def progress(job: Job) -> Row:
-    """What a planner has to know of a job that keeps its progress; nothing of another one."""
+    """Return what a planner has to know of a job that keeps its progress; empty for other jobs."""
     return {name: getattr(job, name) for name in KEPT} if job.keeps else {}
 
 
 def ended(jobs: Iterable[Job]) -> list[list[Any]]:
-    """What a predictor learns from jobs that are over, in the order of their ends; see `taught`."""
-    some = sorted((job for job in jobs if job.says_how_long), key=lambda job: (job.end, job.id))
+    """Return what a predictor learns from jobs that are over, in the order of their ends; see `taught`."""
+    limited = sorted((job for job in jobs if job.says_how_long), key=lambda job: (job.end, job.id))
     return [[job.id, job.user, job.project, job.tasks * job.need.get("cpus", 0), job.submit, job.walltime + job.grace,
-             job.took, job.end] for job in some]  # fmt: skip
+             job.took, job.end] for job in limited]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """What happened between two passes: the first one decided some of it, and the second one was told of it."""
+    """The events between two passes: some are decisions of the first one, and all are reported to the second one."""
 
     since: int  # the instant of the first pass; 0 if there is none
     entries: list[Entry]
@@ -160,9 +165,9 @@ def between_passes(entries: Iterable[Entry]) -> Iterator[Between]:
 
 
 def passes(entries: Iterable[Entry], behind: bool = False) -> tuple[list[Pass], list[Message]]:
-    """The passes since an `epoch`, from the log behind it; and what the next one will be told.
+    """Return the passes since an `epoch`, from the log after it; and the messages for the next pass.
 
-    behind: the events are those behind a pass, which is the first then, without what was said before it.
+    behind: the events follow a pass, which is then the first one, without its messages.
     """
     found = [Pass(0, [])] if behind else []
     for happened in between_passes(entries):
@@ -177,7 +182,7 @@ def passes(entries: Iterable[Entry], behind: bool = False) -> tuple[list[Pass], 
 
 
 def _note_decision(event: Event, found: list[Pass]) -> None:
-    """Enter what the last of the passes decided, if it is that."""
+    """Enter an event into the last pass if that pass decided it."""
     match event:
         case events.Due() | events.Declined() | events.Start(due=None):
             where = [] if event.nodes is None else [event.nodes]

@@ -1,4 +1,4 @@
-"""What happened to jobs in a batch system in which they are submitted, as events of the queue that watches it."""
+"""News about jobs of a watched batch system, as events of the queue."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,10 +20,10 @@ def began(
     token: Callable[[Row, int], str],
     never: Callable[[Job], str],
 ) -> Iterator[Event]:
-    """The events of a run that the policy has not started: an administrator, or the pool, started it.
+    """Yield the events of a run that the policy has not started, but an administrator or the pool.
 
-    keep: stores what a job runs, and returns its number. token: of a job of a batch system with these facts, whose
-    number is this one. never: why the platform cannot run a job.
+    keep: stores the spec of a job, and returns its number. token: the token of a job of a batch system with these facts
+    and this number. never: why the platform cannot run a job.
     """
     known = book.jobs.get(run.job)
     if (known is None and run.job) or (known is not None and known.state != PENDING):
@@ -52,10 +52,10 @@ def events_of(
     find: Callable[[Any], Job | None],
     never: Callable[[Job], str],
 ) -> Iterator[Event]:
-    """The events that this is.
+    """Yield the events of a piece of news.
 
-    spec: what jobs run of which the queue knows no command. find: a job by its number, or by that of its batch system
-    and its submit there. never: why the platform cannot run a job.
+    spec: for jobs whose command is unknown. find: returns a job by its number, or by its number and submit in the batch
+    system. never: returns why the platform cannot run a job.
     """
     if isinstance(news, Arrived):
         new = Job(**{**news.facts, "id": book.last_job + 1, "spec": spec})

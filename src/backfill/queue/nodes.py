@@ -1,4 +1,4 @@
-"""What each node has, and how much of it jobs hold: the daemon's own account of the machine, in plain integers.
+"""The daemon's own account of each node's capacity and what jobs hold of it, in plain integers.
 
 A floating licence has no node: its copies are counted at FLOATING. The machine of a queue without a platform is one
 node, MACHINE, with its licences as resources.
@@ -8,33 +8,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 MACHINE = "machine"
-FLOATING = ""  # the place where floating licences are counted
+FLOATING = ""  # stands for a node where floating licences are counted
 
-Amounts = dict[str, int]  # of each resource
-# Where a job runs: the name of each node, how many of its tasks run there, and a true third value where it has the
-# whole node.
+Amounts = dict[str, int]  # by resource
+# The nodes of a job: the name of each, the number of tasks there, and a true third value if it has the whole node.
 Placement = Sequence[Sequence[Any]]
 
 
 class Nodes:
     """The nodes of a queue.
 
-    stated: what each node has when nothing of it is drained, and what there is of each floating licence at FLOATING.
-    A job on whole nodes holds what is stated of them. Memory of which no node says how much it has is not limited, as
-    in a simulation; see Platform.bounds.
+    stated: the capacity of each node when nothing is drained, and the copies of each floating licence at FLOATING. A
+    job on whole nodes holds what is stated of them. Memory that no node states is not limited, as in a simulation; see
+    Platform.bounds.
     """
 
     def __init__(self, stated: Mapping[str, Amounts]) -> None:
         self.stated = {place: dict(amounts) for place, amounts in stated.items()}
         self.there = {place: dict(amounts) for place, amounts in stated.items()}
         self.held: dict[str, Amounts] = {place: {} for place in stated}
-        self.reasons: dict[str, str] = {}  # why a node that has less than is stated does
+        self.reasons: dict[str, str] = {}  # why a node has less than is stated
         self.names = [place for place in stated if place != FLOATING]  # in the order of the platform
         self._unlimited = "" if any("memory" in amounts for amounts in stated.values()) else "memory"
         self._add_up()
 
     def set(self, place: str, amounts: Amounts, reason: str = "") -> bool:
-        """Let a place have so much from now on; whether that is less of anything than before."""
+        """Set the capacity of a node; return whether any amount has decreased."""
         before = self.there.get(place, {})
         less = any(amounts.get(name, 0) < amount for name, amount in before.items())
         self.there[place] = dict(amounts)
@@ -46,8 +45,10 @@ class Nodes:
         return less
 
     def parts(self, need: Amounts, placement: Placement) -> Iterator[tuple[str, str, int]]:
-        """Yield what a job holds there: place, resource, amount. need: per task, but for floating licences, which are
-        for the whole job."""
+        """Yield what a job holds: node, resource, amount.
+
+        need: per task, except floating licences, which are for the whole job.
+        """
         floating = self.there.get(FLOATING, {})
         for node, tasks, *whole in placement:
             if any(whole):
@@ -61,7 +62,7 @@ class Nodes:
                 yield FLOATING, what, amount
 
     def take(self, parts: Iterable[tuple[str, str, int]], sign: int = 1) -> None:
-        """Enter that so much is held from now on, or, with sign -1, is not held any more."""
+        """Add what is held from now on, or, with sign -1, remove it."""
         for place, name, amount in parts:
             here = self.held.setdefault(place, {})
             here[name] = here.get(name, 0) + sign * amount
@@ -69,19 +70,19 @@ class Nodes:
 
     @property
     def held_elsewhere(self) -> Amounts:
-        """What runs hold on nodes that were removed from the platform."""
-        found: Amounts = {}
+        """Return what runs hold on nodes that were removed from the platform."""
+        amounts: Amounts = {}
         for place in self.held.keys() - self.stated.keys():
             for name, amount in self.held[place].items():
-                found[name] = found.get(name, 0) + amount
-        return {name: amount for name, amount in found.items() if amount}
+                amounts[name] = amounts.get(name, 0) + amount
+        return {name: amount for name, amount in amounts.items() if amount}
 
     def free(self) -> "Free":
-        """What nobody holds."""
+        """Return the free amounts."""
         return Free(self)
 
     def _add_up(self) -> None:
-        """Know how much there is in all of each resource, and how much is held."""
+        """Sum up the capacity and the held amount of each resource."""
         self.capacity: Amounts = {}
         self.held_in_all: Amounts = {}
         for total, places in ((self.capacity, self.there), (self.held_in_all, self.held)):
@@ -91,15 +92,14 @@ class Nodes:
 
 
 class Free:
-    """What is free at each place: below 0 where something was taken away from what runs. Changes to it change nothing
-    else."""
+    """The free amounts of each node: negative if capacity was taken away from runs. A copy, free to change."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._less: dict[tuple[str, str], int] = {}
 
     def of(self, place: str, name: str) -> int:
-        """How much of a resource is free at a place."""
+        """Return the free amount of a resource of a node."""
         nodes = self._nodes
         there, held = nodes.there.get(place, {}).get(name, 0), nodes.held.get(place, {}).get(name, 0)
         return there - held - self._less.get((place, name), 0)
@@ -110,7 +110,7 @@ class Free:
             self._less[place, name] = self._less.get((place, name), 0) + sign * amount
 
     def holds(self, parts: Iterable[tuple[str, str, int]]) -> bool:
-        """Whether so much is free."""
+        """Return whether these amounts are free."""
         asked: dict[tuple[str, str], int] = {}
         for place, name, amount in parts:
             asked[place, name] = asked.get((place, name), 0) + amount

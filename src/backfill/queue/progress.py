@@ -1,4 +1,4 @@
-"""The progress that preempted jobs keep: what a policy does by suspension or by checkpoints is worth that much."""
+"""The progress that preempted jobs keep, by suspension or by checkpoints."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ from backfill.queue.states import NODE_FAIL, PENDING
 
 
 def kept(job: Job, verdict: Verdict, found: bool, ended: int) -> Kept | None:
-    """What a job keeps whose preempted attempt is over; None for one that was to begin anew in any case.
+    """Return the progress of a job whose preempted attempt is over; None for one that starts over in any case.
 
-    found: nobody knows when it was preempted. ended: when its attempt did.
+    found: the time of the preemption is unknown. ended: when its attempt ended.
     """
     if not job.keeps:
         return None
@@ -25,16 +25,16 @@ def kept(job: Job, verdict: Verdict, found: bool, ended: int) -> Kept | None:
 
 
 def lost(book: Book) -> Iterator[Kept | End]:
-    """What becomes of the jobs that were suspended on a node which is gone, or no longer has what they held there."""
+    """Yield the fate of jobs that were suspended on a node which is gone, or no longer has what they held there."""
     nodes = book.nodes
     for job in [one for one in book.jobs.values() if one.keeps == SUSPEND and one.state == PENDING]:
-        licences = () if book.platform else job.need.keys() - {*commands.PER_PART}  # it holds none
+        licences = () if book.platform else job.need.keys() - {*commands.PER_PART}  # a suspended job holds no licences
         held = [one for one in nodes.parts(job.need, job.stood) if one[0] and one[1] not in licences]
         if all(amount <= nodes.there.get(place, {}).get(name, 0) for place, name, amount in held):
             continue
         yield Kept(job.id) if job.requeue else End(job.id, NODE_FAIL, "NodeFail")
 
 
-def same_places(some: Placement, others: Placement) -> bool:
-    """Whether two placements have equally many tasks on the same nodes."""
-    return sorted([*one[:2]] for one in some) == sorted([*one[:2]] for one in others)
+def same_places(placement: Placement, others: Placement) -> bool:
+    """Return whether two placements have equally many tasks on the same nodes."""
+    return sorted([*one[:2]] for one in placement) == sorted([*one[:2]] for one in others)

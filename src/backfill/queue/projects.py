@@ -1,4 +1,4 @@
-"""Projects that were submitted as a whole: what the log says of them, and of the departures that they were promised.
+"""Projects that were submitted as a whole, with their promised departures, as recorded in the log.
 
 Times are microseconds of the queue clock.
 """
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 
 from backfill.queue.events import Departed, Departure, ProjectQueued
 
-GIVEN, MORE_JOBS = "given", "more-jobs"  # why a promise is made: the first one; jobs came that had none before
+GIVEN, MORE_JOBS = "given", "more-jobs"  # causes of a promise: the first one; jobs that had no start before
 
 
 @dataclass(slots=True)
 class Promise:
-    """A departure that the policy promised: the last end of the jobs whose starts it has reserved, or that run."""
+    """A promised departure: the last end of the project's jobs that run or have a reserved start."""
 
     at: int
-    until: int | None  # None: none any more
-    left: int  # open jobs that do not count, as the policy does not have them in its queue yet
+    until: int | None  # None: withdrawn
+    left: int  # open jobs that do not count, as they are not in the policy's queue yet
     cause: str
-    last: int  # the job that ends last; 0 none
-    ahead: int = 0  # the job for which that one made way; 0 none
+    last: int  # the job that ends last; 0 for none
+    ahead: int = 0  # the job for which that one made way; 0 for none
 
 
 @dataclass(slots=True)
@@ -28,23 +28,23 @@ class Project:
 
     name: str
     user: str = ""
-    first: int = 0  # the number of its first job; those submitted with it have the numbers that follow
-    count: int = 0  # the jobs submitted with it
+    first: int = 0  # the number of its first job; those submitted with it have the next numbers
+    count: int = 0  # number of jobs submitted with it
     submit: int = 0
-    jobs: set[int] = field(default_factory=set)  # those of its jobs that were open when this became known, or later
+    jobs: set[int] = field(default_factory=set)  # jobs that were open when this became known, or later
     known: set[int] = field(default_factory=set)  # jobs that counted in a promise
     promises: list[Promise] = field(default_factory=list)
-    latest: int = 0  # the last end of its jobs so far
+    latest: int = 0  # the latest end of its jobs so far
     end: int | None = None
     slip: str = ""  # why it departed later than promised
 
     @property
     def promise(self) -> Promise | None:
-        """The first promise that counts all jobs; it is this one that is kept, or not."""
+        """The first promise that counts all jobs; this is the one that is kept or broken."""
         return next((one for one in self.promises if one.until is not None and not one.left), None)
 
     def ended(self, end: int) -> None:
-        """One of its jobs has ended then, which may be known later than that of another one."""
+        """Record the end of one of its jobs; ends may be reported out of order."""
         self.latest = max(self.latest, end)
 
     @property
@@ -57,7 +57,7 @@ ProjectEvent = ProjectQueued | Departure | Departed
 
 
 def learn(projects: dict[str, Project], event: ProjectEvent, t: int) -> Project:
-    """Enter an event of a project that happened at t. Returns the project."""
+    """Apply an event of a project that happened at t. Return the project."""
     name = event.project
     if isinstance(event, ProjectQueued):
         projects[name] = Project(name, event.user, event.first, event.count, t)

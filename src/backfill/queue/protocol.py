@@ -1,22 +1,22 @@
-"""What is said between a queue and its planner: messages one way, decisions the other.
+"""The protocol between a queue and its planner: messages one way, decisions the other.
 
-A message is a list: its kind and what belongs to it. A planner that is told all messages since the `epoch`, pass by
-pass, decides what the one before it decided; that is how it is made anew.
+A message is a list of its kind and its arguments. A planner that receives all messages since the `epoch`, pass by pass,
+makes the same decisions as the one before it; this is how a planner is restarted.
 
 submit job facts       a job is known
 wait job               it is in the queue of the policy from now on
 promised job start nodes    the same, and the planner before this one had promised it this start there
-began job since why nodes   it runs since then, and another planner or somebody else started it
-gone job how           it is in the queue no more, or runs no more
-over job               it is never told of again
-change job facts       its walltime or priority is another one; one that needs something else is submitted anew
-taught job user project cpus submit walltime ran end    before the epoch this job had ended
-kept job done how nodes    so much of its walltime is behind it, and it goes on so, or begins anew where that is empty;
+began job since why nodes   it has run since then, started by another planner or not by a policy
+gone job how           it has left the queue, or has stopped running
+over job               there will be no more messages about it
+change job facts       its walltime or priority has changed; a job with another need is submitted again
+taught job user project cpus submit walltime ran end    this job ended before the epoch
+kept job done how nodes    it has used so much of its walltime, and continues so (how empty: it starts over);
                        nodes: where it was suspended, if the planner does not know that
-capacity resources place    what the machine has, or a node, or how many copies there are of floating licences
+capacity resources place    what the machine has, or a node, or the number of copies of floating licences
 
-What the policy did itself it is not told: it has started a job that is due, and a job that it preempted is in its queue
-again, whatever becomes of the attempt that makes way.
+The planner is not told its own decisions: to it, a job that is due has started, and a job that it preempted is in its
+queue again, whatever becomes of the attempt that is being ended.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from backfill.queue.job import PREEMPT, USUAL
 from backfill.queue.shapes import Basis, Decisions
 
 Message = list[Any]
-# What a policy may know of a job, and what is usual.
+# Facts of a job that a policy may know, with their defaults.
 FACTS = {
     name: USUAL[name]
     for name in (
@@ -34,14 +34,14 @@ FACTS = {
         "tasks", "spread", "site", "constraint", "partition", "qos", "exclusive", "reservation",
     )
 }  # fmt: skip
-KEPT = ("done", "keeps", "stood")  # what a job has that keeps its progress
-CALM = ("submit", "kept")  # messages after which there is nothing new to decide
+KEPT = ("done", "keeps", "stood")  # facts of a job that keeps its progress
+CALM = ("submit", "kept")  # messages after which no new decision is needed
 WAITS = ("wait", "promised")  # messages by which a job joins the queue of the policy
-LEARNED = 2_000  # ended jobs from which run times are known
+LEARNED = 2_000  # number of ended jobs from which run times are learned
 
 
 def begun(epoch: Basis) -> list[Message]:
-    """The messages for a new planner about that with which its epoch begins; runs in the order of their starts."""
+    """Return the messages that tell a new planner the beginning of its epoch; runs in the order of their starts."""
     base = epoch["base"]
     running = sorted(
         (start, job, facts.get("why", ""), facts.get("nodes", [])) for job, facts, start in base if start is not None
@@ -57,7 +57,7 @@ def begun(epoch: Basis) -> list[Message]:
 
 @dataclass
 class Pass:
-    """What a planner was told before a pass, and what it decided, as `decisions` has it."""
+    """The messages to a planner before a pass, and its decisions, as returned by `decisions`."""
 
     now: int
     messages: list[Message]
@@ -65,6 +65,9 @@ class Pass:
 
 
 def decisions(answer: Decisions) -> list[list[Any]]:
-    """What a planner decided: [job, PREEMPT, for which job] of each preemption, and how the job keeps its progress, and
-    at which overhead; [job, why] of each start, and among nodes its placement."""
+    """Return a planner's decisions: preemptions, then starts.
+
+    [job, PREEMPT, on whose behalf], then how the job keeps its progress and the overhead; [job, why], then its
+    placement among nodes.
+    """
     return [*([job, PREEMPT, *more] for job, *more in answer["preempts"]), *answer["starts"]]

@@ -1,7 +1,7 @@
-"""Advance reservations of the queue: who gets what, who may use it, and what becomes of jobs when one begins or ends.
+"""Advance reservations of the queue: their resources, their users, and the jobs that they end.
 
-Nodes and amounts are those that are free by the begin of a reservation, as far as walltimes say; what holds them longer
-is ended then, if its maker wants that. The planner divides its platform by them (worlds/reserved.py).
+A reservation takes nodes and amounts that are free at its begin, as far as walltimes tell; with force, jobs that hold
+them longer are ended then. The planner divides its platform by reservations (worlds/reserved.py).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,23 +23,23 @@ if TYPE_CHECKING:  # a queue without reservations needs no numpy
     from backfill.model.workload import Ints
 
 OWNERS = ("user", "group", "project")
-BEGAN, OVER = "reservation-began", "reservation-over"  # why attempts are ended, and as which reasons
+BEGAN, OVER = "reservation-began", "reservation-over"  # why attempts are ended, and the reasons shown for that
 REASONS = {BEGAN: "ReservationBegan", OVER: "ReservationOver"}
-SHOWN, NODES = 3, 20  # jobs and nodes that a message names
+SHOWN, NODES = 3, 20  # jobs and nodes listed in a message
 
 
-# ---------------------------------------------------------------------- made and cancelled
+# ---------------------------------------------------------------------- create and cancel
 
 
 def made(request: ReserveRequest, book: Book, now: int, platform: "Platform | None") -> Reserve:
-    """The reservation that is asked for. Raises Refused. now: by the queue clock."""
+    """Return the requested reservation. Raises Refused. now: by the queue clock."""
     from backfill.model.machines import machine
     from backfill.model.reservations import whole_nodes
 
     name, begin, until = request["reservation"], *_span(request, now + book.skew)
     _check_name(name, book)
     if not any(request.get(owner) for owner in OWNERS):
-        raise Refused("nobody owns the reservation; expected --user, --group or --project", field="user")
+        raise Refused("the reservation has no owner; expected --user, --group or --project", field="user")
     platform = platform or machine(book.capacity, MACHINE)
     others, span = known(book, platform), (begin - book.skew, until - book.skew)
     chosen, amounts = _chosen(request, platform), request.get("amount", {})
@@ -68,7 +68,7 @@ def _named(platform: "Platform", much: Any) -> Amounts:
 def _rooms(
     book: Book, platform: "Platform", others: "Sequence[Reservation]", span: tuple[int, int]
 ) -> "tuple[Ints, Ints]":
-    """What nodes have beside other reservations, shape (nodes, resources), and what of it jobs do not hold by then."""
+    """Return the capacity of nodes beside other reservations, (nodes, resources), and what jobs leave free by then."""
     from backfill.model.reservations import room_beside
 
     room = room_beside(platform, others, (), *span)
@@ -83,7 +83,7 @@ def _rooms(
 
 
 def cancelled(name: str, force: bool, book: Book, now: int) -> Unreserve | None:
-    """The end of a reservation before its time; None if it is over. Raises Refused."""
+    """Return the early end of a reservation; None if it is over. Raises Refused."""
     if name in book.reserved and name not in book.reservations:
         return None
     if name not in book.reservations:
@@ -94,7 +94,7 @@ def cancelled(name: str, force: bool, book: Book, now: int) -> Unreserve | None:
 
 
 def _check_name(name: str, book: Book) -> None:
-    """Raise Refused for what is no name of a new reservation."""
+    """Raise Refused for an invalid or used name of a new reservation."""
     from backfill.model.constraint import NAME, is_feature
 
     if not is_feature(name) or "@" in name or name == "none":
@@ -105,14 +105,14 @@ def _check_name(name: str, book: Book) -> None:
 
 
 def known(book: Book, platform: "Platform") -> "list[Reservation]":
-    """The reservations that are not over, by the queue clock."""
+    """Return the reservations that are not over, by the queue clock."""
     from backfill.model.reservations import of_grants
 
     return of_grants(platform, [each.granted(book.skew) for each in book.reservations.values()], book.last_t)
 
 
 def _span(request: ReserveRequest, now: int) -> tuple[int, int]:
-    """From when and until when, by the calendar."""
+    """Return begin and end, by the calendar."""
     begin = request.get("begin", now + request.get("ahead", 0))
     if begin < now:
         raise Refused("its begin has passed; expected a time to come, or no --from for now", field="from")
@@ -128,7 +128,7 @@ def _span(request: ReserveRequest, now: int) -> tuple[int, int]:
 
 
 def _chosen(request: ReserveRequest, platform: "Platform") -> list[int] | None:
-    """The nodes that are named, by shell patterns; None if the queue is to choose."""
+    """Return the nodes named by shell patterns; None if the queue is to choose."""
     if "nodes" not in request:
         return None
     from backfill.model.constraint import matching
@@ -146,10 +146,10 @@ def _chosen(request: ReserveRequest, platform: "Platform") -> list[int] | None:
 
 
 def _some_nodes(request: ReserveRequest, platform: "Platform", room: "Ints", free: "Ints") -> list[Any]:
-    """So many whole nodes, the last ones that nothing holds by then; with force also others."""
+    """Choose whole nodes, the last ones that no job holds by then; with force also others."""
     wanted, force, capacity = request.get("count", 0), request.get("force", False), platform.capacity
     if not wanted:
-        raise ValueError("it has nothing; expected --nodes or --amount")
+        raise ValueError("it has no resources; expected --nodes or --amount")
     there = [node for node in reversed(range(len(room))) if (room[node] == capacity[node]).all()]
     there.sort(key=lambda node: bool((free[node] < capacity[node]).any()))
     some = there if force else [node for node in there if (free[node] == capacity[node]).all()]
@@ -162,11 +162,11 @@ def _some_nodes(request: ReserveRequest, platform: "Platform", room: "Ints", fre
 def _amounts(
     request: ReserveRequest, platform: "Platform", room: "Ints", free: "Ints", chosen: Sequence[int] | None
 ) -> list[Any]:
-    """Amounts on each of the nodes that are named, or between all of them."""
+    """Choose amounts on each of the named nodes, or spread over all nodes."""
     from backfill.model.reservations import amounts_on
 
     if "count" in request:
-        raise ValueError("an amount is on named nodes, or wherever it is free; expected no number of nodes")
+        raise ValueError("amounts are taken from named nodes, or from any nodes; expected no number of nodes")
     wanted = {}
     for name, amount in request["amount"].items():
         if name not in platform.resources:
@@ -181,22 +181,22 @@ def _amounts(
     try:
         return on(free)
     except ValueError:
-        if request.get("force") or chosen is not None:  # who holds that is told by name
+        if request.get("force") or chosen is not None:  # jobs that hold them are named in the error
             return on(room)
         raise
 
 
 def row(each: Reserve) -> dict[str, object]:
-    """A reservation as clients are told it, its instants those of the calendar."""
+    """Return a reservation as clients see it, its instants those of the calendar."""
     told = {"begin_s": each.begin / 1e6, "until_s": each.until / 1e6, "nodes": each.nodes}
     return {"reservation": each.reservation, **{owner: getattr(each, owner) for owner in OWNERS}, **told}
 
 
-# ---------------------------------------------------------------------- used
+# ---------------------------------------------------------------------- use
 
 
 def admit(job: Job, book: Book, now: int, platform: "Platform | None") -> None:
-    """Raise Refused for a job that asks for a reservation which is not there, not its own, or too small for it."""
+    """Raise Refused for a job whose reservation does not exist, is not for its user, or is too small for it."""
     each = book.reservations.get(job.reservation)
     if each is None:
         what = "is over" if job.reservation in book.reserved else "is not there"
@@ -240,7 +240,7 @@ def check_room(job: Job, book: Book, platform: "Platform | None") -> None:
 
 
 def owners_text(each: Reserve) -> str:
-    """`user ana, project climate`."""
+    """Return the owners, such as `user ana, project climate`."""
     return ", ".join(f"{owner} {name}" for owner in OWNERS if (name := getattr(each, owner)))
 
 
@@ -249,11 +249,11 @@ def _there(book: Book) -> str:
     return f"expected {', '.join(names)}" if names else "there are none"
 
 
-# ---------------------------------------------------------------------- time goes by
+# ---------------------------------------------------------------------- passing time
 
 
 def due(book: Book, now: int) -> Iterator[Event]:
-    """What reservations that have begun, or are over, do to jobs, and that they are over. now: by the queue clock."""
+    """Yield the effects of reservations that have begun or are over. now: by the queue clock."""
     for each in [*book.reservations.values()]:
         if each.until - book.skew <= now:
             yield from stops(book, each.reservation)
@@ -265,26 +265,28 @@ def due(book: Book, now: int) -> Iterator[Event]:
 
 
 def stops(book: Book, name: str) -> Iterator[Event]:
-    """What runs in a reservation ends with it; what waits for it is hopeless then, see commands.hopeless."""
+    """Yield the ends of the jobs that run in a reservation; waiting ones become hopeless, see commands.hopeless."""
     for job in _inside(book, name):
         yield events.Stop(job.id, OVER)
 
 
 def next_instant(book: Book, now: int) -> int | None:
-    """When a reservation begins or ends next."""
+    """Return when the next reservation begins or ends."""
     times = [t - book.skew for each in book.reservations.values() for t in (each.begin, each.until)]
     return min((t for t in times if t > now), default=None)
 
 
 def _inside(book: Book, name: str) -> list[Job]:
-    """The jobs that run in a reservation, and are not being ended."""
+    """Return the jobs that run in a reservation, and are not being ended."""
     some = [book.jobs[number] for number in sorted(book.holding)]
     return [job for job in some if job.reservation == name and job.state != ENDING]
 
 
 def losers(book: Book, each: Reserve, at: int) -> Iterator[Job]:
-    """The jobs that hold what a reservation is to have from an instant on, and may hold it longer: the last started
-    first, until the rest has room. at: by the queue clock."""
+    """Yield the jobs to end so that a reservation gets its resources at an instant: the last started first.
+
+    Only jobs that may run beyond the instant count, and only as many as necessary. at: by the queue clock.
+    """
     some = [job for number in book.holding if _stays(book, job := book.jobs[number], at)]
     some.sort(key=lambda job: (job.current.start, job.id), reverse=True)
     lost = dict[int, Job]()
@@ -295,13 +297,14 @@ def losers(book: Book, each: Reserve, at: int) -> Iterator[Job]:
 
 
 def _stays(book: Book, job: Job, at: int) -> bool:
-    """Whether a job that holds something, and not of a reservation, may do so beyond an instant."""
+    """Return whether a job outside reservations may hold resources beyond an instant."""
     return job.reservation not in book.reservations and _limit(job) > at
 
 
 def _too_many(book: Book, each: Reserve, place: str, beyond: Sequence[Job], at: int) -> Iterator[Job]:
-    """The jobs on a node, of which the first are lost first, for which there is no room beside the reservations of an
-    instant of the calendar. A node that is drained has what is stated: what runs there goes on.
+    """Yield the jobs on a node that do not fit beside the reservations of an instant of the calendar, in this order.
+
+    A drained node counts with what is stated: what runs there continues.
     """
     left = dict(book.nodes.stated.get(place, {}))
     others = (one for one in book.reservations.values() if one.reservation != each.reservation)
@@ -324,12 +327,12 @@ def _too_many(book: Book, each: Reserve, place: str, beyond: Sequence[Job], at: 
 
 
 def _limit(job: Job) -> int:
-    """When the attempt of a job ends at the latest."""
+    """Return the latest end of the attempt of a job."""
     return job.current.start + job.left + job.grace
 
 
 def _spare(lost: Sequence[Job], what: str, book: Book, now: int) -> None:
-    """Raise Refused if jobs would be lost."""
+    """Raise Refused if jobs would be ended."""
     if not lost:
         return
     some = sorted(lost, key=_limit)[-SHOWN:]

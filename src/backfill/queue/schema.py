@@ -1,4 +1,4 @@
-"""What may be asked of the daemon: the fields of each request, with their types and bounds. Nothing else gets in."""
+"""The requests that the daemon accepts: the fields of each, with their types and bounds. All others are refused."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,22 +18,22 @@ NUMBER_MAX = 10**15
 
 
 class Refused(Exception):
-    """A request that cannot be met. Nothing has happened."""
+    """A request that is refused. Nothing has changed."""
 
     def __init__(self, message: str, code: str = "usage", field: str = "") -> None:
         super().__init__(message)
         self.code, self.field = code, field
 
     def answer(self) -> Failure:
-        """For the client."""
+        """Return the answer for the client."""
         return {"error": {"code": self.code, "message": str(self), "field": self.field}}
 
 
 class Type(Protocol):
-    """What a value has to be."""
+    """Base class of types of values."""
 
     def check(self, value: Any, name: str) -> None:
-        """Raise Refused for a value that is something else."""
+        """Raise Refused for a value of another type."""
 
 
 def _refused(value: Any, name: str, expected: str) -> Refused:
@@ -65,7 +65,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Text:
-    """Characters that a terminal shows."""
+    """Printable characters."""
 
     most: int = NAME_MAX
     least: int = 0
@@ -94,7 +94,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Word:
-    """What the system takes for an argument, a path or a variable; a byte that is no UTF-8 is a lone surrogate."""
+    """An argument, path or variable of the system; a byte that is not UTF-8 is a lone surrogate."""
 
     most: int = 1 << 20
     begins: str = ""
@@ -138,15 +138,15 @@ class Many:
         if not isinstance(value, list):
             raise _refused(value, name, self.expected)
         if not self.least <= len(value) <= self.most:
-            told = f"{name} has {len(value):,} entries; expected from {self.least} to {self.most:,}"
-            raise Refused(told, field=name)
+            message = f"{name} has {len(value):,} entries; expected from {self.least} to {self.most:,}"
+            raise Refused(message, field=name)
         for one in value:
             self.of.check(one, name)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A list in which each place has its own type."""
+    """A list with a type for each position."""
 
     of: tuple[Type, ...]
 
@@ -160,12 +160,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Any names, with values of one type."""
+    """An object with arbitrary names and values of one type."""
 
     key: Type
     value: Type
     most: int
-    size: int = 1 << 30  # characters in all
+    size: int = 1 << 30  # total number of characters
 
     def check(self, value: Any, name: str) -> None:
         """See Type."""
@@ -180,7 +180,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Record:
-    """Certain names, some of which must be there."""
+    """An object with certain names, some of them required."""
 
     fields: Mapping[str, Type]
     required: tuple[str, ...] = ()
@@ -219,7 +219,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Request:
-    """A request: what belongs to it, and whether it changes anything."""
+    """A request: its fields, and whether it changes anything."""
 
     fields: Record = field(default_factory=lambda: Record({}))
     changes: bool = False
@@ -254,7 +254,7 @@ JOB = Record(
     },
     ("need",),
 )  # fmt: skip
-IN_PROJECTS = JOB.fields.keys() - {"project", "array", "throttle", "singleton", "after"}  # of a job of one
+IN_PROJECTS = JOB.fields.keys() - {"project", "array", "throttle", "singleton", "after"}  # fields of a job in a project
 SLURM = Record(
     {"tasks": Whole(1, 2**31), "host": Word(), "dir": PATH, "per_cpu": Whole(0, 2**62),
      "array": Row((Whole(0, 2**31),) * 4)},
@@ -274,14 +274,14 @@ SPEC = Record(
         "warn": Row((Whole(1, 64), Whole(0, SPAN_MAX), FLAG)),
         "script": Body(SCRIPT_MAX),
         "slurm": SLURM,
-        "runtime": SPAN,  # how long a fake pool lets it run
+        "runtime": SPAN,  # its run time in a fake pool
     },
     ("argv",),
 )  # fmt: skip
 SUBMIT = Record(
     {"token": Text(least=1), "user": NAME, "group": NAME, "job": JOB, "spec": SPEC}, ("token", "job", "spec")
 )
-PROJECT_MAX = 1000  # jobs that are queued at once
+PROJECT_MAX = 1000  # jobs queued at once
 OF_PROJECT = Record(
     {
         "job": Record({name: kind for name, kind in JOB.fields.items() if name in IN_PROJECTS}, ("need", "name")),
@@ -295,7 +295,7 @@ OF_PROJECT = Record(
 SUBMIT_PROJECT = Record(
     {
         "token": Text(least=1), "user": NAME, "group": NAME, "project": Text(least=1),
-        "spec": Record(SPEC.fields),  # what the specs of the jobs have in common
+        "spec": Record(SPEC.fields),  # common fields of the specs of the jobs
         "jobs": Many(OF_PROJECT, PROJECT_MAX, 1),
     },
     ("token", "project", "jobs"),
@@ -366,10 +366,10 @@ REQUESTS = {
 
 
 def check(message: Facts) -> Request:
-    """Return what a request is. Raises Refused, with the field that is wrong."""
+    """Return the kind of a request. Raises Refused, with the field that is wrong."""
     name = message.get("do")
-    found = REQUESTS.get(name) if isinstance(name, str) else None
-    if found is None:
+    request = REQUESTS.get(name) if isinstance(name, str) else None
+    if request is None:
         raise Refused(f"{name!r:.40} is not a request of this queue", "unknown", "do")
-    found.fields.check({key: value for key, value in message.items() if key not in ("do", "v")}, str(name))
-    return found
+    request.fields.check({key: value for key, value in message.items() if key not in ("do", "v")}, str(name))
+    return request

@@ -1,6 +1,6 @@
-"""The shapes of the JSON that enters and leaves the queue: checked requests, specs of jobs, answers of planners.
+"""Shapes of the JSON that enters and leaves the queue: checked requests, specs of jobs, answers of planners.
 
-Times are microseconds, of the queue clock unless it is said otherwise; memory is in bytes.
+Times are microseconds, of the queue clock unless stated otherwise; memory is in bytes.
 """
 
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from typing import Any, NotRequired, TypedDict
 
 from backfill.queue.nodes import Amounts, Placement
 
-JsonObject = Mapping[str, object]  # an answer, which leaves as JSON
+JsonObject = Mapping[str, object]  # an answer, which is sent as JSON
 Row = dict[str, Any]  # a job as JSON, see job.Job
-After = list[list[Any]]  # what a job waits for: [kind, job or array]
-Record = dict[str, Any]  # what a pool knows of an attempt, in JSON
+After = list[list[Any]]  # dependencies: [kind, job or array]
+Record = dict[str, Any]  # a pool's record of an attempt, in JSON
 
 
 class Told(TypedDict, total=False):
-    """What a planner knows of a job, without what is usual."""
+    """The facts of a job that a planner knows, without defaults."""
 
     need: Amounts
     walltime: int
@@ -67,7 +67,7 @@ class Change(TypedDict, total=False):
 
 
 class Grant(TypedDict):
-    """An advance reservation that was granted; nodes: the name of each, what it has there, and whether that is all."""
+    """A granted advance reservation; nodes: the name of each, its amounts there, and whether it has the whole node."""
 
     reservation: str
     user: str
@@ -79,8 +79,11 @@ class Grant(TypedDict):
 
 
 class Basis(TypedDict, total=False):
-    """What the planner of an epoch begins with; the platform is the text of its file, for `base` see feed.base; by what
-    jobs can be preempted there, if not by requeue alone; reservations: those that are not over."""
+    """What the planner of an epoch begins with.
+
+    platform: the text of its file; base: see feed.base; preempts: possible kinds of preemption, if not requeue alone;
+    reservations: those that are not over.
+    """
 
     policy: str
     asked: str
@@ -92,16 +95,16 @@ class Basis(TypedDict, total=False):
     nodes: dict[str, Amounts]
     base: list[list[Any]]
     now: int
-    advises: bool  # what the policy starts is only advice, and is taken back at once
+    advises: bool  # starts of the policy are only advice, and are withdrawn at once
     preempts: list[str]
-    predict: str  # by which predictions of run times the policy plans, if it does not by walltimes
-    ended: list[list[Any]]  # what its predictor learns from jobs that are over, see feed.ended
-    mistrusts: str  # by which it would, had they, or the policy before this one, not failed
+    predict: str  # the predictions of run times that the policy plans by, if not by walltimes
+    ended: list[list[Any]]  # ended jobs from which its predictor learns, see feed.ended
+    mistrusts: str  # predictions not used, since they, or the policy before this one, failed
     reservations: list[Grant]
 
 
 class SlurmSpec(TypedDict):
-    """What a script of sbatch states; per_cpu: memory; array: its count, minimum, maximum and step."""
+    """Options in an sbatch script; per_cpu: memory; array: its count, minimum, maximum and step."""
 
     tasks: int
     host: str
@@ -111,7 +114,10 @@ class SlurmSpec(TypedDict):
 
 
 class Spec(TypedDict, total=False):
-    """What a job runs, and how. warn: signal, microseconds before the limit, whether only to its shell."""
+    """The command of a job, and how to run it.
+
+    warn: signal, microseconds before the limit, whether only to its shell.
+    """
 
     argv: list[str]
     cwd: str
@@ -132,7 +138,7 @@ class Spec(TypedDict, total=False):
 
 
 class NewJob(TypedDict, total=False):
-    """What a submit asks for; after: kinds of dependencies with jobs as clients name them."""
+    """A requested job; after: kinds of dependencies with jobs as clients name them."""
 
     need: Amounts
     name: str
@@ -184,14 +190,14 @@ class ReserveRequest(TypedDict):
 
 
 class UnreserveRequest(TypedDict):
-    """A checked `unreserve`."""
+    """A checked `unreserve` request."""
 
     reservation: str
     force: NotRequired[bool]
 
 
 class SubmitRequest(TypedDict):
-    """A checked `submit` or `test`."""
+    """A checked `submit` or `test` request."""
 
     token: str
     job: NewJob
@@ -201,8 +207,10 @@ class SubmitRequest(TypedDict):
 
 
 class ProjectJob(TypedDict):
-    """A job of a project; after: kinds of dependencies with places in the list of jobs, spec: without what all have in
-    common."""
+    """A job of a project.
+
+    after: kinds of dependencies with indices in the list of jobs; spec: without the common fields.
+    """
 
     job: NewJob
     spec: Spec
@@ -210,7 +218,7 @@ class ProjectJob(TypedDict):
 
 
 class SubmitProjectRequest(TypedDict):
-    """A checked `submit_project` or `test_project`; spec: what the specs of the jobs have in common."""
+    """A checked `submit_project` or `test_project` request; spec: the common fields of the jobs' specs."""
 
     token: str
     project: str
@@ -221,13 +229,13 @@ class SubmitProjectRequest(TypedDict):
 
 
 class ProjectRequest(TypedDict):
-    """A checked `project`."""
+    """A checked `project` request."""
 
     project: str
 
 
 class EtaRequest(TypedDict, total=False):
-    """A checked `eta`: of the jobs of a project, or of all that are pending."""
+    """A checked `eta` request: for the jobs of a project, or for all pending jobs."""
 
     project: str
 
@@ -239,13 +247,13 @@ class JobsRequest(TypedDict):
 
 
 class SignalRequest(JobsRequest):
-    """A checked `signal`."""
+    """A checked `signal` request."""
 
     signal: int
 
 
 class EditRequest(JobsRequest):
-    """A checked `edit`."""
+    """A checked `edit` request."""
 
     to: Change
 
@@ -254,7 +262,7 @@ ShowRequest = TypedDict("ShowRequest", {"ids": list[Any], "from": int, "limit": 
 
 
 class QueueRequest(TypedDict, total=False):
-    """A checked `queue`; after: the last job of the rows before, limit: rows at most."""
+    """A checked `queue` request; after: the last job of the previous rows, limit: largest number of rows."""
 
     ended: int
     estimates: bool
@@ -269,7 +277,7 @@ class QueueRequest(TypedDict, total=False):
 
 
 class SlotsRequest(TypedDict, total=False):
-    """A checked `slots`."""
+    """A checked `slots` request."""
 
     need: Amounts
     gpu_type: str
@@ -278,33 +286,33 @@ class SlotsRequest(TypedDict, total=False):
 
 
 class OutputRequest(JobsRequest):
-    """A checked `output`."""
+    """A checked `output` request."""
 
     err: NotRequired[bool]
 
 
 class PolicyRequest(TypedDict):
-    """A checked `policy` or `switch`."""
+    """A checked `policy` or `switch` request."""
 
     policy: str
 
 
 class Defaults(TypedDict, total=False):
-    """What a job has that does not say it."""
+    """Defaults for fields that a job does not state."""
 
     walltime: int
     grace: int
 
 
 class ClockFacts(TypedDict, total=False):
-    """What a later daemon needs to carry a clock on."""
+    """The data that a later daemon needs to continue a clock."""
 
     boot: str
     anchor: int
 
 
 class Over(TypedDict):
-    """How a job ended; code: its exit code for `wait`."""
+    """The end of a job; code: its exit code for `wait`."""
 
     id: int
     state: str
@@ -312,15 +320,15 @@ class Over(TypedDict):
 
 
 class Failure(TypedDict):
-    """Why a request was not met: error has a code, a message and a field."""
+    """The reason why a request was refused: error has a code, a message and a field."""
 
     error: dict[str, str]
 
 
 class Estimate(TypedDict):
-    """When a job starts, in seconds: at the latest, likely, and in nine of ten futures; why_not: why that is unknown.
+    """The estimated start of a job, in seconds: the latest one, the likely one, and the bound in nine of ten futures.
 
-    history: whose ended jobs say how long it runs, of which there are ended_jobs.
+    why_not: why it is unknown. history: the group whose ended jobs give its run time, with ended_jobs jobs.
     """
 
     id: int
@@ -336,7 +344,7 @@ class Estimate(TypedDict):
 
 
 class Eta(TypedDict):
-    """The estimates of pending jobs. widened, held: see answers.asked.Queue; cpu_s, age_s: once it is told."""
+    """The estimates of pending jobs. widened, held: see answers.asked.Queue; cpu_s, age_s: of the estimation."""
 
     schema: int
     now_s: float
@@ -352,10 +360,11 @@ class Eta(TypedDict):
 
 
 class ProjectDeparture(TypedDict):
-    """When a project departs, in seconds: likely, and in nine of ten futures; why_not: why that is unknown.
+    """The estimated departure of a project, in seconds: the likely one, and the bound in nine of ten futures.
 
-    departs: whether the policy promises departures. promised_s: the last end of the jobs for which it has reserved a
-    start, or that run, if they use all of their walltimes; None if it promises none. left: how many others there are.
+    why_not: why it is unknown. departs: whether the policy promises departures. promised_s: the last end of the jobs
+    that run or have a reserved start, if they use all of their walltimes; None if none is promised. left: number of
+    other jobs.
     """
 
     departs: bool
@@ -373,8 +382,10 @@ class ProjectEta(Eta):
 
 
 class Question(TypedDict, total=False):
-    """What is asked of a copy of the planner. what: which question; the other fields are those of the daemon, and what
-    the request had."""
+    """A query to a copy of the planner.
+
+    what: the kind of the query; the other fields are set by the daemon, or come from the request.
+    """
 
     what: str
     now: int
@@ -394,9 +405,11 @@ class Question(TypedDict, total=False):
 
 
 class Decisions(TypedDict):
-    """What a planner decided in a pass. Each list holds rows that begin with a job; a plan that is `anew` replaces the
-    one before it. moved, where the policy promises departures: why jobs have other starts than before, and for which
-    job each of them made way (0 none)."""
+    """The decisions of a planner in a pass.
+
+    Each list holds rows that begin with a job; an `anew` plan replaces the old one. moved, if the policy promises
+    departures: why starts of jobs have changed, and the job for which each made way (0 for none).
+    """
 
     now: int
     starts: list[list[Any]]
@@ -408,8 +421,11 @@ class Decisions(TypedDict):
 
 
 class Begun(TypedDict):
-    """What a planner knows once it has been made: its decisions of old, whether its plan binds, whether its policy
-    promises departures, and why it can have no reservations (empty if it can)."""
+    """The state of a planner that is ready.
+
+    passes: its decisions in the replayed passes. binds: whether its plan is a promise. departs: whether its policy
+    promises departures. Last, why it does not support reservations; empty if it does.
+    """
 
     passes: list[list[list[Any]]]
     plan: list[list[Any]]

@@ -1,4 +1,4 @@
-"""The variables that Slurm gives to a script, for jobs whose script was written for it."""
+"""Environment variables that Slurm sets, for jobs whose script was written for Slurm."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import groupby
 from backfill.queue.nodes import MACHINE
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # imports for types only
     from backfill.queue.job import Attempt, Run
     from backfill.queue.shapes import SlurmSpec
 
-NAMES = (  # of all variables that a script may find
+NAMES = (  # all variables that a script may find
     "SLURMD_NODENAME", *(f"SLURM_{name}" for name in (
         "JOB_ID", "JOBID", "JOB_NAME", "JOB_USER", "JOB_UID", "JOB_NUM_NODES", "NNODES", "JOB_NODELIST", "NODELIST",
         "NODEID", "PROCID", "LOCALID", "NTASKS", "NPROCS", "TASKS_PER_NODE", "CPUS_PER_TASK", "CPUS_ON_NODE",
@@ -21,15 +21,15 @@ NAMES = (  # of all variables that a script may find
         "MEM_PER_NODE", "ARRAY_JOB_ID", "ARRAY_TASK_ID", "ARRAY_TASK_COUNT", "ARRAY_TASK_MIN", "ARRAY_TASK_MAX",
         "ARRAY_TASK_STEP", "JOB_ACCOUNT", "JOB_PARTITION", "JOB_QOS", "JOB_GPUS", "GPUS_ON_NODE", "RESTART_COUNT")),
 )  # fmt: skip
-# What a job of Slurm itself may hand on beside these, and has no meaning here.
+# Variables inside a job of Slurm itself that have no meaning here.
 OTHERS = ("SLURM_CLUSTER_NAME", "SLURM_STEP_ID")
 
 
 def variables(run: Run, facts: SlurmSpec) -> dict[str, str]:
-    """The environment variables of sbatch that mean the same in this queue. facts: see `submitted`."""
+    """Return the environment variables of sbatch that have the same meaning in this queue. facts: see `submitted`."""
     job, gpu_ids = run.job, run.attempt.gpu_ids
     here, tasks, now = os.uname().nodename, max(int(facts["tasks"]), 1), int(time.time())
-    each = max(tasks // job.tasks, 1)  # of Slurm's tasks, for each of the job's
+    each = max(tasks // job.tasks, 1)  # Slurm's tasks per task of the job
     nodes = nodes_of(run.attempt) or [(here.partition(".")[0], job.tasks)]
     listed = ",".join(name for name, _ in nodes)
     cpus, counts = [count * job.need["cpus"] for _, count in nodes], [count * each for _, count in nodes]
@@ -63,11 +63,11 @@ def variables(run: Run, facts: SlurmSpec) -> dict[str, str]:
 
 
 def nodes_of(attempt: Attempt) -> list[tuple[str, int]]:
-    """The nodes of an attempt with its tasks there, if the queue decides on nodes."""
+    """Return the nodes of an attempt with its tasks there, if the queue decides on nodes."""
     return [(name, tasks) for name, tasks, *_ in attempt.nodes if name != MACHINE]
 
 
 def _repeated(counts: list[int]) -> str:
-    """Counts of successive nodes as Slurm writes them: 4, 2(x3),1."""
+    """Return counts of successive nodes as Slurm writes them: 4, 2(x3),1."""
     parts = [(count, len([*same])) for count, same in groupby(counts)]
     return ",".join(f"{count}(x{many})" if many > 1 else str(count) for count, many in parts)

@@ -1,4 +1,4 @@
-"""Whether a job that the policy starts can start: the book's own judgement, in which no policy takes part."""
+"""Check by the book, independently of the policy, whether a job that the policy starts can start."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from backfill.queue.states import PENDING
 def events_of(
     job: Job, start: int, why: str, nodes: Placement | None, book: Book, late: int, instance: str
 ) -> list[Kept | Start]:
-    """The events of a start, the last of which it is; none if what the job needs is not free there.
+    """Return the events of a start, which is the last of them; none if the job's resources are not free there.
 
     nodes: if the queue has a platform. late: see Engine. instance: see pools.base.BatchSystem.
     """
@@ -32,7 +32,7 @@ def events_of(
 
 
 def slip_of(job: Job, start: int, book: Book, late: int) -> str:
-    """Why a job starts later than promised, `bug` if nothing that happened explains it; empty if it does not."""
+    """Return why a job starts later than promised, `bug` if nothing that happened explains it; empty if it does not."""
     if job.promise is None or start <= job.promise + late:
         return ""
     if job.due is not None and job.due.start <= job.promise + late:
@@ -41,15 +41,17 @@ def slip_of(job: Job, start: int, book: Book, late: int) -> str:
 
 
 def behind(job: Job, nodes: Placement, book: Book) -> list[int]:
-    """The jobs that hold something of what a job needs there, and make way."""
+    """Return the jobs whose preempted attempts still hold something that a job needs on these nodes."""
     wanted = {(place, name) for place, name, _ in book.nodes.parts(job.need, nodes)}
     some = (book.jobs[number] for number in sorted(book.yielding))
     return [one.id for one in some if any((place, name) in wanted for place, name, _ in book.parts(one))]
 
 
 def unmet(book: Book) -> Iterator[Withdrawn]:
-    """The jobs that are due and do not fit any more, even once all that makes way is over; the last decision first.
-    Each is to be withdrawn before the next one is asked for."""
+    """Yield the due jobs that no longer fit, even after all preempted attempts end; the last decision first.
+
+    Withdraw each before requesting the next one.
+    """
     for job, due in sorted(book.due_starts(), key=lambda each: (-each[1].start, -each[0].id)):
         free = book.free_for_policy()
         if any(free.of(place, name) < 0 for place, name, _ in book.nodes.parts(job.need, due.nodes)):

@@ -1,15 +1,15 @@
-"""The states of a job, and which event leads from which to which: one table, drawn in the documentation."""
+"""The states of a job and the transitions between them: one table, drawn in the documentation."""
 
 PENDING, STARTING, RUNNING, ENDING = "PENDING", "STARTING", "RUNNING", "ENDING"
 COMPLETED, FAILED, TIMEOUT, CANCELLED = "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"
 OUT_OF_MEMORY, DEADLINE, NODE_FAIL = "OUT_OF_MEMORY", "DEADLINE", "NODE_FAIL"
 
-HOLDING = (STARTING, RUNNING, ENDING)  # an attempt of the job holds what it asked for
+HOLDING = (STARTING, RUNNING, ENDING)  # an attempt of the job holds its resources
 OVER = (COMPLETED, FAILED, TIMEOUT, CANCELLED, OUT_OF_MEMORY, DEADLINE, NODE_FAIL)
-BY_ITSELF = (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY)  # ends that nobody but the job and its limits brought about
-NEW = ""  # of a job that is not there yet
+BY_ITSELF = (COMPLETED, FAILED, TIMEOUT, OUT_OF_MEMORY)  # ends caused by the job itself or its limits
+NEW = ""  # before the job exists
 
-# (state, event) -> the states that may follow; the event says which where there are several.
+# (state, event) -> the possible next states; the event says which if there are several.
 MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (NEW, "submit"): (PENDING,),
     **{(state, "adopted"): (STARTING,) for state in (NEW, PENDING, *HOLDING)},
@@ -27,7 +27,7 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (PENDING, "start"): (STARTING,),
     **{(state, event): (state,) for state in (PENDING, *HOLDING) for event in ("declined", "spared")},
     **{(state, "began"): (RUNNING,) for state in (NEW, PENDING)},
-    (PENDING, "end"): (CANCELLED, DEADLINE, NODE_FAIL),  # the last of one that was suspended on a node
+    (PENDING, "end"): (CANCELLED, DEADLINE, NODE_FAIL),  # the last one for a job that was suspended on a node
     (STARTING, "spawned"): (RUNNING,),
     (ENDING, "spawned"): (ENDING,),
     (STARTING, "stop"): (ENDING,),
@@ -35,7 +35,7 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (RUNNING, "edit"): (RUNNING,),
     **{(RUNNING, event): (RUNNING,) for event in ("suspend", "resume", "signal")},
     **{(state, "preempt"): (ENDING,) for state in HOLDING},
-    # what makes way is in the policy's queue again, while its attempt ends
+    # a preempted job is in the policy's queue again while its attempt ends
     **{(ENDING, event): (ENDING,) for event in ("promise", "due", "withdrawn", "stop", "signal")},
     **{(state, "preempted"): (PENDING,) for state in HOLDING},
     **{(state, "unstarted"): (PENDING,) for state in HOLDING},
@@ -45,15 +45,15 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def after(state: str, event: str, to: str = "") -> str:
-    """The state that follows an event; to: which, where the event leaves a choice."""
-    some = MOVES.get((state, event), ())
-    found = to or (some[0] if len(some) == 1 else "")
-    assert found in some, f"{event} of a job that is {state or 'not there'}, to {to or 'what follows'}"
-    return found
+    """Return the state after an event; to: the chosen one, if several are possible."""
+    states = MOVES.get((state, event), ())
+    target = to or (states[0] if len(states) == 1 else "")
+    assert target in states, f"{event} of a job that is {state or 'not there'}, to {to or 'what follows'}"
+    return target
 
 
 def diagram() -> str:
-    """The table as a Mermaid diagram; all states of a job that is over are one box."""
+    """Return the table as a Mermaid diagram; all states of a job that is over are one box."""
     arrows: dict[tuple[str, str], list[str]] = {}
     for (state, event), to in MOVES.items():
         over = all(each in OVER for each in to)

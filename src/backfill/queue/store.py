@@ -1,6 +1,6 @@
-"""The log of events on disk, with the tables that are its fold. The only module that knows SQL.
+"""The log of events on disk, with tables derived from it. The only module that uses SQL.
 
-What `commit` has returned from is on the disk: WAL, synchronous FULL, one transaction for all that came together.
+When `commit` returns, its data is on disk: WAL, synchronous FULL, one transaction for all events at a time.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ SCHEMA = [
     CREATE INDEX event_project ON event(t_us, seq) WHERE kind IN ('project', 'departure', 'departed');
     """,
     "CREATE INDEX event_reserve ON event(seq) WHERE kind IN ('reserve', 'opened', 'unreserve');",
-]  # one step each from version to version; a released one is never edited
+]  # one step from version to version each; a released one is never edited
 
 
 INSERT_EVENT = "INSERT INTO event (seq, batch, t_us, wall_us, kind, job, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -69,9 +69,9 @@ WRITE_JOB = (
 )
 
 
-CHECKPOINT_PAGES = 50_000  # in the log of writes, after which a commit moves it; see `move_writes`
-BACKUP = "backup"  # the last event of a copy
-NEXT = "store.db.next"  # beside a store: a whole one that is to take its place, see `put_in_place`
+CHECKPOINT_PAGES = 50_000  # pages in the write-ahead log, after which a commit moves it; see `move_writes`
+BACKUP = "backup"  # the last event of a backup
+NEXT = "store.db.next"  # beside a store: a complete one that is to replace it, see `put_in_place`
 
 
 class StoreError(Exception):
@@ -79,7 +79,7 @@ class StoreError(Exception):
 
 
 class StoreLost(StoreError):
-    """Nobody can say what is on the disk: only a new process that reads it anew may go on."""
+    """The content of the disk is unknown: only a new process that reads it again may continue."""
 
 
 class Store:
@@ -89,7 +89,7 @@ class Store:
         self.path, self.batch, self._seq = path, 0, 0
         try:
             if readonly:
-                uri = f"{path.absolute().as_uri()}?mode=ro"  # which quotes #, ? and %
+                uri = f"{path.absolute().as_uri()}?mode=ro"  # it escapes #, ? and %
                 self._db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5)
             else:
                 self._db = sqlite3.connect(path, isolation_level=None, timeout=5)
@@ -121,10 +121,10 @@ class Store:
                 f"BEGIN; {step} PRAGMA user_version={number}; PRAGMA application_id={APPLICATION}; COMMIT;"
             )
         self.batch, self._seq = self._last("batch"), self._last("seq")
-        self._inode = self.path.stat().st_ino if self.path.exists() else 0  # there is no file in memory
+        self._inode = self.path.stat().st_ino if self.path.exists() else 0  # 0 for a store in memory
 
     def removed(self) -> bool:
-        """Return whether somebody removed the file. Raises StoreLost if another one is in its place."""
+        """Return whether the file was removed. Raises StoreLost if another one is in its place."""
         try:
             if self._inode and self.path.stat().st_ino != self._inode:
                 raise StoreLost(f"{self.path}: another file was put in its place")
@@ -133,18 +133,18 @@ class Store:
         return False
 
     def write_anew(self) -> None:
-        """Write a removed store again, from what this connection still has; it must not be used any more."""
+        """Write a removed store again, from the data of this connection, which must not be used afterwards."""
         self.backup(self.path.with_name(NEXT))
         put_in_place(self.path)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the connection."""
         self._db.close()
 
     def commit(self, entries: Sequence[Entry], jobs: Iterable[Job], wall: int) -> int:
         """Write events, and jobs as they are after them, in one transaction. Raises StoreError: nothing was written.
 
-        Returns the place of the first event in the log; the others have the next ones.
+        Return the position of the first event in the log; the others follow it.
         """
         try:
             self._begin()
@@ -175,13 +175,16 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
 
     def forget(self) -> None:
-        """Drop what was kept for the next commit."""
+        """Drop what was collected for the next commit."""
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
     def _undone(self, error: sqlite3.Error) -> StoreError:
-        """Nothing of the open transaction stays. A failed sync is never tried again: it says nothing of the disk. A row
-        that is there already was written by another process, which this one must not go on beside."""
+        """Roll the open transaction back and return its error.
+
+        A failed sync is never retried: the disk is then unknown. A row that exists already was written by another
+        process, beside which this one must not continue.
+        """
         lost = "disk I/O error" in str(error) or isinstance(error, sqlite3.IntegrityError)
         try:
             if self._db.in_transaction:
@@ -191,72 +194,72 @@ class Store:
         return (StoreLost if lost else StoreError)(f"{self.path}: {error}")
 
     def _read(self, statement: str, values: Iterable[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """What a query finds. Raises StoreLost: a store that cannot be read is damaged, or its disk is."""
+        """Yield the rows of a query. Raises StoreLost: a store that cannot be read is damaged, or its disk is."""
         try:
             yield from self._db.execute(statement, tuple(values))
         except sqlite3.Error as error:
             raise StoreLost(f"{self.path}: {error}") from error
 
     def keep_spec(self, body: str) -> int:
-        """The number of what a job runs; equal ones have one. It is part of the next commit."""
+        """Return the number of a spec; equal ones share one. It is part of the next commit."""
         digest = hashlib.sha256(body.encode()).digest()
         try:
-            found = self._db.execute("SELECT id FROM spec WHERE sha256 = ?", (digest,)).fetchone()
-            if found is None:
+            row = self._db.execute("SELECT id FROM spec WHERE sha256 = ?", (digest,)).fetchone()
+            if row is None:
                 self._begin()
                 done = self._db.execute("INSERT INTO spec (sha256, body) VALUES (?, ?)", (digest, body))
                 return int(done.lastrowid or 0)
         except sqlite3.Error as error:
             raise self._undone(error) from error
-        return int(found[0])
+        return int(row[0])
 
     def spec(self, number: int) -> Spec:
-        """What a job runs."""
+        """Return the spec with this number."""
         ((body,),) = self._read("SELECT body FROM spec WHERE id = ?", (number,))
         found: Spec = json.loads(body)
         return found
 
     def job(self, number: int) -> Job | None:
-        """A job, over or not."""
+        """Return a job, over or not; None if there is none."""
         return self._one("id = ?", number)
 
     def by_token(self, token: str) -> Job | None:
-        """The job that was submitted with this token."""
+        """Return the job that was submitted with this token."""
         return self._one("token = ?", token)
 
     def _one(self, where: str, value: Any) -> Job | None:
-        found = [*self._read(f"SELECT facts FROM job WHERE {where}", (value,))]
-        return Job.read(json.loads(found[0][0])) if found else None
+        rows = [*self._read(f"SELECT facts FROM job WHERE {where}", (value,))]
+        return Job.read(json.loads(rows[0][0])) if rows else None
 
     def jobs(self, where: str = "1", values: Iterable[Any] = (), limit: int = -1, order: str = "id") -> list[Job]:
-        """Jobs in the order of their ids, or of other columns; with a limit the last ones."""
+        """Return jobs in the order of their ids, or of other columns; with a limit the last ones."""
         by = ", ".join(f"{column} DESC" for column in order.split(", "))
-        found = self._read(f"SELECT facts FROM job WHERE {where} ORDER BY {by} LIMIT ?", (*values, limit))
-        some = json.loads(f"[{','.join([facts for (facts,) in found])}]")  # much faster than one by one
-        return [Job.read(facts) for facts in reversed(some)]
+        rows = self._read(f"SELECT facts FROM job WHERE {where} ORDER BY {by} LIMIT ?", (*values, limit))
+        facts_of_jobs = json.loads(f"[{','.join([facts for (facts,) in rows])}]")  # much faster than one by one
+        return [Job.read(facts) for facts in reversed(facts_of_jobs)]
 
     def over(self, array: int) -> list[Task]:
-        """The tasks of an array that are over, in their order."""
-        found = self._read(
+        """Return the tasks of an array that are over, in their order."""
+        rows = self._read(
             "SELECT id, task, state FROM job WHERE array_id = ? AND end_us IS NOT NULL ORDER BY id", (array,)
         )  # fmt: skip
-        return [Task(number, array, index, state) for number, index, state in found]
+        return [Task(number, array, index, state) for number, index, state in rows]
 
     def count(self, where: str, values: Iterable[Any]) -> int:
-        """How many jobs there are of this kind."""
-        ((found,),) = self._read(f"SELECT count(*) FROM job WHERE {where}", values)
-        return int(found)
+        """Return the number of jobs that match."""
+        ((number,),) = self._read(f"SELECT count(*) FROM job WHERE {where}", values)
+        return int(number)
 
     def counts(self) -> dict[str, int]:
-        """How many jobs are in each state, of those that are not over."""
+        """Return the number of open jobs in each state."""
         return dict(self._read("SELECT state, count(*) FROM job WHERE end_us IS NULL GROUP BY state"))
 
     def ended(self, limit: int) -> list[Job]:
-        """The last jobs that ended, in the order of their ids."""
+        """Return the last jobs that ended, in the order of their ids."""
         return self.jobs(f"state IN ({', '.join('?' * len(OVER))})", OVER, limit)
 
     def events(self, since: int = 0, kinds: Sequence[str] = (), but: Sequence[str] = ()) -> Iterator[Entry]:
-        """The events behind a place in the log: all, those of some kinds, or all but those of some kinds.
+        """Yield the events after a position in the log: all, those of some kinds, or all but those of some kinds.
 
         Raises KeyError for one that lacks a field.
         """
@@ -269,24 +272,24 @@ class Store:
             yield Entry(decoded(kind, number, json.loads(data) if data != "{}" else {}), t, seq)
 
     def story(self, job: int) -> Iterator[tuple[int, str, Row]]:
-        """What happened to a job, as the log has it: instant, kind, data."""
-        where = "job = ? AND job > 0"  # which the index wants to hear
+        """Yield the events of a job in the log: instant, kind, data."""
+        where = "job = ? AND job > 0"  # the second condition makes SQLite use the index
         for t, kind, data in self._read(f"SELECT t_us, kind, data FROM event WHERE {where} ORDER BY seq", (job,)):
             yield t, kind, json.loads(data)
 
     def latest(self, count: int, kinds: Sequence[str] = ()) -> Iterator[Entry]:
-        """The last events of the log, or those of them that are of some kinds."""
+        """Yield the last events of the log, or those of some kinds."""
         return self.events(max(self._last("seq") - count, 0), kinds)
 
     def project(self, name: str) -> Project | None:
-        """A project that was submitted as a whole, departed or not."""
-        found, projects = None, dict[str, Project]()
+        """Return a project that was submitted as a whole, departed or not."""
+        last, projects = None, dict[str, Project]()
         for event, t in self._project_events(name):
-            found = learn(projects, event, t)
-        return found
+            last = learn(projects, event, t)
+        return last
 
     def _project_events(self, name: str) -> Iterator[tuple[ProjectEvent, int]]:
-        """The events of a project, but for those of its jobs, and their instants."""
+        """Yield the events of a project itself, without those of its jobs, and their instants."""
         ((since,),) = self._read("SELECT min(submit_us) FROM job WHERE project = ?", [name])
         where = "kind IN ('project', 'departure', 'departed') AND t_us >= ?"
         if since is not None:
@@ -298,39 +301,39 @@ class Store:
                     yield event, t
 
     def jobs_of(self, project: str, limit: int = -1) -> list[Job]:
-        """The jobs of a project, or those that somebody submitted with its name; with a limit the last ones."""
+        """Return the jobs with this project name, however they were submitted; with a limit the last ones."""
         return self.jobs("project = ?", [project], limit)
 
     def last_job(self) -> int:
-        """The last number that a job has, or that none gets any more; 0 where there is none."""
+        """Return the last job number that must not be assigned again; 0 if there is none."""
         ((last,),) = self._read("SELECT coalesce(max(id), 0) FROM job")
         return max(int(last), int(self.clock().get("last_job", 0)))  # a restore leaves a gap
 
     def first_t(self) -> int:
-        """The first instant of the log; 0 where nothing has happened."""
+        """Return the first instant of the log; 0 if it is empty."""
         return self._last("t_us", "ASC")
 
     def last_t(self) -> int:
-        """The last instant of the log; 0 where nothing has happened."""
+        """Return the last instant of the log; 0 if it is empty."""
         return self._last("t_us")
 
     def clock(self) -> Row:
-        """What the last daemon wrote down of its clock; empty where there was none."""
-        found = [*self._read("SELECT data FROM event WHERE kind = 'up' ORDER BY seq DESC LIMIT 1")]
-        return json.loads(found[0][0]) if found else {}
+        """Return the last daemon's record of its clock; empty if there was none."""
+        rows = [*self._read("SELECT data FROM event WHERE kind = 'up' ORDER BY seq DESC LIMIT 1")]
+        return json.loads(rows[0][0]) if rows else {}
 
     def _last(self, column: str, order: str = "DESC") -> int:
-        found = [*self._read(f"SELECT {column} FROM event ORDER BY seq {order} LIMIT 1")]
-        return int(found[0][0]) if found else 0
+        rows = [*self._read(f"SELECT {column} FROM event ORDER BY seq {order} LIMIT 1")]
+        return int(rows[0][0]) if rows else 0
 
     def plan(self) -> list[list[Any]]:
-        """The reserved starts with which the last daemon stopped: job, start, placement; none if it did not."""
+        """Return the reserved starts when the last daemon stopped: job, start, placement; empty if it crashed."""
         last = "SELECT kind, data FROM event WHERE kind IN ('pass', 'plan') ORDER BY seq DESC LIMIT 1"
-        found = [json.loads(data)["plan"] for kind, data in self._read(last) if kind == "plan"]
-        return [*found[0]] if found else []
+        plans = [json.loads(data)["plan"] for kind, data in self._read(last) if kind == "plan"]
+        return [*plans[0]] if plans else []
 
     def load(self) -> Book:
-        """The book as the tables have it: the fold of the log, without reading all of that."""
+        """Return the book from the tables, without reading the whole log."""
         book, run = Book(), self._read
         book.last_t = self.last_t()
         book.last_job = self.last_job()
@@ -353,13 +356,13 @@ class Store:
         last = "SELECT data FROM event WHERE kind = 'pass' AND seq > ? ORDER BY seq DESC LIMIT 1"
         for (data,) in run(last, (book.epoch_seq,)):
             book.passed = json.loads(data)["now"]
-        some = self.jobs("end_us IS NULL")
-        for name in {job.project for job in some if job.project}:
+        jobs = self.jobs("end_us IS NULL")
+        for name in {job.project for job in jobs if job.project}:
             book.apply(Entry(event, t) for event, t in self._project_events(name))
             if name in book.projects:
                 for (end,) in run("SELECT max(end_us) FROM job WHERE project = ?", (name,)):
                     book.projects[name].ended(end or 0)
-        for job in some:
+        for job in jobs:
             book.restore(job)
         self._find_unfinished(book)
         failed = cache(lambda array: any(task.state != COMPLETED for task in self.over(array)))
@@ -370,7 +373,7 @@ class Store:
         return book
 
     def _find_unfinished(self, book: Book) -> None:
-        """Find the array that was being entered, of which there is at most one."""
+        """Find the array that was being entered; there is at most one."""
         for (data,) in self._read("SELECT data FROM event WHERE kind = 'array' ORDER BY seq DESC LIMIT 1"):
             whole = Array.read(0, json.loads(data))
             ((done,),) = self._read("SELECT count(*) FROM job WHERE array_id = ?", (whole.row["id"],))
@@ -379,7 +382,7 @@ class Store:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Read all from one instant, whatever is written meanwhile."""
+        """Let all reads in this block see the same instant, whatever is written meanwhile."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -388,7 +391,7 @@ class Store:
                 self._db.execute("ROLLBACK")
 
     def fold(self) -> dict[int, Job]:
-        """Every job as the log alone says it is."""
+        """Return every job as the log alone defines it."""
         book, over = Book(), {}
         for entry in self.events():
             book.apply([entry])
@@ -398,7 +401,7 @@ class Store:
         return {**over, **book.jobs}
 
     def differences(self) -> list[str]:
-        """Where the tables are not the fold of the log; none in a sound store."""
+        """Return where the tables differ from the log; empty for a sound store."""
         folded, kept = self.fold(), {job.id: job for job in self.jobs()}
         wrong = [
             f"job {number} is only in the {'log' if number in folded else 'table'}"
@@ -409,10 +412,10 @@ class Store:
         ]
 
     def backup(self, path: Path) -> None:
-        """Copy the store as it is now, while it is in use, to a file that is there whole or not at all.
+        """Copy the store, even in use, to a file that is complete or does not exist.
 
-        The last event of the copy is a `backup`, by which a daemon knows that it works on one. Raises StoreError, also
-        if the copy cannot be read back with everything in it.
+        The last event of the copy is a `backup`, by which a daemon recognises it. Raises StoreError, also if the copy
+        cannot be read back completely.
         """
         half = path.with_name(path.name + ".tmp")
         try:
@@ -429,7 +432,7 @@ class Store:
                 copy.close()
             sync(str(half))
             if examine(half) != (counts[0] + 1, counts[1]):
-                raise StoreError("the copy does not hold what the store holds")
+                raise StoreError("the copy differs from the store")
             half.rename(path)
             sync(str(path.parent))
         except (sqlite3.Error, OSError, StoreError) as error:
@@ -449,16 +452,16 @@ class Store:
 
     def last_kind(self) -> str:
         """Return the kind of the last event; empty if there is none."""
-        found = [*self._read("SELECT kind FROM event ORDER BY seq DESC LIMIT 1")]
-        return str(found[0][0]) if found else ""
+        rows = [*self._read("SELECT kind FROM event ORDER BY seq DESC LIMIT 1")]
+        return str(rows[0][0]) if rows else ""
 
     def damage(self) -> list[str]:
-        """What is wrong with the file itself; nothing in a sound store."""
-        told = [line for (text,) in self._read("PRAGMA integrity_check(20)") for line in text.splitlines()]
-        return [line for line in told if line != "ok" and not line.startswith("***")]
+        """Return what is wrong with the file itself; empty for a sound store."""
+        lines = [line for (text,) in self._read("PRAGMA integrity_check(20)") for line in text.splitlines()]
+        return [line for line in lines if line != "ok" and not line.startswith("***")]
 
     def checkpoint(self) -> bool:
-        """Move the log of writes into the store; whether all of it is there now."""
+        """Move the write-ahead log into the store; return whether that is complete."""
         try:
             busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error:
@@ -467,28 +470,28 @@ class Store:
 
 
 def reason(error: Exception) -> str:
-    """Return what went wrong, without the file, which whoever reports it names."""
+    """Return what went wrong, without the file, which the caller reports."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def put_in_place(path: Path) -> str:
-    """Let the store that lies beside another one as NEXT take its place, if there is one.
+    """Replace a store by the one named NEXT beside it, if there is one.
 
-    Whoever is killed in here, or before: the next call finishes it, so NEXT is there whole or not at all. Returns the
-    name under which the store that was there before is kept with its log of writes; empty if there was none. Nobody may
-    use either of them meanwhile. Raises OSError.
+    If a process is killed here, the next call finishes its work, since NEXT is complete or does not exist. Return the
+    name under which the old store is kept with its write-ahead log; empty if there was none. Neither of them may be in
+    use. Raises OSError.
     """
     following = path.with_name(NEXT)
     if not following.exists():
         return ""
-    made = following.stat().st_mtime_ns  # every try finds the same name
+    made = following.stat().st_mtime_ns  # every try uses the same name
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(made // 10**9))
     kept = path.with_name(f"store-replaced-{stamp}-{made // 10**6 % 1000:03}.db")
     if path.exists():
-        for end in ("-wal", "-shm", ""):  # together they are what the store was
+        for end in ("-wal", "-shm", ""):  # the three files together are the store
             if Path(f"{path}{end}").exists():
                 os.rename(f"{path}{end}", f"{kept}{end}")
-    for end in ("-wal", "-shm"):  # of a store that somebody removed
+    for end in ("-wal", "-shm"):  # of a store that was removed
         Path(f"{path}{end}").unlink(missing_ok=True)
     os.rename(following, path)
     sync(str(path.parent))
@@ -496,7 +499,7 @@ def put_in_place(path: Path) -> str:
 
 
 def move_writes(path: Path) -> None:
-    """Move the log of writes into the store beside its daemon, which need not wait; call it in another thread.
+    """Move the write-ahead log into the store while its daemon continues; call it in another thread.
 
     Raises StoreError.
     """
@@ -517,18 +520,18 @@ def _counts(db: sqlite3.Connection) -> tuple[int, int]:
 
 
 def mark_as_backup(copy: sqlite3.Connection) -> None:
-    """Append an event to the log of a copy by which a daemon knows that it works on a copy."""
+    """Append the event to the log of a copy by which a daemon recognises it as a backup."""
     (seq, batch, t), *_ = [*copy.execute("SELECT seq, batch, t_us FROM event ORDER BY seq DESC LIMIT 1"), (0, 0, 0)]
     copy.execute(INSERT_EVENT, (seq + 1, batch + 1, t, time.time_ns() // 1000, BACKUP, 0, "{}"))
 
 
 def examine(path: Path) -> tuple[int, int]:
-    """Return the number of events and of jobs of a store that nobody uses. Raises StoreError if it is not sound."""
+    """Return the number of events and of jobs of a store that is not in use. Raises StoreError if it is not sound."""
     store = Store(path, readonly=True)
     try:
-        (told,) = next(iter(store._read("PRAGMA quick_check(1)")))
-        if told != "ok":
-            raise StoreError(f"{path} is damaged: {told}")
+        (answer,) = next(iter(store._read("PRAGMA quick_check(1)")))
+        if answer != "ok":
+            raise StoreError(f"{path} is damaged: {answer}")
         if store.schema == 0:
             raise StoreError(f"{path} is not a store of backfill")
         return _counts(store._db)

@@ -8,26 +8,26 @@ from backfill.queue import slurm
 from backfill.system.processes import ATTEMPT, JOB, KEEPER, marks
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # imports for types only
     from collections.abc import Mapping
 
     from backfill.queue.job import Run
     from backfill.queue.shapes import Spec
 
-OWN = (  # of a job, or of the command of --notify
+OWN = (  # variables of a job, or of the command of --notify
     JOB, ATTEMPT, KEEPER, "BACKFILL_JOB_NAME", "BACKFILL_ARRAY_ID", "BACKFILL_ARRAY_INDEX", "BACKFILL_CPUS",
     "BACKFILL_GPUS", "BACKFILL_NODES", "BACKFILL_NTASKS",
     "BACKFILL_WALLTIME_S", "BACKFILL_END_TIME", "BACKFILL_JOB", "BACKFILL_STATE", "BACKFILL_REASON",
     "BACKFILL_EXIT_CODE",
 )  # fmt: skip
-ALIKE = {"OMP_NUM_THREADS": "BACKFILL_CPUS", "CUDA_VISIBLE_DEVICES": "BACKFILL_GPUS"}  # what the queue sets from others
+ALIKE = {"OMP_NUM_THREADS": "BACKFILL_CPUS", "CUDA_VISIBLE_DEVICES": "BACKFILL_GPUS"}  # set by the queue from others
 
 
 def inherited(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a job has from its submitter.
+    """Return the variables that a job inherits from its submitter.
 
-    If that is a job itself, they are without what the queue gave to it: it belongs to that job alone. Variables of
-    Slurm stay if they are those of an allocation in which the queue was started.
+    If the submitter is a job itself, the variables that the queue set for that job are left out. Variables of Slurm
+    stay if they belong to an allocation in which the queue was started.
     """
     left = {name: value for name, value in env.items() if name not in OWN}
     for name, own in ALIKE.items():

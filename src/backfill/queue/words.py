@@ -1,4 +1,4 @@
-"""Times, sizes and lists as Slurm's users write them, and as people read them."""
+"""Times, sizes and lists in the notation of Slurm's users, and as people read them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import time
 from itertools import groupby, pairwise
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # imports for types only
     from collections.abc import Iterable
     from typing import Any
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 TASKS_MAX = 1_000_000  # of a job
-NEAR = 10 * MINUTE  # instants are told to the second
+NEAR = 10 * MINUTE  # instants this near are shown to the second
 AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
-FEW = 4  # names of nodes that cannot be written as ranges
-WHOLE = "-array"  # ends the kind of a dependency on all tasks of an array
+FEW = 4  # names of nodes listed if they cannot be written as ranges
+WHOLE = "-array"  # suffix of the kind of a dependency on all tasks of an array
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZES = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 class Unreadable(ValueError):
-    """A text is not what was expected there."""
+    """A text that does not have the expected form."""
 
 
 def parse_time(text: str) -> int:
-    """A time limit in microseconds, as in Slurm: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S; or 90s, 1.5h, 2d."""
+    """Return a time limit in microseconds, as in Slurm: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S; or 90s, 1.5h, 2d."""
     clean = text.strip().lower()
     if match := re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h|d|w)", clean):
         seconds = float(match[1]) * _UNITS[match[2]]
@@ -48,7 +48,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_instant(text: str, now: int) -> int:
-    """An instant in microseconds since 1970: now+1h, 16:00, 2030-01-31T08:00, a number of seconds since 1970."""
+    """Return an instant in microseconds since 1970: now+1h, 16:00, 2030-01-31T08:00, or seconds since 1970."""
     clean = text.strip()
     if clean == "now":
         return now
@@ -70,13 +70,13 @@ def parse_instant(text: str, now: int) -> int:
             today = time.localtime(now / SECOND)
             parts[:3] = today[:3]
         parts[8] = -1
-        found = round(time.mktime(tuple(parts)) * SECOND)  # type: ignore[arg-type]
-        return found + 86_400 * SECOND if "%Y" not in form and found <= now else found
+        instant = round(time.mktime(tuple(parts)) * SECOND)  # type: ignore[arg-type]
+        return instant + 86_400 * SECOND if "%Y" not in form and instant <= now else instant
     raise Unreadable(f"{text!r} is not a time; expected for instance now+2h, 16:00 or 2030-01-31T08:00")
 
 
 def parse_memory(text: str) -> int:
-    """A size in bytes: 16G, 512M; without a unit MiB, as in Slurm."""
+    """Return a size in bytes: 16G, 512M; without a unit MiB, as in Slurm."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
     if not match:
         raise Unreadable(f"{text!r} is not a size; expected for instance 512M or 16G")
@@ -84,14 +84,14 @@ def parse_memory(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """A whole number of 0 or more."""
+    """Return a whole number of 0 or more."""
     if not re.fullmatch(r"\d{1,12}", text.strip()):
         raise Unreadable(f"{text!r} is not a whole number")
     return int(text)
 
 
 def parse_nodes(text: str) -> tuple[int, int]:
-    """The fewest and the most nodes: 2, 2-4."""
+    """Return the fewest and the most nodes: 2, 2-4."""
     low, dash, high = text.partition("-")
     least = parse_count(low)
     most = parse_count(high) if dash else least
@@ -101,7 +101,7 @@ def parse_nodes(text: str) -> tuple[int, int]:
 
 
 def parse_gpus(text: str) -> tuple[int, str]:
-    """How many gpus, and of which type: 2, a100:2, gpu:2, gpu:a100:2; a type alone is one."""
+    """Return the number of gpus and their type: 2, a100:2, gpu:2, gpu:a100:2; a type alone is one."""
     from backfill.model.constraint import is_gpu_type
 
     *before, last = text.removeprefix("gpu:").split(":")
@@ -112,7 +112,7 @@ def parse_gpus(text: str) -> tuple[int, str]:
 
 
 def parse_constraint(text: str) -> str:
-    """Features that nodes must have: gpu&ssd, a100|h100, !old."""
+    """Return a constraint, the features that nodes must have: gpu&ssd, a100|h100, !old."""
     from backfill.model.constraint import alternatives
 
     try:
@@ -123,9 +123,9 @@ def parse_constraint(text: str) -> str:
 
 
 def parse_array(text: str) -> tuple[list[int], int]:
-    """The indexes of an array, and how many tasks may run at once: 1-10, 0-9:3, 1,5,7, 1-1000%20."""
+    """Return the indexes of an array, and how many tasks may run at once: 1-10, 0-9:3, 1,5,7, 1-1000%20."""
     spec, _, throttle = text.partition("%")
-    found: list[int] = []
+    indexes: list[int] = []
     for part in spec.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", part.strip())
         if not match or (match[3] is not None and int(match[3]) == 0):
@@ -133,23 +133,23 @@ def parse_array(text: str) -> tuple[list[int], int]:
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if (last - first) // step >= 10_000:
             raise Unreadable(f"{text!r} has more than 10,000 tasks")
-        found += range(first, last + 1, step)
-    return found, parse_count(throttle) if throttle else 0
+        indexes += range(first, last + 1, step)
+    return indexes, parse_count(throttle) if throttle else 0
 
 
 def parse_licences(text: str) -> dict[str, int]:
-    """Licences with how many copies of each: matlab:1,comsol."""
-    found: dict[str, int] = {}
+    """Return licences with the number of copies of each: matlab:1,comsol."""
+    licences: dict[str, int] = {}
     for part in text.split(","):
         name, _, count = part.strip().partition(":")
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
             raise Unreadable(f"{text!r} is not a licence; expected NAME:COUNT,...")
-        found[name] = found.get(name, 0) + (parse_count(count) if count else 1)
-    return found
+        licences[name] = licences.get(name, 0) + (parse_count(count) if count else 1)
+    return licences
 
 
 def parse_id(text: str) -> int | list[int]:
-    """A job: 118, or 112_3 for a task of an array, which HTCondor writes 112.3."""
+    """Return a job: 118, or 112_3 for a task of an array, which HTCondor writes 112.3."""
     match = re.fullmatch(r"(\d{1,15})(?:[_.](\d{1,9}))?", text.strip())
     if not match:
         raise Unreadable(f"{text!r} is not a job; expected its number, or ARRAY_INDEX")
@@ -157,25 +157,25 @@ def parse_id(text: str) -> int | list[int]:
 
 
 def parse_dependency(text: str) -> dict[str, object]:
-    """What a job waits for: afterok:12:13,afterany:14; with ? in place of , one of these is enough; singleton."""
+    """Return the dependencies of a job: afterok:12:13,afterany:14; with ? instead of , one is sufficient; singleton."""
     any_of = "?" in text
     if any_of and "," in text:
         raise Unreadable(f"{text!r} has both , and ?; expected one of them")
     after: list[list[object]] = []
-    found: dict[str, object] = {"after": after, "any_of": any_of}
+    dependency: dict[str, object] = {"after": after, "any_of": any_of}
     for part in text.split("?" if any_of else ","):
         kind, *ids = part.strip().split(":")
         if kind == "singleton" and not ids:
-            found["singleton"] = True
+            dependency["singleton"] = True
             continue
         if kind not in AFTER or not ids:
             raise Unreadable(f"{part!r} is not a dependency; expected {', '.join(AFTER)} with :ID, or singleton")
         after += [[kind, parse_id(one)] for one in ids]
-    return found
+    return dependency
 
 
 def time_text(micros: int) -> str:
-    """A limit for people: 45 s, 5 min, 1 h 30 min, 2 d 4 h."""
+    """Return a limit for people: 45 s, 5 min, 1 h 30 min, 2 d 4 h."""
     seconds = round(micros / SECOND)
     days, hours, minutes, rest = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
     parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
@@ -184,7 +184,7 @@ def time_text(micros: int) -> str:
 
 
 def clock_text(micros: int) -> str:
-    """A span in a table: 0:42, 1:02:03, 2-04:00:00."""
+    """Return a span for a table: 0:42, 1:02:03, 2-04:00:00."""
     seconds = max(micros, 0) // SECOND
     days, hours, minutes, rest = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
     if days:
@@ -193,13 +193,13 @@ def clock_text(micros: int) -> str:
 
 
 def bound_text(micros: int, now: int) -> str:
-    """An instant as `instant_text` has it, not earlier than it is."""
+    """Return an instant like `instant_text`, rounded up."""
     far = abs(micros - now) >= NEAR
     return instant_text(-(-micros // MINUTE) * MINUTE if far else micros, now)
 
 
 def instant_text(micros: int, now: int) -> str:
-    """An instant in local time: 14:05 today, else with its date."""
+    """Return an instant in local time: 14:05 today, else with its date."""
     then, today = time.localtime(micros / SECOND), time.localtime(now / SECOND)
     if then[:3] == today[:3]:
         return time.strftime("%H:%M:%S" if abs(micros - now) < NEAR else "%H:%M", then)
@@ -207,7 +207,7 @@ def instant_text(micros: int, now: int) -> str:
 
 
 def size_text(size: int) -> str:
-    """A size in a table: 512M, 16G."""
+    """Return a size for a table: 512M, 16G."""
     if not size:
         return "-"
     for unit, power in (("T", 40), ("G", 30), ("M", 20)):
@@ -217,12 +217,12 @@ def size_text(size: int) -> str:
 
 
 def date_text(micros: int) -> str:
-    """An instant in local time, to the second, with its date."""
+    """Return an instant in local time, to the second, with its date."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(micros / SECOND))
 
 
 def needs_text(need: dict[str, int]) -> str:
-    """`4 cpus, 16G, matlab 1`."""
+    """Return a need such as `4 cpus, 16G, matlab 1`."""
     parts = [f"{need['cpus']} cpu{'' if need['cpus'] == 1 else 's'}"]
     if need.get("memory"):
         parts.append(size_text(need["memory"]))
@@ -231,46 +231,46 @@ def needs_text(need: dict[str, int]) -> str:
 
 
 def amount_text(name: str, amount: int) -> str:
-    """An amount of a resource in a sentence: 4 cpus, 1.5 GiB of memory."""
+    """Return an amount of a resource in a sentence: 4 cpus, 1.5 GiB of memory."""
     return f"{amount / 2**30:.4g} GiB of memory" if name == "memory" else f"{amount} {name}"
 
 
 def asks_text(job: dict[str, Any]) -> str:
-    """What a job asks for: `4 cpus, 16G`, `4 tasks of 1 cpu`, `2 nodes of 4 cpus, 16G; matlab 1, whole nodes`.
+    """Return the request of a job: `4 cpus, 16G`, `4 tasks of 1 cpu`, `2 nodes of 4 cpus, 16G; matlab 1, whole nodes`.
 
-    job: `need`, and where they are not usual `parts`, `spread` and `exclusive`.
+    job: `need`, and if not default `parts`, `spread` and `exclusive`.
     """
     need, parts = job["need"], job.get("parts", 1)
-    told = needs_text(need)
+    text = needs_text(need)
     if parts > 1:
         own = {name: amount for name, amount in need.items() if name in ("cpus", "memory", "gpus")}
         others = [f"{name} {count}" for name, count in need.items() if name not in own and count]
-        told = f"{parts:,} {'nodes' if job.get('spread') == 'distinct' else 'tasks'} of {needs_text(own)}"
-        told = "; ".join([told, *others])
-    return f"{told}, whole nodes" if job.get("exclusive") else told
+        text = f"{parts:,} {'nodes' if job.get('spread') == 'distinct' else 'tasks'} of {needs_text(own)}"
+        text = "; ".join([text, *others])
+    return f"{text}, whole nodes" if job.get("exclusive") else text
 
 
 def more_text(count: int) -> str:
-    """`1 more job`, `1,234 more jobs`."""
+    """Return `1 more job`, `1,234 more jobs`."""
     return f"{count:,} more job{'' if count == 1 else 's'}"
 
 
 def numbers_text(numbers: Iterable[int], most: int = 8) -> str:
-    """Numbers as ranges, as `--array` takes them: 3-400, 1,5,7-9, 1-9:2; of many ranges the first ones and `...`."""
-    some = sorted(set(numbers))
-    steps = {later - before for before, later in pairwise(some)}
-    if len(some) > 2 and len(steps) == 1 and steps != {1}:
-        return f"{some[0]}-{some[-1]}:{steps.pop()}"
-    found = runs(some)
-    parts = [str(first) if first == last else f"{first}-{last}" for first, last in found[:most]]
-    return ",".join([*parts, *(["..."] if len(found) > most else [])])
+    """Return numbers as ranges, as `--array` takes them: 3-400, 1,5,7-9, 1-9:2; after `most` ranges `...`."""
+    ordered = sorted(set(numbers))
+    steps = {later - before for before, later in pairwise(ordered)}
+    if len(ordered) > 2 and len(steps) == 1 and steps != {1}:
+        return f"{ordered[0]}-{ordered[-1]}:{steps.pop()}"
+    found_runs = runs(ordered)
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in found_runs[:most]]
+    return ",".join([*parts, *(["..."] if len(found_runs) > most else [])])
 
 
 def names_text(names: Iterable[str]) -> str:
-    """`n[1-6], g2`: names of nodes, those that differ by a number at the end together."""
+    """Return names of nodes, grouped if they differ only by a number at the end: `n[1-6], g2`."""
     texts = []
-    for base, some in groupby(names, lambda name: name.rstrip("0123456789")):
-        numbers = [name[len(base) :] for name in some]
+    for base, group in groupby(names, lambda name: name.rstrip("0123456789")):
+        numbers = [name[len(base) :] for name in group]
         plain = [int(number) for number in numbers if number and str(int(number)) == number]
         if len(numbers) > 1 and len(plain) == len(numbers):
             texts.append(f"{base}[{numbers_text(plain)}]")
@@ -280,36 +280,36 @@ def names_text(names: Iterable[str]) -> str:
 
 
 def runs(numbers: Iterable[int]) -> list[list[int]]:
-    """The first and the last of each run of successive numbers; they come in their order."""
-    found: list[list[int]] = []
+    """Return the first and the last of each run of successive numbers, given in ascending order."""
+    spans: list[list[int]] = []
     for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
         else:
-            found.append([number, number])
-    return found
+            spans.append([number, number])
+    return spans
 
 
 def folded_labels(jobs: Iterable[tuple[int, int, int | None]]) -> list[str]:
-    """The labels of jobs, given as (number, array, index), in their order; the tasks of an array have one together."""
+    """Return the labels of jobs, given as (number, array, index), in order; the tasks of an array share one label."""
     arrays: dict[int, list[int]] = {}
-    found: list[int | str] = []
+    labels: list[int | str] = []
     for number, array, index in jobs:
         if index is None:
-            found.append(str(number))
+            labels.append(str(number))
             continue
         if array not in arrays:
             arrays[array] = []
-            found.append(array)
+            labels.append(array)
         arrays[array].append(index)
 
     def of_array(array: int) -> str:
-        some = arrays[array]
-        return f"{array}_{some[0]}" if len(some) == 1 else f"{array}_[{numbers_text(some)}]"
+        tasks = arrays[array]
+        return f"{array}_{tasks[0]}" if len(tasks) == 1 else f"{array}_[{numbers_text(tasks)}]"
 
-    return [one if isinstance(one, str) else of_array(one) for one in found]
+    return [one if isinstance(one, str) else of_array(one) for one in labels]
 
 
 def safe(text: str) -> str:
-    """A text without the characters that a terminal would obey."""
+    """Return a text without the characters that a terminal would interpret."""
     return "".join(c if c.isprintable() else "?" for c in text)
