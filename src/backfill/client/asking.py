@@ -33,7 +33,7 @@ FIRST = 5  # jobs that went first that are listed
 CAUSES = {  # why a reservation moved
     "given": "the policy gave it another one",
     "renewed": "the policy made a new plan",
-    "moved-up": "room appeared when {} ended",
+    "moved-up": "resources were freed when {} ended",
     "moved": "it made way for another job",
     "overrun": "a job runs over its limit",
     "changed": "capacity or walltimes changed",
@@ -45,7 +45,7 @@ PASSED = {  # why a job went first, in the words of `simulate --explain`
     "head": "was first in the policy's order",
     "reserved": "had a reserved start of its own",
     "moved-up": "had a reserved start of its own, which moved up",
-    "fit": "fitted where it did not fit",
+    "fit": "fitted although this job did not",
     "gang": "all tasks of its gang could start together",
     "thread": "its thread's turn had come",
     "resumed": "was resumed",
@@ -62,9 +62,9 @@ HISTORY = {
 }
 WHY_NOT = {
     "held": "held: no estimate before it is released",
-    "never": "it waits for what cannot come",
+    "never": "it waits for something that cannot happen",
     "blocked": "it waits for jobs that are held",
-    "far": "too far ahead, or it waits for capacity that is not there",
+    "far": "too far ahead, or it waits for missing capacity",
 }
 FAR_BUT_SURE = "its likely start is too far ahead to estimate"
 
@@ -83,82 +83,82 @@ def question(what: str, patience_s: float = PATIENCE_S, folder: str = "", **more
 
 def eta(words: Sequence[str]) -> int:
     """Print when pending jobs start."""
-    given, left, _ = parse("eta", words)
-    if given.get("accuracy"):
+    options, left, _ = parse("eta", words)
+    if options.get("accuracy"):
         if left:
             raise Unreadable(f"unexpected {left[0]!r}; --accuracy is about all jobs")
-        return _accuracy(bool(given.get("json")))
-    if "of_project" in given:
-        return _eta_project(given, left)
+        return _accuracy(bool(options.get("json")))
+    if "of_project" in options:
+        return _eta_project(options, left)
     wanted = None
-    if left or "name" in given:
-        wanted = persistent("find", home(), ids=ids_of(given, left))["ids"]
-    found = question("eta")
-    rows = {row["id"]: row for row in found["jobs"]}
+    if left or "name" in options:
+        wanted = persistent("find", home(), ids=ids_of(options, left))["ids"]
+    answer = question("eta")
+    rows = {row["id"]: row for row in answer["jobs"]}
     if wanted is not None:
         for number in wanted:
             if number not in rows:
                 job = persistent("output", home(), ids=[number])["job"]
                 expected = "a pending one" if job["state"] != "PENDING" else "one of the first 2,000 that wait"
                 raise Problem(f"job {job['label']} is {job['state']}; expected {expected}", FAILED)
-        found["jobs"] = [rows[number] for number in wanted]
-    if given.get("json"):
-        print(json.dumps(found))
+        answer["jobs"] = [rows[number] for number in wanted]
+    if options.get("json"):
+        print(json.dumps(answer))
         return 0
-    if not found["jobs"]:
+    if not answer["jobs"]:
         print("no job is pending")
         return 0
-    print_estimates(found)
+    print_estimates(answer)
     return 0
 
 
-def print_estimates(found: Facts) -> None:
+def print_estimates(answer: Facts) -> None:
     """Print the estimates of jobs, and how they were made."""
-    now = round(found["now_s"] * 1e6)
-    pool = found.get("pool", "")  # a batch system that the queue only watches, and that estimates starts itself
+    now = round(answer["now_s"] * 1e6)
+    pool = answer.get("pool", "")  # a batch system that the queue only watches, and that estimates starts itself
     lines = [["JOB", "NAME", pool.upper() or "GUARANTEED", "LIKELY", "90 %", "FROM"]]
-    for row in found["jobs"]:
+    for row in answer["jobs"]:
         at = [start_text(row[name], now) for name in ("expected_s" if pool else "guaranteed_s", "median_s", "p90_s")]
         why = why_not(row) or HISTORY[row["history"]].format(row["ended_jobs"])
         lines.append([row["label"], safe(row["name"])[:20], *at, why])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4))
-    print(method_text(found))
-    if any(row["p90_s"] is not None and row["p90_s"] > found["now_s"] + FAR_S for row in found["jobs"]):
+    print(method_text(answer))
+    if any(row["p90_s"] is not None and row["p90_s"] > answer["now_s"] + FAR_S for row in answer["jobs"]):
         print(FAR)
 
 
-def _eta_project(given: Facts, left: Sequence[str]) -> int:
+def _eta_project(options: Facts, left: Sequence[str]) -> int:
     """Print when the pending jobs of a project start, and when the last one ends."""
-    if left or "name" in given:
+    if left or "name" in options:
         raise Unreadable("--project and jobs cannot be combined")
-    found = question("eta", project=given["of_project"])
-    if given.get("json"):
-        print(json.dumps(found))
+    answer = question("eta", project=options["of_project"])
+    if options.get("json"):
+        print(json.dumps(answer))
         return 0
-    if found["jobs"]:
-        print_estimates(found)
+    if answer["jobs"]:
+        print_estimates(answer)
     else:
-        print(method_text(found))
-    for line in departure_lines({**found, **found["departure"]}, found["departure"]):
+        print(method_text(answer))
+    for line in departure_lines({**answer, **answer["departure"]}, answer["departure"]):
         print(line)
     return 0
 
 
-def departure_lines(found: Facts, likely: Facts | None) -> list[str]:
+def departure_lines(answer: Facts, likely: Facts | None) -> list[str]:
     """Return lines about a project's departure. found: with the policy's promise; likely: an estimate, or None."""
-    now, lines = round(found["now_s"] * 1e6), []
-    policy = found["policy"]
-    if found["promised_s"] is not None:
-        whole = left_text(found["left"])
-        lines.append(f"promised departure: {start_text(found['promised_s'], now)} (policy {policy}){whole}")
-    elif found["departs"]:
-        when = "the queue is no longer paused" if found.get("paused") else "jobs of the project may start"
+    now, lines = round(answer["now_s"] * 1e6), []
+    policy = answer["policy"]
+    if answer["promised_s"] is not None:
+        whole = left_text(answer["left"])
+        lines.append(f"promised departure: {start_text(answer['promised_s'], now)} (policy {policy}){whole}")
+    elif answer["departs"]:
+        when = "the queue is no longer paused" if answer.get("paused") else "jobs of the project may start"
         lines.append(f"policy {policy} promises the departure once {when}")
     if likely is not None and likely["median_s"] is None:
         lines.append(f"likely departure: unknown: {WHY_NOT[likely['why_not']]}")
     elif likely is not None:
-        why = "" if found["departs"] else f"; policy {policy} promises no departures"
+        why = "" if answer["departs"] else f"; policy {policy} promises no departures"
         times = f"{start_text(likely['median_s'], now)}, 90 % {start_text(likely['p90_s'], now)}"
         lines.append(f"likely departure: {times}: an estimate, no promise{why}")
     return lines
@@ -174,109 +174,109 @@ def left_text(left: int) -> str:
 
 def explain(words: Sequence[str]) -> int:
     """Print why a job does not run."""
-    given, left, _ = parse("explain", words)
+    options, left, _ = parse("explain", words)
     if len(left) != 1:
         raise Unreadable("expected one job")
-    found = question("explain", ids=ids_of(given, left))
-    if given.get("json"):
-        print(json.dumps(found))
+    answer = question("explain", ids=ids_of(options, left))
+    if options.get("json"):
+        print(json.dumps(answer))
         return 0
-    for line in explained(found):
+    for line in explained(answer):
         print(safe(line))
     return 0
 
 
-def explained(found: Facts) -> Iterator[str]:
+def explained(answer: Facts) -> Iterator[str]:
     """Yield an explanation, line by line."""
-    name = f"job {found.get('label', found['id'])}"
-    if found["reason"] == "Preempting":
-        some = ", ".join(found["behind"]) or "others"
-        yield f"{name} is started as soon as what it needs is free: the policy has preempted {some}"
+    name = f"job {answer.get('label', answer['id'])}"
+    if answer["reason"] == "Preempting":
+        others = ", ".join(answer["behind"]) or "others"
+        yield f"{name} is started as soon as what it needs is free: the policy has preempted {others}"
         return
-    if found["reason"] == "Preempted":
-        by = f" for job {found['for']}" if found["for"] else ""
-        yield f"{name} is being ended: the policy preempts it{by}; {goes_on(found['keeps'])}"
+    if answer["reason"] == "Preempted":
+        by = f" for job {answer['for']}" if answer["for"] else ""
+        yield f"{name} is being ended: the policy preempts it{by}; {goes_on(answer['keeps'])}"
         return
-    if found["state"] != "PENDING":
-        state = {"starting": "is being started", "over": "is over"}.get(found["state"])
-        yield f"{name} {state or 'is ' + found['state']}: it waits for nothing"
+    if answer["state"] != "PENDING":
+        state = {"starting": "is being started", "over": "is over"}.get(answer["state"])
+        yield f"{name} {state or 'is ' + answer['state']}: it waits for nothing"
         return
-    now = round(found["now_s"] * 1e6)
+    now = round(answer["now_s"] * 1e6)
 
     def at(seconds: float) -> str:
         return start_text(seconds, now)
 
-    if found.get("at_once"):
-        yield f"policy {found['policy']} would start {name} now; {found['pool']} has not"
-    elif "lacks" not in found:
-        yield from _kept_back(found, name, at)
-    if "lacks" not in found:
-        yield from _expected(found, at)
+    if answer.get("at_once"):
+        yield f"policy {answer['policy']} would start {name} now; {answer['pool']} has not"
+    elif "lacks" not in answer:
+        yield from _kept_back(answer, name, at)
+    if "lacks" not in answer:
+        yield from _expected(answer, at)
         return
-    mine = next((each for each in found["reservations"] if each["own"] and each["begin_s"] > found["now_s"]), None)
+    mine = next((each for each in answer["reservations"] if each["own"] and each["begin_s"] > answer["now_s"]), None)
     if mine is not None:
         yield f"{name} waits for reservation {mine['reservation']}, which begins {at(mine['begin_s'])}"
         return
-    yield from _lacking(found, name)
-    if found["lacks"]:
-        yield from _reserved(found, at)
-        yield from _nodes(found, at)
-    holders = found["holders"]["first"] if found["lacks"] else []
+    yield from _lacking(answer, name)
+    if answer["lacks"]:
+        yield from _reserved(answer, at)
+        yield from _nodes(answer, at)
+    holders = answer["holders"]["first"] if answer["lacks"] else []
     for place, one in enumerate(holders):
-        held = _held(found, one["held"])
+        held = _held(answer, one["held"])
         front = "  held by " if place == 0 else "          "
         until = f"until {at(one['latest_end_s'])} at the latest, likely {at(one['likely_s'])}"
         yield f"{front}{one['label']} {one['name'][:20]}: {held} {until}"
-    if found["holders"]["count"] > len(holders) and holders:
-        yield f"          and {more_text(found['holders']['count'] - len(holders))}"
-    if not found["lacks"]:
-        behind, then = found["behind"], [each for each in found["reservations"] if each["begin_s"] > found["now_s"]]
+    if answer["holders"]["count"] > len(holders) and holders:
+        yield f"          and {more_text(answer['holders']['count'] - len(holders))}"
+    if not answer["lacks"]:
+        behind, then = answer["behind"], [each for each in answer["reservations"] if each["begin_s"] > answer["now_s"]]
         if behind is None and then:
-            told = f"reservation {then[0]['reservation']}, which begins {at(then[0]['begin_s'])}"
-            yield f"{name} would fit now, and might run into {told}"
+            reservation = f"reservation {then[0]['reservation']}, which begins {at(then[0]['begin_s'])}"
+            yield f"{name} would fit now, and might run into {reservation}"
         elif behind is None:
-            yield f"{name} would fit now; policy {found['policy']} keeps it behind earlier jobs"
+            yield f"{name} would fit now; policy {answer['policy']} keeps it behind earlier jobs"
         else:
             reserved = f", whose reserved start is {at(behind['reserved_s'])}" if behind["reserved_s"] else ""
             yield f"{name} would fit now, and waits behind job {behind['label']} {behind['name'][:20]}{reserved}"
-        yield from _nodes(found, at)
-    yield from _preempted(found)
-    yield from _reservation(found, at)
-    yield from _expected(found, at)
-    yield from _overtaken(found, at)
-    yield from _would_help(found, at)
-    yield from _by_history(found, at)
+        yield from _nodes(answer, at)
+    yield from _preempted(answer)
+    yield from _reservation(answer, at)
+    yield from _expected(answer, at)
+    yield from _overtaken(answer, at)
+    yield from _would_help(answer, at)
+    yield from _by_history(answer, at)
 
 
-def _lacking(found: Facts, name: str) -> Iterator[str]:
+def _lacking(answer: Facts, name: str) -> Iterator[str]:
     """Yield what the job lacks."""
-    nodes = found.get("nodes")
+    nodes = answer.get("nodes")
     apart = False  # whether the number of tasks with room was printed
-    for lack in found["lacks"]:
+    for lack in answer["lacks"]:
         resource, kind = lack["resource"], lack.get("kind", "resource")
-        needs, free, there = (_amount(resource, lack[key]) for key in ("needs", "free", "capacity"))
+        needs, free, capacity = (_amount(resource, lack[key]) for key in ("needs", "free", "capacity"))
         if kind == "limit":
             limit, _, what = resource.partition(": ")
-            yield f"{name} waits for limit {limit} ({what}): it needs {needs}, left are {free} of {there}"
+            yield f"{name} waits for limit {limit} ({what}): it needs {needs}, left are {free} of {capacity}"
         elif kind == "licence" or nodes is None:
-            yield f"{name} waits for {resource}: it needs {needs}, free are {free} of {there}"
+            yield f"{name} waits for {resource}: it needs {needs}, free are {free} of {capacity}"
         elif nodes["whole"] or (kind == "scattered" and not nodes["alone"]):
             if not apart:
-                some = counted(nodes["tasks"], "whole node" if nodes["whole"] else "task")
+                asked = counted(nodes["tasks"], "whole node" if nodes["whole"] else "task")
                 few = "has" if nodes["have_room"] == 1 else "have"
-                yield f"{name} waits for room: {nodes['have_room']:,} of its {some} {few} room now"
+                yield f"{name} waits for room: {nodes['have_room']:,} of its {asked} {few} room now"
             apart = True
         elif kind == "scattered":
             most = _amount(resource, lack["on_one"])
             yield f"{name} waits for {resource} on one node: it needs {needs}, the most that is free on one is {most}"
         else:
             where = "on the nodes that it may use"
-            yield f"{name} waits for {resource}: it needs {needs}, free are {free} of {there} {where}"
+            yield f"{name} waits for {resource}: it needs {needs}, free are {free} of {capacity} {where}"
 
 
-def _nodes(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+def _nodes(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
     """Yield the nodes that the job may use, and which of these are out of service or full."""
-    nodes = found.get("nodes")
+    nodes = answer.get("nodes")
     if nodes is None:
         return
     if nodes["may_use"] < nodes["of"]:
@@ -287,12 +287,12 @@ def _nodes(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
         yield f"  {nodes['large_enough']:,} of these are large enough for {what}"
     if nodes["have_room"] == nodes["tasks"]:
         return
-    for kind, told in (("shut", "out of service"), ("reserved", "reserved"), ("open", "room now")):
-        some = nodes[kind]
-        if some["count"]:
+    for kind, title in (("shut", "out of service"), ("reserved", "reserved"), ("open", "room now")):
+        listed = nodes[kind]
+        if listed["count"]:
             names = [one if kind != "open" else f"{one[0]} ({one[1]})" if one[1] > 1 else one[0]
-                     for one in some["first"]]  # fmt: skip
-            yield f"  {told}: {', '.join(names)}{_others(some)}"
+                     for one in listed["first"]]  # fmt: skip
+            yield f"  {title}: {', '.join(names)}{_others(listed)}"
     for one in nodes["full"]["first"]:
         jobs = ", ".join(other["label"] for other in one["jobs"][:FIRST])
         jobs += f" and {len(one['jobs']) - FIRST} more" if len(one["jobs"]) > FIRST else ""
@@ -302,21 +302,21 @@ def _nodes(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
         yield f"  and {rest:,} more nodes are full"
 
 
-def _reserved(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
-    """The reservations of others that are there now."""
-    for each in found["reservations"]:
-        if not each["own"] and each["begin_s"] <= found["now_s"]:
+def _reserved(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    """Yield the reservations of others that are active now."""
+    for each in answer["reservations"]:
+        if not each["own"] and each["begin_s"] <= answer["now_s"]:
             yield f"  reservation {each['reservation']} has {', '.join(each['nodes'])} until {at(each['until_s'])}"
 
 
-def _others(some: Facts) -> str:
-    rest = some["count"] - len(some["first"])
+def _others(jobs: Facts) -> str:
+    rest = jobs["count"] - len(jobs["first"])
     return f" and {rest:,} more" if rest else ""
 
 
-def _held(found: Facts, held: Facts) -> str:
+def _held(answer: Facts, held: Facts) -> str:
     """Return what a job holds of what another one lacks."""
-    limits = [lack["resource"] for lack in found["lacks"] if lack.get("kind") == "limit"]
+    limits = [lack["resource"] for lack in answer["lacks"] if lack.get("kind") == "limit"]
     texts = [f"{amount} of limit {name.partition(': ')[0]}" for name, amount in held.items() if name in limits]
     others = {name: amount for name, amount in held.items() if name not in limits}
     if others:
@@ -331,7 +331,7 @@ NATIVE = {  # reasons given by the queue, not the batch system, why a job of a b
     "ExcNodes": "its user has excluded nodes, so it is left to {pool}",
     "NodeRange": "it asks for a range of nodes, so it is left to {pool}",
     "ArrayLimit": "its array limits how many tasks run at once, so it is left to {pool}",
-    "HetJob": "it has parts that ask for different things, so it is left to {pool}",
+    "HetJob": "it has parts with different requests, so it is left to {pool}",
     "Requirements": "its requirements do not hold on every node that has room for it, so it is left to {pool}",
     "ParallelUniverse": "it is of the parallel universe, so it is left to {pool}",
     "Uncertain": "{pool} has forgotten that it was started, so it may have run; an operator decides",
@@ -339,39 +339,40 @@ NATIVE = {  # reasons given by the queue, not the batch system, why a job of a b
 }
 
 
-def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
+def _kept_back(answer: Facts, name: str, at: Callable[[float], str]) -> Iterator[str]:
     """Yield why a job has not entered the policy's queue yet."""
-    if found.get("never"):
-        yield f"{name} can never start on this platform: {found['never']}"
-        if "pool" in found:  # the batch system decides that
-            yield f"  as far as the queue knows the nodes of {found['pool']}; {found['pool']} may start it all the same"
+    if answer.get("never"):
+        yield f"{name} can never start on this platform: {answer['never']}"
+        if "pool" in answer:  # the batch system decides that
+            pool = answer["pool"]
+            yield f"  as far as the queue knows the nodes of {pool}; {pool} may start it all the same"
             return
-        yield f"next: backfill edit {found['label']}, or backfill cancel {found['label']}"
+        yield f"next: backfill edit {answer['label']}, or backfill cancel {answer['label']}"
         return
-    if found["held"] and "pool" in found:
-        why = NATIVE.get(found["held"], "{pool} says {held}")
-        yield f"{name} may not start: {why.format(**found)}"
+    if answer["held"] and "pool" in answer:
+        why = NATIVE.get(answer["held"], "{pool} says {held}")
+        yield f"{name} may not start: {why.format(**answer)}"
         return
-    if found["held"]:
-        hint = f"next: backfill release {found['label']}"
+    if answer["held"]:
+        hint = f"next: backfill release {answer['label']}"
         why = {
             "LaunchFailed": "it could not be launched three times in a row",
-            "StartsDeclined": "the policy started it 20 times where it did not fit; see daemon.log",
-        }.get(found["held"], "it is held")
+            "StartsDeclined": "the policy started it 20 times although it did not fit; see daemon.log",
+        }.get(answer["held"], "it is held")
         yield f"{name} waits to be released: {why}"
         yield hint
         return
-    if found["reason"] == "BeginTime":
-        yield f"{name} waits for its begin time, {at(found['begin_s'])}"
-    elif found["reason"] == "JobArrayTaskLimit":
-        yield f"{name} waits for other tasks of its array: {found['throttle']} may run at once"
-    elif found["reason"] == "Planner":
+    if answer["reason"] == "BeginTime":
+        yield f"{name} waits for its begin time, {at(answer['begin_s'])}"
+    elif answer["reason"] == "JobArrayTaskLimit":
+        yield f"{name} waits for other tasks of its array: {answer['throttle']} may run at once"
+    elif answer["reason"] == "Planner":
         yield f"{name} waits until the policy is started"
-    elif found["after"]:
+    elif answer["after"]:
         yield f"{name} waits for other jobs"
     else:
-        yield f"{name} waits: {found['reason']}"
-    for one in found["after"]:
+        yield f"{name} waits: {answer['reason']}"
+    for one in answer["after"]:
         if one["tasks"] is None:
             yield f"  {one['kind']} {one['label']}, which is {one['state']}" + (" and held" if one["held"] else "")
         else:
@@ -379,49 +380,49 @@ def _kept_back(found: Facts, name: str, at: Callable[[float], str]) -> Iterator[
             yield f"  {one['kind']} {one['label']}, {left}" + (", and some are held" if one["held"] else "")
 
 
-def _expected(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+def _expected(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
     """Yield the start that a watched batch system expects."""
-    if "pool" in found and found["expected_s"] is not None:
-        yield f"  {found['pool']} expects it to start {at(found['expected_s'])}"
+    if "pool" in answer and answer["expected_s"] is not None:
+        yield f"  {answer['pool']} expects it to start {at(answer['expected_s'])}"
 
 
-def _reservation(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
-    if found["reserved_s"] is None:
-        if found["by_walltimes_s"] is not None:
-            told = f"  no start is promised by policy {found['policy']}"
-            yield f"{told}; if all jobs ran until their limits it would start {at(found['by_walltimes_s'])}"
+def _reservation(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    if answer["reserved_s"] is None:
+        if answer["by_walltimes_s"] is not None:
+            text = f"  no start is promised by policy {answer['policy']}"
+            yield f"{text}; if all jobs ran until their limits it would start {at(answer['by_walltimes_s'])}"
         return
-    if not found["binds"]:
-        yield f"  planned for {at(found['reserved_s'])}, which policy {found['policy']} does not promise"
+    if not answer["binds"]:
+        yield f"  planned for {at(answer['reserved_s'])}, which policy {answer['policy']} does not promise"
         return
-    first = found["promise_s"]
-    moved = f" (at first {at(first)})" if first is not None and first != found["reserved_s"] else ""
-    yield f"  reserved for {at(found['reserved_s'])}{moved}: it starts then at the latest, unless the machine stops"
-    for before, move in pairwise(found["moves"]):
+    first = answer["promise_s"]
+    moved = f" (at first {at(first)})" if first is not None and first != answer["reserved_s"] else ""
+    yield f"  reserved for {at(answer['reserved_s'])}{moved}: it starts then at the latest, unless the machine stops"
+    for before, move in pairwise(answer["moves"]):
         gone = ", ".join(str(number) for number in move["ended"])
         why = f"made way for job {move['by']}" if move["by"] else CAUSES[move["cause"]].format(gone or "others")
         yield f"    {at(move['t_s'])}  from {at(before['start_s'])} to {at(move['start_s'])}: {why}"
 
 
-def _preempted(found: Facts) -> Iterator[str]:
-    if found["preemptions"]:
-        times = "once" if found["preemptions"] == 1 else f"{found['preemptions']} times, the last time"
-        by = f" for job {found['preempted_for']}" if found["preempted_for"] else ""
-        behind = f", with {time_text(round(found['done_s'] * 1e6))} of its limit behind it" if found["keeps"] else ""
-        yield f"  it was preempted {times}{by}; {goes_on(found['keeps'])}{behind}"
+def _preempted(answer: Facts) -> Iterator[str]:
+    if answer["preemptions"]:
+        times = "once" if answer["preemptions"] == 1 else f"{answer['preemptions']} times, the last time"
+        by = f" for job {answer['preempted_for']}" if answer["preempted_for"] else ""
+        behind = f", with {time_text(round(answer['done_s'] * 1e6))} of its limit behind it" if answer["keeps"] else ""
+        yield f"  it was preempted {times}{by}; {goes_on(answer['keeps'])}{behind}"
 
 
-def _overtaken(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
-    some = found["went_first"]
-    if some:
-        yield f"  {len(some)} job{'s were' if len(some) > 1 else ' was'} submitted later and started first"
-    for one in some[:FIRST]:
+def _overtaken(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    jobs = answer["went_first"]
+    if jobs:
+        yield f"  {len(jobs)} job{'s were' if len(jobs) > 1 else ' was'} submitted later and started first"
+    for one in jobs[:FIRST]:
         yield f"    {at(one['start_s'])}  job {one['id']}: {PASSED[one['why']]}"
 
 
-def _by_history(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
+def _by_history(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
     """Yield what similar jobs used of their walltimes."""
-    known = found["by_history"]
+    known = answer["by_history"]
     if known is None:
         return
     yield (
@@ -433,19 +434,19 @@ def _by_history(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
     when = "would not start much earlier"
     if known["start_s"] is not None:
         when = "would start now" if known["now"] else f"would start {at(known['start_s'])} at the limits of all jobs"
-    change = f"edit --time {option_time(known['walltime_s'])} {found['label']}"
+    change = f"edit --time {option_time(known['walltime_s'])} {answer['label']}"
     yield f"  {change:<40} {when}"
 
 
-def _would_help(found: Facts, at: Callable[[float], str]) -> Iterator[str]:
-    if not found["would_help"]:
-        others = ", other nodes" if "nodes" in found else ""
+def _would_help(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
+    if not answer["would_help"]:
+        others = ", other nodes" if "nodes" in answer else ""
         yield f"what would help: less time, fewer cpus{others} and the end of one of these jobs make no difference"
         return
     yield "what would help"
-    for change in found["would_help"]:
+    for change in answer["would_help"]:
         if "walltime_s" in change:
-            what = f"edit --time {option_time(change['walltime_s'])} {found['label']}"
+            what = f"edit --time {option_time(change['walltime_s'])} {answer['label']}"
         elif "cancel" in change:
             what = f"cancel {change['label']}"
         elif "node" in change:
@@ -472,27 +473,27 @@ def _changed(change: Facts) -> str:
 
 def slots(words: Sequence[str]) -> int:
     """Print what fits now, and for how long."""
-    given, left, _ = parse("slots", words)
+    options, left, _ = parse("slots", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
-    asked: Facts = {"need": amounts_of(given), **gpu_type_of(given)}
-    found = question("slots", user=user_name(os.getuid()), group=group_name(os.getgid()), **asked)
-    least = given.get("walltime", 0) / 1e6
-    found["slots"] = [one for one in found["slots"] if one["for_s"] is None or one["for_s"] >= least]
-    if given.get("json"):
-        print(json.dumps(found))
+    asked: Facts = {"need": amounts_of(options), **gpu_type_of(options)}
+    answer = question("slots", user=user_name(os.getuid()), group=group_name(os.getgid()), **asked)
+    least = options.get("walltime", 0) / 1e6
+    answer["slots"] = [one for one in answer["slots"] if one["for_s"] is None or one["for_s"] >= least]
+    if options.get("json"):
+        print(json.dumps(answer))
         return 0
-    span = f" for {time_text(given['walltime'])}" if least else ""
-    for line in offered(found, span):
+    span = f" for {time_text(options['walltime'])}" if least else ""
+    for line in offered(answer, span):
         print(safe(line))
     return 0
 
 
-def offered(found: Facts, span: str = "") -> Iterator[str]:
+def offered(answer: Facts, span: str = "") -> Iterator[str]:
     """Yield what fits now, line by line. span: text of the least duration that was requested."""
-    beside = needs_text({"cpus": 0, **found["need"]}).removeprefix("0 cpus").removeprefix(", ")
-    among, last = "nodes" in found, ("", "")
-    for one in found["slots"] if among else sorted(found["slots"], key=lambda one: -one["cpus"]):
+    beside = needs_text({"cpus": 0, **answer["need"]}).removeprefix("0 cpus").removeprefix(", ")
+    among, last = "nodes" in answer, ("", "")
+    for one in answer["slots"] if among else sorted(answer["slots"], key=lambda one: -one["cpus"]):
         end = "without end" if one["for_s"] is None else f"for {time_text(one['for_s'] * 10**6)}"
         why = f"  (then job {one['until']} starts)" if one["until"] else ""
         why = f"  (then reservation {one['reservation']} begins)" if one["reservation"] else why
@@ -507,44 +508,44 @@ def offered(found: Facts, span: str = "") -> Iterator[str]:
             yield f"{part}{one['nodes']}{asked}"
         last = where
         yield f"  {'on one node' if one['on_one'] else 'on any nodes':<13}{counted(one['tasks'], 'task')} {end}{why}"
-    if not found["slots"]:
+    if not answer["slots"]:
         yield f"nothing fits now{f' beside {beside}' if beside else ''}{span}; next: backfill submit --test-only"
-    free = [f"{_amount(name, amount)} of {_amount(name, found['capacity'][name])} {name}" for name, amount in
-            found["free"].items() if found["capacity"][name]]  # fmt: skip
+    free = [f"{_amount(name, amount)} of {_amount(name, answer['capacity'][name])} {name}" for name, amount in
+            answer["free"].items() if answer["capacity"][name]]  # fmt: skip
     if among:
-        shared = "".join(f", the job as a whole {name} {count}" for name, count in found["per_job"].items() if count)
-        yield f"each task has {needs_text(found['per_task'])}{shared}"
-        if found["shut"]["count"]:
-            yield f"out of service, or in part: {found['shut']['names']}"
-        if found["untried"]:
-            yield f"not tried, since time ran out: {'; '.join(found['untried'])}"
-    on_nodes = f", on {found['nodes']:,} nodes" if among else ""
-    yield f"free: {', '.join(free)}{on_nodes}. policy {found['policy']}"
+        shared = "".join(f", the job as a whole {name} {count}" for name, count in answer["per_job"].items() if count)
+        yield f"each task has {needs_text(answer['per_task'])}{shared}"
+        if answer["shut"]["count"]:
+            yield f"out of service, or in part: {answer['shut']['names']}"
+        if answer["untried"]:
+            yield f"not tried, since time ran out: {'; '.join(answer['untried'])}"
+    on_nodes = f", on {answer['nodes']:,} nodes" if among else ""
+    yield f"free: {', '.join(free)}{on_nodes}. policy {answer['policy']}"
 
 
-def test(request: Facts, given: Facts) -> int:
+def test(request: Facts, options: Facts) -> int:
     """Print when a job would start if this request were submitted; nothing is stored."""
-    found = question("test", **request)
-    if given.get("json"):
-        print(json.dumps({"schema": 1, **found}))
+    answer = question("test", **request)
+    if options.get("json"):
+        print(json.dumps({"schema": 1, **answer}))
         return 0
-    now = round(found["now_s"] * 1e6)
-    jobs = found["jobs"]
-    kind = f"array of {len(jobs):,} jobs" if found["array"] else "job"
-    print(f"{kind}: {asks_text(found)}, limit {time_text(found['walltime'])}")
-    if found["at_once"] == len(jobs):
+    now = round(answer["now_s"] * 1e6)
+    jobs = answer["jobs"]
+    kind = f"array of {len(jobs):,} jobs" if answer["array"] else "job"
+    print(f"{kind}: {asks_text(answer)}, limit {time_text(answer['walltime'])}")
+    if answer["at_once"] == len(jobs):
         print("would start now" if len(jobs) == 1 else "all would start now")
-    elif found["at_once"]:
-        print(f"{found['at_once']:,} would start now, the last one {_when(jobs[-1], now)}")
+    elif answer["at_once"]:
+        print(f"{answer['at_once']:,} would start now, the last one {_when(jobs[-1], now)}")
     elif len(jobs) > 1:
         print(f"the first would start {_when(jobs[0], now)}; the last {_when(jobs[-1], now)}")
     else:
         print(f"would start {_when(jobs[0], now)}")
-    for one in found["delayed"][:FIRST]:
+    for one in answer["delayed"][:FIRST]:
         before, after = start_text(one["before_s"], now), start_text(one["after_s"], now)
         print(f"job {one['label']} would be delayed from {before} to {after}")
-    if len(found["delayed"]) > FIRST:
-        print(f"and {more_text(len(found['delayed']) - FIRST)}")
+    if len(answer["delayed"]) > FIRST:
+        print(f"and {more_text(len(answer['delayed']) - FIRST)}")
     return 0
 
 
@@ -564,43 +565,43 @@ def _when(row: Facts, now: int) -> str:
     )
 
 
-def switch(given: Facts) -> int:
+def switch(options: Facts) -> int:
     """Switch to another policy, or print what that would change."""
-    policy, dry, begun = _from_here(given["policy"]), bool(given.get("dry")), os.path.exists(f"{home()}/store.db")
+    policy, dry, begun = _from_here(options["policy"]), bool(options.get("dry")), os.path.exists(f"{home()}/store.db")
     try:
-        found = question("switch", policy=policy, patience_s=PATIENCE_S if dry else SWITCH_S)
+        answer = question("switch", policy=policy, patience_s=PATIENCE_S if dry else SWITCH_S)
     except Problem as problem:
         if problem.kind not in ("starting", "question") or dry:
             raise
-        if problem.kind == "question" and not given.get("drop"):
-            told = f"{problem}; nothing was changed; --drop-promises lets {policy} take over untried"
-            raise Problem(told, FAILED) from None
-        return _switch_untried(policy, given, problem)
-    fall, stays = found["fall"], not dry and bool(found["fall"]) and not given.get("drop")
-    if given.get("json"):
-        print(json.dumps({**found, "switched": not dry and not stays}))
+        if problem.kind == "question" and not options.get("drop"):
+            message = f"{problem}; nothing was changed; --drop-promises lets {policy} take over untried"
+            raise Problem(message, FAILED) from None
+        return _switch_untried(policy, options, problem)
+    fall, stays = answer["fall"], not dry and bool(answer["fall"]) and not options.get("drop")
+    if options.get("json"):
+        print(json.dumps({**answer, "switched": not dry and not stays}))
     elif dry or stays:
-        _say_switch(found)
+        _say_switch(answer)
     if stays:
-        some = ", ".join(fall[:FIRST]) + (f" and {len(fall) - FIRST} more" if len(fall) > FIRST else "")
-        told = f"{found['to']} would not keep the starts that were promised to {some}"
-        raise Problem(f"{told}; nothing was changed; --drop-promises lets it take over", FAILED)
+        labels = ", ".join(fall[:FIRST]) + (f" and {len(fall) - FIRST} more" if len(fall) > FIRST else "")
+        message = f"{answer['to']} would not keep the starts that were promised to {labels}"
+        raise Problem(f"{message}; nothing was changed; --drop-promises lets it take over", FAILED)
     if not dry:
         persistent("policy", home(), policy=policy)
-        if not given.get("json"):
-            what = f"takes over from {found['from']}" if begun else "decides"
-            print(f"policy {found['to']} {what}, until config.toml names another one")
+        if not options.get("json"):
+            what = f"takes over from {answer['from']}" if begun else "decides"
+            print(f"policy {answer['to']} {what}, until config.toml names another one")
     return 0
 
 
-def _switch_untried(policy: str, given: Facts, problem: Problem) -> int:
+def _switch_untried(policy: str, options: Facts, problem: Problem) -> int:
     """Switch to another policy without a comparison, since the planner does not answer or the trial failed."""
-    told = persistent("policy", home(), policy=policy)
-    if given.get("json"):
-        print(json.dumps({"schema": 1, "to": told["policy"], "switched": True, "compared": False}))
+    answer = persistent("policy", home(), policy=policy)
+    if options.get("json"):
+        print(json.dumps({"schema": 1, "to": answer["policy"], "switched": True, "compared": False}))
     else:
         why = "the planner did not answer" if problem.kind == "starting" else f"the trial failed ({problem})"
-        print(f"policy {told['policy']} takes over, until config.toml names another one; {why}, so")
+        print(f"policy {answer['policy']} takes over, until config.toml names another one; {why}, so")
         print("its effect on promised starts is not known")
     return 0
 
@@ -611,18 +612,18 @@ def _from_here(policy: str) -> str:
     return f"{os.path.abspath(path)}{dot}{more}" if dot and more[:1] in ("", ":") else policy
 
 
-def _say_switch(found: Facts) -> None:
-    now = round(found["now_s"] * 1e6)
+def _say_switch(answer: Facts) -> None:
+    now = round(answer["now_s"] * 1e6)
     lines = [["JOB", "NAME", "GUARANTEED", "LIKELY", "90 %", "THEN", "LIKELY", "90 %", ""]]
-    for row in found["jobs"]:
+    for row in answer["jobs"]:
         old, new = row["before"], row["after"]
         times = [start_text(each[name], now) for each in (old, new) for name in ("guaranteed_s", "median_s", "p90_s")]
         lines.append([row["label"], safe(row["name"])[:20], *times, "" if row["kept"] else "promise broken"])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4, 5, 6, 7))
-    promises = f"broken promises: {len(found['fall'])}" if found["fall"] else "every promise is kept"
-    changes = f"jobs that likely start earlier: {found['earlier']}, later: {found['later']}"
-    print(f"{found['to']} in place of {found['from']}: {changes}; {promises}")
+    promises = f"broken promises: {len(answer['fall'])}" if answer["fall"] else "every promise is kept"
+    changes = f"jobs that likely start earlier: {answer['earlier']}, later: {answer['later']}"
+    print(f"{answer['to']} in place of {answer['from']}: {changes}; {promises}")
 
 
 def _option(resource: str, amount: int) -> str:
@@ -642,14 +643,14 @@ def _amount(resource: str, amount: int) -> str:
     return (size_text(amount) if amount else "0") if resource == "memory" else str(amount)
 
 
-def method_text(found: Facts) -> str:
+def method_text(answer: Facts) -> str:
     """Return how estimates were made."""
-    jobs = "new jobs as they came of late" if found["arrivals"] else "no new jobs"
-    futures = f"{found['futures']} futures of policy {found['policy']} with {jobs}"
-    promise = "" if found["binds"] else f"; {found['policy']} promises no starts"
-    if found["widened"] > 1:
-        promise += f"; bounds are {found['widened']:.2g} times as far, as {found['held']:.0%} of the last ones held"
-    age = f", {time_text(round(found['age_s'] * 1e6))} old" if "age_s" in found else ""
+    jobs = "new jobs that arrive as in the recent past" if answer["arrivals"] else "no new jobs"
+    futures = f"{answer['futures']} futures of policy {answer['policy']} with {jobs}"
+    promise = "" if answer["binds"] else f"; {answer['policy']} promises no starts"
+    if answer["widened"] > 1:
+        promise += f"; bounds are {answer['widened']:.2g} times as far, as {answer['held']:.0%} of the last ones held"
+    age = f", {time_text(round(answer['age_s'] * 1e6))} old" if "age_s" in answer else ""
     return f"from {futures}{age}{promise}"
 
 
@@ -672,11 +673,11 @@ def _accuracy(as_json: bool) -> int:
         more = {"pool": pool, "pool_leads": native} if native else {}
         print(json.dumps({"schema": 1, "promises": promises, "leads": groups, **more}))
         return 0
-    for some, what in ((promises, "starts"), (promises["departures"], "departures of projects")):
-        total = some["kept"] + sum(some["slips"].values())
-        if total or (some is promises and not native):
-            slips = ", ".join(f"{count} {safe(cause)}" for cause, count in some["slips"].items())
-            print(f"{some['kept']} of {total} promised {what} kept" + (f"; later: {slips}" if slips else ""))
+    for errors, what in ((promises, "starts"), (promises["departures"], "departures of projects")):
+        total = errors["kept"] + sum(errors["slips"].values())
+        if total or (errors is promises and not native):
+            slips = ", ".join(f"{count} {safe(cause)}" for cause, count in errors["slips"].items())
+            print(f"{errors['kept']} of {total} promised {what} kept" + (f"; later: {slips}" if slips else ""))
     if not groups:
         print("no job that `backfill eta` has estimated has started yet")
     else:

@@ -135,8 +135,8 @@ def _crontab_line(folder: str) -> str:
 
 def _environment(folder: str) -> list[tuple[str, str]]:
     passed = [(name, os.environ[name]) for name in PASSED_ON if os.environ.get(name)]
-    found = [("BACKFILL_HOME", folder), ("PYTHONPATH", python_path()), *passed]
-    return [(name, value) for name, value in found if "\n" not in value]
+    variables = [("BACKFILL_HOME", folder), ("PYTHONPATH", python_path()), *passed]
+    return [(name, value) for name, value in variables if "\n" not in value]
 
 
 def _mark(folder: str) -> str:
@@ -178,8 +178,8 @@ def _lingers() -> bool:
     """Return whether the manager of this user starts at boot, and stays when the user logs out."""
     if not shutil.which("loginctl"):
         return False
-    found = _run("loginctl", "show-user", user_name(os.getuid()), "--property=Linger")
-    return found.stdout.strip() == "Linger=yes" or Path("/var/lib/systemd/linger", user_name(os.getuid())).exists()
+    answer = _run("loginctl", "show-user", user_name(os.getuid()), "--property=Linger")
+    return answer.stdout.strip() == "Linger=yes" or Path("/var/lib/systemd/linger", user_name(os.getuid())).exists()
 
 
 def _systemctl(*words: str) -> None:
@@ -202,16 +202,16 @@ def _in_crontab(folder: str) -> bool:
 
 
 def _write_crontab(lines: list[str]) -> None:
-    done = _run("crontab", "-", given="".join(f"{line}\n" for line in lines))
+    done = _run("crontab", "-", text="".join(f"{line}\n" for line in lines))
     if done.returncode:
         raise Problem(f"crontab: {done.stderr.strip() or f'exit code {done.returncode}'}", FAILED)
 
 
-def _run(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def _run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
     """Run a program; a timeout counts as a failure."""
     runtime = f"/run/user/{os.getuid()}"
     env = {"XDG_RUNTIME_DIR": runtime, **os.environ} if os.path.isdir(runtime) else dict(os.environ)
     try:
-        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=PATIENCE_S, env=env)
+        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE_S, env=env)
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))

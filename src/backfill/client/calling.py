@@ -49,12 +49,12 @@ class Queue:
         if wrong:
             raise Problem(wrong, UNREACHABLE)
         self.owner = owner(folder)
-        found = self._connected()
-        if found is None and not start:
-            found = self._connected_late()
-        if found is None and not start:
+        sock = self._connected()
+        if sock is None and not start:
+            sock = self._connected_late()
+        if sock is None and not start:
             raise Problem("no daemon serves this queue; it starts with the first submit", UNREACHABLE)
-        self._sock = found or self._start()
+        self._sock = sock or self._start()
         self._file = self._sock.makefile("rb", BUFFER)
 
     def ask(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> Facts:
@@ -65,8 +65,8 @@ class Queue:
     def text(self, what: str, timeout: float | None = ANSWER_S, **more: Any) -> bytes:
         """Return the answer to a request as received: JSON in one line. Raises Problem."""
         if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
-            told = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
-            raise Problem(told, UNREACHABLE)
+            message = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
+            raise Problem(message, UNREACHABLE)
         request = _line({"v": 1, "do": what, **more})
         if len(request) > LINE:
             size = f"{len(request) / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
@@ -106,11 +106,11 @@ class Queue:
             return None
         except OSError as error:
             raise Problem(f"{path}: {error.strerror}", UNREACHABLE) from None
-        there = peer(sock)
-        if there not in (None, self.owner):  # checked before anything is sent: a submit contains the whole environment
+        uid = peer(sock)
+        if uid not in (None, self.owner):  # checked before anything is sent: a submit contains the whole environment
             sock.close()
-            told = f"{path} is served by a process of {user_name(there or 0)}; expected one of {user_name(self.owner)}"
-            raise Problem(told, UNREACHABLE)
+            message = f"{path} is served by a process of {user_name(uid or 0)}; expected one of {user_name(self.owner)}"
+            raise Problem(message, UNREACHABLE)
         return sock
 
     def _connected_late(self) -> socket.socket | None:
@@ -134,8 +134,8 @@ class Queue:
         import subprocess
 
         if self.owner != os.getuid():
-            told = f"no daemon serves {self.folder}; only {user_name(self.owner)}, who owns the folder, can start it"
-            raise Problem(told, UNREACHABLE)
+            message = f"no daemon serves {self.folder}; only {user_name(self.owner)}, who owns the folder, can start it"
+            raise Problem(message, UNREACHABLE)
 
         said_in = os.path.join(self.folder, "daemon.log")
         try:
@@ -193,8 +193,8 @@ class Queue:
                 door.connect(near(keeper))
                 door.send(b"serve " + os.fsencode(self.folder))
             except OSError:
-                told = f"no daemon serves {self.folder}, and a job cannot start one: its keeper is gone"
-                raise Problem(f"{told}; outside a job, unset {JOB}", UNREACHABLE) from None
+                message = f"no daemon serves {self.folder}, and a job cannot start one: its keeper is gone"
+                raise Problem(f"{message}; outside a job, unset {JOB}", UNREACHABLE) from None
             while time.monotonic() < end:
                 sock = self._connected()
                 if sock is not None:

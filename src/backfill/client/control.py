@@ -37,25 +37,25 @@ def controlled(config: Config, jobs: Sequence[JobNow]) -> Iterator[Finding]:
         yield watchdog(folder)
         return
     try:
-        asked, told = time.time(), settings()
+        asked, conf = time.time(), settings()
     except Down:  # reported by another check
         return
-    yield rights(told)
-    yield handed(told, config, jobs)
+    yield rights(conf)
+    yield handed(conf, config, jobs)
     yield watchdog(folder)
     for check in SETTINGS:
-        yield check(told)
-    yield requeue(told, config.policy)
-    yield clock(told, asked)
+        yield check(conf)
+    yield requeue(conf, config.policy)
+    yield clock(conf, asked)
 
 
-def rights(told: Settings) -> Finding:
+def rights(conf: Settings) -> Finding:
     """Check whether this account may change and mark the jobs of all users."""
-    account, slurm = user_name(os.getuid()), told.get("SlurmUser", "").partition("(")[0]
+    account, slurm = user_name(os.getuid()), conf.get("SlurmUser", "").partition("(")[0]
     if os.getuid() == 0 or account == slurm:
         return Finding(OK, "rights", f"{account} may change all jobs of Slurm")
     try:
-        level = admin_level(account) if _stored(told) else ""
+        level = admin_level(account) if _stored(conf) else ""
     except Down as down:
         return Finding(WARN, "rights", f"what {account} may do in Slurm is not known: {down}", f"{SETUP} rights")
     if level == "Administrator":
@@ -64,10 +64,10 @@ def rights(told: Settings) -> Finding:
     return Finding(FAIL, "rights", what, f"{SETUP} rights")
 
 
-def handed(told: Settings, config: Config, jobs: Sequence[JobNow]) -> Finding:
+def handed(conf: Settings, config: Config, jobs: Sequence[JobNow]) -> Finding:
     """Check how jobs come to the queue: by a submit filter, or by adoption."""
-    mark, plugins = mark_of(config.file.parent), told.get("JobSubmitPlugins", "").split(",")
-    file = Path(told.get("SLURM_CONF", "/etc/slurm/slurm.conf")).with_name("job_submit.lua")
+    mark, plugins = mark_of(config.file.parent), conf.get("JobSubmitPlugins", "").split(",")
+    file = Path(conf.get("SLURM_CONF", "/etc/slurm/slurm.conf")).with_name("job_submit.lua")
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -78,10 +78,10 @@ def handed(told: Settings, config: Config, jobs: Sequence[JobNow]) -> Finding:
         return Finding(OK, "filter", f"{file} marks and holds jobs for this queue as they come")
     if config.adopt is not None:
         some = " and ".join(f"{kind} {', '.join(names)}" for kind, names in config.adopt.items()) or "all"
-        return Finding(OK, "filter", f"no submit filter of this queue is seen; it adopts the jobs of {some}")
+        return Finding(OK, "filter", f"no submit filter of this queue was found; it adopts the jobs of {some}")
     if "lua" in plugins and any(job.managed for job in jobs):
         return Finding(OK, "filter", "a submit filter is in use, and jobs of this queue are there")
-    what = f"no submit filter of this queue is seen at {file}, and it adopts no job"
+    what = f"no submit filter of this queue was found at {file}, and it adopts no job"
     waiting = f"; {counted(len(free), 'job')} that only Slurm starts wait" if free else ""
     return Finding(FAIL, "filter", what + waiting, f"{hint}; or adopt = true in config.toml")
 
@@ -92,39 +92,41 @@ def watchdog(folder: Path) -> Finding:
     last = "no daemon has looked yet" if looked is None else f"the last look was {looked:.0f} s ago"
     if guarded is None or guarded > GUARD_S:
         ran = "has never run" if guarded is None else f"last ran {guarded / 3600:.0f} h ago"
-        told = f"{last}; the watchdog {ran}: if the daemon dies, jobs of the queue stay held"
-        return Finding(WARN, "watchdog", told, f"{SETUP} watchdog")
-    told = f"{last}; the watchdog ran {guarded:.0f} s ago"
+        message = f"{last}; the watchdog {ran}: if the daemon dies, jobs of the queue stay held"
+        return Finding(WARN, "watchdog", message, f"{SETUP} watchdog")
+    message = f"{last}; the watchdog ran {guarded:.0f} s ago"
     if looked is not None and looked > AGE_S:
-        return Finding(WARN, "watchdog", told, "backfill serve --detach; or backfill pool release-all gives jobs back")
-    return Finding(OK, "watchdog", told)
+        return Finding(
+            WARN, "watchdog", message, "backfill serve --detach; or backfill pool release-all gives jobs back"
+        )
+    return Finding(OK, "watchdog", message)
 
 
-def limits(told: Settings) -> Finding:
+def limits(conf: Settings) -> Finding:
     """Check how late a job is killed at its limit, which promises take into account."""
-    over, wait = told.get("OverTimeLimit", "0 min"), told.get("KillWait", "30 sec")
+    over, wait = conf.get("OverTimeLimit", "0 min"), conf.get("KillWait", "30 sec")
     late = 30 + _number(wait) + 60 * _number(over)  # Slurm checks every half minute
     if "UNLIMITED" in over.upper() or late > KILLED_US / 1e6:
         what = f"OverTimeLimit={_first(over)}, KillWait={_first(wait)}: jobs may run longer over their limits than the "
-        told_ = f"{what}{KILLED_US // 1_000_000} s that promises allow for"
-        return Finding(WARN, "limits", told_, "OverTimeLimit=0 and KillWait=30 in slurm.conf; else promises are late")
+        message = f"{what}{KILLED_US // 1_000_000} s that promises allow for"
+        return Finding(WARN, "limits", message, "OverTimeLimit=0 and KillWait=30 in slurm.conf; else promises are late")
     return Finding(OK, "limits", f"a job is killed at most {late} s after its limit; promises allow for that")
 
 
-def select(told: Settings) -> Finding:
+def select(conf: Settings) -> Finding:
     """Check whether Slurm allocates parts of nodes, as the queue does."""
-    kind, what = told.get("SelectType", ""), told.get("SelectTypeParameters", "")
+    kind, what = conf.get("SelectType", ""), conf.get("SelectTypeParameters", "")
     if kind in ("select/cons_tres", "select/cons_res"):
         return Finding(OK, "select", f"{kind} gives jobs parts of nodes ({what})")
-    told_ = f"{kind} gives whole nodes, and the queue plans with parts of them"
-    return Finding(FAIL, "select", told_, "SelectType=select/cons_tres in slurm.conf")
+    message = f"{kind} gives whole nodes, and the queue plans with parts of them"
+    return Finding(FAIL, "select", message, "SelectType=select/cons_tres in slurm.conf")
 
 
-def memory_of_ends(told: Settings) -> Finding:
+def memory_of_ends(conf: Settings) -> Finding:
     """Check whether the end of a job is known if it was not seen in time."""
-    age, stored = _number(told.get("MinJobAge", "300 sec")), _stored(told)
+    age, stored = _number(conf.get("MinJobAge", "300 sec")), _stored(conf)
     known = "accounting knows them later" if stored else "later they are lost (LostByPool)"
-    what = f"MinJobAge={age}: Slurm tells ends for {age} s; {known}"
+    what = f"MinJobAge={age}: Slurm reports ends for {age} s; {known}"
     if 0 < age < LOOKS_S:
         return Finding(WARN, "ends", what, "MinJobAge=300 in slurm.conf")
     if not stored:
@@ -132,9 +134,9 @@ def memory_of_ends(told: Settings) -> Finding:
     return Finding(OK, "ends", what)
 
 
-def requeue(told: Settings, policy: str) -> Finding:
+def requeue(conf: Settings, policy: str) -> Finding:
     """Check whether Slurm requeues jobs, which some policies need."""
-    if told.get("JobRequeue", "1") != "0":
+    if conf.get("JobRequeue", "1") != "0":
         return Finding(OK, "requeue", "JobRequeue=1: a job whose node fails waits again")
     if preempts_by(policy) != REQUEUE:
         return Finding(OK, "requeue", "JobRequeue=0: a job whose node fails is over")
@@ -142,18 +144,18 @@ def requeue(told: Settings, policy: str) -> Finding:
     return Finding(WARN, "requeue", what, "JobRequeue=1 in slurm.conf, or a policy that does not preempt")
 
 
-def delay(told: Settings) -> Finding:
+def delay(conf: Settings) -> Finding:
     """Check how soon a released job starts."""
-    pairs = dict(one.partition("=")[::2] for one in told.get("SchedulerParameters", "").split(","))
+    pairs = dict(one.partition("=")[::2] for one in conf.get("SchedulerParameters", "").split(","))
     if pairs.get("batch_sched_delay") == "0" and pairs.get("sched_min_interval") == "0":
         return Finding(OK, "delay", "Slurm starts a released job at once")
     what = "Slurm may start a released job some seconds late, as batch_sched_delay and sched_min_interval are not 0"
     return Finding(WARN, "delay", what, f"{SETUP} conf")
 
 
-def clock(told: Settings, asked: float) -> Finding:
+def clock(conf: Settings, asked: float) -> Finding:
     """Check whether the clock of the controller agrees with this machine's."""
-    now = told.get(NOW, "")
+    now = conf.get(NOW, "")
     if not now.isdecimal():
         return Finding(WARN, "clocks", "Slurm does not tell its time")
     off = abs(int(now) + 0.5 - asked)
@@ -166,8 +168,8 @@ def clock(told: Settings, asked: float) -> Finding:
 SETTINGS: Sequence[Callable[[Settings], Finding]] = (limits, select, memory_of_ends, delay)
 
 
-def _stored(told: Settings) -> bool:
-    return told.get("AccountingStorageType", "") == "accounting_storage/slurmdbd"
+def _stored(conf: Settings) -> bool:
+    return conf.get("AccountingStorageType", "") == "accounting_storage/slurmdbd"
 
 
 def _age(file: Path) -> float | None:
@@ -180,8 +182,8 @@ def _age(file: Path) -> float | None:
 
 def _number(text: str) -> int:
     """Return the first number in a setting such as `300 sec`."""
-    found = re.match(r"\d+", text)
-    return int(found[0]) if found else 0
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else 0
 
 
 def _first(text: str) -> str:

@@ -24,17 +24,17 @@ def controlled(config: Config) -> Iterator[Finding]:
     reader = HTCondorReader(home=folder)
     hands = HTCondorHands(folder, reader)
     try:
-        told = hands.settings()
+        answer = hands.settings()
     except Down as down:
         yield Finding(WARN, "settings", f"the settings of HTCondor are not known: {down}", f"{SETUP} rights")
         return
     finally:
         hands.close()
-    settings = told["settings"]
-    yield rights(told["who"])
+    settings = answer["settings"]
+    yield rights(answer["who"])
     yield handed(settings, mark_of(folder), config.adopt is not None)
     yield protected(settings)
-    yield machines(told["starts"])
+    yield machines(answer["starts"])
     yield delay(settings)
 
 
@@ -50,11 +50,11 @@ def rights(who: str) -> Finding:
 def handed(settings: Mapping[str, str], mark: str, adopts: bool) -> Finding:
     """Check how jobs come to the queue: guarded from their submit, or by adoption."""
     if mark in settings.get(f"JOB_TRANSFORM_{NAME}".upper(), ""):
-        return Finding(OK, "submit", "jobs come guarded for this queue")
+        return Finding(OK, "submit", "new jobs are guarded for this queue")
     if adopts:
-        what = "jobs do not come guarded; the queue adopts them, and HTCondor may start one before"
+        what = "new jobs are not guarded; the queue adopts them, and HTCondor may start one before"
         return Finding(WARN, "submit", what, f"{SETUP} submit")
-    return Finding(FAIL, "submit", "jobs do not come guarded, and the queue adopts none", f"{SETUP} submit")
+    return Finding(FAIL, "submit", "new jobs are not guarded, and the queue adopts none", f"{SETUP} submit")
 
 
 def protected(settings: Mapping[str, str]) -> Finding:
@@ -75,8 +75,8 @@ def machines(starts: Sequence[str]) -> Finding:
 
 def delay(settings: Mapping[str, str]) -> Finding:
     """Check how soon a pinned job starts."""
-    told = settings.get("NEGOTIATOR_CYCLE_DELAY", "20")
-    if told.isdecimal() and int(told) <= CYCLE_S:
-        return Finding(OK, "delay", f"the negotiator waits for {told} s between two rounds")
-    what = f"the negotiator waits for {told} s between two rounds, and each decision for the next one"
+    seconds = settings.get("NEGOTIATOR_CYCLE_DELAY", "20")
+    if seconds.isdecimal() and int(seconds) <= CYCLE_S:
+        return Finding(OK, "delay", f"the negotiator waits for {seconds} s between two rounds")
+    what = f"the negotiator waits for {seconds} s between two rounds, and each decision waits for the next one"
     return Finding(WARN, "delay", what, f"{SETUP} negotiator")

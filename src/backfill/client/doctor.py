@@ -77,7 +77,7 @@ class Machine:
 
     @cached_property
     def local(self) -> bool:
-        """Whether jobs run on this machine, or would."""
+        """Return whether jobs run on this machine, or would."""
         if self.daemon is not None:
             return bool(self.daemon["pool"] == LOCAL)
         try:
@@ -110,7 +110,7 @@ def versions(machine: Machine) -> Iterator[Finding]:
     yield Finding(OK, "versions", ", ".join([*found, f"{platform.system()} {platform.release()}"]))
     if sys.platform != "linux":
         told = "processes are watched by files alone: a job whose supervisor is killed ends as NODE_FAIL"
-        yield Finding(WARN, "system", told, "use Linux where that matters")
+        yield Finding(WARN, "system", told, "use Linux if that matters")
 
 
 def folder(machine: Machine) -> Iterator[Finding]:
@@ -329,7 +329,7 @@ def daemon(machine: Machine) -> Iterator[Finding]:
     several = daemons(str(there))
     if several[1:]:
         told = f"processes {', '.join(map(str, several))} serve this queue: the lock of all but one was removed"
-        yield Finding(FAIL, "daemon", told, f"end all but the one that {lock} names; jobs go on")
+        yield Finding(FAIL, "daemon", told, f"end all but the one that {lock} names; jobs continue")
     left = [*there.glob("answer.*")] if machine.daemon is None else []
     if left:
         yield Finding(WARN, "pipes", f"{len(left)} pipes of questions are left over", f"rm {there / 'answer.*'}")
@@ -371,7 +371,7 @@ def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
     elif planner["failures"]:
         yield Finding(FAIL, "planner", f"{policy}: {planner['failures'][0]}", "it is started again; see daemon.log")
     elif not planner["ready"]:
-        yield Finding(WARN, "planner", f"{policy} is being started", "jobs start in a moment")
+        yield Finding(WARN, "planner", f"{policy} is being started", "jobs start shortly")
     elif planner["kind"] == "plain":
         yield Finding(WARN, "planner", told, "it is slower until the compiler is done; nothing to do")
     elif passes["count"] and passes["worst_ms"] > SLOW_MS:
@@ -389,7 +389,7 @@ def _resident(pid: int) -> int:
 def _licences(queue: Facts) -> Iterator[Finding]:
     for name, told in queue["licences"].items():
         if told["stale"]:
-            yield Finding(FAIL, "licences", f"{name}: {told['problem']}; what it said last is in force",
+            yield Finding(FAIL, "licences", f"{name}: {told['problem']}; its last report stays in force",
                           f"try the command sync of [licence.{name}] in config.toml")  # fmt: skip
         else:
             yield Finding(OK, "licences", f"{name}: {told['copies']} copies, {told['others']} used by others")
@@ -477,7 +477,7 @@ def memory(machine: Machine) -> Iterator[Finding]:
     polled = "memory is checked once a second, too late for a job that takes all of it at once"
     if found is None:
         yield Finding(WARN, "memory", f"{polled}; this process may not create control groups (version 2)",
-                      "serve --install runs the queue in a systemd unit of yours, where it may")  # fmt: skip
+                      "serve --install runs the queue in a systemd unit of yours, if that is permitted")  # fmt: skip
     elif not found[1]:
         told = f"{polled}; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
         yield Finding(WARN, "memory", told)

@@ -19,17 +19,17 @@ from backfill.queue.states import OVER, PENDING
 from backfill.system.home import python_path
 
 T = TypeVar("T")
-LOOK_S = 0.1  # between two looks at the results that have come
-ASK_S = 2.0  # between two questions to the queue about jobs without a result
+LOOK_S = 0.1  # between two checks for new results
+ASK_S = 2.0  # between two queries about jobs without a result
 JOBS = "jobs"  # a line for each array: its number, its first index, its tasks
 
 
 class _Future(Future[Any]):
-    """The result of a job. To cancel it cancels the job, unless that runs."""
+    """The result of a job. Cancelling it cancels the job, unless the job is running."""
 
     def __init__(self, job: Job, lock: threading.Lock) -> None:
         super().__init__()
-        self.job, self._lock = job, lock  # the lock of what else changes the state of the future
+        self.job, self._lock = job, lock  # the lock that guards the state of the future
 
     def cancel(self) -> bool:
         if self.done() or self.running() or self.job.state != PENDING:
@@ -61,17 +61,17 @@ class QueueExecutor(Executor):
     """
 
     def __init__(self, queue: Queue | str | os.PathLike[str] | None = None, **options: Any) -> None:
-        _pickled(None)  # says what is missing before anything is queued
+        _pickled(None)  # reports missing packages before anything is queued
         if "array" in options:
             raise UsageError("array is no option of an executor; expected calls of map, which make one")
         self._begin(queue, token(), options)
 
     def _begin(self, queue: Queue | str | os.PathLike[str] | None, name: str, options: dict[str, Any]) -> None:
         self.queue = queue if isinstance(queue, Queue) else Queue(queue)
-        self.name = name  # by which `resume` finds the tasks again
-        self.futures: list[_Future] = []  # in the order in which they were submitted
+        self.name = name  # by which `resume` finds the calls again
+        self.futures: list[_Future] = []  # in the order of their submits
         self._options, self._folder = options, Path(self.queue.folder) / "tasks" / name
-        self._open: dict[int, _Future] = {}  # by index, those without a result
+        self._open: dict[int, _Future] = {}  # those without a result, by index
         self._count = 0
         self._lock = threading.Lock()
         self._collector: threading.Thread | None = None
@@ -81,7 +81,7 @@ class QueueExecutor(Executor):
     def resume(cls, name: str, queue: Queue | str | os.PathLike[str] | None = None) -> "QueueExecutor":
         """Return an executor with the futures of an earlier one, whose process may have died.
 
-        name: `QueueExecutor.name` of that one. Raises UsageError if nothing is kept of it.
+        name: `QueueExecutor.name` of that one. Raises UsageError if nothing of it is stored.
 
         >>> import backfill as bf
         >>> jobs = bf.QueueExecutor()
@@ -90,19 +90,19 @@ class QueueExecutor(Executor):
         >>> bf.QueueExecutor.resume(jobs.name).futures[0].result()
         1024
         """
-        found = cls.__new__(cls)
-        found._begin(queue, name, {})
+        executor = cls.__new__(cls)
+        executor._begin(queue, name, {})
         try:
-            lines = (found._folder / JOBS).read_text().split("\n")[:-1]
+            lines = (executor._folder / JOBS).read_text().split("\n")[:-1]
         except OSError:
-            raise UsageError(f"no tasks of an executor {name!r} are kept in {found._folder.parent}") from None
+            raise UsageError(f"no tasks of an executor {name!r} are kept in {executor._folder.parent}") from None
         for line in lines:
             number, first, count = line.split()
             for index in range(int(first), int(first) + int(count)):
-                found._expect(index, f"{number}_{index}")
-        found._count = 1 + max(int(path.stem) for path in found._folder.glob("*.task"))
-        found._collect()
-        return found
+                executor._expect(index, f"{number}_{index}")
+        executor._count = 1 + max(int(path.stem) for path in executor._folder.glob("*.task"))
+        executor._collect()
+        return executor
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         """Queue a call as a job and return its future. Raises UsageError, QueueError.
@@ -117,7 +117,7 @@ class QueueExecutor(Executor):
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[T]:
-        """Queue one array with a task for each call, and yield what they return in order, as `Executor.map` does.
+        """Queue one array with a task for each call, and yield their results in order, like `Executor.map`.
 
         chunksize: calls of one task; several share its start-up.
 
@@ -144,9 +144,9 @@ class QueueExecutor(Executor):
         return results()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls. wait: until all have ended; the files of what is done are removed then.
+        """Accept no more calls. wait: until all calls have ended; then the files of finished calls are removed.
 
-        cancel_futures: cancel the jobs that have not started. Without `wait`, jobs go on, and `resume` finds them.
+        cancel_futures: cancel the jobs that have not started. Without `wait`, jobs continue, and `resume` finds them.
 
         >>> import backfill as bf
         >>> jobs = bf.QueueExecutor()
@@ -169,7 +169,7 @@ class QueueExecutor(Executor):
             raise RuntimeError("cannot schedule new futures after shutdown")
         if not calls:
             return []
-        with self._lock:  # an index is used once, whatever becomes of the submission
+        with self._lock:  # an index is used once, whatever happens to the submit
             first, self._count = self._count, self._count + len(calls)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for place, call in enumerate(calls):
@@ -179,7 +179,7 @@ class QueueExecutor(Executor):
             options["chdir"] = os.getcwd()
         command = ["/usr/bin/env", f"PYTHONPATH={os.pathsep.join([python_path(), *filter(None, sys.path)])}"]
         command += [sys.executable, "-m", "backfill.client.task", str(self._folder)]
-        # An array for one task too: its index says which.
+        # An array even for one task: its index identifies the call.
         job = self.queue.submit(command, array=f"{first}-{first + len(calls) - 1}", **options)
         with open(self._folder / JOBS, "a", encoding="utf-8") as file:
             file.write(f"{job.label} {first} {len(calls)}\n")
@@ -195,7 +195,7 @@ class QueueExecutor(Executor):
         return future
 
     def _collect(self) -> None:
-        """Have a thread hand out results until all have come."""
+        """Let a thread deliver results until all have arrived."""
         with self._lock:
             if self._collector is None:
                 self._collector = threading.Thread(target=self._hand_out, name="backfill-results", daemon=True)
@@ -212,8 +212,8 @@ class QueueExecutor(Executor):
                     return
             begin = time.monotonic()
             try:
-                there = {*os.listdir(self._folder)}
-                for index in [index for index in left if RESULT.format(index) in there]:
+                names = {*os.listdir(self._folder)}
+                for index in [index for index in left if RESULT.format(index) in names]:
                     self._settle(index, left.pop(index))
                 if begin - asked > ASK_S:
                     self._look_for_lost(left)
@@ -234,7 +234,10 @@ class QueueExecutor(Executor):
                 future.set_exception(error)
 
     def _settle(self, index: int, future: _Future) -> None:
-        """Look at a result that has come. That of a run which failed counts once the job is over: it may run again."""
+        """Process a result that has arrived.
+
+        One of a run that failed counts only when its job is over: it may run again.
+        """
         try:
             well, value = self._read(index)
             if not well:
@@ -254,11 +257,11 @@ class QueueExecutor(Executor):
             self._end(index, future, raised)
 
     def _read(self, index: int) -> tuple[bool, Any]:
-        found: tuple[bool, Any] = pickle.loads((self._folder / RESULT.format(index)).read_bytes())
-        return found
+        result: tuple[bool, Any] = pickle.loads((self._folder / RESULT.format(index)).read_bytes())
+        return result
 
     def _look_for_lost(self, left: dict[int, _Future]) -> None:
-        """Mark what runs; give those an exception whose job ended without a result, killed for instance."""
+        """Mark running calls, and fail those whose job ended without a result, for example because it was killed."""
         try:
             states = self.queue.states()
             for index, future in left.items():
@@ -276,12 +279,12 @@ class QueueExecutor(Executor):
         except QueueError as error:
             if error.exit_code == UNREACHABLE:
                 raise
-            self._end(index, future, error)  # the queue does not know the job, after a restore for instance
+            self._end(index, future, error)  # the queue does not know the job, for instance after a restore
             return
         if facts["state"] in OVER and not (self._folder / RESULT.format(index)).exists():
             how = f"signal {facts['signal']}" if facts["signal"] else f"exit code {facts['exit_code']}"
-            told = f"job {future.job.label} ended without a result: {facts['state']}, {how}"
-            self._end(index, future, QueueError(told))
+            message = f"job {future.job.label} ended without a result: {facts['state']}, {how}"
+            self._end(index, future, QueueError(message))
 
 
 def _call_each(function: Callable[..., T], calls: Sequence[Sequence[Any]]) -> list[T]:
@@ -299,5 +302,5 @@ def _pickled(call: Any) -> bytes:
         import cloudpickle
     except ImportError:
         raise MissingExtra("QueueExecutor", "queue") from None
-    found: bytes = cloudpickle.dumps(call)
-    return found
+    data: bytes = cloudpickle.dumps(call)
+    return data

@@ -33,21 +33,21 @@ NAMED = ("project", "site", "constraint", "partition", "qos", "reservation")  # 
 Ask = Callable[[list[Facts]], list[Facts]]  # returns the answers to requests, in their order
 
 
-def submit(given: Facts, words: Sequence[str]) -> int:
+def submit(options: Facts, words: Sequence[str]) -> int:
     """Queue the jobs of a file; return REJECTED if some were refused. Raises Problem and Unreadable."""
     if words:
         raise Unreadable("--from and a command cannot be combined")
-    if others := sorted(given.keys() - ALONG):
+    if others := sorted(options.keys() - ALONG):
         raise Unreadable(f"--from takes jobs as the file has them; expected no other option such as {others[0]}")
     queue = Queue(home())
     if queue.ask("ping").get("pool") != "fake":
-        told = "--from needs a queue on a fake pool; this one starts processes"
-        raise Problem(f"{told}. backfill serve --pool fake:SPEED serves such a queue", USAGE)
+        message = "--from needs a queue on a fake pool; this one starts processes"
+        raise Problem(f"{message}. backfill serve --pool fake:SPEED serves such a queue", USAGE)
     try:
-        workload = read(given["source"])
+        workload = read(options["source"])
     except BackfillError as error:
         raise Problem(str(error), error.exit_code) from None
-    quiet = bool(given.get("quiet"))
+    quiet = bool(options.get("quiet"))
     for note in () if quiet else left_out(workload):
         print(f"backfill: {workload.name}: {note}", file=sys.stderr)
     now = round(queue.ask("queue", limit=0)["now_s"] * 1e6)
@@ -55,7 +55,7 @@ def submit(given: Facts, words: Sequence[str]) -> int:
         shown = progress if sys.stderr.isatty() and not quiet else lambda done: None
         numbers, refused = feed(_persistently, workload, now, shown)
     first, last = min(numbers, default=0), max(numbers, default=0)
-    if given.get("json"):
+    if options.get("json"):
         print(json.dumps({"schema": 1, "queued": len(numbers), "first": first, "last": last, "refused": refused}))
     elif not quiet:
         over = span_text(int(np.ptp(workload.jobs.submit))) if len(workload) else "0 s"

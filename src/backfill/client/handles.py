@@ -28,7 +28,7 @@ class Queue:
 
     folder: of the queue; by default $BACKFILL_HOME, else the user's own.
 
-    Methods raise UsageError for what a call has wrong, and QueueError for what the queue refuses or cannot do.
+    Methods raise UsageError for invalid arguments, and QueueError for what the queue refuses or cannot do.
 
     >>> import backfill as bf
     >>> queue = bf.Queue()
@@ -68,13 +68,13 @@ class Queue:
         if not argv:
             raise UsageError("command is empty; expected a program and its arguments")
         words = [word for name, value in options.items() for word in _words(name, value)]
-        if some := [after] if isinstance(after, Job) else [*after]:
+        if jobs := [after] if isinstance(after, Job) else [*after]:
             if "dependency" in options:
                 raise UsageError("after and dependency cannot be combined; expected one of them")
-            words += ["--dependency", ":".join(["afterok", *(job.label for job in some)])]
+            words += ["--dependency", ":".join(["afterok", *(job.label for job in jobs)])]
         with _as_errors():
-            given, _, _ = parse("submit", words)
-            answer = calling.persistent("submit", self.folder, **request_of(given, argv))
+            parsed, _, _ = parse("submit", words)
+            answer = calling.persistent("submit", self.folder, **request_of(parsed, argv))
         return Job(self, str(answer["id"]))
 
     def job(self, label: int | str) -> Job:
@@ -115,11 +115,11 @@ class Queue:
         after: Facts = {}
         while True:
             with _as_errors():
-                found = calling.persistent("queue", self.folder, limit=AT_ONCE, **after)
-            states |= {row["label"]: row["state"] for row in found["jobs"]}
-            if not found["more"]:
+                answer = calling.persistent("queue", self.folder, limit=AT_ONCE, **after)
+            states |= {row["label"]: row["state"] for row in answer["jobs"]}
+            if not answer["more"]:
                 return states
-            after = {"after": found["jobs"][-1]["id"]}
+            after = {"after": answer["jobs"][-1]["id"]}
 
     def wait(self, jobs: Iterable[Job], timeout: float | None = None) -> int:
         """Wait until all of these jobs have ended; return the largest exit code, as `backfill wait` does.
@@ -159,7 +159,7 @@ class Queue:
 
 @dataclass(frozen=True)
 class Estimate:
-    """When a pending job starts, in local time; None where it is not known."""
+    """When a pending job starts, in local time; None if it is not known."""
 
     guaranteed: datetime | None  # no later than this, if all jobs keep to their walltimes
     likely: datetime | None  # as likely before as after
@@ -169,7 +169,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Job:
-    """A job of a queue: a handle that asks the queue each time. An array is one job here, and so is each task of it.
+    """A job of a queue: a handle that queries the queue each time. An array is one job here, and so is each task of it.
 
     >>> import backfill as bf
     >>> bf.Job(bf.Queue(), "112_3")
@@ -183,7 +183,7 @@ class Job:
         return f"<backfill.Job {self.label}>"
 
     def facts(self) -> Facts:
-        """Return all that is known of the job, as `backfill show --json` prints it; of an array, of its first task.
+        """Return all facts about the job, as `backfill show --json` prints it; of an array, of its first task.
 
         >>> import backfill as bf
         >>> bf.Queue().submit("true", mem="1M").facts()["need"]["memory"]
@@ -297,12 +297,12 @@ class Job:
             return ""
 
     def _all(self, at_once: int = PAGE, most: int | None = None) -> list[Facts]:
-        found: list[Facts] = []
+        tasks: list[Facts] = []
         while True:
-            some = self.queue._ask("show", [self.label], limit=at_once, **{"from": len(found)})["jobs"]
-            found += some
-            if len(some) < at_once or len(found) == most:
-                return found
+            page = self.queue._ask("show", [self.label], limit=at_once, **{"from": len(tasks)})["jobs"]
+            tasks += page
+            if len(page) < at_once or len(tasks) == most:
+                return tasks
 
 
 def _local(seconds: float | None) -> datetime | None:
@@ -344,7 +344,7 @@ def _text(name: str, value: Any) -> str:
 
 @contextmanager
 def _as_errors() -> Iterator[None]:
-    """Raise what the client's functions raise as errors of the package."""
+    """Convert errors of the client's functions into errors of the package."""
     try:
         yield
     except Unreadable as error:

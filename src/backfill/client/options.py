@@ -46,76 +46,76 @@ class Option:
         return self.each[-1]
 
 
-def text(given: str) -> str:
+def text(value: str) -> str:
     """Return the value unchanged."""
-    return given
+    return value
 
 
-def _priority(given: str) -> int:
-    if not re.fullmatch(r"[+-]?\d{1,9}", given):
-        raise Unreadable(f"{given!r} is not a whole number")
-    return int(given)
+def _priority(value: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,9}", value):
+        raise Unreadable(f"{value!r} is not a whole number")
+    return int(value)
 
 
-def parse_signal(given: str) -> int:
+def parse_signal(value: str) -> int:
     """Return the number of a signal given as USR1, SIGUSR1 or 10."""
     import signal
 
-    name = given.upper().removeprefix("SIG")
-    number = int(given) if given.isdecimal() else getattr(signal, f"SIG{name}", 0)
+    name = value.upper().removeprefix("SIG")
+    number = int(value) if value.isdecimal() else getattr(signal, f"SIG{name}", 0)
     if not 1 <= number <= 64:
-        raise Unreadable(f"{given!r} is not a signal; expected for instance USR1")
+        raise Unreadable(f"{value!r} is not a signal; expected for instance USR1")
     return int(number)
 
 
-def _signal(given: str) -> list[int]:
-    match = re.fullmatch(r"(B:)?([A-Za-z0-9]+)(?:@(\d+))?", given)
+def _signal(value: str) -> list[int]:
+    match = re.fullmatch(r"(B:)?([A-Za-z0-9]+)(?:@(\d+))?", value)
     if not match:
-        raise Unreadable(f"{given!r} is not a signal; expected for instance USR1@300")
+        raise Unreadable(f"{value!r} is not a signal; expected for instance USR1@300")
     return [parse_signal(match[2]), int(match[3] or 60), match[1] is not None]
 
 
-def _new_dependency(given: str) -> dict[str, object]:
-    return {"after": [], "any_of": False} if given == "none" else parse_dependency(given)
+def _new_dependency(value: str) -> dict[str, object]:
+    return {"after": [], "any_of": False} if value == "none" else parse_dependency(value)
 
 
-def parse_names(given: str) -> list[str]:
+def parse_names(value: str) -> list[str]:
     """Return names separated by commas."""
-    return [part for part in given.split(",") if part]
+    return [part for part in value.split(",") if part]
 
 
-def _states(given: str) -> list[str]:
+def _states(value: str) -> list[str]:
     known = (*HOLDING, PENDING, *OVER)
-    found = [SHORT.get(part, part) for part in parse_names(given.upper())]
-    for state in found:
+    states = [SHORT.get(part, part) for part in parse_names(value.upper())]
+    for state in states:
         if state not in known:
             raise Unreadable(f"{state} is not a state; expected {', '.join(known)}")
-    return found
+    return states
 
 
-def _nodes_reserved(given: str) -> int | list[str]:
-    names = parse_names(given)
-    if not names or given == "0":
-        raise Unreadable(f"{given!r} is neither nodes nor a number of them; expected for instance n1,n2 or 2")
-    return int(given) if given.isdecimal() else names
+def _nodes_reserved(value: str) -> int | list[str]:
+    names = parse_names(value)
+    if not names or value == "0":
+        raise Unreadable(f"{value!r} is neither nodes nor a number of them; expected for instance n1,n2 or 2")
+    return int(value) if value.isdecimal() else names
 
 
-def _amounts(given: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in parse_names(given):
+def _amounts(value: str) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for part in parse_names(value):
         name, colon, amount = part.partition(":")
         if not name or not colon:
             raise Unreadable(f"{part!r} is not an amount; expected for instance cpus:4 or memory:8G")
-        found[name] = parse_memory(amount) if name == "memory" else parse_count(amount)
-    if not any(found.values()):
-        raise Unreadable(f"{given!r} is no amount; expected for instance cpus:4")
-    return found
+        amounts[name] = parse_memory(amount) if name == "memory" else parse_count(amount)
+    if not any(amounts.values()):
+        raise Unreadable(f"{value!r} is no amount; expected for instance cpus:4")
+    return amounts
 
 
-def _gres(given: str) -> tuple[int, str]:
-    if given.partition(":")[0] != "gpu":
-        raise Unreadable(f"{given!r}: only gpu is known; other countable things are licences")
-    return parse_gpus(given) if ":" in given else (1, "")
+def _gres(value: str) -> tuple[int, str]:
+    if value.partition(":")[0] != "gpu":
+        raise Unreadable(f"{value!r}: only gpu is known; other countable things are licences")
+    return parse_gpus(value) if ":" in value else (1, "")
 
 
 SUBMIT = (
@@ -134,7 +134,7 @@ SUBMIT = (
            "LIST"),
     Option("-p --partition", "partition", text, "Partition.", "NAME"),
     Option("--qos", "qos", text, "Quality of service.", "NAME"),
-    Option("--exclusive", "exclusive", None, "It has its nodes for itself."),
+    Option("--exclusive", "exclusive", None, "It has its nodes exclusively."),
     Option("--reservation", "reservation", text, "The advance reservation in which it runs.", "NAME"),
     Option("-L --licenses", "licences", parse_licences, "Licences: NAME:COUNT,...", "LIST"),
     Option("-J --job-name", "name", text, "Name. [default: the command's]", "NAME"),
@@ -161,7 +161,7 @@ SUBMIT = (
     Option("-D --chdir", "cwd", text, "Working folder. [default: the current folder]", "DIR"),
     Option("--export", "export", text, "Its environment: ALL, NONE, or NAMES and NAME=VALUE. [default: ALL]", "LIST"),
     Option("--keep-descendants", "keep_descendants", None, "Processes that it leaves behind keep running."),
-    Option("--wrap", "wrap", text, "A command for /bin/sh -c, in place of a command behind --.", "TEXT"),
+    Option("--wrap", "wrap", text, "A command for /bin/sh -c, instead of a command after --.", "TEXT"),
     Option("--from", "source", text, "Queue the jobs of a workload file (SWF, CSV, Parquet) on a fake pool.", "FILE"),
     Option("--test-only", "test", None, "Show when it would start; queue nothing."),
     Option("--parsable", "parsable", None, "Print only the job number."),
@@ -174,7 +174,7 @@ CHANGED = ("-c", *COUNTED, "-C", "-p", "--qos")  # options of `edit`
 JSON = Option("--json", "json", None, "Print one JSON object.")
 ALL = Option("--all", "all", None, "All jobs that have not ended.")
 OF_PROJECT = Option("--project", "of_project", text, "All jobs of this project that have not ended.", "NAME")
-FORCE = Option("--force", "force", None, "Even if jobs that run are ended by it.")
+FORCE = Option("--force", "force", None, "Even if running jobs are ended by it.")
 NAMED = Option("--name", "name", text, "All jobs of this name that have not ended.", "NAME")
 
 
@@ -227,17 +227,17 @@ VERBS = {
                "cpus:4,memory:8G.", "RESOURCE:N,..."),
         Option("--from", "begin", text, "When it begins, as --begin of submit. [default: now]", "TIME"),
         Option("--until", "until", text, "When it ends.", "TIME"),
-        Option("--for", "span", parse_time, "How long it lasts, in place of --until.", "TIME"),
+        Option("--for", "span", parse_time, "How long it lasts, instead of --until.", "TIME"),
         Option("--user", "user", text, "Whose jobs may use it.", "NAME"),
         Option("--group", "group", text, "The jobs of this group may use it.", "NAME"),
         Option("--project", "project", text, "The jobs of this project may use it.", "NAME"),
         FORCE, JSON), (
         "backfill reserve course --nodes 2 --from 14:00 --for 2h --group students",
         "backfill reserve demo --amount cpus:2 --for 30m --user ana", "backfill reserve")),
-    "unreserve": Verb("End an advance reservation now, and what runs in it.", "NAME", (FORCE, JSON), (
+    "unreserve": Verb("End an advance reservation now, and its running jobs.", "NAME", (FORCE, JSON), (
         "backfill unreserve course",)),
-    "pause": Verb("Start nothing any more; what runs goes on. resume ends it.", "", (JSON,)),
-    "resume": Verb("Let the queue start jobs again; with ID, let suspended jobs go on.", "[ID...]", (
+    "pause": Verb("Start no more jobs; running jobs continue. resume ends it.", "", (JSON,)),
+    "resume": Verb("Let the queue start jobs again; with ID, resume suspended jobs.", "[ID...]", (
         *SOME, JSON), ("backfill resume", "backfill resume 118")),
     "wait": Verb("Wait until jobs have ended; return the exit code of the job.", "ID...", (
         *SOME, Option("--timeout", "timeout", parse_time, "Stop waiting after this time.", "TIME"), JSON)),
@@ -263,9 +263,9 @@ VERBS = {
         JSON), (
         "backfill doctor", "backfill doctor --deep")),
     "serve": Verb("Run the daemon in the foreground, or stop it. It starts by itself at the first submit.", "", (
-        Option("--stop", "stop", None, "Stop the daemon; running jobs go on."),
+        Option("--stop", "stop", None, "Stop the daemon; running jobs continue."),
         Option("--backup", "backup", text, "Copy the store, as it is now, to this file.", "FILE"),
-        Option("--restore", "restore", text, "Go on from a copy of the store; nothing that began since runs again.",
+        Option("--restore", "restore", text, "Continue from a copy of the store; jobs begun since do not run again.",
                "FILE"),
         Option("--detach", "detach", None, "Run it in the background."),
         Option("--install", "install", None, "Have it started at boot, by a systemd user unit or by crontab."),
@@ -273,15 +273,15 @@ VERBS = {
         Option("--pool", "pool", text, "For a new queue, where jobs run. local: on this machine; fake:SPEED: on a "
                "simulated cluster, SPEED times faster than real time; slurm, htcondor: a batch system, whose jobs the "
                "queue starts, or watches with --shadow.", "POOL"),
-        Option("--shadow", "shadow", None, "Only watch a batch system, and tell what the policy would have done."),
+        Option("--shadow", "shadow", None, "Only watch a batch system, and show what the policy would have done."),
         Option("--adopt", "adopt", None, "Take over jobs that wait in the batch system as they come, and start them by "
                "the policy (experimental)."),
         Option("--platform", "platform", text, "For a new queue, its nodes, partitions, limits and licences.", "FILE"),
         Option("--predict", "predict", text, "For a new queue, plan by predicted run times, as simulate does.",
                "RULE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
-        Option("--dry-run", "dry", None, "Only tell what that would change."),
-        Option("--drop-promises", "drop", None, "Let it take over even if starts that were promised come later."),
+        Option("--dry-run", "dry", None, "Only show what would change."),
+        Option("--drop-promises", "drop", None, "Let it take over even if promised starts come later."),
         Option("--json", "json", None, "With --policy: print one JSON object.")), (
         "backfill serve --stop", "backfill serve --pool fake:60 --platform cluster.toml --detach",
         "backfill serve --pool slurm --shadow --detach",
@@ -297,17 +297,17 @@ def parse(verb: str, words: Sequence[str], more: Sequence[Option] = ()) -> tuple
     verb. Raises Unreadable.
     """
     table = {name: option for option in (*VERBS[verb].options, *more) for name in option.each}
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     left: list[str] = []
     todo = [*words]
     while todo:
         word = todo.pop(0)
         if word == "--":
-            return found, left + todo, True
+            return options, left + todo, True
         if not word.startswith("-") or word == "-":
             left.append(word)
             if verb == "submit":
-                return found, left + todo, False
+                return options, left + todo, False
             continue
         name, equals, value = _split(word)
         option = table.get(name) or _begun(name, table)
@@ -316,17 +316,17 @@ def parse(verb: str, words: Sequence[str], more: Sequence[Option] = ()) -> tuple
         if option.read is None:
             if equals and not option.value:
                 raise Unreadable(f"{option.shown} takes no value")
-            found[option.key] = True
+            options[option.key] = True
             continue
         if not equals:
             if not todo:
                 raise Unreadable(f"{option.shown} needs a value")
             value = todo.pop(0)
         try:
-            found[option.key] = option.read(value)
+            options[option.key] = option.read(value)
         except Unreadable as error:
             raise Unreadable(f"{option.shown}: {error}") from None
-    return found, left, False
+    return options, left, False
 
 
 def wants_help(verb: str, words: Sequence[str]) -> bool:
@@ -351,8 +351,8 @@ def _split(word: str) -> tuple[str, str, str]:
 
 def _begun(name: str, table: dict[str, Option]) -> Option | None:
     """Return the option abbreviated by a name; None if there is none or more than one."""
-    some = {id(option): option for full, option in table.items() if name.startswith("--") and full.startswith(name)}
-    return next(iter(some.values())) if len(some) == 1 else None
+    matches = {id(option): option for full, option in table.items() if name.startswith("--") and full.startswith(name)}
+    return next(iter(matches.values())) if len(matches) == 1 else None
 
 
 def help_text(verb: str) -> str:
@@ -369,15 +369,15 @@ def help_text(verb: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ids_of(given: dict[str, Any], left: Sequence[str]) -> list[Any]:
+def ids_of(options: dict[str, Any], left: Sequence[str]) -> list[Any]:
     """Return the jobs that a command line names, as a request has them. Raises Unreadable if there are none."""
     ids: list[Any] = [parse_id(part) for word in left for part in word.split(",")]
-    if given.get("all"):
+    if options.get("all"):
         ids.append("all")
-    if "name" in given:
-        ids.append({"name": given["name"]})
-    if "of_project" in given:
-        ids.append({"project": given["of_project"]})
+    if "name" in options:
+        ids.append({"name": options["name"]})
+    if "of_project" in options:
+        ids.append({"project": options["of_project"]})
     if not ids:
         raise Unreadable("no job; expected its number")
     return ids

@@ -34,7 +34,7 @@ WAITS = {
     "JobHeldUser": "it is held; next: backfill release {}",
     "BadConstraints": "it can never run on this platform; next: backfill explain {}",
     "LaunchFailed": "it is held since three launches failed; next: backfill release {}",
-    "StartsDeclined": "it is held, as the policy started it 20 times where it did not fit; next: backfill release {}",
+    "StartsDeclined": "it is held: the policy started it 20 times although it did not fit; next: backfill release {}",
     "BeginTime": "its begin time, {}",
     "Dependency": "other jobs: {}",
     "JobArrayTaskLimit": "other tasks of its array, of which {} may run at once",
@@ -120,7 +120,7 @@ def _amounts_text(amounts: dict[str, int]) -> str:
 
 
 def starts_shown(found: Facts) -> dict[str, str]:
-    """Return the columns of future starts by the name of their values; estimates only if there are some."""
+    """Return the headings of the columns of future starts, by field; estimates only if a job has one."""
     columns = {"guaranteed_s": "GUARANTEED"}
     if found.get("shadow"):
         columns = {"expected_s": found["pool"].upper()}

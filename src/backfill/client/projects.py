@@ -50,16 +50,16 @@ CAUSES = {  # why a promised departure changed, or a project departed later than
     "held": "a job is held",
     "taken-back": "the policy promises no start to a job for now",
     "released": "job {job} was held",
-    "preempt": "a preempted job took its time to end",
+    "preempt": "a preempted job took long to end",
     "run-again": "job {job} runs again",
     "job-edited": "a job was changed",
-    "start-declined": "job {job} could not be started when it was to",
+    "start-declined": "job {job} could not be started at its time",
     "launch-failed": "a job could not be launched",
     "overrun": "a job runs over its limit",
     "overrun-kill-late": "a job ran over its limit",
     "end-seen-late": "the end of a job was known only after its limit",
-    "foreign-start": "somebody else started a job",
-    "capacity-lowered": "there is less on a node, or of a licence",
+    "foreign-start": "a job was started outside the queue",
+    "capacity-lowered": "a node or a licence has less capacity",
     "platform-changed": "the platform file was changed",
     "policy-switched": "another policy took over",
     "reservation-made": "an advance reservation was made",
@@ -67,7 +67,7 @@ CAUSES = {  # why a promised departure changed, or a project departed later than
     "daemon-down": "the daemon was down",
     "planner-down": "the policy had to be started again",
     "machine-suspended": "the machine slept",
-    "bug": "nothing that happened explains it",
+    "bug": "no event explains it",
     "": "jobs ended early",
 }
 
@@ -85,8 +85,8 @@ class File:
             raise self.wrong("expected UTF-8 text") from None
         except (ValueError, RecursionError) as error:
             match = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-            told, line = (str(error)[: match.start()], int(match[1])) if match else (str(error), None)
-            raise self.wrong(f"is not valid TOML: {told}", line) from None
+            message, line = (str(error)[: match.start()], int(match[1])) if match else (str(error), None)
+            raise self.wrong(f"is not valid TOML: {message}", line) from None
         for key in self.data:
             if key not in ("name", "defaults", "job"):
                 raise self.wrong(f"unknown key {key!r}; expected name, [defaults] or [[job]]", self.line("", key))
@@ -103,8 +103,8 @@ class File:
         for place, job in enumerate(self.jobs):
             name = job.get("name")
             if not _is_name(name):
-                told = "has no name" if name is None else f"name is {name!r:.60}"
-                raise self.wrong(f"job {place + 1} {told}; expected a text", self.line(place, "name"))
+                message = "has no name" if name is None else f"name is {name!r:.60}"
+                raise self.wrong(f"job {place + 1} {message}; expected a text", self.line(place, "name"))
             if name in self.names:
                 raise self.wrong(
                     f"name {name!r} is that of an earlier job; expected another one", self.line(place, "name")
@@ -125,7 +125,7 @@ class File:
         """Return the line of a key in the job at an index, [defaults] or the file itself (""); else the line of the
         table."""
         inside: int | str = ""
-        jobs, found = -1, None
+        jobs, line_of_table = -1, None
         for number, line in enumerate(self._text.splitlines(), 1):
             header = re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line)
             if header:
@@ -134,45 +134,45 @@ class File:
             if inside != table:
                 continue
             if header:
-                found = number
+                line_of_table = number
             elif re.match(rf"""\s*["']?{re.escape(key)}["']?\s*=""", line):
                 return number
-        return found
+        return line_of_table
 
     # ------------------------------------------------------------------ its jobs
 
     def request(self) -> Facts:
         """Return the request to submit the project, without its token."""
-        some = [self._job(place, job) for place, job in enumerate(self.jobs)]
+        jobs = [self._job(place, job) for place, job in enumerate(self.jobs)]
         common = {
             name: value
-            for name, value in some[0]["spec"].items()
-            if name != "argv" and all(one["spec"].get(name) == value for one in some)
+            for name, value in jobs[0]["spec"].items()
+            if name != "argv" and all(one["spec"].get(name) == value for one in jobs)
         }
-        for one in some:
+        for one in jobs:
             one["spec"] = {name: value for name, value in one["spec"].items() if name not in common}
-        return {"project": self.name, "spec": common, "jobs": some}
+        return {"project": self.name, "spec": common, "jobs": jobs}
 
     def _job(self, place: int, table: Facts) -> Facts:
         defaults = self._options("defaults", self.defaults)
-        given = self._options(place, {key: value for key, value in table.items() if key not in OWN})
+        options = self._options(place, {key: value for key, value in table.items() if key not in OWN})
         argv, script = self._command(place, table)
         slurm = False
         try:
             if script is not None:
                 in_script, slurm = of_script(script)
-                given, _ = settled(in_script, given)
-            given, _ = settled(defaults, given)
-            request = request_of({**given, "name": table["name"]}, argv, script)
+                options, _ = settled(in_script, options)
+            options, _ = settled(defaults, options)
+            request = request_of({**options, "name": table["name"]}, argv, script)
         except Unreadable as error:
             raise self.wrong(f"job {table['name']}: {error}", self.line(place, "name")) from None
         if slurm:
-            request["spec"]["slurm"] = submitted(given, request["spec"]["cwd"])
+            request["spec"]["slurm"] = submitted(options, request["spec"]["cwd"])
         return {"job": request["job"], "spec": request["spec"], "after": self._after(place, table.get("after", []))}
 
     def _options(self, where: int | str, table: Facts) -> Facts:
         """Return the options of a table by their keys."""
-        found: Facts = {}
+        options: Facts = {}
         for key, value in table.items():
             option = OPTIONS.get(key.replace("_", "-"))
             if option is None:
@@ -184,18 +184,18 @@ class File:
                 raise self.wrong(f"unknown key {key!r}; expected {expected}", self.line(where, key))
             try:
                 if (read := _read(option, value)) is not None:
-                    found[option.key] = read
+                    options[option.key] = read
             except Unreadable as error:
                 raise self.wrong(f"{key}: {error}", self.line(where, key)) from None
-        return found
+        return options
 
     def _command(self, place: int, table: Facts) -> tuple[list[str], str | None]:
         """Return the words of a job's command, and the text of its script."""
         said = [key for key in ("command", "script") if key in table]
         if len(said) != 1:
-            told = "command and script" if said else "neither command nor script"
+            message = "command and script" if said else "neither command nor script"
             line = self.line(place, said[1] if said else "name")
-            raise self.wrong(f"job {table['name']} has {told}; expected one of them", line)
+            raise self.wrong(f"job {table['name']} has {message}; expected one of them", line)
         (key,), value, more = said, table[said[0]], table.get("arguments", [])
         if not _are_texts(more) or (more and key == "command"):
             expected = "a list of texts, which a script gets"
@@ -215,12 +215,12 @@ class File:
             raise self.wrong(f"script: {error}", self.line(place, key)) from None
         return [value if script is not None else os.path.abspath(value), *more], script
 
-    def _after(self, place: int, told: Any) -> list[list[Any]]:
+    def _after(self, place: int, value: Any) -> list[list[Any]]:
         """Return the jobs on which a job depends, as kinds and indices in the list of jobs."""
-        texts = [told] if isinstance(told, str) else told
+        texts = [value] if isinstance(value, str) else value
         if not _are_texts(texts):
-            raise self.wrong(f"after is {told!r:.60}; expected names of jobs", self.line(place, "after"))
-        found = []
+            raise self.wrong(f"after is {value!r:.60}; expected names of jobs", self.line(place, "after"))
+        after = []
         for text in texts:
             kind, colon, name = text.partition(":")
             if text in self.names or not colon or kind not in KINDS:
@@ -229,8 +229,8 @@ class File:
                 close = get_close_matches(name, self.names, 1)
                 expected = close[0] if close else "the name of another job of the file"
                 raise self.wrong(f"after: there is no job {name!r:.60}; expected {expected}", self.line(place, "after"))
-            found.append([kind, self.names[name]])
-        return found
+            after.append([kind, self.names[name]])
+        return after
 
     def blamed(self, problem: Problem) -> Problem:
         """Return a refusal by the queue with the line of the file that caused it."""
@@ -267,107 +267,107 @@ def _are_texts(value: Any) -> bool:
 # ---------------------------------------------------------------------- verbs
 
 
-def submit(given: Facts) -> str:
+def submit(options: Facts) -> str:
     """Queue all jobs of a file, or none, and print the departure that the project is promised.
 
     Returns the name of the project; empty for a trial.
     """
-    path = given["project"]
+    path = options["project"]
     if not os.path.isfile(path):
         expected = "backfill submit [OPTIONS] -- COMMAND, a script, or --project with a project file"
         raise Unreadable(f"no command, and no file {path}; expected {expected}")
-    if others := sorted(given.keys() - ALONG):
+    if others := sorted(options.keys() - ALONG):
         option = next(option.shown for option in SUBMIT if option.key == others[0])
         raise Unreadable(f"{option} does not go with a project file; expected it in its [defaults], or at a job")
     file = File(path)
-    file.name = given.get("name", file.name)
+    file.name = options.get("name", file.name)
     request = {**submitter(), "token": token(), **file.request()}
     try:
-        if given.get("test"):
-            _test(file, request, given)
+        if options.get("test"):
+            _test(file, request, options)
             return ""
         answer = persistent("submit_project", home(), **request)
     except Problem as problem:
         raise file.blamed(problem) from None
     name, count, first = answer["project"], answer["count"], answer["id"]
-    if not given.get("quiet") and not given.get("json") and not given.get("parsable"):
+    if not options.get("quiet") and not options.get("json") and not options.get("parsable"):
         print(f"project {safe(name)} queued: {counted(count, 'job')}, {first} to {first + count - 1}")
         if answer.get("ignored"):
-            some = ", ".join(f"--{one}" for one in answer["ignored"])
-            print(f"backfill: ignored options, which this queue does not have: {some}", file=sys.stderr)
-    if given.get("parsable"):
+            names = ", ".join(f"--{one}" for one in answer["ignored"])
+            print(f"backfill: ignored options, which this queue does not have: {names}", file=sys.stderr)
+    if options.get("parsable"):
         print(name)
-    elif given.get("json") or not given.get("quiet"):
-        _tell_departure(name, answer, bool(given.get("json")))
+    elif options.get("json") or not options.get("quiet"):
+        _tell_departure(name, answer, bool(options.get("json")))
     return str(name)
 
 
 def _tell_departure(name: str, answer: Facts, as_json: bool) -> None:
     """Print when a project that was just queued departs: as promised by the policy, or the estimate."""
-    found, end = persistent("project", home(), project=name), time.monotonic() + SETTLED_S
-    while not found["settled"] and time.monotonic() < end:
+    project, end = persistent("project", home(), project=name), time.monotonic() + SETTLED_S
+    while not project["settled"] and time.monotonic() < end:
         time.sleep(POLL_S)
-        found = persistent("project", home(), project=name)
+        project = persistent("project", home(), project=name)
     estimated: Facts | None = None
-    if found["settled"] and (found["promised_s"] is None or found["left"]) and found["end_s"] is None:
+    if project["settled"] and (project["promised_s"] is None or project["left"]) and project["end_s"] is None:
         try:
             estimated = question("eta", SETTLED_S, project=name)
         except Problem as problem:
             if problem.code != STARTING and problem.kind not in ("unknown", "question"):
                 raise
     departure = None if estimated is None else estimated["departure"]
-    told = {name: found[name] for name in ("policy", "departs", "promised_s", "left")}
+    facts = {name: project[name] for name in ("policy", "departs", "promised_s", "left")}
     if as_json:
         likely = {name: None if departure is None else departure[name] for name in ("median_s", "p90_s")}
-        print(json.dumps({"schema": 1, **answer, **told, **likely}))
+        print(json.dumps({"schema": 1, **answer, **facts, **likely}))
         return
-    if not found["settled"]:
+    if not project["settled"]:
         print("the policy has not answered yet; next: backfill show --project " + shlex.quote(name))
         return
-    for line in departure_lines(found, departure):
+    for line in departure_lines(project, departure):
         print(line)
     print(f"next: backfill show --project {shlex.quote(name)}")
 
 
-def _test(file: File, request: Facts, given: Facts) -> None:
-    found = question("test_project", **request)
-    if given.get("json"):
-        print(json.dumps({"schema": 1, **found}))
+def _test(file: File, request: Facts, options: Facts) -> None:
+    answer = question("test_project", **request)
+    if options.get("json"):
+        print(json.dumps({"schema": 1, **answer}))
         return
-    print(f"project {safe(file.name)}: {counted(found['count'], 'job')}, of which {found['at_once']} would start now")
-    departure = found["departure"]
+    print(f"project {safe(file.name)}: {counted(answer['count'], 'job')}, of which {answer['at_once']} would start now")
+    departure = answer["departure"]
     whole = departure["promised_s"] is not None and not departure["left"]
-    for line in departure_lines({**found, **departure}, None if whole else departure):
+    for line in departure_lines({**answer, **departure}, None if whole else departure):
         print(line)
 
 
-def show(given: Facts, left: Sequence[str]) -> int:
+def show(options: Facts, left: Sequence[str]) -> int:
     """Print all facts about a project."""
-    if left or "name" in given:
+    if left or "name" in options:
         raise Unreadable("--project and jobs cannot be combined")
-    found = persistent("project", home(), project=given["of_project"])
-    if given.get("json"):
-        print(json.dumps(found))
+    answer = persistent("project", home(), project=options["of_project"])
+    if options.get("json"):
+        print(json.dumps(answer))
         return 0
-    now = round(found["now_s"] * 1e6)
+    now = round(answer["now_s"] * 1e6)
     facts = {
-        "user": found["user"],
-        "jobs": ", ".join(f"{count} {state}" for state, count in sorted(found["states"].items())),
-        "submitted": _date(found["submit_s"]),
-        "started": _date(found["start_s"]),
-        "promised": _promised(found, now),
-        "first": _date(found["first_promised_s"]),
-        "departed": _date(found["end_s"]),
-        "kept": _kept(found),
+        "user": answer["user"],
+        "jobs": ", ".join(f"{count} {state}" for state, count in sorted(answer["states"].items())),
+        "submitted": _date(answer["submit_s"]),
+        "started": _date(answer["start_s"]),
+        "promised": _promised(answer, now),
+        "first": _date(answer["first_promised_s"]),
+        "departed": _date(answer["end_s"]),
+        "kept": _kept(answer),
     }
-    print(f"project {safe(found['project'])}")
+    print(f"project {safe(answer['project'])}")
     for name, value in facts.items():
         if value:
             print(f"  {name:<12}{safe(value)}")
-    for line in promise_lines(found["promises"]):
+    for line in promise_lines(answer["promises"]):
         print(line)
     lines = [["JOB", "NAME", "STATE", "START", "END", "WAITS FOR"]]
-    for job in found["jobs"]:
+    for job in answer["jobs"]:
         start = _date(job["start_s"]) or start_text(job.get("planned_s"), now)
         lines.append([job["label"], safe(job["name"])[:20], job["state"], start, _date(job["end_s"]) or "-",
                       job["dependency"]])  # fmt: skip
@@ -390,20 +390,20 @@ def promise_lines(promises: list[Facts]) -> list[str]:
     return lines
 
 
-def _promised(found: Facts, now: int) -> str:
-    if found["promised_s"] is not None:
-        return f"{bound_text(round(found['promised_s'] * 1e6), now)}{left_text(found['left'])}"
-    if found["end_s"] is not None or found["departs"]:
+def _promised(answer: Facts, now: int) -> str:
+    if answer["promised_s"] is not None:
+        return f"{bound_text(round(answer['promised_s'] * 1e6), now)}{left_text(answer['left'])}"
+    if answer["end_s"] is not None or answer["departs"]:
         return ""
-    return f"nothing; policy {found['policy']} promises no departures"
+    return f"nothing; policy {answer['policy']} promises no departures"
 
 
-def _kept(found: Facts) -> str:
+def _kept(answer: Facts) -> str:
     """Return how the first promise of all jobs was kept, or is expected to be."""
-    if not found["slip_s"]:
-        return "no later than first promised" if found["end_s"] is not None and found["slip_s"] is not None else ""
-    late = f"{time_text(round(found['slip_s'] * 1e6))} later than first promised"
-    return f"{late}: {found['slip']} ({cause_text({'cause': found['slip'], 'job': '', 'by': '', 'by_project': ''})})"
+    if not answer["slip_s"]:
+        return "no later than first promised" if answer["end_s"] is not None and answer["slip_s"] is not None else ""
+    late = f"{time_text(round(answer['slip_s'] * 1e6))} later than first promised"
+    return f"{late}: {answer['slip']} ({cause_text({'cause': answer['slip'], 'job': '', 'by': '', 'by_project': ''})})"
 
 
 def cause_text(promise: Facts) -> str:

@@ -21,26 +21,26 @@ if TYPE_CHECKING:  # saves import time at run time
     Facts = dict[str, Any]
 
 
-def request_of(given: Facts, argv: list[str], script: str | None = None) -> Facts:
+def request_of(options: Facts, argv: list[str], script: str | None = None) -> Facts:
     """Return a submit request from parsed options."""
     from backfill.queue.parts import parts_of
 
     now = time.time_ns() // 1000
-    job = {**parts_of(given), "name": given.get("name") or os.path.basename(argv[0])[:64] or "job"}
-    job |= {name: given[name] for name in AS_GIVEN if name in given}
+    job = {**parts_of(options), "name": options.get("name") or os.path.basename(argv[0])[:64] or "job"}
+    job |= {name: options[name] for name in AS_GIVEN if name in options}
     for name in ("begin", "deadline"):
-        if name in given:
-            job[name] = parse_instant(given[name], now)
-    if "array" in given:
-        job["array"], job["throttle"] = given["array"]
-    job |= given.get("dependency", {})
-    cwd = absolute(given.get("cwd", ""))
-    mode = given.get("mode", "append")
+        if name in options:
+            job[name] = parse_instant(options[name], now)
+    if "array" in options:
+        job["array"], job["throttle"] = options["array"]
+    job |= options.get("dependency", {})
+    cwd = absolute(options.get("cwd", ""))
+    mode = options.get("mode", "append")
     if mode not in ("append", "truncate"):
         raise Unreadable(f"--open-mode: {mode!r}; expected append or truncate")
-    spec: Facts = {"argv": argv, "cwd": cwd, "env": environment(given.get("export", "ALL")), "umask": _umask()}
+    spec: Facts = {"argv": argv, "cwd": cwd, "env": environment(options.get("export", "ALL")), "umask": _umask()}
     spec |= _place() | {
-        name: given[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in given
+        name: options[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in options
     }
     if mode == "truncate":
         spec["truncate"] = True
@@ -64,20 +64,20 @@ def absolute(path: str) -> str:
 
 def environment(export: str) -> dict[str, str]:
     """Return the environment of a job: ALL, NONE, or names and NAME=VALUE, which may include ALL."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     parts = [part for part in export.split(",") if part]
     if "ALL" in parts:
-        found |= os.environ
+        variables |= os.environ
     for part in parts:
         name, equals, value = part.partition("=")
         if equals:
-            found[name] = value
+            variables[name] = value
         elif part not in ("ALL", "NONE", "NIL") and part in os.environ:
-            found[part] = os.environ[part]
+            variables[part] = os.environ[part]
     if "ALL" not in parts:
-        found.setdefault("PATH", os.environ.get("PATH", os.defpath))
+        variables.setdefault("PATH", os.environ.get("PATH", os.defpath))
     # Values that are not text cannot be sent; they are rare, and useless to most programs.
-    return {name: value for name, value in found.items() if _is_text(name) and _is_text(value)}
+    return {name: value for name, value in variables.items() if _is_text(name) and _is_text(value)}
 
 
 def _is_text(word: str) -> bool:
@@ -99,11 +99,11 @@ def _place() -> Facts:
     import resource
 
     names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"]  # an old alias
-    found: Facts = {"limits": {name: [*resource.getrlimit(getattr(resource, name))] for name in names}}
-    found["nice"] = os.getpriority(os.PRIO_PROCESS, 0)
+    place: Facts = {"limits": {name: [*resource.getrlimit(getattr(resource, name))] for name in names}}
+    place["nice"] = os.getpriority(os.PRIO_PROCESS, 0)
     if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
-        found["affinity"] = sorted(os.sched_getaffinity(0))
-    return found
+        place["affinity"] = sorted(os.sched_getaffinity(0))
+    return place
 
 
 def script_of(path: str) -> str | None:

@@ -67,7 +67,7 @@ def _name(left: Sequence[str]) -> str:
 
 
 def _request(given: Facts, name: str) -> Facts:
-    """What is asked for, as a request has it."""
+    """Return the request for these options."""
     request: Facts = {"reservation": name, "force": bool(given.get("force"))}
     request |= {key: given[key] for key in ("amount", "span", *OWNERS) if key in given}
     if "reserved" in given:

@@ -56,7 +56,7 @@ HARMLESS_FLAGS = (
 
 
 def _refusal(why: str) -> Callable[[str], Any]:
-    def read(given: str) -> Any:
+    def read(value: str) -> Any:
         raise Unreadable(why)
 
     return read
@@ -67,22 +67,22 @@ def _is_here(name: str) -> bool:
     return name in (here, here.partition(".")[0], "localhost")
 
 
-def _nodelist(given: str) -> str:
-    if not _is_here(given):
-        raise Unreadable(f"{given} is not this machine, {os.uname().nodename}; remove the option")
-    return given
+def _nodelist(value: str) -> str:
+    if not _is_here(value):
+        raise Unreadable(f"{value} is not this machine, {os.uname().nodename}; remove the option")
+    return value
 
 
-def _exclude(given: str) -> str:
-    if any(map(_is_here, given.split(","))):
-        raise Unreadable(f"{given}: the queue has this machine alone; remove the option")
-    return given
+def _exclude(value: str) -> str:
+    if any(map(_is_here, value.split(","))):
+        raise Unreadable(f"{value}: the queue has this machine alone; remove the option")
+    return value
 
 
-def _on_invalid(given: str) -> str:
-    if given.lower() != "yes":
-        raise Unreadable(f"{given!r}: the queue cancels a job that can never start; expected yes")
-    return given
+def _on_invalid(value: str) -> str:
+    if value.lower() != "yes":
+        raise Unreadable(f"{value!r}: the queue cancels a job that can never start; expected yes")
+    return value
 
 
 OPTIONS = (
@@ -103,14 +103,14 @@ OPTIONS = (
 )
 
 
-def check(given: Facts) -> None:
+def check(options: Facts) -> None:
     """Raise Unreadable if a refused flag is among the options of a line."""
     for names, why in REFUSED_FLAGS.items():
-        if f"{REFUSED}{names}" in given:
+        if f"{REFUSED}{names}" in options:
             raise Unreadable(f"{names}: {why}")
 
 
-def settled(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
+def settled(in_script: Facts, options: Facts) -> tuple[Facts, list[str]]:
     """Merge the options of a script and of the command line, which takes precedence, into options of this queue.
 
     Also returns the names of ignored options.
@@ -124,7 +124,7 @@ def settled(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
     kept = {key: value for key, value in in_script.items() if not key.startswith(IGNORED)}
     for key in ("on_invalid", "nodelist"):
         kept.pop(key, None)
-    return overridden(kept, given), ignored
+    return overridden(kept, options), ignored
 
 
 def mail(types: str, to: str | None) -> str:
@@ -132,36 +132,36 @@ def mail(types: str, to: str | None) -> str:
     import shlex
     import shutil
 
-    some = [one.strip().upper() for one in types.split(",") if one.strip()]
-    if some == ["NONE"]:
+    kinds = [one.strip().upper() for one in types.split(",") if one.strip()]
+    if kinds == ["NONE"]:
         return ""
-    for one in some:
+    for one in kinds:
         if one not in MAILS:
             raise Unreadable(f"--mail-type: the queue sends no mail for {one}; expected {', '.join(MAILS)} or NONE")
     if not shutil.which("mail"):
         raise Unreadable("--mail-type: there is no program mail here; remove the line, or use --notify COMMAND")
-    failed = "" if {"END", "ALL"} & {*some} else '[ "$BACKFILL_STATE" = COMPLETED ] || '
+    failed = "" if {"END", "ALL"} & {*kinds} else '[ "$BACKFILL_STATE" = COMPLETED ] || '
     subject = '"backfill: job $BACKFILL_JOB, $BACKFILL_JOB_NAME: $BACKFILL_STATE"'
     return f"{failed}mail -s {subject} {shlex.quote(to or user_name(os.getuid()))} < /dev/null"
 
 
-def overridden(in_script: Facts, given: Facts) -> Facts:
+def overridden(in_script: Facts, options: Facts) -> Facts:
     """Return the options of a script, overridden by those of the command line."""
     for keys in SAME:
-        if any(key in given for key in keys):
+        if any(key in options for key in keys):
             in_script = {key: value for key, value in in_script.items() if key not in keys}
-    return {**in_script, **given}
+    return {**in_script, **options}
 
 
-def submitted(given: Facts, cwd: str) -> Facts:
+def submitted(options: Facts, cwd: str) -> Facts:
     """Return facts about a script's submit that its Slurm variables need later. cwd: where it will run."""
-    facts: Facts = {"tasks": tasks_of(given), "host": os.uname().nodename, "dir": cwd}
+    facts: Facts = {"tasks": tasks_of(options), "host": os.uname().nodename, "dir": cwd}
     with suppress(FileNotFoundError):
         facts["dir"] = os.getcwd()
-    if "memory_per_cpu" in given:
-        facts["per_cpu"] = given["memory_per_cpu"]
-    if "array" in given:
-        indexes = sorted(given["array"][0])
+    if "memory_per_cpu" in options:
+        facts["per_cpu"] = options["memory_per_cpu"]
+    if "array" in options:
+        indexes = sorted(options["array"][0])
         steps = {later - before for before, later in pairwise(indexes)}
         facts["array"] = [len(indexes), indexes[0], indexes[-1], steps.pop() if len(steps) == 1 else 1]
     return facts
@@ -173,7 +173,7 @@ def of_script(script: str) -> tuple[dict[str, Any], bool]:
     They are in lines that begin with #SBATCH or #BACKFILL; #SBATCH lines may also have the options above. Raises
     Unreadable.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     is_slurm = False
     for line in script[: 32 << 10].splitlines():
         if not line.startswith("#") and line.strip():
@@ -185,13 +185,13 @@ def of_script(script: str) -> tuple[dict[str, Any], bool]:
             words = shlex.split(match[2], comments=True)
             if match[1] == "SBATCH":
                 is_slurm = True
-                given, left, _ = parse("submit", words, OPTIONS)
-                check(given)
+                parsed, left, _ = parse("submit", words, OPTIONS)
+                check(parsed)
             else:
-                given, left, _ = parse("submit", words)
+                parsed, left, _ = parse("submit", words)
         except ValueError as error:  # Unreadable is a ValueError
             raise Unreadable(f"{line.strip()}: {error}") from None
         if left:
             raise Unreadable(f"{line.strip()}: {left[0]!r} is not an option")
-        found |= given
-    return found, is_slurm
+        options |= parsed
+    return options, is_slurm

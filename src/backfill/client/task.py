@@ -1,4 +1,4 @@
-"""A job of a QueueExecutor: call a pickled function and keep what it returns: python -m backfill.client.task FOLDER"""
+"""A job of a QueueExecutor: call a pickled function and store its result: python -m backfill.client.task FOLDER"""
 
 import os
 import pickle
@@ -15,30 +15,30 @@ class RemoteTraceback(Exception):
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file atomically."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_bytes(content)
     os.replace(part, path)
 
 
 def run(folder: Path, index: int) -> bool:
-    """Run one task, and keep (True, its value) or (False, (the exception, its traceback)). Returns whether it ended."""
+    """Run one task, and store (True, its value) or (False, (the exception, its traceback)). Return which one."""
     import cloudpickle
 
-    found: tuple[bool, Any]
+    result: tuple[bool, Any]
     try:
         function, arguments, keywords = pickle.loads((folder / TASK.format(index)).read_bytes())
-        found = True, function(*arguments, **keywords)
-        content = cloudpickle.dumps(found)
+        result = True, function(*arguments, **keywords)
+        content = cloudpickle.dumps(result)
     except Exception as error:
-        found = False, (error, traceback.format_exc())
+        result = False, (error, traceback.format_exc())
         try:
-            content = cloudpickle.dumps(found)
+            content = cloudpickle.dumps(result)
             pickle.loads(content)  # an exception whose class wants other arguments could not be read
         except Exception:
-            content = cloudpickle.dumps((False, (RuntimeError(f"{type(error).__name__}: {error}"), found[1][1])))
+            content = cloudpickle.dumps((False, (RuntimeError(f"{type(error).__name__}: {error}"), result[1][1])))
     keep(folder / RESULT.format(index), content)
-    return found[0]
+    return result[0]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""One queue at work: sockets, clock and processes around the engine. One daemon for each queue, the only writer.
+"""The daemon of one queue: sockets, clock and processes around the engine. Each queue has one, the only writer.
 
-`daemon` is the loop, `hosting` makes its pool, `door` has its lock and sockets, `connection` is one client, `link` its
-side of planners and `planning` the process of one, `foreseen` the estimates that it has, `shown` the queue as clients
-are shown it, `config` the settings, `clock` the clock that nobody sets, `backups` the copies of the store, `licences`
-what their servers say, `notices` the commands that tell of the end of a job.
+`daemon` is the loop, `hosting` creates its pool, `door` has its lock and sockets, `connection` serves one client,
+`link` is its side of planners and `planning` the process of one, `foreseen` keeps estimates, `shown` presents the queue
+to clients, `config` holds the settings, `clock` the clock that never steps, `backups` copies the store, `licences` asks
+licence servers, `notices` runs commands when jobs end.
 """

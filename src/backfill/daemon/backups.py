@@ -1,4 +1,4 @@
-"""Copies of the store, taken while it is in use: one a day by the daemon, and any on request."""
+"""Backups of the store, taken while it is in use: one a day by the daemon, and any on request."""
 
 import asyncio
 import os
@@ -14,11 +14,11 @@ from backfill.system.processes import sync
 
 FIRST_S, LOOK_S, DAY_S = 60.0, 3600.0, 86_400.0
 KEPT = 7
-HALF = "store.db.tmp"  # a copy that is being restored, until nothing more can go wrong
+HALF = "store.db.tmp"  # a copy that is being restored, until it is complete
 
 
 def back_up(home: str, file: str) -> str:
-    """Copy the store of a queue to a file. Returns what went wrong; empty if nothing did."""
+    """Copy the store of a queue to a file. Return what went wrong; empty if nothing did."""
     if not os.path.exists(os.path.join(home, "store.db")):
         return f"{home}: there is no queue"
     try:
@@ -33,10 +33,11 @@ def back_up(home: str, file: str) -> str:
 
 
 def restore(home: str, file: str) -> str:
-    """Put a backup in the place of the store of a queue that no daemon serves. Returns the name under which the old
-    store is kept; empty if there was none. The next daemon enters what happened since the backup. Raises StoreError.
+    """Replace the store of a queue that no daemon serves by a backup.
 
-    Killed before the copy has its last name, it has changed nothing; killed later, it is finished by the next daemon.
+    Return the name under which the old store is kept; empty if there was none. The next daemon enters what happened
+    since the backup. Raises StoreError. If the process is killed before the copy has its final name, nothing has
+    changed; if later, the next daemon finishes the work.
     """
     folder, backup = Path(home), Path(file).absolute()
     store, half = folder / "store.db", folder / HALF
@@ -48,7 +49,7 @@ def restore(home: str, file: str) -> str:
     if lock < 0:
         raise StoreError(f"process {(folder / 'lock').read_text().strip()} serves {folder}; stop it first")
     try:
-        put_in_place(store)  # what an earlier restore has left
+        put_in_place(store)  # left by an earlier restore
         copy = Store(backup, readonly=True)
         try:
             copy.backup(half)
@@ -67,14 +68,17 @@ def restore(home: str, file: str) -> str:
 
 
 def finish_restore(folder: Path) -> None:
-    """Finish what a killed process has begun to restore. Raises StoreError if the store is missing and an earlier
-    restore has left others, which nobody may pass over in silence; OSError."""
+    """Finish a restore that was interrupted.
+
+    Raises StoreError if the store is missing and an earlier restore has left others, which must not be ignored;
+    OSError.
+    """
     store = folder / "store.db"
     kept = put_in_place(store)
     if kept:
         note(f"a restore that was interrupted is finished; the store that it replaces is kept as {kept}")
     if store.exists():
-        for left in folder.glob("store.db*.tmp"):  # of copies that were never finished
+        for left in folder.glob("store.db*.tmp"):  # of incomplete copies
             with suppress(OSError):
                 left.unlink()
         return
@@ -86,7 +90,7 @@ def finish_restore(folder: Path) -> None:
 
 
 def _merge(folder: Path, path: Path, copy: Store) -> None:
-    """Save what the store that is replaced knows of attempts, ends and numbers; one that is damaged knows nothing."""
+    """Copy what the replaced store knows of attempts, ends and numbers; nothing if it is damaged."""
     if not path.exists():
         return
     try:
@@ -100,7 +104,7 @@ def _merge(folder: Path, path: Path, copy: Store) -> None:
 
 
 async def keep_backups(home: Path) -> None:
-    """Once a day, a copy in the folder `backups`; the last ones are kept. In a thread, so that nobody waits for it."""
+    """Back up the store once a day into the folder `backups` and keep the last ones. Runs in a thread."""
     await asyncio.sleep(FIRST_S)
     while True:
         try:
@@ -113,7 +117,7 @@ async def keep_backups(home: Path) -> None:
 
 
 def back_up_if_due(home: Path, now: float) -> str:
-    """A copy, if the last one is a day old. Returns what went wrong; empty if nothing did."""
+    """Back up the store, if the last backup is a day old. Return what went wrong; empty if nothing did."""
     folder = home / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)
     known = sorted(folder.glob("store-*.db"))

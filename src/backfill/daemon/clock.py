@@ -1,6 +1,7 @@
-"""The queue clock: wall time when the machine was booted, carried on by a clock that counts suspends and never steps.
+"""The queue clock: wall time at boot, continued by a clock that counts suspends and never steps.
 
-Spans are its differences, whatever the calendar does. `wall` is the calendar, for what people ask for and are shown.
+Spans are differences of this clock, whatever the calendar does. `wall` is the calendar, for instants that users state
+and see.
 """
 
 import time
@@ -10,10 +11,13 @@ from backfill.system.processes import boot_id, boot_us, wall_us
 
 
 class QueueClock:
-    """Carries on the clock of an earlier daemon in the same boot (`facts` of that), else starts at the wall clock, or
-    behind the last instant of the log if that is later."""
+    """The clock of a queue.
 
-    speed = 1.0  # seconds of it in a second
+    It continues the clock of an earlier daemon in the same boot (its `facts`). Otherwise it starts at the wall clock,
+    or after the last instant of the log if that is later.
+    """
+
+    speed = 1.0  # seconds of this clock per second
 
     def __init__(self, last: int, earlier: Record) -> None:
         self.boot = boot_id()
@@ -23,23 +27,23 @@ class QueueClock:
 
     @property
     def facts(self) -> ClockFacts:
-        """What a later daemon needs to carry it on."""
+        """Return what a later daemon needs to continue this clock."""
         return {"boot": self.boot, "anchor": self._anchor}
 
     def now(self) -> int:
-        """Now, in microseconds."""
+        """Return the present instant, in microseconds."""
         return self._anchor + boot_us()
 
     def wall(self) -> int:
-        """What the wall clock says."""
+        """Return the time of the wall clock."""
         return wall_us()
 
     def slept(self) -> int:
-        """How long the machine has slept since its boot."""
+        """Return how long the machine has slept since its boot."""
         return boot_us() - time.monotonic_ns() // 1000
 
     def instant(self, record: Record) -> int | None:
-        """When something happened that a supervisor wrote down; None where it did not say when."""
+        """Return when something in a supervisor's record happened; None if the record does not say when."""
         if "wall" not in record:
             return None
         same = self.boot != "" and record["boot"] == self.boot

@@ -1,4 +1,4 @@
-"""The daemon: sockets, clock and processes around the engine. One for each queue, and the only writer of its store."""
+"""The daemon: sockets, clock and processes around the engine. Each queue has one, the only writer of its store."""
 
 import asyncio
 import gc
@@ -62,15 +62,15 @@ from backfill.queue.words import Unreadable
 from backfill.system.home import LOCK, WANTED, alone, home, network_type, owner, trouble
 from backfill.system.log import note
 
-ANY = 2**62  # copies of a licence of which nobody has said yet how many there are
+ANY = 2**62  # copies of a licence whose number is not known yet
 STOP_S = 0.05
 SWEEP_S, TELL_S, QUIET_S = 0.5, 5.0, 30.0
 PROTOCOL = 1
 RUNNING_ALREADY = 75
-STEP_S = 0.01  # for which an answer is worked at in one go
-MOVED = 1000  # events, after which they are moved from the log of writes into the store
-MANY = 2000  # events, after which the garbage collector is told
-SHOWN = 200  # jobs of which all is told in one answer
+STEP_S = 0.01  # longest work on an answer at once
+MOVED = 1000  # events, after which the write-ahead log is moved into the store
+MANY = 2000  # events, after which the garbage collector is told to skip present objects
+SHOWN = 200  # jobs that one answer shows in full
 WAITED_FOR_MAX = 1_000_000  # jobs, by all clients together
 FAULTS = os.environ.get("BACKFILL_FAULT", "")  # NAME or NAME:N: die when this point is reached for the N-th time
 
@@ -79,7 +79,7 @@ Steps = Generator[None, None, JsonObject | None]
 
 
 class Waiters:
-    """The clients that wait for jobs: how many there are, and for how many jobs, those of each counted."""
+    """The clients that wait for jobs: their number, and the total number of their jobs."""
 
     def __init__(self) -> None:
         self.clients = self.jobs = 0
@@ -88,7 +88,7 @@ class Waiters:
 class Waiting:
     """A client that waits for jobs; it is answered when all of them are over.
 
-    forget: is called with this object when it has its answer, or has gone.
+    forget: called with this object when it has its answer, or has left.
     """
 
     def __init__(self, reply: Answer, left: set[int], all_: Waiters, forget: Callable[["Waiting"], None]) -> None:
@@ -99,7 +99,7 @@ class Waiting:
         reply.unwanted = self.leave
 
     def leave(self) -> None:
-        """It waits no more."""
+        """Stop waiting."""
         if self._there:
             self._there = False
             self._all.clients -= 1
@@ -107,7 +107,7 @@ class Waiting:
             self._forget(self)
 
     def __call__(self, told: Over | Failure) -> None:
-        """Be told how one of the jobs ended, or why nobody will know."""
+        """Receive how one of the jobs ended, or why that will not be known."""
         if "error" in told:
             self._reply(told)
         elif self._there and told["id"] in self.left:
@@ -122,7 +122,7 @@ class Waiting:
 
 @contextmanager
 def ends_with_store() -> Iterator[None]:
-    """End the daemon if the store is lost meanwhile: only a new process can find out what is on the disk."""
+    """End the daemon if the store is lost meanwhile: only a new process can find out what is on disk."""
     try:
         yield
     except StoreLost as error:
@@ -131,7 +131,7 @@ def ends_with_store() -> Iterator[None]:
 
 
 class Daemon:
-    """One queue at work."""
+    """The daemon of one queue."""
 
     def __init__(self, folder: Path, config: Config, link: PlannerLink, lock: int) -> None:
         self.folder, self.config, self.link = folder, config, link
@@ -165,7 +165,7 @@ class Daemon:
         self._poked = self._goes_on = self._reads = False
         self._timer: asyncio.TimerHandle | None = None
         self._reached = 0
-        self._still = 0  # the events that were there when the garbage collector was told
+        self._still = 0  # number of events when the garbage collector was last told
         self.connections: set[Connection] = set()
         self.idle: dict[Connection, None] = {}
         self.ready: set[Connection] = set()
@@ -187,7 +187,7 @@ class Daemon:
         _keep_still()
         self._kept += self.evidence.recover(self.engine, lacks)
         self._flush()
-        self.evidence.tell_all()  # a store that is put in place later, and is as old as this, is noticed
+        self.evidence.tell_all()  # so that an equally old store that replaces this one later is noticed
         await self.door.open()
         if self.config.pool == LOCAL:
             with suppress(OSError):  # without it other queues do not see this one
@@ -205,12 +205,12 @@ class Daemon:
         self._flush()
         for client in [*self.connections]:
             client.close()
-        await asyncio.sleep(STOP_S)  # answers are on their way
+        await asyncio.sleep(STOP_S)  # time to send the last answers
         for worker in workers:
             worker.cancel()
         self.door.remove()
         self._flush()
-        self._drop_timer()  # there will be no store to read
+        self._drop_timer()  # the store is closed next
         self.notices.close()
         self.pool.close()
         self.link.close()
@@ -222,7 +222,7 @@ class Daemon:
         self.store.close()
 
     def _capacity(self) -> Capacity:
-        """What jobs may have; of a licence that is asked about, what was said last, until it is asked again."""
+        """Return the resources for jobs; for a licence with a server, its last report until the next one."""
         told, engine = self.config.capacity, self.engine
         amounts = told.resources if told.nodes is None else told.nodes[FLOATING]
         for one in self.config.synced:
@@ -231,7 +231,7 @@ class Daemon:
         return told
 
     def poke(self) -> None:
-        """Something came in: write it down once all that came with it is here."""
+        """Note new input: write it when all that arrived with it is processed."""
         if not self._poked:
             self._poked = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -260,7 +260,7 @@ class Daemon:
 
     @ends_with_store()
     def _go_on(self) -> None:
-        """Meet a large request slice by slice, and answer others between two of them."""
+        """Process a large request slice by slice, and answer others in between."""
         self._goes_on = False
         self.engine.go_on()
         self._flush()
@@ -285,7 +285,7 @@ class Daemon:
         self._flush()
 
     def _fault(self, point: str) -> None:
-        """Die here if a test wants that, once."""
+        """Die here once, if a test requests that."""
         name, _, count = FAULTS.partition(":")
         if point == name and not (self.folder / "died").exists():
             self._reached += 1
@@ -294,7 +294,7 @@ class Daemon:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def _read(self, some: Iterable[Run] = ()) -> None:
-        """Learn what is true by now of attempts and nodes."""
+        """Learn the present state of attempts and nodes."""
         seen = self.pool.read(some)
         self.engine.saw(seen)
         for one in seen.attempts:
@@ -303,7 +303,7 @@ class Daemon:
         self.poke()
 
     def _has_news(self) -> None:
-        """The pool has something to tell: read it once all that came with it is here."""
+        """Note that the pool has news: read it when all that arrived with it is processed."""
         if not self._reads:
             self._reads = True
             asyncio.get_running_loop().call_soon(self._read_news)
@@ -321,13 +321,13 @@ class Daemon:
         quiet, looks = 0.0, 0
         while True:
             await asyncio.sleep(SWEEP_S)
-            if not self.folder.exists():  # somebody removed the queue
+            if not self.folder.exists():  # the queue was removed
                 self._stopped.set()
                 return
             try:
                 with ends_with_store():
                     await self._keep_place()
-            except OSError as error:  # no descriptor is free, for instance: look again
+            except OSError as error:  # for example no free file descriptor: try again
                 note(f"{error.filename}: {error.strerror}")
             try:
                 with ends_with_store():
@@ -341,11 +341,11 @@ class Daemon:
                     if self._kept and quiet >= QUIET_S:
                         quiet = 0.0
                         self._forget()
-            except OSError as error:  # a full disk, for instance: look again
+            except OSError as error:  # for example a full disk: try again
                 note(f"{error.filename}: {error.strerror}")
 
     async def _move_writes(self) -> None:
-        """Move what was committed into the store itself, now and then: in a commit, everybody would wait for it."""
+        """Move the write-ahead log into the store from time to time; within a commit, all clients would wait for it."""
         moved = self.store.seq_written
         while True:
             await asyncio.sleep(SWEEP_S)
@@ -353,7 +353,7 @@ class Daemon:
                 moved = self.store.seq_written
                 try:
                     await asyncio.to_thread(move_writes, self.store.path)
-                except StoreError as error:  # a full disk, for instance: the next time
+                except StoreError as error:  # for example a full disk: try again later
                     note(str(error))
 
     async def _keep_place(self) -> None:
@@ -364,13 +364,13 @@ class Daemon:
             if self.store.removed():
                 self._write_store_anew()
         except StoreLost:
-            with suppress(StoreError, OSError):  # the witness may know more than what is there now
+            with suppress(StoreError, OSError):  # the witness may know more than the present store
                 self.evidence.tell_all()
-            self.store.checkpoint()  # SQLite would apply the log of writes to the other file
+            self.store.checkpoint()  # otherwise SQLite would apply the write-ahead log to the other file
             raise
 
     def _write_store_anew(self) -> NoReturn:
-        """Save what only this process still has after somebody removed the store, for the next daemon to go on with."""
+        """Write the removed store again from this process's data, for the next daemon."""
         note(f"{self.store.path} was removed; it is written anew")
         try:
             self.store.write_anew()
@@ -379,7 +379,7 @@ class Daemon:
         os._exit(1)
 
     async def _sync(self, licence: Licence) -> None:
-        """Follow what the server of a licence says."""
+        """Follow the reports of a licence server."""
 
         def held() -> int:
             return self.engine.book.held.get(licence.name, 0)
@@ -397,7 +397,7 @@ class Daemon:
         await keep_asking(licence, held, told, asyncio.sleep)
 
     def _forget(self) -> None:
-        """Remove run folders of ended attempts; not before their ends are in the store itself."""
+        """Remove run folders of ended attempts, after their ends are in the store itself."""
         over, self._kept = [key for key in self._kept if not self._is_open(*key)], []
         if not self.store.checkpoint():
             self._kept = over
@@ -409,7 +409,7 @@ class Daemon:
 
     @ends_with_store()
     def hear(self, line: bytes, reply: Answer) -> None:
-        """Take a request. What only asks is answered at once, the rest when it is on the disk."""
+        """Process a request. One that only reads is answered at once, others when their effects are on disk."""
         try:
             message = json.loads(line)
             if not isinstance(message, dict):
@@ -425,18 +425,18 @@ class Daemon:
             if schema.check(message).changes:
                 self.engine.meet(message, reply)
             else:
-                self._flush()  # what is shown is on the disk
+                self._flush()  # answers show only what is on disk
                 self._look(message, reply)
         except Refused as error:
             reply(error.answer())
 
     def _look(self, message: dict[str, Any], reply: Answer) -> None:
-        """Answer what changes nothing, at once or step by step."""
+        """Answer a request that changes nothing, at once or in steps."""
         self._step(getattr(self, f"_look_{message['do']}")(message, reply), message, reply)
 
     @ends_with_store()
     def _step(self, steps: Steps, message: dict[str, Any], reply: Answer) -> None:
-        """Work at an answer for a moment; if it is not ready by then, go on when others have been served."""
+        """Work on an answer for a moment; if it is not complete, continue after others have been served."""
         end = time.perf_counter() + STEP_S
         try:
             while time.perf_counter() < end:
@@ -450,7 +450,7 @@ class Daemon:
             told = error.answer()
         except StoreLost:
             raise
-        except Exception as error:  # a mistake of ours: this client is told, the others do not notice
+        except Exception as error:  # a mistake in this program: only this client is affected
             note(traceback.format_exc())
             told = Refused(f"{message['do']}: {error!r:.200}; see daemon.log", "internal").answer()
         else:
@@ -458,20 +458,20 @@ class Daemon:
             return
         if told is not None:
             reply(told)
-            self.poke()  # answers leave after that
+            self.poke()  # this sends the answer
 
-    # Each yields when it may be interrupted, and returns its answer; None if it replies later.
+    # Each yields where it may be interrupted, and returns its answer; None if it replies later.
 
     def _look_ping(self, message: JsonObject, reply: Answer) -> Steps:
         link, engine = self.link, self.engine
         planner = {"pids": link.pids, "kind": link.kind, "ready": engine.ready, "passes": link.passes}
-        planner["failures"] = engine.failures[-1:]  # the last one, if none has answered since
+        planner["failures"] = engine.failures[-1:]  # the last one, if there was no answer since
         yield
         found = {"pid": os.getpid(), "planner": planner, "waiters": self._waiters.clients}
         return found | {"pool": self.pool.name, "now_s": self.clock.now() / 1e6}
 
     def _look_queue(self, message: QueueRequest, reply: Answer) -> Steps:
-        # A policy that is not compiled yet is too slow for what nobody asked for.
+        # A policy that is not compiled yet is too slow for unrequested estimates.
         refresh = bool(message.get("estimates")) and self.link.kind == "compiled"
         starts, estimates = self._foreseen.glance(refresh)
         rows = yield from queue_rows(self.engine, self.store, self.clock.now(), message, starts)
@@ -483,7 +483,7 @@ class Daemon:
         return rows
 
     def _look_show(self, message: ShowRequest, reply: Answer) -> Steps:
-        """Return all about some jobs, from a place on; of many the first ones."""
+        """Return everything about some jobs, from a position on; only the first of many."""
         some, first, jobs = self._chosen(message), message.get("from", 0), []
         for one in some[first : first + message.get("limit", SHOWN)]:
             job = self.engine.job(one.id)
@@ -493,12 +493,12 @@ class Daemon:
         return {"jobs": jobs, "all": len(some)}
 
     def _look_project(self, message: ProjectRequest, reply: Answer) -> Steps:
-        """Tell all about a project: its jobs, the departures that it was promised, and how these were kept."""
+        """Return everything about a project: its jobs, its promised departures, and whether they were kept."""
         yield
         return project_row(self.engine, self.store, message["project"], self.clock.now())
 
     def _look_eta(self, message: EtaRequest, reply: Answer) -> Steps:
-        """Estimate the starts of all pending jobs; or of those of a project, and its departure."""
+        """Estimate the starts of all pending jobs, or those of a project and its departure."""
         if "project" in message:
             yield
             open_ = [job.id for job in self.engine.book.jobs.values() if job.project == message["project"]]
@@ -511,7 +511,7 @@ class Daemon:
         return None
 
     def _with_expected(self, told: JsonObject) -> JsonObject:
-        """Estimates, with the starts that the batch system expects which this queue watches."""
+        """Return estimates with the starts that the watched batch system expects."""
         if not self.engine.shadow or not isinstance(rows := told.get("jobs"), list):
             return told
         expected = {one["id"]: self.engine.expected.get(one["id"]) for one in rows}
@@ -519,7 +519,7 @@ class Daemon:
         return {**told, "pool": self.pool.name, "jobs": found}
 
     def _look_explain(self, message: JobsRequest, reply: Answer) -> Steps:
-        """Tell why a job does not run."""
+        """Return why a job does not run."""
         job = self._one(message)
         yield
         told = row(self.engine, job, self.clock.now())
@@ -538,7 +538,7 @@ class Daemon:
         return None
 
     def _look_slots(self, message: SlotsRequest, reply: Answer) -> Steps:
-        """Tell what fits now, and for how long."""
+        """Return what fits now, and for how long."""
         need = message.get("need", {})
         commands.check_need(need, self.engine.context())
         yield
@@ -553,11 +553,11 @@ class Daemon:
         return None
 
     def _look_test(self, message: SubmitRequest, reply: Answer) -> Steps:
-        """Tell when a job would start; nothing of it is stored."""
+        """Return when a job would start; nothing is stored."""
         return (yield from self._test("test", commands.submit(message, self._trial()), reply))
 
     def _look_test_project(self, message: SubmitProjectRequest, reply: Answer) -> Steps:
-        """Tell when the jobs of a project would start, and when the last one would end; nothing of it is stored."""
+        """Return when the jobs of a project would start, and when the last one would end; nothing is stored."""
         return (yield from self._test("test_project", commands.submit_project(message, self._trial()), reply))
 
     def _trial(self) -> Context:
@@ -583,7 +583,7 @@ class Daemon:
         return None
 
     def _look_switch(self, message: PolicyRequest, reply: Answer) -> Steps:
-        """Tell what another policy would do with those who wait."""
+        """Return what another policy would do with the waiting jobs."""
         book, policy = self.engine.book, self._policy(message)
         base = []
         for number in sorted(book.jobs):
@@ -597,7 +597,7 @@ class Daemon:
         return None
 
     def _look_policy(self, message: PolicyRequest, reply: Answer) -> Steps:
-        """Let another policy take over, until config.toml names another one."""
+        """Switch to another policy, until config.toml names another one."""
         policy = self._policy(message)
         yield
         self.engine.take_over(policy, program())
@@ -614,17 +614,17 @@ class Daemon:
         return policy
 
     def _dated(self, told: JsonObject) -> JsonObject:
-        """An answer of the planner's copy as clients get it."""
+        """Return an answer of the planner's copy as clients get it."""
         dated: JsonObject = on_calendar(told, self.engine.book.skew)
         return dated
 
     def _question(self, what: Question, reply: Reply, asker: Answer | None = None) -> None:
-        """Ask the planner's copy; when the asker goes, it ends. What was asked for by several is answered anyway."""
+        """Query the planner's copy; if the client leaves, the query ends, unless several clients wait for it."""
         asked: Question = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
 
         def answered(told: JsonObject) -> None:
             reply(told)
-            self.poke()  # answers leave after that
+            self.poke()  # this sends the answer
 
         unwanted = self.link.question(self.folder, asked, answered)
         if asker is not None:
@@ -635,7 +635,7 @@ class Daemon:
         return {"ids": [job.id for job in self._chosen(message)]}
 
     def _look_output(self, message: OutputRequest, reply: Answer) -> Steps:
-        """Tell where the output of a job is, and whether more will come: asked several times a second."""
+        """Return where the output of a job is, and whether more will come; requested several times a second."""
         job = self._one(message)
         yield
         found = self.evidence.files(job, self.store.spec(job.spec))
@@ -667,7 +667,7 @@ class Daemon:
         return None
 
     def _has_ended(self, one: Any) -> bool:
-        """Whether jobs are meant by a name, or a project, that some had which are over by now."""
+        """Return whether a name or a project refers to jobs that are over."""
         if not isinstance(one, dict):
             return False
         return bool(self.store.jobs_of(one["project"], 1) if "project" in one else
@@ -691,13 +691,13 @@ class Daemon:
 
 
 def _keep_still() -> None:
-    """Have the garbage collector never look again at what is there now: with 100,000 jobs it takes 0.3 s to do so."""
+    """Exempt present objects from garbage collection: with 100,000 jobs a collection takes 0.3 s."""
     gc.collect()
     gc.freeze()
 
 
 def _ended(worker: asyncio.Task[None]) -> None:
-    """A worker that fails ends the daemon: the next one begins with what is on the disk."""
+    """End the daemon if a worker fails: the next one begins with what is on disk."""
     if not worker.cancelled() and worker.exception() is not None:
         note("".join(traceback.format_exception(worker.exception())))
         os._exit(1)
@@ -706,11 +706,11 @@ def _ended(worker: asyncio.Task[None]) -> None:
 def _wanted() -> bool:
     """Return whether the client that started this daemon still waits for one.
 
-    If another daemon came first and was stopped since, this one would come back unasked.
+    If another daemon came first and was stopped since, this one would come back unrequested.
     """
     if os.environ.pop(WANTED, "") == "":
         return True
-    over, _, _ = select.select([0], [], [], 0)  # nothing is ever written: it can only end
+    over, _, _ = select.select([0], [], [], 0)  # nothing is ever written: it can only be closed
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -718,9 +718,9 @@ def _wanted() -> bool:
 
 
 def _shed_limits() -> None:
-    """Shed what this process has from whoever started it: jobs get what their submitters have."""
+    """Undo limits and settings inherited from the process that started this one: jobs get those of their submitters."""
     for name in dir(resource):
-        if name.startswith("RLIMIT_") and name != "RLIMIT_STACK":  # that is the size of the stack of each thread
+        if name.startswith("RLIMIT_") and name != "RLIMIT_STACK":  # RLIMIT_STACK: the stack of each thread
             which = getattr(resource, name)
             hard = resource.getrlimit(which)[1]
             for most in (resource.RLIM_INFINITY, hard):

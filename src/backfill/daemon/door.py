@@ -1,4 +1,4 @@
-"""What makes a process the daemon of a folder, and where it is reached: lock and sockets, which others may remove."""
+"""The lock that makes a process the daemon of a folder, and its sockets; others may remove both."""
 
 import asyncio
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from backfill.system.home import HINTS, LOCK, SOCKET, alone, near
 
-BACKLOG = 1024  # clients that come in the same moment
-AT_ONCE = 100  # hints that are read, and clients that are taken, in one go
+BACKLOG = 1024  # clients that may connect in the same moment
+AT_ONCE = 100  # hints that are read, and clients that are accepted, at once
 
 
 class Door:
-    """The lock, held by this process, and its sockets. client: makes what serves one; hint: is told each hint."""
+    """The lock, held by this process, and its sockets. client: creates a connection; hint: receives each hint."""
 
     def __init__(
         self, folder: Path, lock: int, client: Callable[[], asyncio.Protocol], hint: Callable[[str], None]
@@ -25,7 +25,7 @@ class Door:
         self._made: dict[str, tuple[int, int]] = {}  # the file of each socket
 
     async def keep(self) -> bool:
-        """Make anew what somebody removed; return False if another process has taken this one's place."""
+        """Restore what was removed; return False if another process has taken over."""
         try:
             ours = os.path.samestat(os.fstat(self._lock), (self.folder / LOCK).stat())
         except FileNotFoundError:
@@ -43,10 +43,10 @@ class Door:
         return True
 
     async def open(self) -> None:
-        """Take clients."""
+        """Accept clients."""
         before, sock = self._server, socket.socket(socket.AF_UNIX)
         sock.bind(near(self._free(SOCKET)))
-        # asyncio takes as many clients in one go as may wait for that; others are to be served in between.
+        # asyncio would accept a whole backlog at once; others are to be served in between.
         self._server = await asyncio.get_running_loop().create_unix_server(self._client, sock=sock, backlog=AT_ONCE)
         sock.listen(BACKLOG)
         self._note(SOCKET)
@@ -54,7 +54,7 @@ class Door:
             before.close()
 
     def take_hints(self) -> None:
-        """Take hints that something about an attempt has changed."""
+        """Receive hints that something about an attempt has changed."""
         if self._hints is not None:
             asyncio.get_running_loop().remove_reader(self._hints)
             self._hints.close()
@@ -71,30 +71,30 @@ class Door:
         asyncio.get_running_loop().add_reader(hints, hear)
 
     def close(self) -> None:
-        """Take no clients any more; those that are there stay."""
+        """Accept no more clients; connected ones stay."""
         if self._server is not None:
             self._server.close()
 
     def remove(self) -> None:
-        """Remove the socket, unless it is another process's."""
+        """Remove the socket, unless it belongs to another process."""
         if self._is_there(SOCKET):
             (self.folder / SOCKET).unlink(missing_ok=True)
 
     def _free(self, name: str) -> str:
-        """Return the path of a socket, at which nothing is: while the lock is held, what was there is nobody's."""
+        """Return the path of a socket and remove what is left there: under the lock, no other process listens there."""
         path = self.folder / name
         path.unlink(missing_ok=True)
         return str(path)
 
     def _note(self, name: str) -> None:
         (self.folder / name).chmod(0o600)
-        there = (self.folder / name).stat()
-        self._made[name] = there.st_dev, there.st_ino
+        stat = (self.folder / name).stat()
+        self._made[name] = stat.st_dev, stat.st_ino
 
     def _is_there(self, name: str) -> bool:
-        """Whether a socket that this process made is where it was."""
+        """Return whether a socket that this process created is still there."""
         try:
-            there = (self.folder / name).stat()
+            stat = (self.folder / name).stat()
         except FileNotFoundError:
             return False
-        return self._made.get(name) == (there.st_dev, there.st_ino)
+        return self._made.get(name) == (stat.st_dev, stat.st_ino)

@@ -1,4 +1,4 @@
-"""The pools that a queue may have, by their names in config.toml: each with its clock and its evidence."""
+"""The pools that a queue may use, by their names in config.toml, each with its clock and its evidence."""
 
 import os
 from collections.abc import Callable
@@ -19,13 +19,13 @@ from backfill.queue.shapes import Spec
 from backfill.queue.store import Store
 from backfill.queue.words import Unreadable
 
-if TYPE_CHECKING:  # numpy is for those who have a platform
+if TYPE_CHECKING:  # numpy is needed only with a platform
     from backfill.pools.seen import Hands, Reader
 
 
 @dataclass(frozen=True)
 class Hosted:
-    """A pool in a daemon. run: lets a clock run that stands still until a planner is there; None of one that runs."""
+    """A pool in a daemon. run: starts a clock that waits until a planner is ready; None for a running clock."""
 
     pool: Pool
     clock: Clock
@@ -34,7 +34,10 @@ class Hosted:
 
 
 def host(folder: Path, config: Config, store: Store, news: Callable[[], None], engine: Callable[[], Engine]) -> Hosted:
-    """The pool that the configuration names. news: see Given; engine: made after the pool. Raises Unreadable."""
+    """Return the pool that the configuration names. news: see Given; engine: created after the pool.
+
+    Raises Unreadable.
+    """
 
     def given(clock: Clock) -> Given:
         begun = store.first_t() or clock.now()
@@ -49,7 +52,7 @@ def host(folder: Path, config: Config, store: Store, news: Callable[[], None], e
         return store.spec(job.spec)
 
     if config.fake:
-        from backfill.pools.fake import FakePool, VirtualClock  # which few queues need
+        from backfill.pools.fake import FakePool, VirtualClock  # few queues need it
 
         virtual = VirtualClock(store.last_t(), config.fake["speed"])
         return Hosted(FakePool(given(virtual), config.fake), virtual, WitnessWriter(folder, store), virtual.run)
@@ -77,7 +80,7 @@ def host(folder: Path, config: Config, store: Store, news: Callable[[], None], e
 
 
 def reader_of(pool: str, folder: Path) -> "Reader":
-    """Who looks at a batch system, one of config.WATCHED, for the queue in a folder."""
+    """Return the reader of a batch system, one of config.WATCHED, for the queue in a folder."""
     if pool == "slurm":
         from backfill.pools.slurm import SlurmReader
 
@@ -88,7 +91,7 @@ def reader_of(pool: str, folder: Path) -> "Reader":
 
 
 def reader_and_hands(pool: str, folder: Path) -> "tuple[Reader, Hands]":
-    """Who looks at a batch system, one of config.STARTED, and who acts there for the queue in a folder."""
+    """Return the reader of a batch system, one of config.STARTED, and its hands, for the queue in a folder."""
     reader: Any = reader_of(pool, folder)
     if pool == "slurm":
         from backfill.pools.slurm import SlurmHands
@@ -100,7 +103,7 @@ def reader_and_hands(pool: str, folder: Path) -> "tuple[Reader, Hands]":
 
 
 def platform_of(pool: str) -> str:
-    """The platform of a batch system as it is now. Raises Unreadable."""
+    """Return the present platform of a batch system. Raises Unreadable."""
     from backfill.pools.seen import Down
 
     try:

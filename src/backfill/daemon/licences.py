@@ -1,4 +1,4 @@
-"""Licences whose server tells how many copies are there and in use, by a command of the user's."""
+"""Licences whose server reports how many copies exist and are in use, by a command of the user's."""
 
 import asyncio
 import os
@@ -14,14 +14,14 @@ OUTPUT_MAX = 64 << 10
 
 @dataclass
 class Licence:
-    """One that is asked about. What others use of it is not ours to give."""
+    """A licence with a server. Copies used by others are not available."""
 
     name: str
     command: list[str]
     every_s: float
     timeout_s: float
-    margin: int = 0  # copies that are left to others in any case
-    copies: int = 0  # as last told
+    margin: int = 0  # copies that are always left to others
+    copies: int = 0  # as last reported
     others: int = 0
     failures: int = 0  # in a row
     problem: str = field(default="")
@@ -32,18 +32,18 @@ class Licence:
         return max(self.copies - self.others - self.margin, 0)
 
     def hear(self, text: str, held: int) -> None:
-        """Take in what the command printed; held: copies that our jobs hold. Raises ValueError."""
+        """Process the output of the command; held: copies that jobs of the queue hold. Raises ValueError."""
         copies, used = counts(text, self.name)
         self.copies, self.others = copies, max(used - held, 0)
         self.failures, self.problem = 0, ""
 
     def fail(self, why: str) -> None:
-        """The command failed: what it said last stays."""
+        """Record a failure of the command; the last report remains valid."""
         self.failures, self.problem = self.failures + 1, why
 
 
 def counts(text: str, name: str) -> tuple[int, int]:
-    """Copies in all and in use, from a line `NAME TOTAL USED`. Raises ValueError."""
+    """Return the copies in all and in use, from a line `NAME TOTAL USED`. Raises ValueError."""
     for line in text.splitlines():
         match = re.fullmatch(r"\s*(\S+)\s+(\d{1,9})\s+(\d{1,9})\s*", line)
         if match and match[1] == name:
@@ -52,7 +52,7 @@ def counts(text: str, name: str) -> tuple[int, int]:
 
 
 async def ask(licence: Licence) -> str:
-    """What the command prints. Raises ValueError, which says how it failed."""
+    """Return the output of the command. Raises ValueError, which says how it failed."""
     try:
         made = await asyncio.create_subprocess_exec(
             *licence.command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
@@ -75,23 +75,24 @@ async def ask(licence: Licence) -> str:
 
 
 async def _all_of(stream: asyncio.StreamReader) -> bytes:
-    found = b""
-    while some := await stream.read(OUTPUT_MAX):
-        found += some
-        if len(found) > OUTPUT_MAX:
+    output = b""
+    while part := await stream.read(OUTPUT_MAX):
+        output += part
+        if len(output) > OUTPUT_MAX:
             raise ValueError(f"it printed more than {OUTPUT_MAX >> 10} KiB")
-    return found
+    return output
 
 
 async def keep_asking(
     licence: Licence, held: Callable[[], int], told: Callable[[], None], wait: Callable[[float], Awaitable[None]]
 ) -> None:
-    """Ask again and again; `told` is called after each answer."""
+    """Run the command again and again; `told` is called after each report."""
     while True:
         before = held()
         try:
             text = await ask(licence)
-            # What we hold may have changed while it was asked: the lesser number counts more as others'.
+            # The held copies may have changed while the command ran: with the smaller number, more count as used by
+            # others.
             licence.hear(text, min(before, held()))
         except ValueError as error:
             licence.fail(str(error))

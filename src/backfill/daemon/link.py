@@ -1,7 +1,7 @@
-"""The daemon's side of a planner: processes that run the policy, compiled, and in plain Python until that is done.
+"""The daemon's side of a planner: processes that run the policy compiled, or in plain Python until it is compiled.
 
-Both decide the same, since both are the same source. A queue that was just installed has nothing compiled yet; it need
-not wait for that.
+Both make the same decisions, since they run the same source. A newly installed queue has nothing compiled yet, and need
+not wait for the compiler.
 """
 
 import asyncio
@@ -25,69 +25,72 @@ from backfill.system.home import python_path
 from backfill.system.processes import begun, send, state
 
 LINE = 1 << 28  # the longest answer
-SLOW_S = 1.5  # a compiled planner that is not there by then has to compile first
+SLOW_S = 1.5  # a compiled planner that is not ready by then has to compile first
 # After one failure of a policy the next one is due after half of these two, so that another policy decides within 30 s.
-SILENT_S = 10.0  # a planner that says nothing for so long and sleeps will not answer
-# A policy of a user's file that needs more to be loaded, or for one decision, loops.
+SILENT_S = 10.0  # a planner that is silent for so long and sleeps will not answer
+# A policy of a user's file that needs more to be loaded, or for one decision, is taken to loop.
 FILE_CPU_S = float(os.environ.get("BACKFILL_FILE_CPU_S", "6"))
-TABLE_CPU_S = 60.0  # one of ours does not, but is slow where there are many jobs and it is not compiled yet
-STARVED_S = 120.0  # a planner that waits for a cpu is given so long
+TABLE_CPU_S = 60.0  # a policy of this package does not loop, but is slow with many jobs while it is not compiled
+STARVED_S = 120.0  # a planner that waits for a cpu gets this long
 LOAD_S = 1800.0  # for the compiler
-OUTDONE_S = 5.0  # a pass in plain Python that takes longer is given up as soon as the policy is compiled
+OUTDONE_S = 5.0  # a longer pass in plain Python is abandoned as soon as the policy is compiled
 RETRY_S = 30.0
 QUESTION_S = 600.0
-TURN_S = 5.0  # a question waits so long for a planner that is deciding
-OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # signals that are not the policy's doing
-SLICE, TOLD = 500, 1 << 15  # messages that are encoded, and bytes that a planner is told, in one go
-PASSES = 200  # of which it is known how long they took
-QUESTIONS = 2  # at a time: one that somebody waits for, beside one in the background
-TRIALS = 4  # of other policies at a time, which wait for no question: a queue whose policy fails must get another one
+TURN_S = 5.0  # longest wait of a query for a planner that is deciding
+OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # not caused by the policy
+SLICE, TOLD = 500, 1 << 15  # messages that are encoded, and bytes that are sent to a planner, at once
+PASSES = 200  # number of passes whose durations are kept
+QUESTIONS = 2  # at a time: one for a client, and one in the background
+TRIALS = 4  # of other policies at a time, beside queries, since a queue whose policy fails needs another one
 ONLY_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 class _Starting(Exception):
-    """No planner is there yet."""
+    """No planner is ready yet."""
 
 
 class _Killed(Exception):
-    """Somebody else ended the planner: that says nothing of its policy."""
+    """The planner was ended from outside, which is not the fault of its policy."""
 
 
 class PlannerLink:
-    """See around.Link. The engine is set before the first `begin`; `told` is called after each call of it."""
+    """A planner for the engine; see around.Link.
+
+    Set the engine before the first `begin`; `told` is called after each call of it.
+    """
 
     engine: Any
     told: Any
 
     def __init__(self, log: int, file: Path = Path(os.devnull)) -> None:
-        """log: a descriptor. file: where planners put themselves aside."""
+        """Create the link. log: a file descriptor. file: where planners save themselves."""
         self.log, self.file = log, file
-        self.kind = ""  # of the planner that is asked
+        self.kind = ""  # of the planner in use
         self.policy = ""
         self._made: dict[str, Process] = {}
-        self._knows: Process | None = None  # the one whose planner has been told all that the engine has not to say yet
-        self._coming: set[str] = set()  # whose process is being started
+        self._knows: Process | None = None  # the process that has received everything but the engine's next messages
+        self._coming: set[str] = set()  # kinds whose process is being started
         self._loaded: set[str] = set()
-        self._returned: set[str] = set()  # policies that were replaced while they were compiled, and got another try
-        self._slow = False  # the compiled one has to compile first
+        self._returned: set[str] = set()  # policies that were replaced during compilation, and got another try
+        self._slow = False  # the compiled planner has to compile first
         self._todo: Record | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0  # in a row
-        self._blamed = False  # the policy is at fault for the last one, and has decided nothing since
+        self._blamed = False  # the policy caused the last failure, and has not decided since
         self._busy: asyncio.Task[None] | None = None
-        self._turn = asyncio.Lock()  # of what is said to the planner: one line each way at a time
+        self._turn = asyncio.Lock()  # to talk to the planner: one line each way at a time
         self._questions, self._trials = asyncio.Semaphore(QUESTIONS), asyncio.Semaphore(TRIALS)
         self._asked = 0
         self._spans: deque[float] = deque(maxlen=PASSES)
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes."""
+        """The ids of the processes, by kind."""
         return {kind: made.pid for kind, made in self._made.items() if made.returncode is None}
 
     @property
     def passes(self) -> dict[str, float]:
-        """How long the last passes took, from the question to the answer, in milliseconds."""
+        """The durations of the last passes, from request to answer, in milliseconds."""
         spans = sorted(self._spans)
         if not spans:
             return {"count": 0}
@@ -96,14 +99,14 @@ class PlannerLink:
     async def warm(self, policy: str) -> None:
         """Start the planner that will probably be needed, while the store is read."""
         self.policy, kind = policy, "plain" if ONLY_PLAIN else "compiled"
-        try:  # to its end: a start that is cancelled half-way would keep the loop from closing
+        try:  # awaited to its end: a cancelled start would keep the loop from closing
             made = self._made[kind] = await self._start(kind)
         except OSError:
             return  # `begin` tries again
         self._spawn(self._await(kind, made))
 
     def kept(self, epoch_seq: int, program: str) -> tuple[int, int]:
-        """See around.Link. The file that a planner wrote begins with a line that says what it is; see aside.py."""
+        """See around.Link. The file of a planner begins with a line that identifies it; see worlds/aside.py."""
         with suppress(OSError, ValueError, KeyError), self.file.open("rb") as found:
             header = json.loads(found.readline(1000))
             if (header["epoch_seq"], header["program"]) == (epoch_seq, program):
@@ -111,7 +114,7 @@ class PlannerLink:
         return 0, 0
 
     def begin(self, epoch: Basis, history: list[protocol.Pass], since: int) -> None:
-        """Let a planner be made that knows this."""
+        """Start a planner and replay this epoch into it."""
         if epoch["policy"] != self.policy:
             replaced, compiling = self.policy, self._compiling(epoch)
             self.close()
@@ -119,9 +122,9 @@ class PlannerLink:
             if compiling is not None:
                 self._returned.add(replaced)
                 self._spawn(self._return(replaced, compiling))
-        told = [[one.now, one.messages] for one in history[bool(since) :]]
+        messages = [[one.now, one.messages] for one in history[bool(since) :]]
         self._knows = None
-        self._todo = {"do": "begin", "epoch": epoch, "history": told}
+        self._todo = {"do": "begin", "epoch": epoch, "history": messages}
         self._todo |= {"since": since, "file": str(self.file), "epoch_seq": self.engine.book.epoch_seq}
         self._break_off()
         first = "plain" if ONLY_PLAIN else "compiled"
@@ -131,58 +134,63 @@ class PlannerLink:
         self._go_on()
 
     def _compiling(self, epoch: Basis) -> Process | None:
-        """Take the process that still compiles the policy in whose place another one begins, since it was too slow, or
-        looped, in plain Python; None if there is none, or the policy has returned before."""
+        """Take over the process that still compiles a policy that is being replaced as too slow, or as looping.
+
+        None if there is none, or if the policy has returned before.
+        """
         took_its_place = epoch["asked"] == self.policy and self.kind == "plain" and self.policy not in self._returned
         return self._made.pop("compiled", None) if took_its_place and "compiled" not in self._loaded else None
 
     async def _return(self, policy: str, made: Process) -> None:
-        """Have a policy decide again as soon as it is compiled, if nobody wants another one by then."""
-        told: Record = {}
+        """Let a policy decide again as soon as it is compiled, unless another one was chosen by then."""
+        answer: Record = {}
         try:
             with suppress(TimeoutError, OSError, ValueError, _Killed):
-                told = await self._read(made)
+                answer = await self._read(made)
         finally:
             self._end(made)
         epoch = self.engine.book.epoch
-        if told.get("loaded") and epoch["asked"] == policy and epoch["policy"] != policy:
+        if answer.get("loaded") and epoch["asked"] == policy and epoch["policy"] != policy:
             self.engine.notes.append(f"policy {policy} is compiled, and decides again")
             self.engine.take_over(policy, epoch["program"])
             self.told()
 
     def ask(self, now: int, messages: list[protocol.Message]) -> None:
-        """Ask the planner for its decisions."""
+        """Request the planner's decisions."""
         self._send({"do": "ask", "now": now, "messages": messages, "seq": self.engine.pass_seq})
 
     def question(self, folder: Path, what: Question, reply: Callable[[JsonObject], None]) -> Callable[[], object]:
-        """Have a copy of the planner answer a question of a client; decisions do not wait for that.
+        """Let a copy of the planner answer a query of a client; decisions do not wait for it.
 
-        Returns a function that ends the question: nobody wants the answer any more.
+        Return a function that cancels the query, if its answer is no longer needed.
         """
         places, gone = self._trials if what["what"] == "switch" else self._questions, asyncio.Event()
 
         async def work() -> None:
             problem = {"code": "starting", "message": "the policy is being started; ask again", "field": ""}
-            told: JsonObject = {"error": problem}
+            answer: JsonObject = {"error": problem}
             try:
                 if places is self._trials and places.locked():
                     raise OSError("other policies are being tried; ask again")
                 async with places:
                     if not gone.is_set():
-                        told = await self._question(folder, what, gone)
+                        answer = await self._question(folder, what, gone)
             except _Starting:
                 pass
             except (TimeoutError, OSError, ValueError, _Killed) as error:
                 why = str(error) or "the planner took too long; see daemon.log"
                 problem |= {"code": "question", "message": f"there is no answer: {why}"}
             finally:
-                reply(told)
+                reply(answer)
 
         self._spawn(work())
         return gone.set
 
     async def _question(self, folder: Path, what: Question, gone: asyncio.Event) -> JsonObject:
-        """It answers into a pipe with a name, which ends with it, however it ends."""
+        """Return the answer to a query, which a copy of the planner writes to a named pipe.
+
+        The pipe is closed when the copy ends, however it ends.
+        """
         self._asked += 1
         path = folder / f"answer.{self._asked}"
         path.unlink(missing_ok=True)
@@ -204,30 +212,31 @@ class PlannerLink:
                     said, self.engine.said = self.engine.said, []
                     try:
                         await _tell(made.stdin, {"do": "question", "to": str(path), "question": what, "messages": said})
-                        told = await self._read(made)
+                        line = await self._read(made)
                     except (TimeoutError, OSError, ValueError, _Killed) as error:
-                        # What it says later must not be taken for another answer, nor may it miss what it was to learn.
+                        # A late reply must not be taken for another answer, and the planner must not miss messages: end
+                        # it.
                         if self._made.get(kind) is made:
                             self._drop(kind)
-                            if self._busy is None:  # else that notices it
+                            if self._busy is None:  # otherwise the pass in progress notices it
                                 self._failed(str(error) or "it does not answer", blame=False)
                         raise
-                    if not told["asked"]:
-                        raise OSError("the system has no room for another process")
+                    if not line["asked"]:
+                        raise OSError("the system cannot start another process")
                 finally:
                     self._turn.release()
-                text = await self._answered(told["asked"], reader, gone)
+                text = await self._answered(line["asked"], reader, gone)
             finally:
                 transport.close()
         finally:
             path.unlink(missing_ok=True)
         if not text:
-            raise OSError("its process was ended, as a policy that loops is; see daemon.log")
-        found: JsonObject = json.loads(text)
-        return found
+            raise OSError("its process was ended because its policy seemed to loop; see daemon.log")
+        answer: JsonObject = json.loads(text)
+        return answer
 
     async def _take_turn(self) -> None:
-        """Wait for a turn before which the planner has been told all that the engine has asked it."""
+        """Wait for a turn at which the planner has received everything from the engine."""
         await self._turn.acquire()
         while self._busy is not None and self.engine.ready:
             self._turn.release()
@@ -235,7 +244,7 @@ class PlannerLink:
             await self._turn.acquire()
 
     async def _answered(self, copy: int, reader: asyncio.StreamReader, gone: asyncio.Event) -> bytes:
-        """Return what a copy of the planner answers; it is ended if it takes too long, or nobody waits any more."""
+        """Return the answer of a copy of the planner; it is ended if it takes too long, or the client has left."""
         since = begun(copy)
         reading, leaving = asyncio.ensure_future(reader.read()), asyncio.ensure_future(gone.wait())
         try:
@@ -265,7 +274,7 @@ class PlannerLink:
         return task
 
     def _bring(self, kind: str) -> None:
-        """Let there be a planner of this kind, if there is none yet."""
+        """Start a planner of this kind, unless there is one."""
         if kind not in self._made and kind not in self._coming:
             self._coming.add(kind)
             self._spawn(self._load(kind))
@@ -282,14 +291,14 @@ class PlannerLink:
         await self._await(kind, made)
 
     async def _await(self, kind: str, made: Process) -> None:
-        """Wait until the policy of a planner is compiled; meanwhile another one may take its place."""
+        """Wait until the policy of a planner is compiled; meanwhile another planner may take over."""
         later = asyncio.get_running_loop().call_later
         spare = later(SLOW_S, self._load_plain) if kind == "compiled" else None
 
         compiles = False
 
         def hear(sign: Record) -> None:
-            """A policy that only takes its time to be loaded would do so in plain Python too."""
+            """Stop waiting to load the plain planner: a policy that is slow to load would be slow there too."""
             nonlocal spare, compiles
             if spare is not None and not compiles:
                 spare.cancel()
@@ -297,18 +306,18 @@ class PlannerLink:
                 spare = later(SLOW_S, self._load_plain) if compiles else spare
 
         try:
-            told = await self._read(made, hear)
+            answer = await self._read(made, hear)
         except _Killed as error:
-            told = {"killed": str(error)}
+            answer = {"killed": str(error)}
         except (TimeoutError, OSError, ValueError) as error:
-            told = {"error": str(error) or "it does not answer"}
+            answer = {"error": str(error) or "it does not answer"}
         if spare is not None:
             spare.cancel()
         if self._made.get(kind) is not made:
             return
-        if "error" in told or "killed" in told:
+        if "error" in answer or "killed" in answer:
             self._drop(kind)
-            self._none_comes(told.get("error") or told["killed"], blame="error" in told)
+            self._none_comes(answer.get("error") or answer["killed"], blame="error" in answer)
             return
         self._loaded.add(kind)
         self._slow = self._slow and kind == "plain"
@@ -320,23 +329,22 @@ class PlannerLink:
             asyncio.get_running_loop().call_later(OUTDONE_S, self._give_up, self._busy)
 
     def _give_up(self, busy: asyncio.Task[None] | None) -> None:
-        """End the planner in plain Python if it still does what it did when the compiled one came: with thousands of
-        jobs, a pass of it may take longer than people would wait."""
+        """End the planner in plain Python if its pass still goes on: with thousands of jobs, it may take too long."""
         if busy is None or self._busy is not busy or self.kind != "plain":
             return
         self._break_off()
-        self.engine.failed("it took too long in plain Python; the compiled one goes on", blame=False)
+        self.engine.failed("it took too long in plain Python; the compiled planner continues", blame=False)
         self.told()
 
     def _break_off(self) -> None:
-        """End the planner that is asked, if it has not answered yet."""
+        """End the planner that is deciding, if there is one."""
         if self._busy is not None:
             self._busy.cancel()
             self._busy = None
             self._drop(self.kind)
 
     def _none_comes(self, why: str, blame: bool = True) -> None:
-        """Tell the engine that a planner could not be loaded, if no other one is on its way."""
+        """Tell the engine that a planner could not be loaded, unless another one is being started."""
         if not self._made and self._todo is not None:
             self._failed(why, blame)
 
@@ -354,7 +362,7 @@ class PlannerLink:
         )  # fmt: skip
 
     def _go_on(self) -> None:
-        """Have the planner made by the best process that is there."""
+        """Start the planner in the best process that is ready."""
         best = next((kind for kind in ("compiled", "plain") if kind in self._loaded), None)
         if best is None or self._todo is None:
             return
@@ -375,24 +383,24 @@ class PlannerLink:
                 raise _Killed("it is gone")
             async with self._turn:
                 await _tell(made.stdin, {**what, "cpu_s": self._cpu_s})
-                told = await self._read(made)
+                answer = await self._read(made)
         except (_Killed, BrokenPipeError, ConnectionResetError) as error:
-            told = {"killed": str(error) or "it is gone"}
+            answer = {"killed": str(error) or "it is gone"}
         except (TimeoutError, OSError, ValueError) as error:
-            told = {"error": str(error) or "it does not answer"}
+            answer = {"error": str(error) or "it does not answer"}
         self._busy = None
-        if "error" in told or "killed" in told:
+        if "error" in answer or "killed" in answer:
             self._drop(self.kind)
-            self._failed(told.get("error") or told["killed"], blame="error" in told)
+            self._failed(answer.get("error") or answer["killed"], blame="error" in answer)
             return
         self._failures = 0
         if what["do"] == "begin":
             self._knows = made
-            self.engine.begun(told)
+            self.engine.begun(answer)
         else:
             self._blamed = False
             self._spans.append(time.monotonic() - begin)
-            self.engine.decided(told)
+            self.engine.decided(answer)
         self.told()
 
     @property
@@ -401,13 +409,13 @@ class PlannerLink:
         return self._left(FILE_CPU_S) if ".py" in self.policy else TABLE_CPU_S
 
     def _left(self, span: float) -> float:
-        """Return what a policy may take of a span: after a failure of its own half of it."""
+        """Return the time that a policy may take; after a failure of its own, half of it."""
         return span / 2 if self._blamed else span
 
     async def _read(self, made: Process, hear: Callable[[Record], None] = lambda sign: None) -> Record:
-        """Return what a planner answers; signs of life before that, which `hear` is told, extend its time.
+        """Return the answer of a planner; signs of progress before it are passed to `hear` and extend the time.
 
-        Raises TimeoutError if it is silent for too long, _Killed if somebody else ended it, OSError if it ended by
+        Raises TimeoutError if it is silent for too long, _Killed if it was ended from outside, OSError if it ended by
         itself.
         """
         assert made.stdout is not None
@@ -416,14 +424,14 @@ class PlannerLink:
             line = await self._line(made, made.stdout, LOAD_S if compiles else self._left(SILENT_S))
             if not line:
                 raise await _end_of(made)
-            found: Record = json.loads(line)
-            if not found.keys() & {"progress", "compiles"}:
-                return found
-            compiles = found.get("compiles", False)
-            hear(found)
+            record: Record = json.loads(line)
+            if not record.keys() & {"progress", "compiles"}:
+                return record
+            compiles = record.get("compiles", False)
+            hear(record)
 
     async def _line(self, made: Process, stream: asyncio.StreamReader, patience: float) -> bytes:
-        """Return the next line. One that sleeps is waited for less long than one that works or waits for a cpu."""
+        """Return the next line. A sleeping planner gets less time than one that works or waits for a cpu."""
         begin, read = time.monotonic(), asyncio.ensure_future(stream.readline())
         try:
             while True:
@@ -438,7 +446,7 @@ class PlannerLink:
                 read.cancel()
 
     def _failed(self, why: str, blame: bool = True) -> None:
-        """Tell the engine, later and later if it goes on. blame: the policy is at fault."""
+        """Tell the engine of a failure, with a growing delay. blame: the policy is at fault."""
         self._failures += 1
         self._blamed |= blame
         delay = min(0.05 * 2**self._failures, RETRY_S)
@@ -453,12 +461,12 @@ class PlannerLink:
     def _end(self, made: Process) -> None:
         if made.returncode is None:
             with suppress(ProcessLookupError):
-                os.killpg(made.pid, signal.SIGKILL)  # its copies too; it leads a session of its own
+                os.killpg(made.pid, signal.SIGKILL)  # including its copies; it leads its own session
             self._spawn(_reaped(made))
 
 
 async def _tell(to: asyncio.StreamWriter, what: JsonObject) -> None:
-    """Tell a planner something, a part at a time."""
+    """Send an object to a planner, in parts."""
     size = 0
     for part in chain(_parts(what), "\n"):
         if to.is_closing():
@@ -468,12 +476,12 @@ async def _tell(to: asyncio.StreamWriter, what: JsonObject) -> None:
         if size > TOLD:
             size = 0
             await to.drain()
-            await asyncio.sleep(0)  # a pipe that has room does not let others have their turn
+            await asyncio.sleep(0)  # writing to a pipe with free space does not yield to other tasks
     await to.drain()
 
 
 def _parts(what: Any) -> Iterator[str]:
-    """Yield JSON in parts that are not long, but for lists in short lists."""
+    """Yield JSON in short parts; long lists are divided."""
     if isinstance(what, dict):
         for place, (name, value) in enumerate(what.items()):
             yield f"{',' if place else '{'}{encode(name)}:"
@@ -492,7 +500,7 @@ async def _reaped(made: Process) -> None:
 
 
 async def _end_of(made: Process) -> Exception:
-    """Return what to raise for a planner that has ended."""
+    """Return the exception for a planner that has ended."""
     code = await made.wait()
     if -code in OUTSIDE:
         return _Killed(f"it was killed by signal {-code}")
@@ -502,5 +510,5 @@ async def _end_of(made: Process) -> Exception:
 
 
 def _works(pid: int) -> bool:
-    """Return whether a process computes, would if it had a cpu, or waits for a disk."""
+    """Return whether a process computes, would compute if it had a cpu, or waits for a disk."""
     return state(pid) in (b"R", b"D")

@@ -1,8 +1,7 @@
-"""Other queues on this machine. Each daemon listens at an abstract socket whose name says whose queue it is and which
-cpus it takes; such a name is seen by all users, needs no file, and vanishes with its process.
+"""Other queues on this machine. Each daemon listens at an abstract socket whose name gives its user, key and cpus.
 
-A connection to it says nothing but the user at the other end, so nobody can speak for another user. Queues in
-containers with a network of their own are not seen.
+Such names are visible to all users, need no file, and vanish with their processes. A connection reveals only the user
+at the other end, so no user can impersonate another. Queues in containers with their own network are not visible.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from backfill.queue.words import Unreadable, numbers_text, parse_array
 from backfill.system.home import peer, user_name
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is not imported costs nothing
+if TYPE_CHECKING:  # imports for types only
     from collections.abc import Callable, Iterator
 
-REGISTRY = "BACKFILL_REGISTRY"  # for tests, whose queues are not to see each other
+REGISTRY = "BACKFILL_REGISTRY"  # for tests, whose queues must not see each other
 NAME_MAX = 100  # bytes; the kernel takes 107
 LISTENS = "00010000"  # a flag in /proc/net/unix
-MOST = 32  # queues that are looked at
+MOST = 32  # number of queues that are checked
 
 
 class Queue:
-    """A queue that runs on this machine: its user, what tells it from others, and the cpus that its jobs run on."""
+    """A queue on this machine: its user, its key, and the cpus that its jobs run on."""
 
     def __init__(self, uid: int, key: str, cpus: list[int]) -> None:
         self.uid, self.key, self.cpus = uid, key, cpus
 
 
 def announce(folder: str, cpus: list[int]) -> tuple[socket.socket, Callable[[], None]]:
-    """Tell others of a queue for as long as the socket is open; the function is to be called when it is readable."""
+    """Announce a queue for as long as the returned socket is open; call the returned function when it is readable."""
     count, ranges = len(cpus), numbers_text(cpus, len(cpus))
     name = f"{_registry()}/{os.getuid()}/{_key(folder)}/{os.getpid()}/{count}:{ranges}"
     if len(name) > NAME_MAX:
@@ -56,22 +55,22 @@ def announce(folder: str, cpus: list[int]) -> tuple[socket.socket, Callable[[], 
 
 
 def queues() -> list[Queue]:
-    """The queues that run on this machine, in an order on which all users agree."""
-    found = {}
+    """Return the queues on this machine, in the same order for all users."""
+    folders = {}
     for uid, key, _, cpus in _announced():
         with suppress(ValueError, Unreadable):
             count, _, ranges = cpus.partition(":")
-            found[uid, key] = Queue(uid, key, parse_array(ranges)[0] if ranges else [*range(int(count))])
-    return [found[place] for place in sorted(found)]
+            folders[uid, key] = Queue(uid, key, parse_array(ranges)[0] if ranges else [*range(int(count))])
+    return [folders[place] for place in sorted(folders)]
 
 
 def daemons(folder: str) -> list[int]:
-    """The processes that serve the queue of this user in a folder; there should be one at most."""
+    """Return the processes that serve the queue of this user in a folder; there should be at most one."""
     return sorted(pid for uid, key, pid, _ in _announced() if (uid, key) == (os.getuid(), _key(folder)))
 
 
 def _announced() -> Iterator[tuple[int, str, int, str]]:
-    """User, key, process and cpus of each daemon that tells others of its queue."""
+    """Yield user, key, process and cpus of each daemon that announces its queue."""
     begin = f"@{_registry()}/"
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
@@ -93,22 +92,22 @@ def _user_of(name: str) -> int | None:
 
 
 def overlap(folder: str, cpus: list[int] | None = None) -> str:
-    """What is wrong if another queue takes cpus of this one, and the setting that shares them out; empty if none does.
+    """Return a warning if another queue uses cpus of this one, with a setting that avoids it; empty if none does.
 
-    cpus: those of this queue; None for what its daemon says.
+    cpus: those of this queue; None for those that its daemon announces.
     """
-    mine, some = (os.getuid(), _key(folder)), queues()
-    for one in some:
+    mine, everyone = (os.getuid(), _key(folder)), queues()
+    for one in everyone:
         if (one.uid, one.key) == mine and cpus is None:
             cpus = one.cpus
-    others = [one for one in some if (one.uid, one.key) != mine]
+    others = [one for one in everyone if (one.uid, one.key) != mine]
     both = {*(cpus or ())}.intersection(*[{cpu for one in others for cpu in one.cpus}])
     if not both:
         return ""
     keys = sorted({mine, *((one.uid, one.key) for one in others)})
-    there = sorted(os.sched_getaffinity(0))
+    allowed = sorted(os.sched_getaffinity(0))
     shares = {
-        key: there[place * len(there) // len(keys) : (place + 1) * len(there) // len(keys)]
+        key: allowed[place * len(allowed) // len(keys) : (place + 1) * len(allowed) // len(keys)]
         for place, key in enumerate(keys)
     }
     whose = [*dict.fromkeys(one.uid for one in others)]
@@ -116,9 +115,9 @@ def overlap(folder: str, cpus: list[int] | None = None) -> str:
     running = (
         f"{' and '.join(names)} also {'run' if others[1:] else 'runs'} here, on the same cpus {numbers_text(both)}"
     )
-    if len(there) < len(keys):
-        few = f"{len(there)} cpu{'s are' if there[1:] else ' is'} too few for {len(keys)} queues to have their own"
-        return f"{running}; {few}: stop those that nobody needs"
+    if len(allowed) < len(keys):
+        few = f"{len(allowed)} cpu{'s are' if allowed[1:] else ' is'} too few for {len(keys)} queues to have their own"
+        return f"{running}; {few}: stop those that are not needed"
     theirs = ", ".join(
         " and ".join(f'"{numbers_text(shares[key])}"' for key in keys if key[0] == uid and key != mine) + f" for {name}"
         for uid, name in zip(whose, names, strict=True)
@@ -127,7 +126,7 @@ def overlap(folder: str, cpus: list[int] | None = None) -> str:
 
 
 def is_of(queue: Queue, folder: str) -> bool:
-    """Whether a queue is that of this user in a folder."""
+    """Return whether a queue is that of this user in a folder."""
     return (queue.uid, queue.key) == (os.getuid(), _key(folder))
 
 
@@ -142,5 +141,5 @@ def _registry() -> str:
 
 
 def _key(folder: str) -> str:
-    """A short word for the folder of a queue, which is nobody else's business."""
+    """Return a short key for the folder of a queue, which does not reveal the folder."""
     return hashlib.sha256(os.path.realpath(folder).encode(errors="replace")).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Commands that tell somebody of the end of a job (`submit --notify`): each is run once, at most some at a time."""
+"""Commands that are run at the end of a job (`submit --notify`): each runs once, a limited number at a time."""
 
 import json
 import os
@@ -22,13 +22,13 @@ LOOK_S = 0.1
 
 
 class Running:
-    """A command that was started. ours: it is a child of this process; else only its end is seen, not how it ended."""
+    """A running command. ours: it is a child of this process; otherwise its exit code is unknown."""
 
     def __init__(self, pid: int, began: int, end: float, label: str, ours: subprocess.Popen[bytes] | None = None):
         self.pid, self.began, self.end, self.label, self._ours = pid, began, end, label, ours
 
     def is_over(self) -> bool:
-        """Whether it has ended; one that takes too long is ended."""
+        """Return whether it has ended; kill it if it takes too long."""
         late = time.monotonic() > self.end
         if self._ours is None:
             over = processes.begun(self.pid) != self.began
@@ -45,7 +45,7 @@ class Running:
 
 
 class Notices:
-    """Those that run, and those that wait for their turn."""
+    """The running and the waiting commands."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -67,14 +67,14 @@ class Notices:
         self.look()
 
     def look(self) -> bool:
-        """Start those whose turn it is, and end those that take too long; return whether any are left."""
+        """Start commands whose turn it is, and kill those that take too long; return whether any are left."""
         self._running = [one for one in self._running if not one.is_over()]
         while self._waiting and len(self._running) < AT_ONCE:
             self._run(**self._waiting.popleft())
         return bool(self._waiting or self._running)
 
     def close(self) -> None:
-        """Hand those that wait to a process of their own, which starts them in their turn as this one would have."""
+        """Hand the waiting commands over to a separate process, which runs them in the same way."""
         if not self._waiting:
             return
         running = [[one.pid, one.began, one.end, one.label] for one in self._running]
@@ -93,7 +93,7 @@ class Notices:
 
     @classmethod
     def handed_over(cls, told: dict[str, Any]) -> "Notices":
-        """Return those that another process has handed over."""
+        """Return the commands that another process has handed over."""
         made = cls(told["home"])
         made._waiting.extend(told["waiting"])
         made._running = [Running(*one) for one in told["running"]]
@@ -117,7 +117,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def main() -> None:
-    """Run those that a daemon has handed over as it ended."""
+    """Run the commands that a daemon has handed over when it ended."""
     notices = Notices.handed_over(json.load(sys.stdin))
     while notices.look():
         time.sleep(LOOK_S)

@@ -1,6 +1,6 @@
-"""The process of a planner: it is told what happens, and answers what its policy decides, a line each way.
+"""The process of a planner: it receives messages and answers with the decisions of its policy, a line each way.
 
-It says when it compiles, also before it has loaded anything else, so that the daemon knows what it waits for.
+It reports when it compiles, even before it has loaded anything else, so that the daemon knows what it waits for.
 """
 
 import gc
@@ -14,18 +14,18 @@ from backfill.queue.shapes import JsonObject
 
 
 def serve(text: str, cpu_s: float) -> None:
-    """Answer requests on standard input until it ends. What a policy prints goes to standard error.
+    """Answer requests on standard input until it ends. The output of a policy goes to standard error.
 
     cpu_s: see Watchdog; a request may have another one.
     """
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def say(told: JsonObject) -> None:
+    def say(message: JsonObject) -> None:
         try:
-            out.write(json.dumps(told) + "\n")
+            out.write(json.dumps(message) + "\n")
             out.flush()
-        except BrokenPipeError:  # the daemon is gone, and nobody else needs this process
+        except BrokenPipeError:  # the daemon has ended, so this process is not needed
             os._exit(0)
 
     def compiles(begins: bool) -> None:
@@ -37,12 +37,12 @@ def serve(text: str, cpu_s: float) -> None:
 
     WATCHDOG.told = compiles
     from backfill.worlds.aside import Rest, leave_in_peace, load
-    from backfill.worlds.live import HOW, answer, load_policy  # which may compile the core
+    from backfill.worlds.live import HOW, answer, load_policy  # this may compile the core
 
     planner, WATCHDOG.cpu_s = None, cpu_s
     try:
-        say({"progress": True})  # what comes next is the policy's doing
-        policy, _ = load_policy(text, preempts=HOW)  # what its pool can do, an epoch says
+        say({"progress": True})  # from here on the policy is responsible
+        policy, _ = load_policy(text, preempts=HOW)  # the epoch says what its pool can do
         if policy.compiled:
             _ = policy.entry
         leave_in_peace()
@@ -50,9 +50,9 @@ def serve(text: str, cpu_s: float) -> None:
         for line in sys.stdin:
             asked = json.loads(line)
             if asked["do"] == "question":
-                from backfill.answers.questions import aside  # which few queues ever need
+                from backfill.answers.questions import aside  # few queues ever need it
 
-                assert planner is not None  # else what it was to learn would be lost
+                assert planner is not None  # otherwise messages would be lost
                 planner.learn(asked["messages"])
                 say({"asked": aside(planner, asked)})
                 continue
@@ -64,12 +64,12 @@ def serve(text: str, cpu_s: float) -> None:
                 if asked["since"]:
                     try:
                         planner = load(file, asked["epoch"])
-                    except Exception as error:  # whatever somebody has made of it: the log has it all
+                    except Exception as error:  # the file may be damaged in any way; the log has everything
                         file.unlink(missing_ok=True)
                         say({"killed": f"{file.name} cannot be read: {error!r:.200}"})
                         continue
-            planner, told = answer(planner, asked, lambda: say({"progress": True}))
-            say(told)
+            planner, message = answer(planner, asked, lambda: say({"progress": True}))
+            say(message)
             if asked["do"] == "ask":
                 rest.take(planner, asked["seq"], asked["now"])
     except BackfillError as error:

@@ -1,4 +1,4 @@
-"""What clients are shown of a project, as plain data. Instants are those of the calendar as it is set now."""
+"""Projects as clients see them, as plain data. Instants are those of the calendar as it is set now."""
 
 from collections import Counter
 from functools import partial
@@ -12,7 +12,7 @@ from backfill.queue.schema import Refused
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store
 
-JOBS = 1000  # the last ones that are told
+JOBS = 1000  # largest number of jobs in an answer, the last ones
 
 
 class PromiseRow(TypedDict):
@@ -28,9 +28,12 @@ class PromiseRow(TypedDict):
 
 
 class ProjectRow(TypedDict):
-    """A project. departs: whether the policy promises departures; settled: whether it has had its say since the project
-    came; promised_s: the departure that holds now, which leaves `left` jobs out; first_promised_s: the first one that
-    counts all jobs; slip_s, slip: by how much it departs later than that, and why."""
+    """A project as clients see it.
+
+    departs: whether the policy promises departures; settled: whether the policy has decided since the project was
+    submitted; promised_s: the present promise, which leaves `left` jobs out; first_promised_s: the first promise that
+    counts all jobs; slip_s, slip: how much later it departs, and why.
+    """
 
     schema: int
     now_s: float | None
@@ -70,7 +73,7 @@ def project_row(engine: Engine, store: Store, name: str, now: int) -> ProjectRow
     cause = project.slip
     if project.end is None and slip:
         cause = next((one.cause for one in reversed(project.promises) if one.until == end), "")
-    elif slip and not cause:  # so little is not late
+    elif slip and not cause:  # a small delay is tolerated
         slip = 0
     return {
         "schema": 1,
@@ -99,14 +102,14 @@ def project_row(engine: Engine, store: Store, name: str, now: int) -> ProjectRow
     }  # fmt: skip
 
 
-def _is_settled(engine: Engine, project: Project, some: list[Job]) -> bool:
-    """Whether the policy has had its say since the project came."""
+def _is_settled(engine: Engine, project: Project, jobs: list[Job]) -> bool:
+    """Return whether the policy has decided since the project was submitted."""
     book = engine.book
-    if project.last is not None or not some:
+    if project.last is not None or not jobs:
         return True
     if not engine.ready or book.paused:
         return engine.ready
-    coming = (job.state == PENDING and not book.blocked(job, book.last_t) for job in some)
+    coming = (job.state == PENDING and not book.blocked(job, book.last_t) for job in jobs)
     return not (engine.departures.promised and any(coming))
 
 

@@ -1,4 +1,4 @@
-"""What clients are shown of the queue, as plain data. Instants are those of the calendar as it is set now."""
+"""The queue as clients see it, as plain data. Instants are those of the calendar as it is set now."""
 
 import os
 from collections import Counter
@@ -17,26 +17,26 @@ from backfill.queue.states import PENDING
 from backfill.queue.store import Store, encode
 from backfill.queue.words import WHOLE, folded_labels, names_text, numbers_text
 
-PART = 50  # jobs that are looked at in one step
-MOST = 1000  # rows of an answer, if the client does not say
+PART = 50  # jobs that are processed in one step
+MOST = 1000  # default number of rows of an answer
 BY_HAND = (
     "JobHeldUser",
     "LaunchFailed",
     "StartsDeclined",
     "BadConstraints",
-)  # reasons that a user has to do something about
+)  # reasons that a user has to act on
 
-# what is an instant in the answers to questions; all else that ends with _s is a span
+# Fields of answers that are instants; all others that end with _s are spans.
 INSTANTS = {
     *("now_s", "t_s", "begin_s", "start_s", "reserved_s", "promise_s", "latest_end_s", "likely_s", "by_walltimes_s"),
     *("guaranteed_s", "median_s", "p90_s", "before_s", "after_s", "opens_s", "promised_s", "expected_s", "until_s"),
 }
-SPANS = ("walltime", "grace", "cpu", "slept", "overhead", "done")  # in the data of events
+SPANS = ("walltime", "grace", "cpu", "slept", "overhead", "done")  # fields of events that are spans
 EVENT_INSTANTS = ("start", "due", "ended", "begin", "deadline")
 
 
 def row(engine: Engine, job: Job, now: int) -> Facts:
-    """One job, times in seconds."""
+    """Return a job, times in seconds."""
     at = partial(seconds, skew=engine.book.skew)
     facts: Facts = {
         "id": job.id,
@@ -75,7 +75,7 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
 
 
 def brief(engine: Engine, job: Job, now: int) -> Facts:
-    """Return what changes of a job while one follows its output."""
+    """Return the fields of a job that change while a client follows its output."""
     return {**row(engine, job, now), "dependency": dependency_text(engine, job), "begin_s": seconds(job.begin)}
 
 
@@ -87,7 +87,7 @@ class Rows:
         self.count = 0
 
     def add(self, rows: list[Facts]) -> None:
-        """Append some."""
+        """Append rows."""
         if rows:
             self.parts.append((("," if self.count else "") + encode(rows)[1:-1]).encode())
             self.count += len(rows)
@@ -96,11 +96,11 @@ class Rows:
 def queue_rows(
     engine: Engine, store: Store, now: int, asked: QueueRequest, starts: Mapping[int, tuple[float, float]]
 ) -> Generator[None, None, Facts]:
-    """Return open jobs, those that ended last, and the state of the machine. starts: see Foreseen.
+    """Return open jobs, the last jobs that ended, and the state of the machine. starts: see Foreseen.
 
-    Of many jobs the first ones, and how many `more` there are; the answer to a request with `after` the last `id`
-    goes on behind them. With `fold` the pending tasks of an array that ask for the same are one row, with `tasks`.
-    A long answer is made in steps: each row is as its job is when it is its turn. `jobs` are Rows.
+    Of many jobs only the first ones, and how many `more` there are; a request with `after`, the last `id`, continues
+    behind them. With `fold`, the pending tasks of an array with the same request are one row, with `tasks`. A long
+    answer is computed in steps: each row shows its job at that time. `jobs` are Rows.
     """
     book = engine.book
     jobs: list[Job] = []
@@ -118,7 +118,7 @@ def queue_rows(
     limit, more = asked.get("limit", MOST), 0
     for place, job in enumerate(chain(jobs, (book.jobs.get(number) for number in pending))):
         if place % PART == 0:
-            if not fold:  # a row of tasks that are folded may change until the last one
+            if not fold:  # a row of folded tasks may change until the last one
                 rows.add(some)
                 some = []
             yield
@@ -164,8 +164,10 @@ def queue_rows(
 
 
 def node_rows(book: Book) -> list[Facts]:
-    """The nodes of a cluster by kind: what there is of each resource, of how much that is stated, what jobs hold of it,
-    and which nodes have less than is stated, with the reasons that somebody gave."""
+    """Return the nodes of a cluster by kind: capacity, stated capacity and held amounts of each resource.
+
+    Nodes that have less than is stated are listed with the reasons given.
+    """
     nodes, rows = book.nodes, []
     for partitions, names in _kinds(book.platform):
         sums: list[Counter[str]] = [Counter(), Counter(), Counter()]
@@ -184,9 +186,9 @@ def node_rows(book: Book) -> list[Facts]:
 
 @lru_cache(maxsize=2)
 def _kinds(platform: str) -> list[tuple[list[str], list[str]]]:
-    """The partitions and the names of the nodes of each kind. platform: the text of its file."""
+    """Return the partitions and the names of the nodes of each kind. platform: the text of its file."""
     from backfill.answers.kinds import kinds
-    from backfill.model.platform_file import parse_platform  # which few queues need, as numpy
+    from backfill.model.platform_file import parse_platform  # few queues need it, and it loads numpy
 
     found = parse_platform("the platform of the queue", platform)
     inside = {each.name: found.nodes_of(each.name) for each in found.partitions}
@@ -197,7 +199,7 @@ def _kinds(platform: str) -> list[tuple[list[str], list[str]]]:
 
 
 def parts(answer: JsonObject) -> list[bytes]:
-    """Return an answer as it is sent, a line, in parts of which none is very long if its rows are Rows."""
+    """Return an answer as it is sent, a line, in parts that are not long if its rows are Rows."""
     rows = answer.get("jobs")
     if not isinstance(rows, Rows):
         return [encode(answer).encode() + b"\n"]
@@ -206,13 +208,13 @@ def parts(answer: JsonObject) -> list[bytes]:
 
 
 def _alike(job: Job) -> tuple[Any, ...]:
-    """What pending tasks of an array have in common that are shown as one."""
+    """Return the key by which pending tasks of an array are shown as one."""
     asked = *sorted(job.need.items()), None, *sorted(commands.unusual(job).items())
     return job.array, job.walltime, job.held in BY_HAND, *asked
 
 
 def _fold(first: Facts, found: Facts) -> None:
-    """Have another task shown in the row of the first one: with the first start of them, and all their reasons."""
+    """Add another task to the row of the first one: keep the earliest start, and all reasons."""
     first["tasks"].append(found["index"])
     first["reasons"][found["reason"]] = None
     for name in ("guaranteed_s", "median_s", "p90_s"):
@@ -220,7 +222,7 @@ def _fold(first: Facts, found: Facts) -> None:
 
 
 def _unfolded(found: Facts) -> Facts:
-    """A row as it is sent: with the label of all its tasks, and their number."""
+    """Return a row as it is sent: with the label of all its tasks, and their number."""
     tasks = found.pop("tasks", None)
     if tasks is None:
         return found
@@ -233,13 +235,13 @@ def _unfolded(found: Facts) -> Facts:
 
 
 def _estimate(known: tuple[float, float] | None, skew: int) -> Facts:
-    """The likely start and its bound, where they are known."""
+    """Return the likely start and its bound, if they are known."""
     likely, bound = (None, None) if known is None else (t + skew / 1e6 for t in known)
     return {"median_s": likely, "p90_s": bound}
 
 
 def story(engine: Engine, store: Store, evidence: Evidence, job: Job, now: int) -> Facts:
-    """A job with all that happened to it."""
+    """Return a job with its history."""
     spec, skew, facts = store.spec(job.spec), engine.book.skew, job.facts()
     return {
         **row(engine, job, now),
@@ -264,7 +266,7 @@ def story(engine: Engine, store: Store, evidence: Evidence, job: Job, now: int) 
 
 
 def dependency_text(engine: Engine, job: Job) -> str:
-    """What a job still waits for, as `--dependency` takes it: afterok:12_[3-7],afterany:9; empty for nothing."""
+    """Return what a job still waits for, as for `--dependency`: afterok:12_[3-7],afterany:9; empty for nothing."""
     kinds: dict[str, list[tuple[int, int, int | None]]] = {}
     for kind, number in job.after:
         other = engine.book.jobs.get(number)
@@ -277,7 +279,7 @@ def dependency_text(engine: Engine, job: Job) -> str:
 
 
 def on_calendar(answer: Any, skew: int) -> Any:
-    """An answer in instants of the queue clock, with those of the calendar in their place."""
+    """Return an answer with instants of the queue clock replaced by those of the calendar."""
     if isinstance(answer, dict):
         return {
             name: (value if value is None else value + skew / 1e6) if name in INSTANTS else on_calendar(value, skew)
@@ -287,10 +289,10 @@ def on_calendar(answer: Any, skew: int) -> Any:
 
 
 def _event_data(data: Facts, skew: int) -> Facts:
-    """The data of an event without the job itself, its times in seconds: instants of the calendar, and spans."""
+    """Return the data of an event without the job itself, its times in seconds: calendar instants, and spans."""
     found: Facts = {}
     for name, value in data.items():
-        if name in ("told", "leaves"):  # what the planner is to know
+        if name in ("told", "leaves"):  # facts for the planner
             continue
         if name == "processes":
             found |= {who: value.get(who) for who in ("pid", "supervisor")}
@@ -306,7 +308,7 @@ def _event_data(data: Facts, skew: int) -> Facts:
 
 
 def _why(engine: Engine, job: Job, now: int) -> str:
-    """Why a pending job does not run, or one that runs is being ended."""
+    """Return why a pending job does not run, or why a running one is being ended."""
     if job.due is not None and job.state == PENDING:
         return "Preempting"
     if job.state != PENDING:
@@ -324,10 +326,10 @@ def _why(engine: Engine, job: Job, now: int) -> str:
 
 
 def _why_not(attempt: Attempt) -> str:
-    """Why an attempt does not go on; empty if it does."""
+    """Return why an attempt does not continue; empty if it does."""
     return "Preempted" if attempt.cause == PREEMPT else "Suspended" if attempt.suspended else ""
 
 
 def seconds(micros: int | None, skew: int = 0) -> float | None:
-    """Seconds, of an instant of the queue clock as the calendar has it."""
+    """Return seconds; for an instant of the queue clock, those of the calendar."""
     return None if micros is None else (micros + skew) / 1e6

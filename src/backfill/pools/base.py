@@ -45,7 +45,7 @@ class Verdict:
 
     @property
     def over(self) -> bool:
-        """Whether the attempt is over, in whatever way it ended."""
+        """Return whether the attempt is over, in whatever way it ended."""
         return self.kind in ("ended", "unknown", "unstarted")
 
 

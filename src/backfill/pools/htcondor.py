@@ -284,7 +284,7 @@ class Client:
 
     @property
     def runs(self) -> bool:
-        """Whether the process runs, so that it remembers earlier requests."""
+        """Return whether the process runs, so that it remembers earlier requests."""
         return self._process is not None
 
     def ask(self, request: "Request | Act") -> Any:
