@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Name -> where it lives. A name is imported when it is first used: `import backfill` costs nothing.
+# Name -> its module. A name is imported when it is first used: `import backfill` costs nothing.
 _HOMES = {
     **dict.fromkeys(
         (

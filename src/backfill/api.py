@@ -1,4 +1,4 @@
-"""The Python interface: simulates a policy on a workload and returns a `Result`."""
+"""The Python interface: simulate a policy on a workload and return a `Result`."""
 
 import traceback
 from collections import Counter
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from backfill.analysis.replay import Replay
     from backfill.report.outcome import Outcome
 
-_WHOSE = ("user", "partition")  # columns of a job that its row of a schedule has as well
-SCHEMA = 1  # of the JSON object
+_WHOSE = ("user", "partition")  # columns of the jobs that rows of a schedule have as well
+SCHEMA = 1  # version of the JSON object
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,7 +65,7 @@ class Result:
 
     @property
     def policy(self) -> Policy:
-        """The policy, with the answers (order, tried, place) that were given.
+        """The policy, with the settings (order, tried, place) that were given.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -76,7 +76,7 @@ class Result:
 
     @property
     def params(self) -> Mapping[str, float | str]:
-        """Every parameter, defaults included, and the answers that were given.
+        """Every parameter, defaults included, and the settings that were given.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -87,7 +87,7 @@ class Result:
 
     @property
     def options(self) -> Options:
-        """The options of the simulated world.
+        """The options of the simulation.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -98,7 +98,7 @@ class Result:
 
     @property
     def warmup(self) -> Trim:
-        """The part at the begin of the run that is left out of the metrics.
+        """The part at the beginning of the run that is left out of the metrics.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -120,7 +120,7 @@ class Result:
 
     @property
     def watched(self) -> str | None:
-        """The job or project whose promises were asked for; None where none was.
+        """The job or project whose promises were requested; None if none were.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -153,7 +153,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The policy with its parameters and the variant of the rules, where they are not the default.
+        """The policy with its parameters and the variant of the rules, if they are not the default.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -164,7 +164,7 @@ class Result:
 
     @property
     def variant(self) -> list[str]:
-        """The options under which the policy is another algorithm, where they are not the default.
+        """The non-default options that change the algorithm of the policy.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -175,7 +175,7 @@ class Result:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on what limits the meaning of the metrics, one sentence each.
+        """Notes that limit the meaning of the metrics, one sentence each.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=20&cpus=64")
@@ -215,7 +215,7 @@ class Result:
 
     @cached_property
     def events(self) -> Events | None:
-        """The events of this run: those given that concern its jobs, and those of jobs that leave. None without events.
+        """The events of this run: given events that concern its jobs, and departures of jobs. None if there are none.
 
         >>> import backfill as bf
         >>> events = [{"time": 0, "event": "down", "node": "n1"}, {"time": 600, "event": "up", "node": "n1"}]
@@ -245,7 +245,7 @@ class Result:
 
     @property
     def no_bounds(self) -> bool:
-        """Whether events make lower bounds from the platform and the log alone invalid.
+        """Return whether events make lower bounds from the platform and the log alone invalid.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -267,7 +267,7 @@ class Result:
 
     @property
     def promises(self) -> list[tuple[float, float]]:
-        """The promises of the job or project given as `promise`: (when, which start or departure), in seconds.
+        """The promises to the job or project given as `promise`: (time of the promise, promised time), in seconds.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -279,10 +279,10 @@ class Result:
         return [(each.at / SECOND, each.until / SECOND) for each in changes if each.until != NO_TIME]
 
     def promise_history(self, name: str) -> list[Change]:
-        """Every promise to a job or a project, when and why it was made, in order; times in microseconds.
+        """Return every promise to a job or a project, when and why it was made, in order; times in microseconds.
 
-        Of all jobs and projects where the policy records them all, as `2tsb` does, else of the one given as `promise`.
-        Raises UsageError for a name that is neither.
+        Policies such as `2tsb` record all jobs and projects; others only the one given as `promise`. Raises UsageError
+        for a name that is neither.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -298,7 +298,7 @@ class Result:
 
     @cached_property
     def departures(self) -> Departures | None:
-        """Every departure that a project was promised; None where the policy records none, or no job has a project.
+        """Every departure that a project was promised; None if the policy records none, or no job has a project.
 
         >>> import backfill as bf
         >>> log = bf.generate("two-tier?projects=5")
@@ -308,7 +308,7 @@ class Result:
         return _departures(self.workload, self.spec, self.simulation)
 
     def projects_told(self, codes: Ints) -> dict[str, Any]:
-        """The promises to the projects of these codes, for JSON; only where projects were promised departures.
+        """Return the promises to the projects of these codes, for JSON; empty if no departures are promised.
 
         >>> import backfill as bf
         >>> import numpy as np
@@ -320,12 +320,10 @@ class Result:
         return projects_told(self.departures, self.workload, self.schedule, codes)
 
     def explain(self, job: object) -> "Explanation":
-        """Explain the wait of a job: what it lacked and which jobs held that, which jobs passed it, its promised
-        starts.
+        """Explain the wait of a job: what it lacked and which jobs held that, which jobs passed it, and its promises.
 
-        job: its id. `print` shows the explanation as text, `as_dict()` is what `--json` has of it. A result without a
-        record of what was promised - one that was not asked to explain a job - is simulated once more for it.
-        Raises UsageError for an unknown id.
+        job: its id. `print` shows the explanation as text, `as_dict()` is the same for `--json`. A result without a
+        record of promises is simulated once more. Raises UsageError for an unknown id.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -354,10 +352,10 @@ class Result:
 
     @cached_property
     def _promised(self) -> Promises:
-        """Every promise that was made."""
+        """Return every promise of the run."""
         journal = self.simulation.journal
         if self.options.predict is not None:
-            return self.simulation.promises  # none
+            return self.simulation.promises  # there are none
         if not len(journal):
             again = _simulation(self.workload, self.platform, self.spec, journal=True)
             if not np.array_equal(again.schedule.start, self.schedule.start):
@@ -368,7 +366,7 @@ class Result:
         return promises_of(journal, self.workload.jobs.submit, self.policy.keeps)
 
     def summary(self) -> str:
-        """The headline metrics as a text table.
+        """Return the headline metrics as a text table.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -426,7 +424,7 @@ class Result:
         return replay(self)
 
     def outcome(self, command: str = "") -> "Outcome":
-        """The data that a page shows and a folder stores. command: the command line that reproduces it.
+        """Return the data that a page shows and a folder stores. command: the command line that reproduces it.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -460,7 +458,7 @@ class Result:
         save(folder, self.outcome(command))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `simulate --json`.
+        """Return the JSON object of `simulate --json`.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -517,7 +515,9 @@ class Result:
         return result
 
     def to_polars(self, runs: bool = False) -> Any:
-        """The schedule as a polars DataFrame, times in seconds: one row per job, or per run. Needs the extra `data`.
+        """Return the schedule as a polars DataFrame, times in seconds: one row per job, or per run.
+
+        Needs the extra `data`.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -527,7 +527,7 @@ class Result:
         return frames.to_polars(self._columns(runs), (*TEXTS, *_WHOSE))
 
     def to_pandas(self, runs: bool = False) -> Any:
-        """The schedule as a pandas DataFrame, times in seconds: one row per job, or per run. Needs pandas.
+        """Return the schedule as a pandas DataFrame, times in seconds: one row per job, or per run. Needs pandas.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -551,10 +551,10 @@ class Result:
         }
 
     def plot(self, kind: str = "utilization", ax: Any = None, colour: str = "why") -> Any:
-        """Draw `gantt`, `utilization`, `queue`, `jobs`, `wait` or `slowdown` with matplotlib; returns the axes.
+        """Draw `gantt`, `utilization`, `queue`, `jobs`, `wait` or `slowdown` with matplotlib; return the axes.
 
-        ax: where to draw, also for several results on the same axes; None makes a figure. colour: what the colours of
-        `gantt` tell: `why` a job started, its `user`, or its `project`. Needs the extra `plot`.
+        ax: axes to draw on, perhaps shared by several results; None makes a figure. colour: the meaning of the colours
+        of `gantt`: `why` a job started, its `user`, or its `project`. Needs the extra `plot`.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -567,7 +567,7 @@ class Result:
         return figure(kind, self.workload, self.platform, self.schedule, ax, self.name, trims, colour)
 
     def gantt(self, ax: Any = None, colour: str = "why") -> Any:
-        """Draw every job as a box over time and processors, pale and hatched where it holds them without progress.
+        """Draw every job as a box over time and processors, pale and hatched while it makes no progress.
 
         colour: by `why` it started, its `user`, or its `project`. Needs the extra `plot`.
 
@@ -591,18 +591,18 @@ class Result:
         )
 
     def _walltimes_hold(self) -> bool:
-        """Whether no job held its nodes for longer than the policy was made to expect."""
+        """Return whether no job held its nodes for longer than the policy had to expect."""
         ran, schedule = self.schedule.ran, self.schedule
         return bool((schedule.end[ran] - schedule.start[ran] <= self._seen[ran]).all())
 
     @cached_property
     def _seen(self) -> Ints:
-        """The walltimes that the policy was told: the predictions, where there are some."""
+        """The walltimes that the policy has seen: the predictions, if there are any."""
         predicted = self.simulation.predicted
         return self.options.estimates.of(self.workload.jobs, self.seed) if predicted is None else predicted
 
     def verify(self) -> list[Violation]:
-        """The violations that the independent checker finds; empty where the schedule is lawful.
+        """Return the violations that the independent checker finds; empty for a valid schedule.
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -611,7 +611,7 @@ class Result:
         """
         overrun: Any = self.options.overrun
         ties: Any = self.options.ties
-        alone = not len(self.workload.jobs.after.items)  # else a job may enter the queue before one with a promise
+        alone = not len(self.workload.jobs.after.items)  # otherwise a job may enter the queue before one with a promise
         lost: Any = self.options.lost
         events = self.events
         binds = self.policy.binds and alone and events is None and self._walltimes_hold()
@@ -641,18 +641,18 @@ def simulate(
 
     pool:      None takes the size of the machine from the log.
     policy:    a name, `name:key=value,...`, `file.py:name[:key=value,...]`, a Policy, or a plain Python function that
-               gets the State, which runs without compilation.
+               of the State, which runs without compilation.
     estimates: what policies see instead of the walltime: `requested`, `exact`, `inflate:F`, `uniform:F`, `within:E`,
                `lognormal:S`, `over:S`, `under:S` or `user-bias:S`.
     predict:   what policies plan by instead: `average2`, `regression`, `history` or `file.py:function`, each with
-               `:correct=reqtime`, `incremental` or `doubling`. Jobs are killed at their walltime all the same, and what
-               is planned so is no promise.
+               `:correct=reqtime`, `incremental` or `doubling`. Jobs are still killed at their walltime, and such
+               plans are not promises.
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
-    events:    what happens besides: a file, an Events, or a table with the columns of such a file.
-    lost:      what becomes of a job whose run is lost with its node: `requeue` (it waits again) or `fail`.
-    promise:   a job whose promised starts, or a project whose departures, are told: Result.promise_history.
+    events:    further events: a file, an Events, or a table with the columns of such a file.
+    lost:      fate of a job whose run is lost with its node: `requeue` (it waits again) or `fail`.
+    promise:   a job whose promised starts, or a project whose departures, are recorded: Result.promise_history.
     explain:   id of a job whose wait is explained in JSON and on the page, see Result.explain.
-    progress:  is told now and then how many jobs were submitted so far.
+    progress:  called from time to time with the number of jobs submitted.
 
     >>> import backfill as bf
     >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -682,7 +682,7 @@ def check_inputs(log: object, pool: object) -> None:
 
 
 def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Progress | None = None) -> Result:
-    """Run what was described, over one workload. The other arguments are those of `simulate`."""
+    """Run a spec over one workload. The other arguments are those of `simulate`."""
     check_inputs(log, pool)
     pool = Platform.of(log) if pool is None else pool
     log = with_default_walltimes(log, pool)
@@ -701,7 +701,7 @@ def run_spec(log: Workload, pool: Platform | None, spec: RunSpec, progress: Prog
     if (promised := _departures(log, spec, done)) is not None:
         numbers |= departure_metrics(promised, log, done.schedule, there)
     found = Result(workload=log, platform=pool, spec=spec, metrics=numbers, simulation=done)
-    found.__dict__["departures"] = promised  # which `Result.departures` would find out again
+    found.__dict__["departures"] = promised  # saves the same check in `Result.departures`
     return found
 
 
@@ -731,7 +731,7 @@ def _departures(log: Workload, spec: RunSpec, done: Simulation) -> Departures | 
 
 
 def verify(result: Result) -> list[Violation]:
-    """The violations that the independent checker finds in a result; empty where its schedule is lawful.
+    """Return the violations that the independent checker finds in a result; empty for a valid schedule.
 
     >>> import backfill as bf
     >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
@@ -744,14 +744,14 @@ def verify(result: Result) -> list[Violation]:
 
 
 def _blamed(policy: Policy, error: BaseException) -> PolicyError | None:
-    """A one-line message about an error in the file of a policy; None if it occurred elsewhere."""
+    """Return a one-line error about the file of a policy; None if the error occurred elsewhere."""
     file = policy.code.co_filename if policy.code is not None else ""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if not lines:
         return None
     if NOT_YOURS in str(error):
         return PolicyError(at(file, lines[-1], f"policy {policy.name}: {error}"))
-    if "read-only" in str(error):  # numpy, of an array of the policy's view
+    if "read-only" in str(error):  # raised by numpy for an array of the policy's view
         return PolicyError(at(file, lines[-1], f"policy {policy.name}: this array {NOT_YOURS}"))
     message = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
     return PolicyError(at(file, lines[-1], message))

@@ -1,4 +1,4 @@
-"""Compares policies over the same workload: paired differences, groups that lose, and distances from lower bounds."""
+"""Compare policies over the same workload: paired differences, groups that lose, and distances from lower bounds."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -46,19 +46,19 @@ class Comparison:
     <Comparison on lublin: 100 jobs on 64 cpus: mean waits fcfs 183 min; easy 31.3 min>
     """
 
-    names: Sequence[str]  # of the policies, as pairs and groups call them
+    names: Sequence[str]  # names of the policies in pairs and groups
     results: Sequence[Result]  # one per policy
-    replicated: Sequence[Sequence[Metrics]]  # [policy][replication]; of a log there is one
+    replicated: Sequence[Sequence[Metrics]]  # [policy][replication]; one replication for a log
     pairs: Sequence[Pair]  # every two policies x metric, the later policy minus the earlier one
     groups: Sequence[Groups]
     fairness: Sequence[Fairness]  # every two policies, in the order of `pairs`
     waits: Sequence[LongWait]  # the longest, policy by policy
     bounds: Sequence[Bound]
-    interrupted: str = ""  # what Ctrl-C left out
-    distances: Sequence[Distance] = ()  # from the best possible on sampled windows, policy by policy
+    interrupted: str = ""  # what an interrupt by Ctrl-C left out
+    distances: Sequence[Distance] = ()  # from the optimum on sampled windows, policy by policy
 
     def with_optimum(self, windows: int, where: Where = None, progress: Progress | None = None) -> "Comparison":
-        """The same with the distance of each policy from the best possible schedule, on so many windows of the log.
+        """Return the same with the distance of each policy from the best possible schedule, on windows of the log.
 
         Needs the extra `optimum`. With replications the windows are those of the first one.
 
@@ -105,7 +105,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on what limits the meaning of the comparison, one sentence each.
+        """Notes that limit the meaning of the comparison, one sentence each.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -154,7 +154,7 @@ class Comparison:
 
     @property
     def reality(self) -> str:
-        """The policy that comes closest to the recorded waits, or why none can; empty where the log has none.
+        """The policy that comes closest to the recorded waits, or why none can; empty if the log has none.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -165,7 +165,7 @@ class Comparison:
 
     @property
     def sentences(self) -> list[str]:
-        """One plain sentence for every two policies, in the order of `fairness`.
+        """One plain sentence for each pair of policies, in the order of `fairness`.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -192,7 +192,7 @@ class Comparison:
         return wait_unit(self.metrics)
 
     def summary(self) -> str:
-        """Headline metrics, distances from the optimum, pairs and who loses, as text 80 columns wide.
+        """Return headline metrics, distances from the optimum, pairs and groups that lose, as text 80 columns wide.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -225,9 +225,9 @@ class Comparison:
         )
 
     def outcome(self, command: str = "", *notes: str) -> "Outcome":
-        """The data that a page shows and a folder stores.
+        """Return the data that a page shows and a folder stores.
 
-        command: what a reader can type to get it again; notes: what else to know.
+        command: the command line that reproduces it; notes: further notes.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -254,7 +254,7 @@ class Comparison:
     def report(self, path: str | Path, command: str = "", *notes: str) -> None:
         """Write the comparison as one HTML page.
 
-        command: what a reader can type to get it again; notes: what else to know.
+        command: the command line that reproduces it; notes: further notes.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -265,7 +265,7 @@ class Comparison:
         write_report(path, self.outcome(command, *notes))
 
     def to_polars(self) -> Any:
-        """The metrics as a polars DataFrame, one row per policy. Needs the extra `data`.
+        """Return the metrics as a polars DataFrame, one row per policy. Needs the extra `data`.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -275,7 +275,7 @@ class Comparison:
         return frames.to_polars(self._columns(), ("policy",))
 
     def to_pandas(self) -> Any:
-        """The metrics as a pandas DataFrame, one row per policy. Needs pandas.
+        """Return the metrics as a pandas DataFrame, one row per policy. Needs pandas.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -303,12 +303,12 @@ class Comparison:
 
     @cached_property
     def _projects(self) -> Ints:
-        """The projects that are told of, the same under every policy so that they compare."""
+        """Return the projects to report, the same for every policy so that they can be compared."""
         first = self.results[0].workload
         return farthest([(r.departures, r.schedule) for r in self.results if r.departures is not None], first)
 
     def _named(self, name: str, result: Result) -> dict[str, Any]:
-        """A result, whose replay is told under the policy's name among the others."""
+        """Return a result for JSON, with the policy's name in its replay."""
         fields = result.to_dict()
         if "projects" in fields:
             fields["projects"] = result.projects_told(self._projects)
@@ -317,7 +317,7 @@ class Comparison:
         return fields
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `compare --json`.
+        """Return the JSON object of `compare --json`.
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
@@ -364,16 +364,16 @@ def compare(
 ) -> Comparison:
     """Run several policies over the same workload and compare them in pairs, each with those before it.
 
-    log:          a Workload, or for replications a model, `lublin?jobs=1000&seed=7`, or a function that makes the
-                  Workload of a seed. Replication i has the model's seed + i, or gives the function `seed` + i.
+    log:          a Workload, or for replications a model, `lublin?jobs=1000&seed=7`, or a function that returns the
+                  Workload of a seed. Replication i has the model's seed + i, or calls the function with `seed` + i.
     pool:         None takes the size of the machine from the log.
     policies:     as for `simulate`, each alone or with its parameters: `("k-reservations", {"k": 4})`.
     workers:      processes that share the work. With more than one, a script needs `if __name__ == "__main__"`.
-    executor:     carries out the runs instead: anything with the `submit` of a `concurrent.futures.Executor`.
-    optimum:      so many windows of the log, on which each policy is compared with the best possible schedule.
-    progress:     is told now and then how many runs are done, with the share of those under way.
-    The other arguments are those of `simulate`. Ctrl-C ends it early: what is whole by then is returned, and it says
-    what is missing; where nothing is, KeyboardInterrupt rises.
+    executor:     runs the simulations instead: anything with the `submit` of a `concurrent.futures.Executor`.
+    optimum:      number of windows of the log on which policies are compared with the best possible schedule.
+    progress:     called from time to time with the number of finished runs, plus fractions of current ones.
+    The other arguments are those of `simulate`. Ctrl-C ends it early: the finished part is returned, with a note about
+    what is missing; if nothing is finished, KeyboardInterrupt is raised.
 
     >>> import backfill as bf
     >>> log = bf.generate("lublin?jobs=100&cpus=64")
@@ -396,7 +396,7 @@ def described(
     executor: Executor | None,
     given: Given,
 ) -> tuple[list[RunSpec], Where]:
-    """The runs that the arguments of `compare` ask for, and who carries them out. Raises UsageError."""
+    """Return the runs that the arguments of `compare` describe, and the executor for them. Raises UsageError."""
     for name, count in (("replications", replications), ("workers", workers)):
         if count < 1:
             raise BadArgument(name, count, "a whole number >= 1")
@@ -418,9 +418,9 @@ def compare_specs(
     where: Where = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare what was described: runs that differ in their policies alone. The other arguments are as for `compare`.
+    """Compare specs that differ only in their policies. The other arguments are as for `compare`.
 
-    Raises UsageError where they are too few, or a policy is there twice.
+    Raises UsageError if they are too few, or a policy occurs twice.
     """
     called = names(specs)
     source = _source(log, specs[0].options.seed)
@@ -428,7 +428,7 @@ def compare_specs(
     check_inputs(first, pool)
     plan = Shared(source=source, platform=pool, specs=specs, made={0: first})
     for spec in specs:
-        _ = spec.policy.compiled and spec.policy.entry  # once, before processes would all do it
+        _ = spec.policy.compiled and spec.policy.entry  # compile once, before several processes would
     runs = [RunKey(p, r) for r in range(replications) for p in range(len(specs))]
     done, interrupted = carry_out(plan, runs, where, progress)
     if not any(run.replication == 0 for run in done):
@@ -462,7 +462,7 @@ def _comparison(
     done: Mapping[RunKey, Done],
     interrupted: bool,
 ) -> Comparison:
-    """Compare the policies whose first replication is done, over the replications that all of these have done."""
+    """Compare the policies whose first replication is done, over the replications that all of these have finished."""
     there = [p for p in range(len(names)) if RunKey(p, 0) in done]
     whole = [r for r in {run.replication: None for run in runs} if all(RunKey(p, r) in done for p in there)]
     results, counted = [], []

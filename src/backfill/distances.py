@@ -1,6 +1,6 @@
-"""Policies against the best possible schedule, on windows of a log that begin in the middle of its run.
+"""Compare policies with the best possible schedule, on windows of a log that begin in the middle of its run.
 
-docs/decisions/0056-a-distance-from-the-optimum.md says what a window is.
+docs/decisions/0056-a-distance-from-the-optimum.md defines a window.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ from backfill.model.workload import Ints, Workload
 from backfill.optima import best_of
 from backfill.spec import RunSpec
 
-JOBS = 40  # of a window
+JOBS = 40  # in a window
 TIME_LIMIT = 5.0  # deterministic seconds for each window
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Window:
-    """Jobs that run at an instant, submitted at their starts, and those that come next, none before that instant."""
+    """Jobs that run at an instant, submitted at their starts, and the next ones, submitted then or later."""
 
     log: Workload
-    running: int  # the first so many rows run already
+    running: int  # number of first rows that are running already
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Waits:
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """Measures one window; can be sent to another process."""
+    """The measurement of one window; can be sent to another process."""
 
     platform: Platform
     specs: Sequence[RunSpec]
@@ -53,7 +53,7 @@ class _Measured:
     time_limit: float
 
     def window(self, window: _Window) -> _Waits:
-        """The waits under each policy and the least possible ones."""
+        """Return the waits under each policy and the least possible ones."""
         results = [run_spec(window.log, self.platform, spec) for spec in self.specs]
         overrun = self.specs[0].options.overrun
         rows = np.arange(len(window.log))
@@ -65,7 +65,7 @@ class _Measured:
         schedule = results[int(np.argmin(totals))].schedule
         solved = best_of(made, "mean-wait", schedule, self.time_limit, self.specs[0].options.seed)
         unit, count = made.unit / SECOND, len(rows) - window.running
-        if made.pooled:  # nobody can run what was found for one large node
+        if made.pooled:  # a schedule for one large node cannot be run
             best = min(totals) / count / SECOND
             return _Waits(tuple(each / count / SECOND for each in totals), best, min(solved.bound * unit, best), False)
         best = costs(made, "mean-wait", solved.starts) * unit
@@ -73,7 +73,7 @@ class _Measured:
         return _Waits(tuple(each / count / SECOND for each in totals), best, bound, solved.proven or bound == best)
 
     def _check(self, name: str, result: Result, running: int) -> None:
-        """Refuse what the optimum does not do, and a window that does not begin as it should."""
+        """Raise UsageError if the optimum does not model the policy, or the window does not begin as required."""
         jobs, schedule = result.workload.jobs, result.schedule
         held = jobs.runtime if self.specs[0].options.overrun == "extend" else np.minimum(jobs.runtime, jobs.walltime)
         speed = float(self.platform.speed[0])
@@ -99,9 +99,9 @@ def distances(
     where: Where = None,
     progress: Progress | None = None,
 ) -> list[Distance]:
-    """The distance of each policy from the best possible mean wait, on windows drawn from the run of the first.
+    """Return the distance of each policy from the best possible mean wait, on windows drawn from the run of the first.
 
-    windows: how many, one from each of as many equal parts of the log. Raises UsageError for what is not modelled.
+    windows: their number, one from each of as many equal parts of the log. Raises UsageError for what is not modelled.
     """
     check(windows, jobs, len(results[0].workload))
     first = results[0]
@@ -121,7 +121,7 @@ def distances(
 
 
 def check(windows: int, jobs: int = JOBS, there: int | None = None) -> None:
-    """Raise UsageError where so many windows cannot be drawn, or the solver is not installed."""
+    """Raise UsageError if this many windows cannot be drawn, or the solver is not installed."""
     if windows < 1:
         raise BadArgument("optimum", windows, "a number of windows >= 1")
     if there is not None and windows * jobs > there:
@@ -130,7 +130,7 @@ def check(windows: int, jobs: int = JOBS, there: int | None = None) -> None:
 
 
 def _drawn(result: Result, windows: int, jobs: int) -> list[_Window]:
-    """One window from each of equal parts of the jobs, at a place that the seed draws."""
+    """Return one window from each of `windows` equal parts of the jobs, at a random position given by the seed."""
     log, schedule = result.workload, result.schedule
     rows = np.flatnonzero(schedule.finished)
     rows = rows[np.argsort(log.jobs.submit[rows], kind="stable")]
@@ -138,7 +138,7 @@ def _drawn(result: Result, windows: int, jobs: int) -> list[_Window]:
         raise BadArgument("optimum", windows, f"at most {len(rows) // jobs} windows of {jobs} jobs that ran")
     edges = np.linspace(0, len(rows), windows + 1).astype(np.int64)
     draw = np.random.default_rng(result.seed)
-    # By its own arithmetic from plain random words, so that no version of numpy changes the places.
+    # Computed from plain random words, so that the positions do not depend on the version of numpy.
     words = draw.bit_generator.random_raw(windows)
     spare = np.diff(edges) - jobs
     places = [int(edge) + int(word) % (int(room) + 1) for edge, word, room in zip(edges, words, spare, strict=False)]
@@ -146,7 +146,7 @@ def _drawn(result: Result, windows: int, jobs: int) -> list[_Window]:
 
 
 def _window(result: Result, rows: Ints, place: int, count: int) -> _Window:
-    """The window that begins at the submit of the job at a place in `rows`, which are in order of submit."""
+    """Return the window that begins at the submit of the job at an index of `rows`, which are in order of submit."""
     log, schedule = result.workload, result.schedule
     now = int(log.jobs.submit[rows[place]])
     start, end = schedule.start[rows], schedule.end[rows]

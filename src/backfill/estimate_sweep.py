@@ -1,4 +1,4 @@
-"""Compares policies under several kinds of estimates: longer waits, slipping promises, and the groups that lose."""
+"""Compare policies under several kinds of estimates: longer waits, slipping promises, and the groups that lose."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class EstimateSweep:
 
     kinds: Sequence[str]
     comparisons: Sequence[Comparison]
-    interrupted: str = ""  # what is missing, where it was
+    interrupted: str = ""  # what an interrupt left out
 
     @property
     def title(self) -> str:
@@ -64,7 +64,7 @@ class EstimateSweep:
         return self.comparisons[0].names
 
     def values(self, metric: str, policy: int) -> list[list[float]]:
-        """A metric of a policy, or `broken_share`, under each kind: one value for each replication that has one.
+        """Return a metric of a policy, or `broken_share`, under each kind: one value for each replication that has one.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
@@ -77,7 +77,7 @@ class EstimateSweep:
         return [[float(value) for value in values if value is not None] for values in replicated]
 
     def hurt(self, kind: int, policy: int) -> Fairness:
-        """The jobs, users and classes that wait longer under this kind of estimates than under the first.
+        """Return the jobs, users and classes that wait longer under this kind of estimates than under the first.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
@@ -91,8 +91,7 @@ class EstimateSweep:
         return fairness(log, (self.kinds[kind], self.kinds[0]), one, other)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The table of results, one row per policy and kind: the means of METRICS, the share of broken promises, the
-        groups hit most.
+        """Return one row per policy and kind: the means of METRICS, the share of broken promises, the groups hit most.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
@@ -115,8 +114,7 @@ class EstimateSweep:
         return table
 
     def outcome(self, command: str = "") -> "Outcome":
-        """The data that a page shows and a folder stores: the comparison under the first kind, and the changes under
-        the others.
+        """Return the data for a page or a folder: the comparison under the first kind, and changes under the others.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
@@ -128,7 +126,7 @@ class EstimateSweep:
         return replace(first, told={**first.told, "sweep": {"kinds": list(self.kinds), "rows": self.rows()}})
 
     def report(self, path: str | Path, command: str = "") -> None:
-        """Write all of it as one HTML page. command: what a reader can type to get it again.
+        """Write all of it as one HTML page. command: the command line that reproduces it.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
@@ -152,7 +150,7 @@ class EstimateSweep:
         save(folder, self.outcome(command))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `compare --sweep --json`.
+        """Return the JSON object of `compare --sweep --json`.
 
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
@@ -164,7 +162,7 @@ class EstimateSweep:
 
 
 def broken_share(metrics: Metrics) -> float | None:
-    """The share of the promised jobs that started later than they were promised first; None where none was promised."""
+    """Return the share of the promised jobs that started later than first promised; None if none was promised."""
     promised, kept = metrics.get("promised_jobs"), metrics.get("kept_promises")
     return 1 - kept / promised if promised and kept is not None else None
 
@@ -178,9 +176,9 @@ def sweep_specs(
     where: Where = None,
     progress: Progress | None = None,
 ) -> EstimateSweep:
-    """Compare what was described under each kind of estimates. Raises UsageError for a kind that there is not.
+    """Compare specs under each kind of estimates. Raises UsageError for an unknown kind.
 
-    progress: is told how many of all runs are done.
+    progress: called with the number of finished runs of all kinds.
     """
     if len(kinds) < 2 or len(set(kinds)) < len(kinds):
         raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, separated by commas")
@@ -204,12 +202,12 @@ def sweep_specs(
 
 
 def _behind(progress: Progress, done: float) -> Progress:
-    """The progress of runs before which so many others were done."""
+    """Return the progress of runs that follow others."""
     return lambda more: progress(done + more)
 
 
 def parse_kind(text: str) -> Estimates | Prediction:
-    """What policies plan by in one part of a sweep: estimates, or predictions. Raises UsageError."""
+    """Return the estimates or predictions of one part of a sweep. Raises UsageError."""
     try:
         return Prediction.parse(text) if is_prediction(text) else Estimates.parse(text)
     except BadArgument as error:
@@ -217,7 +215,7 @@ def parse_kind(text: str) -> Estimates | Prediction:
 
 
 def _with(spec: RunSpec, kind: Estimates | Prediction) -> RunSpec:
-    """The spec under other estimates, or under predictions."""
+    """Return the spec with other estimates, or with predictions."""
     changed: Any = {"predict": kind} if isinstance(kind, Prediction) else {"estimates": kind}
     other = replace(spec, options=replace(spec.options, **changed))
     vars(other)["policy"] = spec.policy
@@ -237,10 +235,10 @@ def sweep_estimates(
 ) -> EstimateSweep:
     """Compare policies under estimates of several kinds; the other arguments are those of `compare`.
 
-    kinds: those of the argument `estimates`, and predictors, as `predict` has them.
+    kinds: as for the argument `estimates`, and predictors as for `predict`.
 
-    Ctrl-C ends it early: the kinds that are whole by then are returned, and it says which are missing; where none is,
-    KeyboardInterrupt rises.
+    Ctrl-C ends it early: the finished kinds are returned, with a note about the missing ones; if none is finished,
+    KeyboardInterrupt is raised.
 
     >>> import backfill as bf
     >>> log = bf.generate("lublin?jobs=100&cpus=64")

@@ -68,11 +68,11 @@ def carry_out(
     tells: bool = False,
     done: dict[int, Found] | None = None,
 ) -> list[Found]:
-    """Run the tasks and return the results of `run`, in their order. Without an executor they run one after another
-    here.
+    """Run the tasks and return the results of `run`, in their order.
 
-    If the executor runs tasks in other processes, `run` must be a function of a module or a method of a picklable
-    object, and each task plain data. After a task fails, no further task is started.
+    Without an executor they run here, one after another. If the executor runs tasks in other processes, `run` must be a
+    function of a module or a method of a picklable object, and each task plain data. After a task fails, no further
+    task is started.
 
     tells: `run` takes a second argument: a function to call with the finished fraction of its task, or None.
     done:  is filled with the result of each task, by its index; after Ctrl-C it has the results of the finished tasks.
@@ -133,7 +133,7 @@ Submit = Callable[[int, Any], "Future[Any]"]  # (index of a task, the task)
 def _opened(
     where: Where, run: Callable[..., Any], count: int, tells: bool, told: Progress | None
 ) -> Iterator[tuple[Submit, Sequence[float]]]:
-    """Yield a submit function and the progress (0 to 1) of each task, where it can be observed.
+    """Yield a submit function and the progress (0 to 1) of each task, if it can be observed.
 
     told: the function that a task in this process calls with its progress.
     """
@@ -177,8 +177,7 @@ def held_back() -> Iterator[list[int]]:
 def _processes(
     workers: int, run: Callable[..., Any], count: int, tells: bool
 ) -> Iterator[tuple[Submit, Sequence[float]]]:
-    """Start processes that receive `run` once and share memory for progress. If the block fails, they are ended at
-    once."""
+    """Start processes that receive `run` once and share memory for progress. If the block fails, they are ended."""
     context = get_context("spawn")
     shares: Any = context.Array("d", max(count, 1), lock=False)
     shared = (pickle.dumps(run), shares if tells else None)

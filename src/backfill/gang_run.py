@@ -1,6 +1,4 @@
-"""Gangs that run on a real pool as a policy starts them: the planner of a queue decides, each gang is a pinned job on
-each of its nodes.
-"""
+"""Run gangs on a real pool as a policy starts them: a planner decides, and each gang is a pinned job per node."""
 
 import time
 from collections import deque
@@ -22,10 +20,10 @@ from backfill.pools.seen import Down
 from backfill.queue.states import COMPLETED
 from backfill.worlds.live import Planner
 
-POLL = SECOND // 10  # between two looks
+POLL = SECOND // 10  # between two checks
 PATIENCE = 600 * SECOND  # a gang may need longer than its run time
-LOST_S = 30.0  # for which a pool that does not answer is asked again
-PROBES = 3  # gangs over the whole pool, by which the dead time is known beforehand
+LOST_S = 30.0  # for how long a pool that does not answer is asked again
+PROBES = 3  # gangs over the whole pool, to measure the dead time beforehand
 MIB = 2**20
 
 
@@ -42,7 +40,7 @@ class Gangs(Protocol):
 
 
 def htcondor(home: Path) -> Gangs:
-    """The HTCondor that the environment's CONDOR_CONFIG names. home: a folder by which its jobs are marked.
+    """Return the HTCondor that the environment's CONDOR_CONFIG names. home: a folder that identifies its jobs.
 
     Raises MissingExtra.
     """
@@ -51,30 +49,30 @@ def htcondor(home: Path) -> Gangs:
 
 @contextmanager
 def ended(pool: Gangs) -> Iterator[None]:
-    """Leave no job behind, whatever happens. What the pool complains of is a BackfillError."""
+    """Remove all jobs at the end of the block, whatever happens. Errors of the pool become a BackfillError."""
     try:
         yield
     except (Down, GangFailed) as problem:
         raise BackfillError(str(problem)) from None
     finally:
-        with suppress(Down):  # why it ends is told, and that is likely the same
+        with suppress(Down):  # the reason for the end is reported; this one is probably the same
             pool.remove()
 
 
 def platform_of(pool: Gangs) -> Platform:
-    """What the pool consists of. Raises PlatformError, Down."""
+    """Return the platform of the pool. Raises PlatformError, Down."""
     return parse_platform("the pool", pool.platform())
 
 
 def check_idle(pool: Gangs) -> None:
-    """Raise UsageError unless nobody else has jobs there. Raises Down."""
+    """Raise UsageError if the pool has jobs of others. Raises Down."""
     if why := pool.occupied():
         raise UsageError(f"the pool is not idle: {why}; expected one in which nothing else runs")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ran:
-    """When each job was started, all its parts ran, it ended, and its end was seen, in microseconds."""
+    """The times at which each job was started, all its parts ran, it ended, and its end was seen, in microseconds."""
 
     decided: Ints
     running: Ints
@@ -82,33 +80,33 @@ class Ran:
     noticed: Ints
 
     def dead(self, log: Workload) -> int:
-        """The mean time for which a job holds its nodes beyond its run time."""
+        """Return the mean time for which a job holds its nodes beyond its run time."""
         return round(float((self.noticed - self.decided - log.jobs.runtime).mean()))
 
     @property
     def launch(self) -> int:
-        """The mean time from the decision to the start."""
+        """Return the mean time from the decision to the start."""
         return round(float((self.running - self.decided).mean()))
 
 
 @dataclass
 class WallClock:
-    """Time as it passes, in microseconds since this was made."""
+    """Real time, in microseconds since the creation of this clock."""
 
     def __post_init__(self) -> None:
         self._begin = time.monotonic()
 
     def now(self) -> int:
-        """So much has passed."""
+        """Return the time that has passed."""
         return round((time.monotonic() - self._begin) * SECOND)
 
     def sleep(self, span: int) -> None:
-        """Let it pass."""
+        """Wait for this span."""
         time.sleep(span / SECOND)
 
 
 def probe(pool: Gangs, platform: Platform, clock: Any) -> int:
-    """The mean dead time of gangs over the whole pool. Raises Down, GangFailed."""
+    """Measure the mean dead time of gangs over the whole pool. Raises Down, GangFailed."""
     dead: list[int] = []
     for number in range(PROBES):
         begin = clock.now()
@@ -129,10 +127,10 @@ def run(
     clock: Any,
     progress: Callable[[int], None] = lambda over: None,
 ) -> Ran:
-    """Submit the jobs one after the other, and start what the policy starts. Raises Down, GangFailed, BackfillError.
+    """Submit the jobs one after the other, and start those that the policy starts.
 
-    dead: how much longer than their run time the policy expects jobs to hold their nodes. cycle: between two passes, if
-    there is only one for each.
+    dead: how much longer than their run time the policy expects jobs to hold their nodes. cycle: time between two
+    passes, if there is only one per cycle. Raises Down, GangFailed, BackfillError.
     """
     planner = Planner(policy, {"resources": {}, "base": [], "platform": log.platform.to_toml()})
     jobs = log.jobs
@@ -170,7 +168,7 @@ def run(
 
 
 def _look(gangs: Gangs, running: Ints, decided: Ints, rows: dict[str, int], clock: Any) -> list[str]:
-    """The gangs that have ended; note which have begun."""
+    """Return the gangs that have ended; record which have begun."""
     begin = time.monotonic()
     while True:
         try:
@@ -182,13 +180,13 @@ def _look(gangs: Gangs, running: Ints, decided: Ints, rows: dict[str, int], cloc
             clock.sleep(SECOND)
     now = clock.now()
     for job in runs:
-        if running[rows[job]] < 0 and job not in over:  # of one that is over already, only its end is known
+        if running[rows[job]] < 0 and job not in over:  # of a job that is over already, only its end is known
             running[rows[job]] = now
     return over
 
 
 def _facts(log: Workload, row: int, dead: int) -> dict[str, Any]:
-    """What a policy may know of a job."""
+    """Return the facts of a job for a policy."""
     jobs = log.jobs
     need = dict(zip(log.resources, jobs.demand[row].tolist(), strict=True))
     return {"need": need, "tasks": int(jobs.tasks[row]), "walltime": int(jobs.walltime[row]) + dead}

@@ -89,17 +89,17 @@ def is_kept(text: str) -> bool:
 
 
 def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
-    """Return the policy with its answers, and its parameters; pairs: `key=value`, and the argument with it."""
+    """Return the policy with its settings, and its parameters; pairs: `key=value`, and the argument with it."""
     policy, params = choose(policy, dict(_param(policy, *pair) for pair in pairs))
     policy.values(params)
     return policy, params
 
 
 def choose(policy: Policy, given: Mapping[str, float | str]) -> tuple[Policy, dict[str, float | str]]:
-    """Return the policy with the answers among these values, and the other parameters; compiled parts stay valid."""
+    """Return the policy with the settings among these values, and the other parameters; compiled parts stay valid."""
     chosen, params = policy.choose(given)
     if chosen is not policy and "entry" in vars(policy):
-        vars(chosen)["entry"] = policy.entry  # an answer does not change the pass
+        vars(chosen)["entry"] = policy.entry  # a setting does not change the pass
     return chosen, params
 
 

@@ -23,10 +23,10 @@ from backfill.model.units import SECOND, counted
 from backfill.model.workload import Ints, Ragged, Workload
 from backfill.spec import RunSpec
 
-JOBS_MOST = 200  # of one instance
+JOBS_MOST = 200  # in one instance
 TIME_LIMIT = 60.0
-BASE = "easy"  # whose schedule the solver begins with
-_METRIC = {"mean-wait": "mean_wait_s", "makespan": "makespan_s"}  # those that analysis/bounds.py bounds as well
+BASE = "easy"  # the solver begins with the schedule of this policy
+_METRIC = {"mean-wait": "mean_wait_s", "makespan": "makespan_s"}  # objectives that analysis/bounds.py bounds as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Window:
 
     first: str  # id of the first job
     jobs: int
-    bound: float  # no schedule of these jobs is below it
+    bound: float  # lower bound for every schedule of these jobs
     proven: bool  # whether the bound is reached
 
 
@@ -51,13 +51,13 @@ class Optimum:
     <Optimum of lublin: 8 jobs on 64 cpus: mean wait 0 s, proven>
     """
 
-    base: Result  # under the policy with which the solver began
+    base: Result  # under the policy whose schedule the solver begins with
     objective: str
     value: float | None  # of `schedule`
-    bound: float  # no schedule is below it
-    proven: bool  # whether `schedule` is a best one
-    schedule: Schedule | None  # None for windows, and where nodes were pooled
-    pooled: bool  # whether the nodes were taken as one, so that there is a bound only
+    bound: float  # lower bound for every schedule
+    proven: bool  # whether `schedule` is optimal
+    schedule: Schedule | None  # None for windows, and if nodes were pooled
+    pooled: bool  # whether the nodes were treated as one, so that there is only a bound
     windows: Sequence[Window] = ()
     seed: int = 0
     time_limit: float = TIME_LIMIT
@@ -79,7 +79,7 @@ class Optimum:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """Every metric of the best schedule; empty where there is none.
+        """Every metric of the best schedule; empty if there is none.
 
         >>> import backfill as bf
         >>> bf.optimum(bf.generate("lublin?jobs=8&cpus=64&seed=3")).metrics["jobs"]
@@ -88,7 +88,7 @@ class Optimum:
         return {} if self.schedule is None else metrics(self.base.workload, self.base.platform, self.schedule)
 
     def verify(self) -> list[Violation]:
-        """The violations that the independent checker finds in the best schedule.
+        """Return the violations that the independent checker finds in the best schedule.
 
         >>> import backfill as bf
         >>> bf.optimum(bf.generate("lublin?jobs=8&cpus=64&seed=3")).verify()
@@ -99,7 +99,7 @@ class Optimum:
                                                        overrun=overrun)  # fmt: skip
 
     def write(self, path: str | Path) -> None:
-        """Write the best schedule as a CSV file, which `backfill verify` reads. Raises UsageError where there is none.
+        """Write the best schedule as a CSV file, which `backfill verify` reads. Raises UsageError if there is none.
 
         >>> import backfill as bf
         >>> bf.optimum(bf.generate("lublin?jobs=8&cpus=64&seed=3")).write("best.csv")
@@ -112,7 +112,7 @@ class Optimum:
 
     @property
     def why_no_schedule(self) -> str:
-        """Why there is a bound and no schedule; empty where there is one.
+        """The reason why there is a bound but no schedule; empty if there is a schedule.
 
         >>> import backfill as bf
         >>> bf.optimum(bf.generate("lublin?jobs=8&cpus=64&seed=3"), window=4).why_no_schedule
@@ -123,7 +123,7 @@ class Optimum:
         return "jobs x nodes are too many to place, so the nodes count as one" if self.pooled else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `optimum --json`.
+        """Return the JSON object of `optimum --json`.
 
         >>> import backfill as bf
         >>> bf.optimum(bf.generate("lublin?jobs=8&cpus=64&seed=3")).to_dict()["proven"]
@@ -153,7 +153,7 @@ class Optimum:
         }
 
     def text(self, value: float) -> str:
-        """A value of the objective with its unit.
+        """Return a value of the objective with its unit.
 
         >>> import backfill as bf
         >>> bf.optimum(bf.generate("lublin?jobs=8&cpus=64&seed=3")).text(90)
@@ -167,7 +167,7 @@ class Optimum:
         return times([value, *known], unit_of(known))[0]
 
     def summary(self) -> str:
-        """What was found, as text.
+        """Return the result as text.
 
         >>> import backfill as bf
         >>> print(bf.optimum(bf.generate("lublin?jobs=8&cpus=64&seed=3")).summary())
@@ -209,13 +209,13 @@ def optimum(
     policy: str = BASE,
     progress: Progress | None = None,
 ) -> Optimum:
-    """The best schedule that anyone could have made who knew every job and its run time in advance.
+    """Return the best schedule that is possible if all jobs and their run times are known in advance.
 
     objective:  `mean-wait`, `makespan` or `weighted-bounded-slowdown` (by processors).
-    window:     so many jobs at a time, in order of submit, each window by itself: a bound for a long log.
-    time_limit: for each instance, in deterministic seconds of the solver: the same bytes on any machine.
-    policy:     whose schedule the solver begins with.
-    progress:   is told how many windows are done.
+    window:     number of jobs per window, in order of submit, each solved by itself: a bound for a long log.
+    time_limit: for each instance, in deterministic seconds of the solver: the same result on any machine.
+    policy:     the solver begins with its schedule.
+    progress:   called with the number of finished windows.
 
     Needs the extra `optimum`. Raises UsageError for what is not modelled: docs/reference/optimum.md.
 
@@ -246,7 +246,7 @@ def optimum(
 
 
 def check_arguments(objective: str, window: int | None, time_limit: float) -> None:
-    """Raise UsageError where one of them makes no sense."""
+    """Raise UsageError for an invalid argument."""
     if objective not in OBJECTIVES:
         raise BadArgument("objective", objective, ", ".join(OBJECTIVES))
     if window is not None and not 1 <= window <= JOBS_MOST:
@@ -263,7 +263,7 @@ class _Solver:
     spec: RunSpec
 
     def whole(self, base: Result, rows: Ints) -> Optimum:
-        """All jobs as one instance."""
+        """Solve all jobs as one instance."""
         made = instance(base.workload, base.platform, rows, overrun=self.spec.options.overrun)
         solved = best_of(made, self.objective, base.schedule, self.time_limit, self.seed)
         bound = max(self._in_seconds(made, solved.bound), self._known(base, rows))
@@ -275,10 +275,10 @@ class _Solver:
         )
 
     def rolling(self, base: Result, rows: Ints, size: int, progress: Progress | None) -> Optimum:
-        """Windows in order of submit, each on an empty machine: without the other jobs a schedule stays lawful."""
+        """Solve windows in order of submit, each on an empty machine; leaving jobs out keeps a schedule valid."""
         workload, makespan = base.workload, self.objective == "makespan"
         alone = np.diff(workload.jobs.after.first)[rows] == 0
-        chosen = rows if makespan else rows[alone]  # the wait of the others begins when the schedule says so
+        chosen = rows if makespan else rows[alone]  # the schedule determines when waits of dependent jobs begin
         chosen = chosen[np.argsort(workload.jobs.submit[chosen], kind="stable")]
         origin, windows, values, pooled = int(workload.jobs.submit[rows].min()), [], [], False
         weights = np.ones_like(workload.jobs.procs) if self.objective == "mean-wait" else workload.jobs.procs
@@ -329,7 +329,7 @@ class _Solver:
         return value * made.unit / SECOND if self.objective in _METRIC else value
 
     def _known(self, base: Result, rows: Ints) -> float:
-        """The bound that docs/reference/bounds.md proves, which needs no search."""
+        """Return the bound of docs/reference/bounds.md, which needs no search."""
         jobs = Counted.at(rows, base.workload, base.schedule)
         found = bounds(base.workload, base.platform, jobs, self.spec.options.overrun)
         known = {each.metric: each.value or 0.0 for each in found}
@@ -337,7 +337,7 @@ class _Solver:
 
 
 def best_of(made: Instance, objective: str, schedule: Schedule, time_limit: float, seed: int) -> Solved:
-    """The better of what the solver finds and a lawful schedule, with the solver's bound."""
+    """Return the better of the solver's schedule and a valid one, with the solver's bound."""
     hint = ((schedule.start[made.rows] - made.begin) // made.unit).tolist()
     solved = solve(made, objective, hint, time_limit, seed)
     if solved.starts and costs(made, objective, solved.starts) <= costs(made, objective, hint):
@@ -348,7 +348,7 @@ def best_of(made: Instance, objective: str, schedule: Schedule, time_limit: floa
 
 
 def _scheduled(base: Result, made: Instance, solved: Solved) -> Schedule:
-    """The schedule of these starts; jobs that were rejected stay so."""
+    """Return the schedule with these starts; rejected jobs stay rejected."""
     jobs, rows = base.workload.jobs, made.rows
     start, end = base.schedule.start.copy(), base.schedule.end.copy()
     start[rows] = made.begin + np.array(solved.starts, np.int64) * made.unit
@@ -372,7 +372,7 @@ def _value(
 
 
 def _above(value: float, best: float | None, bound: float) -> str:
-    """How far a value is from the best one."""
+    """Return how far a value is from the best one, as text."""
     if best is not None and best < value and best > 0:
         return f"({value / best - 1:.1%} above)"
     return f"(at most {value / bound - 1:.1%} above)" if best is None and 0 < bound < value else ""

@@ -1,11 +1,11 @@
-"""Policies that other installed packages bring, by the entry point group `backfill.policies`. Needs no compiled code.
+"""Policies that other installed packages provide, by the entry point group `backfill.policies`. Needs no compiled code.
 
 In the pyproject.toml of such a package:
 
     [project.entry-points."backfill.policies"]
     polite = "my_package.policies:polite"
 
-The module is treated as a user's file of policies is: it is checked, compiled and kept by its content.
+The module is treated like a user's file of policies: it is checked, compiled and cached by its content.
 """
 
 from functools import cache
@@ -21,14 +21,14 @@ GROUP = "backfill.policies"
 
 @cache
 def packaged() -> dict[str, EntryPoint]:
-    """The entry points by the names of their policies."""
+    """Return the entry points by the names of their policies."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def resolved(text: str) -> str:
-    """The text of a policy, with `FILE.py:NAME` in place of the name of one that a package brings.
+    """Return the text of a policy; the name of a policy of a package is replaced by `FILE.py:NAME`.
 
-    Names of this package go first. Raises UsageError for an entry point that leads nowhere.
+    Names of this package take precedence. Raises UsageError for an entry point that leads nowhere.
     """
     name, colon, params = text.partition(":")
     if ".py" in name or name in TABLE or name not in packaged():
@@ -42,7 +42,7 @@ def resolved(text: str) -> str:
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module. Nothing of its package is imported, since a daemon asks, too."""
+    """Return the file of a module. Nothing of its package is imported, since the daemon calls this, too."""
     top, *inner = module.split(".")
     spec = find_spec(top)
     if spec is None:

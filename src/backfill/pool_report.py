@@ -1,4 +1,4 @@
-"""What a watched pool would have done under other policies, and first how far a model of it can be trusted."""
+"""Report how far a model of a watched pool can be trusted, and what the pool would have done under other policies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,20 +21,18 @@ from backfill.spec import RunSpec
 if TYPE_CHECKING:
     from backfill.report.outcome import Outcome
 
-# Schedulers that pools have: in order of submit with and without backfilling, and with reservations for so many jobs.
+# Common schedulers of pools: in order of submit with and without backfilling, and with a few reservations.
 MODELS = (
     "fcfs", "easy", "k-reservations:k=4", "k-reservations:k=10", "k-reservations:k=30", "conservative", "first-fit",
 )  # fmt: skip
 BY_PRIORITY = ("easy-priority",)  # if the jobs have priorities
 WHAT_IF = ("easy", "easy-sjbf", "conservative")
-CAUTION = (
-    "the model does not tell what this pool does, so the differences between policies may not be those on the pool"
-)
+CAUTION = "the model does not behave like this pool, so the differences between policies may not hold on the pool"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PoolReport:
-    """How far a model of the pool can be trusted, and the comparison of policies that it allows."""
+    """The accuracy of a model of the pool, and the comparison of policies that is based on it."""
 
     fit: Fit
     comparison: Comparison  # of the model and the other policies, on the observed workload with its dead time
@@ -46,17 +44,17 @@ class PoolReport:
         return self.comparison.names[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of `pool report --json`: that of `compare --json`, and `fidelity`."""
+        """Return the JSON object of `pool report --json`: that of `compare --json`, and `fidelity`."""
         found = self.comparison.to_dict()
         return {**found, "fidelity": self.fit.to_dict(), "notes": [*found["notes"], *self.notes]}
 
     def outcome(self, command: str = "") -> "Outcome":
-        """The data of its page."""
+        """Return the data of its page."""
         shown = self.comparison.outcome(command, *self.notes)
         return replace(shown, told={**shown.told, "fidelity": self.fit.to_dict()})
 
     def report(self, path: str | Path, command: str = "") -> None:
-        """Write it as one HTML page. command: what a reader can type to get it again."""
+        """Write it as one HTML page. command: the command line that reproduces it."""
         from backfill.report.write import write_report
 
         write_report(path, self.outcome(command))
@@ -70,16 +68,14 @@ class Watched:
     platform: Platform
     events: Events | None
     observed: Observed
-    running: (
-        int  # jobs that ran already when the pool was seen first; they are simulated from then on, and judge nothing
-    )
+    running: int  # jobs that ran when the pool was first seen; they are simulated from then on, and not compared
 
     @classmethod
     def of(cls, workload: Workload, platform: Platform, started: Ints, events: Events | None = None) -> "Watched":
-        """started: when each job really started, NO_TIME if it did not. Raises InputError where none did.
+        """Return the workload, given when each job really started, NO_TIME if it did not.
 
-        A job that already ran when it was seen first is submitted just before the others of that instant, with the rest
-        of its run.
+        Raises InputError if none did. A job that already ran when it was seen first is submitted just before the others
+        of that instant, with the rest of its run.
         """
         jobs = workload.jobs
         ran = started != NO_TIME
@@ -108,61 +104,61 @@ class Watched:
         return cls(workload.with_jobs(jobs), platform, some, observed, int(np.count_nonzero(running)))
 
     def spec(self, policy: str) -> RunSpec:
-        """The run of a policy: jobs run as long as they did, also beyond their walltimes."""
+        """Return the run of a policy; jobs run as long as they did, even beyond their walltimes."""
         return RunSpec.of(policy, overrun="extend", events=self.events)
 
     def under(self, model: Model) -> Workload:
-        """The workload as a pool with this overhead has it."""
+        """Return the workload as a pool with this overhead runs it."""
         jobs = self.workload.jobs
         late = self.workload.with_jobs(jobs.replace(submit=jobs.submit + model.delay)) if model.delay else self.workload
         return late.with_dead_time(model.dead_time)
 
     def with_waits(self, model: Model) -> Workload:
-        """The same with the waits that were observed."""
+        """Return the same with the observed waits."""
         log, seen = self.under(model), self.observed
         waited = np.full(len(log), -1, np.int64)
         waited[seen.rows] = np.maximum(seen.start - log.jobs.submit[seen.rows], 0)
         return log.with_jobs(log.jobs.replace(waited=waited))
 
     def waits(self, model: Model, spec: RunSpec) -> Waits:
-        """When each observed job could start and started under a model; its delay is a part of the wait."""
+        """Return when each observed job could start and did start under a model; its delay is part of the wait."""
         result = run_spec(self.under(model), self.platform, spec)
         rows, schedule = self.observed.rows, result.schedule
         if len(never := np.flatnonzero(~schedule.ran[rows])):
             job = self.workload.jobs.job[rows[never[0]]]
             more = f"{counted(len(never), 'job')} of the pool cannot run on its platform; the first is {job}"
             raise InputError(f"{more}. Check the platform of the queue")
-        late = schedule.eligible[rows] > result.workload.jobs.submit[rows]  # it waited for others
+        late = schedule.eligible[rows] > result.workload.jobs.submit[rows]  # it waited for other jobs
         eligible = np.where(late, schedule.eligible[rows], self.observed.submit)
         return eligible, schedule.start[rows]
 
 
 def models_for(workload: Workload, own: Sequence[str] = ()) -> list[str]:
-    """The policies that are tried as models. own: those by which the queue itself decided."""
+    """Return the policies to try as models. own: those of the queue itself."""
     priority = workload.jobs.priority
     different = len(priority) > 0 and bool((priority != priority[0]).any())
     return list(dict.fromkeys([*own, *MODELS, *(BY_PRIORITY if different else ())]))
 
 
 def fit_model(watched: Watched, models: Sequence[str], tell: Tell | None = None) -> Fit:
-    """Fit a model to a watched pool. tell: is told how many simulations are done, of how many."""
+    """Fit a model to a watched pool. tell: called with the number of finished simulations, and their total."""
     specs = {model: watched.spec(model) for model in models}
     return fit(watched.observed, models, lambda model: watched.waits(model, specs[model.policy]), tell)
 
 
 def to_compare(watched: Watched, found: Fit, policies: Sequence[str] = ()) -> list[RunSpec]:
-    """The runs to compare: that of the model, and those of the other policies, by default WHAT_IF."""
+    """Return the runs to compare: that of the model, and those of the other policies, by default WHAT_IF."""
     first = watched.spec(found.model.policy)
     others = (watched.spec(policy) for policy in policies or WHAT_IF)
     return [first, *(spec for spec in others if spec.name != first.name)]
 
 
 def reported(watched: Watched, found: Fit, comparison: Comparison, notes: Sequence[str] = ()) -> PoolReport:
-    """The report of a model and the comparison on its workload, `watched.with_waits(found.model)`."""
+    """Return the report of a model and the comparison on its workload, `watched.with_waits(found.model)`."""
     more = [*notes]
     if watched.running:
         more.append(
-            f"{counted(watched.running, 'job')} ran already when the pool was first seen; such jobs judge nothing"
+            f"{counted(watched.running, 'job')} ran already when the pool was first seen; such jobs are not compared"
         )
     if found.model.delay:
         span = seconds_text(found.model.delay)

@@ -1,4 +1,4 @@
-"""Many runs, policies x replications, one after the other in this process or side by side in others."""
+"""Run many simulations, policies x replications, one after the other in this process or in parallel in others."""
 
 import pickle
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ Source = partial[Workload]  # the workload of a replication
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """Names one run: a policy over the workload of a replication."""
+    """The key of one run: a policy over the workload of a replication."""
 
-    policy: int  # its place among the policies
+    policy: int  # its index among the policies
     replication: int
 
 
@@ -47,7 +47,7 @@ class Shared:
     made: dict[int, Workload] = field(default_factory=dict)  # the last workload, by replication
 
     def workload(self, replication: int) -> Workload:
-        """The workload of a replication; only the last one is kept."""
+        """Return the workload of a replication; only the last one is kept."""
         if replication not in self.made:
             made = self.source(replication)
             self.made.clear()
@@ -55,11 +55,11 @@ class Shared:
         return self.made[replication]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state that is sent: a workload is made again from its source."""
+        """Return the state for another process: a workload is made again from its source."""
         return {**vars(self), "made": {}}
 
     def carry_out(self, run: RunKey, tell: Progress | None = None) -> Done:
-        """Simulate; tells which share of it is done."""
+        """Simulate one run; tell: called with the finished fraction."""
         spec = self.specs[run.policy].replicated(run.replication)
         workload = self.workload(run.replication)
         jobs = max(len(workload), 1)
@@ -76,7 +76,7 @@ class Shared:
 def carry_out(
     plan: Shared, runs: Sequence[RunKey], where: Where = None, progress: Progress | None = None
 ) -> tuple[dict[RunKey, Done], bool]:
-    """The results of the runs, and whether Ctrl-C ended them before all were done."""
+    """Return the results of the runs, and whether Ctrl-C ended them before all were done."""
     if where is not None:
         _check_can_be_sent(plan)
     done: dict[int, Done] = {}
@@ -89,7 +89,7 @@ def carry_out(
 
 
 def _check_can_be_sent(plan: Shared) -> None:
-    """Complain about what only this process knows, such as a function inside a function."""
+    """Raise UsageError for what cannot be sent to another process, such as a function inside a function."""
     drawn_by = [each for each in plan.source.args if callable(each)]
     for thing in [*(spec.named for spec in plan.specs), *drawn_by]:
         try:

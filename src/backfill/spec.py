@@ -1,4 +1,4 @@
-"""The description of one run, whatever the workload: made once, checked once, and passed on as a whole."""
+"""The specification of one run, independent of the workload: made once, checked once, and passed on as a whole."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from backfill.analysis.names import name_of, names_of
 from backfill.model.errors import UsageError
 from backfill.worlds.options import Options, OptionsGiven
 
-if TYPE_CHECKING:  # at run time only where a policy is looked at: it brings the compiler
+if TYPE_CHECKING:  # needed at run time only with a policy, whose module imports the compiler
     from backfill.core.policy import Policy
 
 Params = Mapping[str, float | str]
@@ -25,9 +25,9 @@ class Given(OptionsGiven, total=False):
     """The arguments of a run besides its policy, each as a text or as its value.
 
     events: a file, an Events, or a table: a list of dicts, a dict of columns, a DataFrame.
-    lost: what becomes of a job whose run is lost with its node: `requeue` or `fail`.
-    place: where jobs sit among the nodes where they could, if the policy does not say so itself: `power`, `pack`,
-    `spread`, `contiguous` or `exclusive`.
+    lost: fate of a job whose run is lost with its node: `requeue` or `fail`.
+    place: rule for the placement of jobs among nodes, if the policy sets none: `power`, `pack`, `spread`, `contiguous`
+    or `exclusive`.
     warmup, cooldown: jobs left out of the metrics: a number of jobs or a span such as `2d`.
     """
 
@@ -38,17 +38,17 @@ class Given(OptionsGiven, total=False):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunSpec:
-    """The description of one run: its policy with parameters, the options of its world, what its metrics leave out.
+    """The specification of one run: policy, parameters, options of the simulation, and jobs left out of the metrics.
 
-    It can be sent to another process, which loads a policy that was named by its text anew, once.
+    It can be sent to another process, which then loads a policy named by its text once.
     """
 
     named: "str | Policy"  # the text that names the policy, or the policy itself
-    given: Params  # its parameters and answers, in that text or beside it
+    given: Params  # its parameters and settings, in that text or separately
     options: Options = field(default_factory=Options)
     warmup: Trim = NOTHING
     cooldown: Trim = NOTHING
-    watched: str | None = None  # the job or project whose promises are told
+    watched: str | None = None  # the job or project whose promises are recorded
     explained: str | None = None  # the job whose wait is explained
 
     @classmethod
@@ -61,7 +61,7 @@ class RunSpec:
         explain: str | None = None,
         **given: Unpack[Given],
     ) -> "RunSpec":
-        """The description from the arguments of the command line or Python, all of them checked.
+        """Return the specification for arguments of the command line or Python, all of them checked.
 
         params: by name, or `key=value` each. Raises UsageError, and PolicyError for a mistake in a policy's file.
         """
@@ -74,7 +74,7 @@ class RunSpec:
             cast("OptionsGiven", {n: v for n, v in given.items() if n in OptionsGiven.__annotations__})
         )
         if promise is not None and options.predict is not None:
-            raise UsageError("what is planned by predictions is no promise; expected --promise without --predict")
+            raise UsageError("plans by predictions give no promises; expected --promise without --predict")
         warmup, cooldown = _trim(given.get("warmup"), "warmup"), _trim(given.get("cooldown"), "cooldown")
         texts, more = (params, {}) if isinstance(params, Sequence) else ((), dict(params or {}))
         found, own = _policy(policy, texts)
@@ -98,12 +98,12 @@ class RunSpec:
 
     @cached_property
     def policy(self) -> "Policy":
-        """The policy with the answers that were given."""
+        """The policy with the settings that were given."""
         own = _policy(self.named)[0]
         return _with_answers(own, self.given)[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent to another process: not the policy of a text, which need not be known there under its name."""
+        """Return the state for another process, without a policy that is named by its text, which is loaded there."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
@@ -122,7 +122,7 @@ class RunSpec:
         return ", ".join([name_of(self.policy.name, self.told), *self.options.variant])
 
     def replicated(self, replication: int) -> "RunSpec":
-        """The spec with the seed of a replication."""
+        """Return the spec with the seed of a replication."""
         if not replication:
             return self
         other = replace(self, options=replace(self.options, seed=self.options.seed + replication))
@@ -131,7 +131,7 @@ class RunSpec:
 
 
 def with_events(given: Given) -> Given:
-    """The options with the events read, where a file of them is named. Raises EventsError."""
+    """Return the options with the events read, if a file of them is named. Raises EventsError."""
     events = given.get("events")
     if not isinstance(events, str | Path):
         return given
@@ -141,12 +141,15 @@ def with_events(given: Given) -> Given:
 
 
 def names(specs: Sequence[RunSpec]) -> list[str]:
-    """The names of their policies side by side. Raises UsageError if they are too few, or one is given twice."""
+    """Return the names of their policies. Raises UsageError if there are too few, or one is given twice."""
     return names_of([(spec.policy.name, spec.told) for spec in specs])
 
 
 def _policy(policy: Chosen, settings: Sequence[str] = ()) -> "tuple[Policy, dict[str, float | str]]":
-    """The policy that a caller names or gives, and the parameters in its text and settings. Raises UsageError."""
+    """Return the policy that a caller names or gives, and the parameters in its text and settings.
+
+    Raises UsageError.
+    """
     from backfill.core.policy import Policy
     from backfill.loading import load
     from backfill.walls import check_policy
@@ -163,21 +166,21 @@ def _policy(policy: Chosen, settings: Sequence[str] = ()) -> "tuple[Policy, dict
 
 
 def _with_answers(policy: "Policy", given: Params) -> "tuple[Policy, dict[str, float | str]]":
-    """The policy with the answers among these that it does not have yet, and the parameters."""
+    """Return the policy with the new settings among these, and the parameters."""
     from backfill.loading import choose
 
     return choose(policy, {name: value for name, value in given.items() if policy.given.get(name) != value})
 
 
 def _trim(value: str | int | Trim | None, argument: str) -> Trim:
-    """The value of warmup or cooldown; the argument's name is for messages. Raises UsageError."""
+    """Return the value of warmup or cooldown; the argument's name is for messages. Raises UsageError."""
     if value is None:
         return NOTHING
     return value if isinstance(value, Trim) else Trim.parse(str(value), argument)
 
 
 def shows_given(function: Function) -> Function:
-    """Let help and notebooks show what `**given: Unpack[Given]` of a function takes, each by its name."""
+    """Let help and notebooks show the options in `**given: Unpack[Given]` of a function by name."""
     usual = {**Options().to_dict(), "seed": Options().seed}
     own = inspect.signature(function)
     kept = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]

@@ -1,7 +1,7 @@
 """The names that a policy of your own imports.
 
 A policy is a function of the state that is called once per instant, after all ends and submits of that instant. It
-reads the rooms of the state (`state.now`, `state.jobs.walltime[job]`, `state.free.nodes[node, resource]` ...), writes
+reads the records of the state (`state.now`, `state.jobs.walltime[job]`, `state.free.nodes[node, resource]` ...), writes
 its own memory by name (`state.own.seen[job] = 1`, declared as `memory={"seen": "jobs"}`), acts through the verbs below,
 and returns nothing; jobs are numbers, and -1 is no job. Anything else that it writes is refused when it is loaded.
 
@@ -16,7 +16,7 @@ and returns nothing; jobs are numbers, and -1 is no job. Anything else that it w
             job = head(state)
 
 `backfill simulate LOG --policy mine.py:mine` compiles and runs it. A helper function of your own that the policy calls
-goes under `@kernel()`. The fields, the verbs and longer examples are in docs/reference/policies.md.
+is decorated with `@kernel()`. The fields, the verbs and longer examples are in docs/reference/policies.md.
 """
 
 from backfill.compiler.kernel import kernel

@@ -1,8 +1,8 @@
-"""Checks the source of a policy before it runs: which fields it reads and writes, with file and line.
+"""Check the source of a policy before it runs: which fields it reads and writes, with file and line.
 
-The pass and every function of its user that it hands the state to are walked once. A value is followed from the state
-through names, slices, tuples, arguments and results; what is lost on the way (in a list, in an attribute) is caught
-when it happens, by the types of compiled code and by the read-only arrays of plain Python (compiler/view.py).
+The pass, and every function of its user that receives the state, is walked once. A value is followed from the state
+through names, slices, tuples, arguments and results; what is lost on the way (in a list, in an attribute) is caught at
+run time, by the types of compiled code and by the read-only arrays of plain Python (compiler/view.py).
 """
 
 import ast
@@ -25,7 +25,7 @@ from backfill.model.errors import PolicyError, at
 
 IN_PLACE = {"byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort"}
 SAME_MEMORY = {"diagonal", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "view", "__array__"}
-OF_ARRAYS = {"dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides"}  # numbers: not the array's memory
+OF_ARRAYS = {"dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides"}  # numbers, not the array's memory
 WRITING = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "shuffle"}  # functions of numpy
 VIEWING = {"asarray", "ascontiguousarray", "asfortranarray", "atleast_1d", "atleast_2d", "diagonal", "flip", "ravel"}
 VIEWING |= {"reshape", "squeeze", "transpose"}
@@ -39,16 +39,16 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """A room of the state, or what is the policy's own."""
+    """A record of the state, or the policy's own one."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array of the state, or a part of one that lies in the same memory. mine: memory of the policy."""
+    """An array of the state, or a view of one. mine: memory of the policy."""
 
-    origin: str  # how it is reached from the state
+    origin: str  # its path from the state
     dimensions: int
     mine: bool = False
 
@@ -60,7 +60,7 @@ class _Tuple:
 
 @dataclass(frozen=True, slots=True)
 class _Python:
-    """An object that is known before the pass: a global, or the object to which a method belongs."""
+    """An object that is known before the pass: a global, or the owner of a method."""
 
     value: Any
 
@@ -70,13 +70,13 @@ class _Inner:
     """A function that is defined inside another one."""
 
     node: ast.FunctionDef | ast.Lambda
-    names: dict[str, Any]  # of the function around it
+    names: dict[str, Any]  # of the enclosing function
 
 
 def check_policy(policy: Policy, trees: Mapping[str, ast.Module] | None = None) -> None:
-    """Raise PolicyError where a policy would write what is not its own, or reads what the state does not have.
+    """Raise PolicyError if a policy would write memory of others, or reads what the state does not have.
 
-    trees: source by file name, where it was read already. A function whose source is nowhere is not looked at.
+    trees: source by file name, if it was read already. A function without source is not checked.
     """
     decide = policy.decide
     if not isinstance(decide, FunctionType | MethodType):
@@ -88,10 +88,10 @@ def check_policy(policy: Policy, trees: Mapping[str, ast.Module] | None = None) 
 class _Check:
     policy: Policy
     trees: Mapping[str, ast.Module]
-    known: dict[Any, Any] = field(default_factory=dict)  # (code, arguments) -> what comes back; None while it is found
+    known: dict[Any, Any] = field(default_factory=dict)  # (code, arguments) -> result; None while it is being computed
 
     def call(self, function: Any, given: Sequence[Any], named: Mapping[str, Any] | None = None) -> Any:
-        """Walk a user's function with these arguments. Returns what it returns, as far as it belongs to the state."""
+        """Walk a user's function with these arguments. Return its result, as far as it belongs to the state."""
         if isinstance(function, MethodType):
             function, given = function.__func__, [_Python(function.__self__), *given]
         if not isinstance(function, FunctionType) or not is_users(function.__code__.co_filename):
@@ -134,14 +134,14 @@ def _closed_over(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _bound(node: ast.FunctionDef | ast.Lambda, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a function with what they are called with."""
+    """Return the parameters of a function with their arguments."""
     places = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
     every = [*places, *(each.arg for each in node.args.kwonlyargs)]
     return {**dict.fromkeys(every), **dict(zip(places, given, strict=False)), **named}
 
 
 def _either(one: Any, other: Any) -> Any:
-    """The value of an expression that has one of two values: rather something of the state."""
+    """Return the value of an expression with two possible values, preferably the one that belongs to the state."""
     for value in (one, other):
         if isinstance(value, _State | _Room | _Array | _Tuple) and not (isinstance(value, _Array) and value.mine):
             return value
@@ -153,10 +153,10 @@ class _Walk(ast.NodeVisitor):
 
     def __init__(self, check: _Check, file: str, module: Mapping[str, Any], names: dict[str, Any]) -> None:
         self.check, self.file, self.module, self.names = check, file, module, names
-        self.found: Any = None  # what it returns
+        self.found: Any = None  # its result
 
     def body(self, node: ast.FunctionDef | ast.Lambda) -> Any:
-        """Walk it. Returns what it returns."""
+        """Walk a function body. Return its result."""
         if isinstance(node, ast.Lambda):
             return self.value(node.body)
         self.block(node.body)
@@ -202,7 +202,7 @@ class _Walk(ast.NodeVisitor):
         self.value(node.value)
         if isinstance(node.target, ast.Name):
             held = self.names.get(node.target.id)
-            if isinstance(held, _Array) and not held.mine:  # changes the array in its place
+            if isinstance(held, _Array) and not held.mine:  # changes the array in place
                 self.refuse_write(node, node.target, held.origin)
         else:
             self.assign(node.target, None)
@@ -219,7 +219,7 @@ class _Walk(ast.NodeVisitor):
         self.branches(node.body, node.orelse)
 
     def visit_While(self, node: ast.While) -> None:
-        for _ in range(2):  # a name may get in one turn what the next one uses
+        for _ in range(2):  # a name may carry a value from one iteration to the next
             self.value(node.test)
             self.branches(node.body, [])
         self.block(node.orelse)
@@ -244,7 +244,7 @@ class _Walk(ast.NodeVisitor):
         self.block(node.body)
 
     def branches(self, one: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> None:
-        """Either of two blocks: a name holds afterwards what it may hold after one of them."""
+        """Walk two alternative blocks: afterwards a name may hold what it holds after either of them."""
         before = dict(self.names)
         self.block(one)
         after = dict(self.names)
@@ -257,7 +257,7 @@ class _Walk(ast.NodeVisitor):
     # Writing
 
     def assign(self, target: ast.expr, value: Any) -> None:
-        """A target gets a value: a name is bound, whatever belongs to the state is refused."""
+        """Assign a value: bind a name, and reject targets that belong to the state."""
         if isinstance(target, ast.Name):
             self.names[target.id] = value
         elif isinstance(target, ast.Starred):
@@ -293,9 +293,9 @@ class _Walk(ast.NodeVisitor):
     # Reading
 
     def value(self, node: ast.expr, written: bool = False) -> Any:
-        """The part of the state that an expression means; everything inside it is checked.
+        """Return the part of the state that an expression denotes, and check everything inside it.
 
-        written: it is what a write goes to, so that the write is what there is to complain about.
+        written: it is the target of a write, so the write is reported rather than a read.
         """
         if isinstance(node, ast.Name):
             if node.id in self.names:
@@ -346,7 +346,7 @@ class _Walk(ast.NodeVisitor):
         self.names.update(before)
 
     def item_of(self, node: ast.expr) -> Any:
-        """The value that a loop over an expression yields."""
+        """Return the value that a loop over an expression yields."""
         held = self.value(node)
         if isinstance(held, _Array) and held.dimensions > 1:
             return replace(held, origin=f"{held.origin}[...]", dimensions=held.dimensions - 1)
@@ -431,13 +431,13 @@ class _Walk(ast.NodeVisitor):
         return self.function(node, what.value, given, named)
 
     def method(self, node: ast.Call, name: str, array: _Array) -> Any:
-        """A method of an array of the state."""
+        """Check a call of a method of an array of the state."""
         if name in IN_PLACE:
             self.keep_unwritten(node, array, f"{array.origin}.{name}(...)")
         return replace(array, dimensions=UNKNOWN_SHAPE) if name in SAME_MEMORY else None
 
     def function(self, node: ast.Call, function: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """A function that is known by its name."""
+        """Check a call of a function that is known by name."""
         inner = getattr(function, "py_func", function)
         name, home = getattr(inner, "__name__", ""), getattr(inner, "__module__", "") or ""
         first = given[0] if given else None
@@ -463,7 +463,7 @@ class _Walk(ast.NodeVisitor):
         return self.check.call(inner, given, named)
 
     def inner(self, function: _Inner, given: Sequence[Any], named: Mapping[str, Any] | None = None) -> Any:
-        """A function inside this one: it sees the names around it."""
+        """Walk a function defined inside this one: it sees the names around it."""
         key = (id(function.node), str(given), str(named))
         if key not in self.check.known:
             self.check.known[key] = None

@@ -143,7 +143,7 @@ class Fidelity:
 
     @property
     def score(self) -> float:
-        """Return the badness of a model, the sum of three shares.
+        """Return the penalty of a model, the sum of three shares.
 
         They are the error of the mean wait, the mean distance of starts from the real ones in mean waits, and the pairs
         that start in the other order. With the mean alone, a dead time could compensate for any policy; with distances
@@ -185,7 +185,7 @@ class Fit:
 
     @property
     def conclusive(self) -> bool:
-        """Whether the model is accurate enough to predict the effects of other policies on the pool."""
+        """Return whether the model is accurate enough to predict the effects of other policies on the pool."""
         return not self.reasons
 
     @property
@@ -295,7 +295,7 @@ def against(judged: Fidelity, fitted: Fidelity) -> list[str]:
         objections.append(f"{_error(judged)}; a model may be {ERROR_MAX:.0%} off")
     elif _is_off(fitted):
         objections.append(
-            f"in the first half, by which the model was chosen, {_error(fitted)}, so the second half is chance"
+            f"in the first half, by which the model was chosen, {_error(fitted)}, so the second half agrees by chance"
         )
     order = judged.chosen_in_order
     if order is not None and order < ORDER_MIN:

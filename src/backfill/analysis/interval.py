@@ -47,7 +47,7 @@ class Estimate:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is an interval."""
+        """Return whether there is an interval."""
         return math.isfinite(self.low)
 
     def of_further(self, count: int) -> "Estimate":

@@ -49,7 +49,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The verdict whether a machine of `cpus` processors explains the recorded schedule."""
+    """The verdict on whether a machine of `cpus` processors explains the recorded schedule."""
 
     cpus: int
     jobs: int  # with a recorded wait
@@ -61,7 +61,7 @@ class Explained:
 
     @property
     def holds(self) -> bool:
-        """Whether it is worth comparing a simulation of this machine with the recorded waits."""
+        """Return whether it is worth comparing a simulation of this machine with the recorded waits."""
         return self.over_share <= OVER_MAX and (self.idle_share or 0.0) <= IDLE_MAX
 
     def sentence(self) -> str:

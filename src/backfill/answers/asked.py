@@ -119,7 +119,7 @@ class Queue:
 
     @property
     def binds(self) -> bool:
-        """Whether the policy keeps what it reserves."""
+        """Return whether the policy keeps what it reserves."""
         return not self.shadow and self.planner.binds
 
     def reserved(self, number: int) -> int | None:

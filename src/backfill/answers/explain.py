@@ -71,7 +71,7 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
 
 
 def _reservations(queue: Queue, job: Job) -> list[Facts]:
-    """The reservations that a job would meet if it started now, its own one in any case, with the nodes of each."""
+    """Return the reservations that a job would meet if it started now, always with its own one, and their nodes."""
     divided, now = queue.planner.divided, queue.next_pass
     if divided is None:
         return []
@@ -113,7 +113,7 @@ def _after(queue: Queue, job: Job) -> list[Facts]:
 
 
 def _holders(queue: Queue, situation: Situation, among: bool) -> Facts:
-    """Who holds some of what the job lacks, the most first; until when at the latest, and in half of the cases."""
+    """Return the holders of what the job lacks, the largest first, with their latest and median ends."""
     names, nodes = [lack.name for lack in situation.lacks], queue.planner.names
     found = []
     for run in np.flatnonzero(situation.held.any(axis=1)).tolist():
@@ -306,7 +306,7 @@ def _elsewhere(queue: Queue, job: Job, situation: Situation) -> Iterator[tuple[F
 
 
 def _come_back(queue: Queue, situation: Situation) -> Iterator[tuple[Facts, Any]]:
-    """What is away and would be of use to the job, and the message that it is there again."""
+    """Yield nodes and licences that are unavailable and would help the job, with the message that they are back."""
     platform = queue.planner.whole
     if not queue.planner.named:
         return

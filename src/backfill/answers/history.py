@@ -305,7 +305,7 @@ def _known(epochs: Iterable[tuple[int, Basis]]) -> dict[str, int]:
 
 
 def _reservations(epochs: Iterable[tuple[int, Basis]], platform: Platform) -> Iterator[dict[str, str]]:
-    """The events that make the reservations of a queue, on the nodes that it has chosen, and end them early."""
+    """Yield the events that create the reservations of a queue, on their chosen nodes, and end them early."""
     known: dict[str, Grant] = {}
     for t, facts in epochs:
         there = {each["reservation"]: each for each in facts.get("reservations", ())}
@@ -363,7 +363,7 @@ def _lives(entries: Iterable[Entry], wanted: set[int]) -> tuple[dict[int, _Life]
 
 
 def _change(life: _Life, event: JobEvent, since: int, until: int) -> None:
-    """Update the life of a job by one of its events, between passes at these times."""
+    """Update the life of a job by one of its events, between two passes. now: the time of the last pass."""
     match event:
         case events.Declined():
             life.known = True

@@ -1,6 +1,6 @@
 """Questions to the planner: when a job starts, why not yet, what fits now, and what another policy would do.
 
-They are answered by copies of the planner, at low priority, so that decisions never wait for an answer.
+They are answered by copies of the planner (asked.py), at low priority, so that decisions never wait for an answer.
 """
 
 import gc

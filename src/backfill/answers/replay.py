@@ -187,7 +187,7 @@ def _cannot_simulate(one: Epoch) -> str:
             continue
         *before, last = (end - start for start, end in zip(life.starts, life.ends, strict=False))
         if last <= max(before, default=-1):
-            return "a job ran longer before it was preempted than in the end"
+            return "a job ran longer before a preemption than in its last run"
     return ""
 
 

@@ -109,8 +109,9 @@ class Situation:
         return max(int(self.room.free[:, column].max(initial=0)), 0)
 
     def told(self, labels: dict[int, str], planner: Planner, bound: dict[str, str]) -> JsonObject:
-        """The nodes that the job may use: how many have room, which are full, by which jobs and until when, which are
-        reserved, and which are shut. labels: of jobs. bound: by what it is bound to some of them.
+        """Return the nodes that the job may use: free, full (by which jobs, until when), reserved and closed ones.
+
+        labels: of jobs. bound: the facts that restrict the job's nodes.
         """
         room, names = self.room, planner.names
         several = room.tasks if room.asks.spread(0) == NODE else 1  # tasks of which a node is of use
@@ -187,7 +188,7 @@ def _counted(names: Sequence[str], nodes: Ints) -> JsonObject:
 
 
 def asked(planner: Planner, jobs: list[Job]) -> tuple[Asks, Causes]:
-    """What jobs ask for on the platform of the queue, and why each of them can never run there; see worlds/adapt.py."""
+    """Return the requests of jobs on the platform of the queue, and why each can never run; see worlds/adapt.py."""
     workload = planner.workload([(job.id, job.facts()) for job in jobs])
     those, machine, whole, causes = as_run(workload, planner.platform, planner.policy.place)
     return Asks(workload, those, machine, len(planner.platform.licences), whole.per_node > 0), causes

@@ -55,7 +55,7 @@ def _on_one_machine(queue: Queue, need: dict[str, int], grace: int) -> list[Json
 
 
 def _among_nodes(queue: Queue, need: dict[str, int], grace: int, whose: dict[str, str], gpu_type: str) -> JsonObject:
-    """The holes in each set of nodes that a job can ask for, spread over all of them and on one of them."""
+    """Return the gaps in each set of nodes that a job can request, spread over all of them and on one of them."""
     planner, state, platform = queue.planner, queue.planner.state, queue.planner.whole
     all_free = np.maximum(state.free.nodes[: len(planner.nodes)], 0)
     need = {"cpus": 1, **need}
@@ -137,14 +137,14 @@ def _holes(queue: Queue, facts: Callable[[int, int], Row], most: int, ends: list
 
 
 def _span(queue: Queue, end: int, grace: int) -> JsonObject:
-    """How long a hole lasts, and whose reserved start ends it."""
+    """Return how long a gap lasts, and the reserved start that ends it."""
     then = queue.next_pass + end + grace
     told = {"for_s": None if end == ALWAYS else end // SECOND, "until": _begins(queue, then)}
     return told | {"reservation": next((each.name for each in _reservations(queue) if each.begin == then), "")}
 
 
 def _reservations(queue: Queue) -> list[Reservation]:
-    """Those that have not begun yet."""
+    """Return the reservations that have not begun yet."""
     now, divided = queue.next_pass, queue.planner.divided
     return [] if divided is None else [each for each in divided.ahead(now, NEVER) if each.begin > now]
 

@@ -9,7 +9,7 @@ from backfill.model.workload import RESOURCES
 
 
 def machine(resources: Mapping[str, int], name: str = "machine") -> Platform:
-    """One node with these resources, cpus first; what is none of RESOURCES is a licence."""
+    """Return a platform of one node with these resources, cpus first; names outside of RESOURCES are licences."""
     names = ("cpus", *(each for each in resources if each != "cpus"))
     return Platform(
         nodes=(name,),

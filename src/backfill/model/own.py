@@ -1,4 +1,4 @@
-"""What a user wrote in a file of Python: a predictor, a pool."""
+"""Import a user's Python file: a predictor or a pool."""
 
 import importlib.util
 import sys
@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 def imported(file: Path, kind: str) -> ModuleType:
-    """The module in a user's file, as one of a kind. Raises whatever the file does."""
+    """Return the module in a user's file. kind: part of its internal name. Raises whatever the file raises."""
     name = f"backfill_{kind}_{file.stem}"
     loader = SourceFileLoader(name, str(file))
     spec = importlib.util.spec_from_loader(name, loader)

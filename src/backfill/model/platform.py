@@ -249,7 +249,7 @@ class Platform:
 
     @property
     def is_pool(self) -> bool:
-        """Whether this is one node without floating licences, so that a job fits if its amounts do.
+        """Return whether this is one node without floating licences, so that a job fits if its amounts do.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(64).is_pool, bf.Platform.pool(64, nodes=2).is_pool
@@ -291,7 +291,7 @@ class Platform:
 
     @property
     def has_rules(self) -> bool:
-        """Whether there are partitions, qualities of service (QOS) or limits.
+        """Return whether there are partitions, qualities of service (QOS) or limits.
 
         >>> import backfill as bf
         >>> bf.Platform.pool(64).has_rules

@@ -55,7 +55,7 @@ class Reservation:
 
 
 class Window(NamedTuple):
-    """A stretch of time in which nodes of a division have less, or parts of it nothing."""
+    """A time span in which nodes of a division have less, or parts of it nothing."""
 
     nodes: Sequence[int]
     resource: int  # -1: all that they have
@@ -66,7 +66,7 @@ class Window(NamedTuple):
 
     @property
     def over(self) -> int:
-        """When it ends."""
+        """The end of the window."""
         return min(self.until, self.revoked)
 
 
@@ -112,7 +112,7 @@ class Division:
         return max((i for i, each in enumerate(self.reservations) if each.name == name), default=-1)
 
     def windows(self, number: int) -> Iterator[Window]:
-        """What a reservation takes from its nodes, and when its parts are closed."""
+        """Yield what a reservation takes from its nodes, and when its parts are closed."""
         each, own = self.reservations[number], self.parts(number)
         whole = [node for node, all_of_it in zip(each.nodes, each.whole, strict=True) if all_of_it]
         if whole:
@@ -210,10 +210,10 @@ def _label(labels: Labels, code: int) -> str:
 
 
 def of_grants(platform: Platform, grants: Iterable[Mapping[str, Any]], now: int) -> list[Reservation]:
-    """Reservations that were granted before a run, on the nodes of theirs that the platform has.
+    """Return reservations that were granted before a run, on those of their nodes that the platform has.
 
-    A grant has the name of the `reservation`, its `begin`, `until` and OWNERS, and `nodes`: of each its name, what the
-    reservation has there, and whether that is all.
+    A grant has the name of the `reservation`, its `begin`, `until` and OWNERS, and `nodes`: for each its name, the
+    reserved amounts, and whether it is the whole node.
     """
     place = {name: node for node, name in enumerate(platform.nodes)}
     made = []

@@ -180,7 +180,7 @@ class Schedule:
 
     @property
     def shares(self) -> bool:
-        """Whether any runs share processors in turns."""
+        """Return whether any runs share processors in turns."""
         return self.runs is not None and self.runs.turns is not None
 
     @property

@@ -22,7 +22,7 @@ class Case:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the interval lies within the bounds; None if it crosses one."""
+        """Return whether the interval lies within the bounds; None if it crosses one."""
         return within(self.found, self.least, self.most)
 
     @property
@@ -68,7 +68,7 @@ class Size:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the printed number may be such a mean; None if our interval includes 0 or is missing."""
+        """Return whether the printed number may be such a mean; None if our interval includes 0 or is missing."""
         if not self.found.bounded:
             return None
         if not self.further.low <= self.printed <= self.further.high:

@@ -9,8 +9,8 @@ from backfill.analysis.interval import Estimate
 
 HOLDS, CONTRADICTED, UNDECIDED, FITTED = "holds", "contradicted", "undecided", "fitted"
 VERDICTS = {
-    HOLDS: "every interval lies where the claim has it",
-    CONTRADICTED: "some interval lies wholly elsewhere",
+    HOLDS: "every interval lies within the bounds of the claim",
+    CONTRADICTED: "some interval lies entirely outside of them",
     UNDECIDED: "an interval is too wide to tell, or it was a quick look, or a log was not there",
     FITTED: "a parameter was chosen so that the number comes out, so it tests nothing",
 }
@@ -39,7 +39,7 @@ class Claim:
 
     @property
     def held(self) -> bool | None:
-        """Whether it holds; None if undecided or not tested."""
+        """Return whether it holds; None if undecided or not tested."""
         return {HOLDS: True, CONTRADICTED: False}.get(self.verdict)
 
     def noted(self, note: str) -> "Claim":

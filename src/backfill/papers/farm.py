@@ -69,7 +69,7 @@ def _numbers(log: Workload, policy: str, spec: RunSpec, check: bool) -> Numbers:
 
 
 def reproduce(request: Asked) -> Reproduction:
-    """Run all experiments: figures and claims; with `sensitivity` also other weights and reading of margins."""
+    """Run all experiments: figures and claims; with `sensitivity` also for other weights and margins."""
     plan = Plan(request, run)
 
     def add(settings: Mapping[Any, Mapping[str, Any]], **more: Any) -> dict[Any, range]:
@@ -106,8 +106,8 @@ def reproduce(request: Asked) -> Reproduction:
     setting = [
         "100 machines of 1 to 8 cpus, 20 licences, 1,000 jobs; "
         f"{request.replications} farms, the same for all policies.",
-        "System usage is the cpus held over the cpus that the jobs in the system ask for, at most all there are, from "
-        "the first submit to the last. Weights and factors are the defaults of bf-mod, fixed before the runs.",
+        "System usage is the cpus held, divided by the cpus requested by the jobs in the system (at most all cpus), "
+        "from the first submit to the last. Weights and factors are the defaults of bf-mod, fixed before the runs.",
     ]
     setting += request.caveat(REPLICATIONS)
     if percent is not None and weighted is not None:

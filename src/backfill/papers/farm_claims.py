@@ -58,7 +58,7 @@ def calm_gain_is_backfilling(sweep: Sweep) -> Claim:
         for calm in CALM:
             for busy in BUSY:
                 gaps = zip(*(sweep.changes(x, BF_FCFS, policy, LATE) for x in (calm, busy)), strict=True)
-                cases[f"gap of {LABELS[policy]} at {calm} less that at {busy}"] = Estimate.of([a - b for a, b in gaps])
+                cases[f"gap of {LABELS[policy]} at {calm} minus that at {busy}"] = Estimate.of([a - b for a, b in gaps])
     what = "at 24 and 48 most of the gain over FCFS comes from backfilling itself"
     return _below("F0.1b", what, "the gap between BF_FCFS and BF_* is smaller at 24 and 48 than at 4, 6, 12", cases)
 
@@ -96,7 +96,7 @@ def slowdown_like_bf_fcfs(sweep: Sweep) -> Claim:
         cases |= _ratios(sweep, policy, BF_FCFS, INTERARRIVALS, 1.2)
         for ia in INTERARRIVALS:
             ratio = sweep.ratio(ia, policy, BF_FCFS, SLOW)
-            cases[f"0.5 less the ratio {LABELS[policy]} / BF_FCFS at {ia}"] = ratio.negative().plus(0.5)
+            cases[f"0.5 minus the ratio {LABELS[policy]} / BF_FCFS at {ia}"] = ratio.negative().plus(0.5)
     what = "BF_MOD and BF_UNMOD do not greatly improve Slow Down over BF_FCFS"
     return _below("F0.3b", what, "ratio of Slow Downs from 0.5 to 1.2", cases, shares=False)
 
@@ -107,10 +107,10 @@ def licence_usage_where_scarce(tables: Tables) -> Claim:
     for ia, sweep in tables.items():
         for policy in PRIORITY:
             for ratio in SCARCE:
-                where = f"BF_FCFS less {LABELS[policy]} at {band(ratio)}, inter-arrival {ia}"
+                where = f"BF_FCFS minus {LABELS[policy]} at {band(ratio)}, inter-arrival {ia}"
                 cases[where] = sweep.change(ratio, BF_FCFS, policy, LICENCES)
             for ratio in AMPLE:
-                where = f"{LABELS[policy]} less BF_FCFS at {band(ratio)}, inter-arrival {ia}, 0.5 points allowed"
+                where = f"{LABELS[policy]} minus BF_FCFS at {band(ratio)}, inter-arrival {ia}, 0.5 points allowed"
                 cases[where] = sweep.change(ratio, policy, BF_FCFS, LICENCES).plus(-0.005)
     what = "licence usage: BF_* above BF_FCFS where licences are scarce, and only there"
     return _below("F0.4a", what, "above it at License Ratios of 10 to 30 %, not at 50 to 90 %", cases)
@@ -131,7 +131,7 @@ def deadlines_where_scarce(tables: Tables) -> Claim:
         "F0.4b",
         "where licences are scarce BF_MOD misses fewer deadlines than BF_UNMOD",
         "mean over License Ratios of 10 to 50 %",
-        {"BF_MOD less BF_UNMOD, over inter-arrivals 6 and 12": pooled},
+        {"BF_MOD minus BF_UNMOD, over inter-arrivals 6 and 12": pooled},
     )
     return replace(claim, note=f"the single case most against it: {worst.times(100)} points, {where}")
 
@@ -165,7 +165,7 @@ def nobody_starves_unless(sweep: Sweep) -> Claim:
 def robust(sweep: Sweep, other: Mapping[tuple[str, float], Sweep]) -> Claim:
     """Judge claim F0.1c with each weight divided by ten, and multiplied by ten."""
     cases = {
-        f"{LABELS[policy]} less BF_FCFS at {ia}, {name} x {factor:g}": Estimate.of(
+        f"{LABELS[policy]} minus BF_FCFS at {ia}, {name} x {factor:g}": Estimate.of(
             [a - b for a, b in zip(each.values(ia, policy, LATE), sweep.values(ia, BF_FCFS, LATE), strict=True)]
         )
         for (name, factor), each in other.items()
@@ -177,12 +177,12 @@ def robust(sweep: Sweep, other: Mapping[tuple[str, float], Sweep]) -> Claim:
 
 
 def _changes(sweep: Sweep, a: str, b: str, metric: str, at: Iterable[int] = INTERARRIVALS) -> Cases:
-    return {f"{LABELS[a]} less {LABELS[b]} at {ia}": sweep.change(ia, a, b, metric) for ia in at}
+    return {f"{LABELS[a]} minus {LABELS[b]} at {ia}": sweep.change(ia, a, b, metric) for ia in at}
 
 
 def _ratios(sweep: Sweep, a: str, b: str, at: Iterable[int], most: float) -> Cases:
     return {
-        f"the ratio {LABELS[a]} / {LABELS[b]} at {ia}, less {most:g}": sweep.ratio(ia, a, b, SLOW).plus(-most)
+        f"the ratio {LABELS[a]} / {LABELS[b]} at {ia}, minus {most:g}": sweep.ratio(ia, a, b, SLOW).plus(-most)
         for ia in at
     }
 

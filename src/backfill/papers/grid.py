@@ -260,5 +260,5 @@ def _sentences(request: Asked) -> Sequence[str]:
         "arrival.",
         "The paper's rates and tolerances are lost, so these are ours. Service times are exponential, so 1 / service "
         "time has no finite mean: SLD and WSLD grow with the number of jobs, and only values of equally long runs "
-        "compare.",
+        "are comparable.",
     ]

@@ -69,7 +69,7 @@ def in_another_reading(reading: str, powers: Sweep) -> list[Claim]:
 def nearly_all_complete(uniform: Sweep) -> Claim:
     """Judge claim F2.1: with sizes 2 to 13, nearly all gangs complete under both approaches."""
     cases = {
-        f"{1 - NEARLY:.0%} less the completion under {approach} at {local}": uniform.mean(local, approach, COMPLETED)
+        f"{1 - NEARLY:.0%} minus the completion under {approach} at {local}": uniform.mean(local, approach, COMPLETED)
         .negative()
         .plus(1 - NEARLY)
         for approach in APPROACHES
@@ -95,8 +95,8 @@ def completion_of_both(sweeps: BySizes) -> Claim:
     cases: Cases = {}
     for local in HIGH:
         more = _apart(sweeps, local, SITE)
-        cases[f"uniform less powers at {local}, less {100 * NEARLY:g}"] = more.plus(-NEARLY)
-        cases[f"powers less uniform at {local}, less {100 * NEARLY:g}"] = more.negative().plus(-NEARLY)
+        cases[f"uniform minus powers at {local}, minus {100 * NEARLY:g}"] = more.plus(-NEARLY)
+        cases[f"powers minus uniform at {local}, minus {100 * NEARLY:g}"] = more.negative().plus(-NEARLY)
     text = "Figures 2 and 3: approach 1 completes nearly the same share of gangs for both distributions of sizes"
     claim = _points("F2.3", text, f"within {100 * NEARLY:g} points at {shown(HIGH)}", cases)
     return claim.noted(_shares(sweeps, SITE))
@@ -104,13 +104,13 @@ def completion_of_both(sweeps: BySizes) -> Claim:
 
 def span_prefers_powers(sweeps: BySizes) -> Claim:
     """Judge claim F2.3b: approach 2 completes more gangs with powers of two than with uniform sizes."""
-    cases = {f"uniform less powers at {local}": _apart(sweeps, local, SPAN) for local in HIGH}
+    cases = {f"uniform minus powers at {local}": _apart(sweeps, local, SPAN) for local in HIGH}
     text = "Figure 3: approach 2 completes more gangs with powers of two than with uniform sizes"
     return _points("F2.3b", text, f"more at {shown(HIGH)}", cases).noted(_shares(sweeps, SPAN))
 
 
 def _apart(sweeps: BySizes, local: int, approach: str) -> Estimate:
-    """Return the completion with uniform sizes less that with powers of two, seed by seed."""
+    """Return the completion with uniform sizes minus that with powers of two, seed by seed."""
     one, other = (sweeps[sizes].values(local, approach, COMPLETED) for sizes in (UNIFORM, POWERS))
     return Estimate.of([p - q for p, q in zip(one, other, strict=True)])
 
@@ -165,8 +165,8 @@ def tolerance_changes_little(sweeps: BySizes) -> Claim:
     cases: Cases = {}
     for sizes, approach, metric, tolerance, changed in _by_tolerance(sweeps, LOW, (RT, WRT)):
         where = f"ratio of {metric} at {LOW}, T = {tolerance:g}, {approach}, {SIZES[sizes]}"
-        cases[f"{where}, less {1 + LITTLE:g}"] = changed.plus(-1 - LITTLE)
-        cases[f"{1 - LITTLE:g} less the {where}"] = changed.negative().plus(1 - LITTLE)
+        cases[f"{where}, minus {1 + LITTLE:g}"] = changed.plus(-1 - LITTLE)
+        cases[f"{1 - LITTLE:g} minus the {where}"] = changed.negative().plus(1 - LITTLE)
     text = "ours, not the paper's: inaccurate run times (T > 0) change RT and WRT little at low load"
     return below("F2.6a", text, f"by at most {100 * LITTLE:g}% at {LOW}", cases)
 

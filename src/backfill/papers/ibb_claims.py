@@ -71,12 +71,12 @@ def of_shifted(sweep: Sweep) -> Claim:
     """Judge claim F1.3a over several begins of the second log, minutes apart."""
     claim, expected, _ = OF_LOGS["F1.3a"]
     cases = {
-        f"IBB less BB in {WORDS[metric]} at {load:g}": sweep.ratio(load, IBB, BB, metric).plus(-1)
+        f"IBB minus BB in {WORDS[metric]} at {load:g}": sweep.ratio(load, IBB, BB, metric).plus(-1)
         for metric in WORDS
         for load in LOADS
     }
     claimed = below("F1.3a, begins shifted", claim, f"{expected}, in the mean over the begins", cases, " %", 100)
-    gains = ", ".join(f"{-100 * cases[f'IBB less BB in wait at {load:g}'].mean:.1f}" for load in LOADS)
+    gains = ", ".join(f"{-100 * cases[f'IBB minus BB in wait at {load:g}'].mean:.1f}" for load in LOADS)
     return replace(
         claimed, note=f"gains in wait {gains} %; the interval is that of the begins, not that of another log"
     )
@@ -84,7 +84,7 @@ def of_shifted(sweep: Sweep) -> Claim:
 
 def _below_bb(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
     cases = {
-        f"{LABELS[ibb]} less BB in {WORDS[metric]} at {load:g}": sweep.change(load, ibb, metric)
+        f"{LABELS[ibb]} minus BB in {WORDS[metric]} at {load:g}": sweep.change(load, ibb, metric)
         for metric in metrics
         for load in LOADS
     }
@@ -95,7 +95,7 @@ def _below_bb(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> C
 def _grows(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> Claim:
     """Judge whether the gain at each load is larger than at the previous load."""
     cases = {
-        f"the gain in {WORDS[metric]} at {a:g} less that at {b:g}": sweep.apart(ibb, (b, metric), (a, metric))
+        f"the gain in {WORDS[metric]} at {a:g} minus that at {b:g}": sweep.apart(ibb, (b, metric), (a, metric))
         for metric in metrics
         for a, b in pairwise(LOADS)
     }
@@ -117,10 +117,10 @@ def _greatest(name: str, sweep: LogSweep, metrics: Iterable[str], ibb: str) -> C
 def _smaller_in_slowdown(sweep: LogSweep, ibb: str) -> Claim:
     """Judge whether there is a gain in wait at every load, and a smaller one in slowdown."""
     cases = {
-        f"the gain in slowdown less that in wait at {load:g}": sweep.apart(ibb, (load, WAIT), (load, SLOWDOWN))
+        f"the gain in slowdown minus that in wait at {load:g}": sweep.apart(ibb, (load, WAIT), (load, SLOWDOWN))
         for load in LOADS
     }
-    cases |= {f"{LABELS[ibb]} less BB in wait at {load:g}": sweep.change(load, ibb, WAIT) for load in LOADS}
+    cases |= {f"{LABELS[ibb]} minus BB in wait at {load:g}": sweep.change(load, ibb, WAIT) for load in LOADS}
     claim, expected, _ = OF_LOGS["F1.2b"]
     return _with_gains(below("F1.2b", claim, expected, cases, " points", 100), sweep, (WAIT, SLOWDOWN), ibb)
 
@@ -128,12 +128,12 @@ def _smaller_in_slowdown(sweep: LogSweep, ibb: str) -> Claim:
 def _larger_than_pure(sweep: LogSweep, pure: LogSweep, ibb: str) -> Claim:
     """Judge whether there is a gain at every load, larger than with LANL-CM5 alone; the two count as independent."""
     cases = {
-        f"the gain with LANL-CM5 alone less the mixed one at {load:g}": sweep.change(load, ibb, WAIT).less(
+        f"the gain with LANL-CM5 alone minus the mixed one at {load:g}": sweep.change(load, ibb, WAIT).less(
             pure.change(load, ibb, WAIT)
         )
         for load in LOADS
     }
-    cases |= {f"{LABELS[ibb]} less BB in wait at {load:g}": sweep.change(load, ibb, WAIT) for load in LOADS}
+    cases |= {f"{LABELS[ibb]} minus BB in wait at {load:g}": sweep.change(load, ibb, WAIT) for load in LOADS}
     claim, expected, _ = OF_LOGS["F1.3c"]
     return _with_gains(below("F1.3c", claim, expected, cases, " points", 100), sweep, (WAIT,), ibb)
 
@@ -158,7 +158,7 @@ def shorter_response(sweep: Sweep) -> list[Claim]:
 
 def _shorter(name: str, sweep: Sweep, policy: str, how: str) -> Claim:
     changes = {k: sweep.ratio(k, policy, EASY, RESPONSE).plus(-1) for k in sweep.found}
-    cases = {f"{LABELS[policy]} less BFF in response at K = {k}": each for k, each in changes.items()}
+    cases = {f"{LABELS[policy]} minus BFF in response at K = {k}": each for k, each in changes.items()}
     text = "K resources: BB has a shorter mean response than first-fit backfilling, by up to 50 %"
     best = min(changes, key=lambda k: changes[k].mean)
     claim = below(name, text, f"shorter for K = 2 to 8, BB {how}", cases, " %", 100)
@@ -176,7 +176,7 @@ def of_54_jobs(
         return sweep.ratio(54, a, b, metric).plus(-most)
 
     def told(a: str, b: str, what: str, most: float) -> str:
-        return f"the ratio {LABELS[a]} / {LABELS[b]} of {what}, less {most:g}"
+        return f"the ratio {LABELS[a]} / {LABELS[b]} of {what}, minus {most:g}"
 
     parallel = "mean_running_jobs"
     return [
@@ -184,20 +184,20 @@ def of_54_jobs(
               f"{'their means' if len(far) > 1 else 'its mean'} at most half of FCFS's",
               {told(ibb, FCFS, WORDS[metric], FAR): ratio(ibb, FCFS, metric, FAR) for metric in far}),
         below("F1.5b", "54 jobs: slowdown nearly equal over the jobs under IBB", "less uneven than under FCFS",
-              {"coefficient of variation, IBB less FCFS": sweep.change(54, ibb, FCFS, "unevenness")}),
+              {"coefficient of variation, IBB minus FCFS": sweep.change(54, ibb, FCFS, "unevenness")}),
         below("F1.5c", "54 jobs: best-fit runs about as many jobs at once as IBB", "within 20 %",
               {told(BEST_FIT, ibb, "running jobs", 1 + CLOSE): ratio(BEST_FIT, ibb, parallel, 1 + CLOSE),
-               f"{1 - CLOSE:g} less that ratio": ratio(BEST_FIT, ibb, parallel, 1 - CLOSE).negative()}),
+               f"{1 - CLOSE:g} minus that ratio": ratio(BEST_FIT, ibb, parallel, 1 - CLOSE).negative()}),
         below("F1.5d", "54 jobs: the largest jobs wait longer under best-fit than under IBB",
               f"the {len(nas.LARGEST)} of class {nas.CLASSES[-1]} with {nas.PROCESSES[-1]} processes",
-              {"their mean wait, IBB less best-fit": sweep.change(54, ibb, BEST_FIT, "wait_of_largest")}, " s"),
+              {"their mean wait, IBB minus best-fit": sweep.change(54, ibb, BEST_FIT, "wait_of_largest")}, " s"),
     ]  # fmt: skip
 
 
 def of_lublin(sweep: Sweep, ibb: str = IBB) -> list[Claim]:
     """Judge claim F1.6, which is not from the paper but from our own check; x is (memory, load)."""
     uneven = {
-        f"BFF less {LABELS[IBB_EVEN]} in wait, {_at(x)}": sweep.ratio(x, IBB_EVEN, EASY, WAIT).negative().plus(1)
+        f"BFF minus {LABELS[IBB_EVEN]} in wait, {_at(x)}": sweep.ratio(x, IBB_EVEN, EASY, WAIT).negative().plus(1)
         for x in sweep.found
     }
     return [
@@ -213,8 +213,8 @@ def _within(name: str, claim: str, expected: str, sweep: Sweep, policy: str, wit
     cases = {}
     for x in sweep.found:
         change = sweep.ratio(x, policy, EASY, WAIT).plus(-1)
-        cases[f"{LABELS[policy]} less BFF in wait, {_at(x)}, {100 * within:g} % allowed"] = change.plus(-within)
-        cases[f"BFF less {LABELS[policy]} in wait, {_at(x)}, {100 * within:g} % allowed"] = change.negative().plus(
+        cases[f"{LABELS[policy]} minus BFF in wait, {_at(x)}, {100 * within:g} % allowed"] = change.plus(-within)
+        cases[f"BFF minus {LABELS[policy]} in wait, {_at(x)}, {100 * within:g} % allowed"] = change.negative().plus(
             -within
         )
     return below(name, claim, expected, cases, " %", 100)

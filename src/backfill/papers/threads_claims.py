@@ -139,7 +139,7 @@ def of_wide(sweep: Sweep) -> list[Claim]:
     """Judge claim F3.3 with jobs up to as wide as the machine."""
     every = "; ".join(f"all jobs, {x}: {change(sweep, x, MATRIX, RESPONSE).times(100)}%" for x in (AT_ONCE, ARRIVING))
     small = "small jobs directly behind a big one respond earlier than under FCFS"
-    expected = "those with at most half of the mean number of threads behind the largest 1%, earlier"
+    expected = "earlier: jobs behind the largest 1% with at most half of the mean number of threads"
     here = _with_small(sweep)
     more = [p - q for p, q in zip(_by_seed(here, AT_ONCE, SMALL), _by_seed(here, AT_ONCE, RESPONSE), strict=True)]
     return [
@@ -149,7 +149,7 @@ def of_wide(sweep: Sweep) -> list[Claim]:
         judged("F3.3b", small, expected, [_case(AT_ONCE, here, AT_ONCE, MATRIX, SMALL, BELOW)]).noted(every),
         judged("F3.3b, arrivals", small, expected, [_case(ARRIVING, here, ARRIVING, MATRIX, SMALL, BELOW)]),
         judged("F3.3c", "ours, not the paper's: small jobs behind a big one gain more than all jobs do",
-               "the change of theirs less that of all jobs, below 0",
+               "their change minus that of all jobs, below 0",
                [Case(f"in percentage points, {AT_ONCE}", Estimate.of(more), None, *BELOW)]),
     ]  # fmt: skip
 

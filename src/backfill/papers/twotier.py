@@ -143,7 +143,7 @@ def _sentences(request: Asked, projects: int) -> list[str]:
         "The paper does not say which jobs make way, or where they go. All claims are judged with the defaults of the "
         f"policies; tables of other readings, at an inter-arrival time of {CALMEST} s, stand beside what the paper "
         "prints.",
-        f"A printed number holds where it may be the mean of {SEEDS} seeds: where it lies in the 95% prediction "
+        f"A printed number holds if it may be the mean of {SEEDS} seeds, that is, if it lies in the 95% prediction "
         f"interval of such a mean. The paper prints numbers for inter-arrival times of {BUSIEST} and {CALMEST} s only, "
         "and none in Figure 10.",
     ]

@@ -78,7 +78,7 @@ def of_ends(sweep: Sweep, ends: Ends, size: str, trend: str, policy: str | None 
         judged(
             trend,
             f"{ends.what}: the change is larger {at[1]} than {at[0]}",
-            f"the change {at[1]} less that {at[0]}, {'above' if bounds[0] == 0 else 'below'} 0",
+            f"the change {at[1]} minus that {at[0]}, {'above' if bounds[0] == 0 else 'below'} 0",
             [Case("in percentage points", grows, None, *bounds)],
         ),
     ]
@@ -268,7 +268,7 @@ def of_limits(sweep: Sweep) -> list[Claim]:
         judged(
             "F4.8c",
             f"{text}: the larger PL, the larger the effect",
-            "PL inf less PL 1, in shares of 2TSB's: below 0 for high-priority projects, above 0 for the others",
+            "PL inf minus PL 1, relative to 2TSB: below 0 for high-priority projects, above 0 for the others",
             [*more("high", HIGH, -math.inf, 0), *more("low", LOW, 0, math.inf)],
         ),
         *of_ends(sweep, PRINTED_HIGH_LIMITED, "F4.8d", "F4.8e"),

@@ -62,7 +62,7 @@ class Figure:
 
     @property
     def crowded(self) -> bool:
-        """Whether a legend among the lines would hide some."""
+        """Return whether a legend among the lines would hide some."""
         return self.apart or len(self.lines) > MANY_LINES or len(self.at) > MANY_TICKS
 
     @property

@@ -124,7 +124,7 @@ class Projects:
 
     @property
     def open(self) -> bool:
-        """Whether any project never departed."""
+        """Return whether any project never departed."""
         return any(row.result is None for each in self.timelines for row in each.rows)
 
     @classmethod

@@ -89,7 +89,7 @@ class _Fields:
 
     @property
     def ended(self) -> bool:
-        """Whether no field is left."""
+        """Return whether no field is left."""
         return self.at >= len(self.texts)
 
 
