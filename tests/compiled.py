@@ -42,7 +42,7 @@ def runs_on(name: str, case: Case, events: Sequence[Event] = ()) -> bool:
 
 
 def shares(name: str) -> bool:
-    """Whether runs share processors in turns under the policy of this text."""
+    """Return whether runs share processors in turns under the policy of this text."""
     chosen, params = policy(name)
     return chosen.shares and chosen.sharing(chosen.in_full(params))[0] > 1
 
@@ -80,13 +80,13 @@ def asked(
 
 
 def run(jobs: list[Job], platform: Platform, name: str, *options: Any, **more: Any) -> list[Row]:
-    """What became of each job. options: as `asked` has them."""
+    """Return the outcome of each job. options: as in `asked`."""
     workload, machine, asks = asked(jobs, platform, *options, **more)
     return rows_of(simulate(workload, machine, *policy(name), asks).schedule, [job.name for job in jobs])
 
 
 def rows_of(got: Schedule, names: Sequence[str]) -> list[Row]:
-    """What became of each job of a schedule, and its runs."""
+    """Return the outcome of each job of a schedule, and its runs."""
     found = [row_of(got, row, name) for row, name in enumerate(names)]
     runs = got.all_runs
     columns = (runs.job.tolist(), runs.start.tolist(), runs.end.tolist(), runs.state.tolist())

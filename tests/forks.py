@@ -158,7 +158,7 @@ def answer(client: socket.socket) -> None:
 
 
 def run(words: list[str]) -> Any:
-    """What the console entry point does, to the end of the process. Returns its exit code."""
+    """Do what the console entry point does, to the end of the process. Return its exit code."""
     import backfill.__main__ as program
 
     sys.argv, sys.modules["__main__"] = ["backfill", *words], program

@@ -34,7 +34,7 @@ def check(state: Any, overbooked: bool = False) -> None:
 
 
 def _check_bookings(state: Any) -> None:
-    """Who is found to have an instant booked, against a scan of all who wait and hold a reserved start."""
+    """Check the search for a booked instant against a scan of all waiting jobs with a reserved start."""
     bookings, reserved = state.bookings, state.promises.reserved
     held = np.flatnonzero((state.queue.waits[: state.jobs.count] > 0) & (reserved[: state.jobs.count] != NO_TIME))
     _same("jobs with a booking", np.flatnonzero(bookings.begin != NO_TIME), held)
@@ -115,7 +115,7 @@ def _units(state: Any, job: int) -> int:
 
 
 def _check_shapes(state: Any) -> None:
-    """What each shape has counted, on the nodes that have not changed since; where it has caught up, the sums too."""
+    """Check the counts of each shape on the nodes unchanged since; if it is up to date, the sums too."""
     shapes, free, machine = state.free.shapes, state.free.nodes, state.machine
     for s in np.flatnonzero((shapes.seen >= 0) & (shapes.changes - shapes.seen <= len(shapes.node))).tolist():
         missed = shapes.node[np.arange(shapes.seen[s], shapes.changes) % len(shapes.node)]
@@ -149,7 +149,7 @@ def _count(state: Any, s: int, node: int, room: Any) -> int:
 
 
 def _check_later(state: Any) -> None:
-    """What will be free at the instant that is kept, and how many tasks of a job fit then."""
+    """Check what will be free at the stored instant, and how many tasks of a job fit then."""
     later, runs, jobs, machine = state.later, state.runs, state.jobs, state.machine
     if not later.live or later.until < state.now:
         return
@@ -215,7 +215,7 @@ def _check_order(state: Any, slot: int) -> None:
 
 
 def _check_tree(state: Any, slot: int) -> None:
-    """What each block and each node of the tree knows, from a plain scan of the jobs below it."""
+    """Check each block and each node of the tree against a plain scan of the jobs below it."""
     queue = state.queue
     blocks = queue.places // PLACES
     tree, classes = queue.tree[2 * blocks * slot : 2 * blocks * (slot + 1)], queue.bound.shape[1] + 1
@@ -276,7 +276,7 @@ def _places_in_plan(state: Any, job: int) -> Iterator[tuple[int, int]]:
 
 
 def available_at(profile: Any, lane: int, t: int) -> Any:
-    """What a lane of a profile has at an instant, of each resource."""
+    """Return the availability of each resource on a lane of a profile at an instant."""
     assert PAST <= t < FUTURE
     found = None
     for block in profile.lane[lane, : profile.blocks[lane]].tolist():

@@ -61,7 +61,7 @@ def decide(state: Any, chosen: Policy, arrange: Any) -> None:
 
 
 def journal_of(state: Any) -> Ints:
-    """What the State has written down."""
+    """Return the journal of a State."""
     return state.journal.row[: state.journal.rows].copy()
 
 

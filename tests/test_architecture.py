@@ -213,7 +213,7 @@ def arrows() -> dict[str, set[str]]:
 
 
 def needed(path: Path) -> Iterator[str]:
-    """What a file imports when it runs, not only for those who check types."""
+    """Yield what a file imports when it runs, not only for those who check types."""
     text = re.sub(r"^if TYPE_CHECKING:.*?(?=^\S)", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     yield from imported(path, text)
 

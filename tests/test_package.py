@@ -21,7 +21,7 @@ ITSELF = ("PYTHONPATH", "NUMBA_DISABLE_JIT")  # of this process; what is install
 
 
 def run(*command: str | Path, folder: Path, **more: str) -> str:
-    """What a command prints that succeeds in a folder."""
+    """Return what a command prints that succeeds in a folder."""
     clean = {name: value for name, value in os.environ.items() if name not in ITSELF}
     done = subprocess.run(
         [str(word) for word in command],

@@ -29,7 +29,7 @@ def short_jobs(seed, jobs=400):
 
 
 def started_by(log, policy, dead=SECOND, noise=0.3, seed=1):
-    """When jobs start on a pool with this scheduler, dead time, and dead times that vary (seconds)."""
+    """Return when jobs start on a pool with this scheduler, dead time, and dead times that vary (seconds)."""
     vary = (np.random.default_rng(seed).normal(0, noise, len(log)) * SECOND).astype(np.int64)
     held = log.with_dead_time(dead)
     held = held.with_jobs(held.jobs.replace(runtime=np.maximum(held.jobs.runtime + vary, 1)))
@@ -37,7 +37,7 @@ def started_by(log, policy, dead=SECOND, noise=0.3, seed=1):
 
 
 def started_in_any_order(log, seed):
-    """When jobs start if at each instant any waiting job that fits may be next."""
+    """Return when jobs start if at each instant any waiting job that fits may be next."""
     chance = random.Random(seed)
     rows = sorted(range(len(log)), key=lambda row: log.jobs.submit[row])
     start, ends, waiting, free, now, came = np.zeros(len(log), np.int64), [], [], CPUS, 0, 0

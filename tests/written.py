@@ -79,7 +79,7 @@ class Program:
         return next((name for name in (f"{stem}.py", f"{stem}/__init__.py") if name in self.trees), None)
 
     def look_up(self, module, name, seen=()):
-        """What a name of a module stands for."""
+        """Return what a name of a module stands for."""
         found = set()
         for item in self.names.get(module, {}).get(name, NOTHING):
             if item[0] == "import" and item not in seen:
@@ -278,7 +278,7 @@ class Walk(ast.NodeVisitor):
         return NOTHING
 
     def parts(self, value):
-        """What a loop over these yields."""
+        """Return the kind of the items of a loop over these."""
         found = []
         for item in value:
             if item[0] == "array":
@@ -391,7 +391,7 @@ class Walk(ast.NodeVisitor):
         return frozenset(found)
 
     def made(self, item, given, named, node):
-        """What a call of a function or a class gives."""
+        """Return the kind of the result of a call of a function or a class."""
         if item[0] == "function":
             return self.program.call(item, given, named, self.place(node))
         if item[0] != "class":
@@ -436,7 +436,7 @@ def _is_whole(node) -> bool:
 
 
 def _takes(node, given: int, named: int) -> bool:
-    """Whether a method can be called with so many arguments."""
+    """Return whether a method can be called with so many arguments."""
     arguments, own = node.args, 0 if _is_static(node) else 1
     most = len(arguments.posonlyargs) + len(arguments.args) - own
     fits = given <= most or arguments.vararg is not None

@@ -26,7 +26,7 @@ def waits(*each: Counted):
 
 
 def covered(cases: int, **shape) -> tuple[float, float]:
-    """How often the interval of the relative difference holds the true one, and how often the blocks alone would."""
+    """Return how often the interval of the relative difference covers the true one, and that of the blocks alone."""
     held = np.zeros(2)
     for seed in range(1000, 1000 + cases):
         b, a = log(seed, **shape)
@@ -178,7 +178,7 @@ def test_two_policies_that_are_equal_are_seldom_told_apart(jobs, logs):
 
 
 def queues(load: float, seed: int):
-    """What FCFS and EASY make of a log of the model."""
+    """Return the schedules of FCFS and EASY for a log of the model."""
     made = lublin(jobs=20_000, cpus=128, load=load, estimate_factor=5, seed=seed)
     return [simulate(made, policy=policy) for policy in ("fcfs", "easy")]
 

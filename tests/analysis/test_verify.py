@@ -26,7 +26,7 @@ def broken(log: Workload, platform: Platform, schedule: Any, **options: Any) -> 
 
 
 def loose(job: list[str], start: list[float | None], **columns: Any) -> SimpleNamespace:
-    """What another tool's file holds; times in seconds."""
+    """Return the content of another tool's file; times in seconds."""
     made = dict.fromkeys(["submit", "end", "state", "reason", "node", "runs"]) | {"start": start} | columns
     for name in ("submit", "start", "end"):
         if made[name] is not None:

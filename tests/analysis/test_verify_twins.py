@@ -39,7 +39,7 @@ def flat(placements: list[Any]) -> Ragged:
 
 
 def as_schedule(rows: list[world.Row], workload: Workload, nodes: tuple[str, ...]) -> Schedule:
-    """What the slow world made, of policies that do not preempt."""
+    """Return a result of the slow twin as a schedule, for policies that do not preempt."""
     stays = [(row, stay) for row, each in enumerate(rows) for stay in each.runs]
     start, end = ints([stay.start for _, stay in stays]), ints([stay.end for _, stay in stays])
     state = codes([stay.how for _, stay in stays], STATES)

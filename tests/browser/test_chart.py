@@ -58,7 +58,7 @@ def find(page, text):
 
 
 def middle_of(page, job):
-    """Where on the screen the middle of a job's first piece is."""
+    """Return where on the screen the middle of a job's first piece is."""
     return page.evaluate(
         f"""(wanted) => {{
           const chart = {CHART}, {{ pieces, start, end }} = chart.schedule;

@@ -16,7 +16,7 @@ def busy(tmp_path_factory):
 
 
 def share(page):
-    """Of the time, what is in sight: from where, and how much."""
+    """Return the visible part of the time: its begin and its length."""
     return page.evaluate(f"[{SIGHT}.scrollLeft / {SIGHT}.scrollWidth, {SIGHT}.clientWidth / {SIGHT}.scrollWidth]")
 
 

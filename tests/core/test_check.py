@@ -42,7 +42,7 @@ def checked(name, every=1, watch=lambda state: None):
 
 
 def reserved(state):
-    """What conservative holds for those who wait."""
+    """Yield each reservation of a waiting job under conservative: job, start, end."""
     for job in np.flatnonzero(state.queue.waits).tolist():
         if (start := int(state.promises.reserved[job])) != NO_TIME:
             yield job, start, start + max(int(state.jobs.walltime[job]), 1)

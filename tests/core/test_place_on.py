@@ -31,7 +31,7 @@ def log(tasks, **more):
 
 
 def asked(workload, nodes, platform=NODES, compiled=False, **options):
-    """What place_on says of each job as long as it waits, and where the jobs ran."""
+    """Return the result of place_on for each waiting job, and the nodes on which the jobs ran."""
     said = []
     first, second = (np.array(each, np.int64) for each in nodes)
 

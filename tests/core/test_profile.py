@@ -39,7 +39,7 @@ def entries(profile, lane, times, rooms):
 
 @kernel()
 def lifted(profile, lane):
-    """How many blocks of a lane carry a lift."""
+    """Return how many blocks of a lane carry a lift."""
     n = 0
     for d in range(profile.blocks[lane]):
         n += profile.lift[0, profile.lane[lane, d]] != 0

@@ -55,13 +55,13 @@ def change(state, job, walltime, priority):
 
 @kernel()
 def form(state):
-    """Whether the queue lies in blocks, and how many places an order has."""
+    """Return whether the queue lies in blocks, and how many places an order has."""
     return state.queue.deep, state.queue.places
 
 
 @kernel()
 def wrong_entries(state):
-    """Of a deep queue: how many entries of the tree are not the least of what lies below them."""
+    """Return how many entries in the tree of a queue in blocks are not the minimum of the entries below them."""
     q = state.queue
     wrong, leaves = 0, q.places // BLOCK
     for slot in range(q.slots):

@@ -33,7 +33,7 @@ def state_on_nodes():
 
 
 def free_after(plan, booked):
-    """What each node has at each instant, when this was booked."""
+    """Return the free amounts of each node at each instant after these bookings."""
     free = np.full((NODES, LAST + 40), CPUS)
     for node, begin, length in booked:
         fast.book(plan, node, begin, begin + length, ONE, 0, TAKE)

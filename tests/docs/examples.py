@@ -96,7 +96,7 @@ def end_queue(folder: Path) -> None:
 
 
 def missing(above: str) -> str:
-    """What a reader who did what stands above has not installed."""
+    """Return what a reader who followed the page so far has not installed."""
     named = {name for some in re.findall(r"pip install '?backfill\[([\w,]+)\]", above) for name in some.split(",")}
     others = "" if "pip install pandas" in above or "optimum" in named else OTHERS  # a solver brings pandas
     return " ".join([others, *(modules for name, modules in EXTRAS.items() if name not in named)])

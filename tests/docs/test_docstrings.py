@@ -15,7 +15,7 @@ MODULES |= {"QueueExecutor(": "cloudpickle"}
 
 
 def public() -> dict[str, Any]:
-    """What `help` shows by itself: each name of the package, and the methods and properties of its classes."""
+    """Return what `help` shows by itself: each name of the package, and the methods and properties of its classes."""
     found = {name: getattr(bf, name) for name in bf.__all__}
     for name, value in list(found.items()):
         if inspect.isclass(value) and not issubclass(value, Exception):

@@ -38,7 +38,7 @@ def told(state, now, rows):
 
 
 def compare(one, other):
-    """What both hold, and who waits."""
+    """Compare what both hold, and which jobs wait."""
     count, active = int(one.runs.count), int(one.runs.active)
     assert (int(other.runs.count), int(other.runs.active)) == (count, active)
     for name in PER_RUN:

@@ -91,7 +91,7 @@ class Slow:
         return place(self.platform, self.jobs[row], room) is not None
 
     def waiting(self, row, t):
-        """Whether a job waits after the starts of an instant."""
+        """Return whether a job waits after the starts of an instant."""
         return any(begin <= t < until for begin, until in self.stretches(row))
 
     def stretches(self, row):
@@ -106,7 +106,7 @@ class Slow:
         return [*zip(begins, ends, strict=False)]
 
     def left_of(self, account, needed, row, t):
-        """What is left of a limit for a job, of which it needs so much."""
+        """Return the remainder at t of a limit of which a job needs this amount."""
         number, what = int(account.removeprefix("limit")[0]), account.partition(": ")[2]
         limit, amount = self.platform.limits[number], (lambda job: job.procs) if "cpus" in what else lambda job: 1
         whose = limit.account(self.jobs[row])
@@ -120,7 +120,7 @@ class Slow:
         return STATES[self.schedule.state[row]]
 
     def over(self, row):
-        """When those that come after a job need wait for it no more; row -1 is no job."""
+        """Return when the dependants of a job need not wait for it any longer; row -1 is no job."""
         if row < 0:
             return -NEVER
         if self.state(row) == "PENDING":

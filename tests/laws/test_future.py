@@ -212,7 +212,7 @@ def test_all_that_can_be_read_is_the_same_without_the_jobs_to_come(drawn):
 
 @make_policy("measured", memory={"marks": "jobs"})
 def measured(state):
-    """Whoever is first, as long as nothing that has a row for each job tells how many are to come."""
+    """Return the first job, unless an array with a row for each job reveals how many are to come."""
     known = state.jobs.count
     if (
         len(state.own.marks) == len(state.queue.waits) == len(state.jobs.submit) == known

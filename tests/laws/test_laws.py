@@ -50,7 +50,7 @@ def overhead(name):
 
 
 def allowed(name):
-    """What the checker has to know of a policy."""
+    """Return the properties of a policy that the checker has to know."""
     chosen, params = policy(name)
     sharing = chosen.sharing(chosen.in_full(params))
     return {"overhead": overhead(name), "dangles": chosen.dangles, "sharing": sharing}

@@ -28,7 +28,7 @@ def run(case, name):
 
 
 def given_departures(workload, promises):
-    """What each project was promised when it came: the last end of its jobs."""
+    """Return the departure promised to each project at its submit: the last end of its jobs."""
     found = {}
     for _, job, start, cause, _ in promises.rows():
         if cause == GIVEN:

@@ -149,7 +149,7 @@ class _Run:
             self.free += self.nodes(job)
 
     def shadow_time(self, head: Job) -> int:
-        """When the requested times of the running jobs have freed enough for `head`; not computed again."""
+        """Return when enough for `head` is free if running jobs use their requested times; computed once."""
         free = self.free
         for limit, nodes in sorted((self.start[j.row] + j.walltime, self.nodes(j)) for _, _, j in self.running):
             free += nodes

@@ -83,7 +83,7 @@ def test_one_case_on_the_other_side_is_enough_against_a_claim():
     bad = made_up({"fcfs": 0.9, "bf-fcfs": 0.5, "bf-unmod": 0.3, "bf-mod": 0.51})
     claim = farm_claims.busy_gain_is_priority(bad)
     assert (claim.held, claim.verdict) == (False, "contradicted")
-    assert claim.measured.endswith("BF_MOD less BF_FCFS at 4")
+    assert claim.measured.endswith("BF_MOD minus BF_FCFS at 4")
     assert not farm_claims.mod_like_unmod(bad).held
 
 

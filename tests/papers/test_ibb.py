@@ -260,13 +260,13 @@ def test_claims_about_a_log_do_not_hold_where_it_is_the_other_way_round():
     assert held == {"F1.1a": False, "F1.1b": False, "F1.1c": True, "F1.2a": False, "F1.2b": False,
                     "F1.3a": True, "F1.3b": False, "F1.3c": None}  # fmt: skip
     worst = ibb_claims.of_pure(pure)[0]
-    assert worst.measured == "10 [9, 11] %, IBB less BB in wait at 1.4"
+    assert worst.measured == "10 [9, 11] %, IBB minus BB in wait at 1.4"
 
 
 def test_where_a_load_has_no_interval_the_claim_stays_open_unless_another_load_speaks_against_it():
     claim = ibb_claims.of_pure(made_up(AS_THE_PAPER_SAYS, open_at=(1.4,)))[0]
     assert (claim.held, claim.verdict) == (None, "undecided")
-    assert claim.note == "no interval: -50 %, IBB less BB in wait at 1.4; -50 %, IBB less BB in response at 1.4"
+    assert claim.note == "no interval: -50 %, IBB minus BB in wait at 1.4; -50 %, IBB minus BB in response at 1.4"
     worse = {WAIT: FALLING[::-1], RESPONSE: RISING, SLOWDOWN: FEWER}
     assert ibb_claims.of_pure(made_up(worse, open_at=(1.4,)))[0].held is False
     nothing = below("x", "", "", {"here": Estimate.of([-1.0])})

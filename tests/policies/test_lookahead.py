@@ -82,7 +82,7 @@ def test_a_combination_is_chosen_among_jobs_that_are_harmless_together():
 
 
 def by_trying_all(cpus, value, is_long, free, extra):
-    """Of all sets that fit the most valuable one, of equal ones that with the earlier items."""
+    """Return the most valuable of all sets that fit; among equals, the one with the earlier items."""
     best, chosen = -1, None
     for taken in product([True, False], repeat=len(cpus)):
         items = [i for i, each in enumerate(taken) if each]

@@ -419,7 +419,7 @@ class Watched:
         return snapshot
 
     def begins(self, job):
-        """Whether a job was told to start, and has not been seen to."""
+        """Return whether a job was told to start, and its start has not been seen."""
         return job.attempt is not None and job.attempt.spawned is None
 
     def check_held(self, job, now):
@@ -427,7 +427,7 @@ class Watched:
         assert job.held == blocked or (job.held == "BadConstraints" and not blocked)
 
     def check(self):
-        """What the queue says is what the batch system says."""
+        """Compare the queue with the batch system."""
         snapshot, book = self.settle(), self.engine.book
         there = {job.identity: job for job in snapshot.jobs if job.state != OVER}
         known = {(job.native, job.native_submit): job for job in book.jobs.values()}
@@ -537,7 +537,7 @@ class Controlled(Watched):
         ), job.native
 
     def check(self):
-        """What was told to start has begun, or was taken back; then it is as in a queue that watches."""
+        """Check that each job told to start has begun or was taken back; then compare as for a queue that watches."""
         for name, state in self.system.states.items():
             self.system.states[name] = UP if state == UNKNOWN else state  # else nothing is taken back
         for _ in range(ROUNDS):

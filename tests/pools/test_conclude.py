@@ -38,7 +38,7 @@ def control(**more):
 
 
 def taken_back(mine):
-    """What is known once an attempt of this job was taken back."""
+    """Return the known facts after an attempt of this job was taken back."""
     found = control(wall=100 * SECOND, told={(1, 1): 0.0}, now=LONG_S + 1)
     assert look(found, now(managed=True, waits="Licenses"), mine) == []
     assert found.undo == [mine]

@@ -118,7 +118,7 @@ class Pool:
     folder: Path
 
     def command(self, *words: str) -> list[str]:
-        """How a command of HTCondor is started, as `nobody`."""
+        """Return how a command of HTCondor is started, as `nobody`."""
         setting = f"CONDOR_CONFIG={self.folder}/condor_config"
         if shutil.which("condor_master"):
             return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", setting, *words]
@@ -126,7 +126,7 @@ class Pool:
         return ["unshare", "-m", "--propagation", "private", "sh", "-ec", ENTER, "sh", TREE, path, setting, *words]
 
     def run(self, *words: str) -> str:
-        """What a command prints."""
+        """Return what a command prints."""
         done = subprocess.run(
             self.command(*words), cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )

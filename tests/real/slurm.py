@@ -95,7 +95,7 @@ class Slurm:
     start_node: Callable[[str], None] = lambda name: None  # the daemon of one, again
 
     def run(self, *words: str, **more: str) -> str:
-        """What a command of Slurm prints."""
+        """Return what a command of Slurm prints."""
         env = os.environ | {"SLURM_CONF": str(self.folder / "slurm.conf")} | more
         done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert done.returncode == 0, f"{words}: {done.stderr}"

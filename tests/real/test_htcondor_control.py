@@ -70,7 +70,7 @@ class Site:
         return [line.split()[1:] for line in self.log.read_text().splitlines() if line.startswith(kind)]
 
     def begun(self):
-        """How often each job has begun."""
+        """Return how often each job has begun."""
         names = [job for job, *_ in self.lines("B")]
         return {name: names.count(name) for name in names}
 

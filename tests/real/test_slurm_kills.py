@@ -88,12 +88,12 @@ class Workload:
             self.cancelled |= {number + task for task in tasks}
 
     def is_left(self, row, rows):
-        """Whether an operator has to look at a job, or at the one that it waits for."""
+        """Return whether an operator has to look at a job, or at the one that it waits for."""
         after = self.after.get(row["label"]) if row["reason"] == "Dependency" else None
         return self.is_left(rows[after], rows) if after in rows else row["reason"] in LEFT
 
     def lines(self, what):
-        """What jobs wrote down: name, nodes, how often it was put back, when."""
+        """Yield the lines that jobs wrote: name, nodes, number of requeues, time."""
         for line in self.log.read_text().splitlines():
             kind, name, nodes, restarts, t = line.split()
             if kind == what:
@@ -137,7 +137,7 @@ def repair(cluster):
 
 
 def overbooked(work, without):
-    """Where jobs held more than there is; of one whose end was not written down nothing is counted.
+    """Return where jobs held more than the capacity; jobs without a recorded end are not counted.
 
     without: jobs that a slurmctld without its last seconds forgot as they ran, or began again, as if nodes were free.
     """
@@ -161,7 +161,7 @@ def overbooked(work, without):
 
 
 def has_come_held(cluster, user):
-    """Whether slurmctld has read the filter by now."""
+    """Return whether slurmctld has read the filter by now."""
     job = user.submit("-H", "--wrap", "true")
     told = cluster.run("squeue", "-h", "-j", job, "-O", "admin_comment:|")
     user.run("scancel", job)

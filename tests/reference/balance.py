@@ -124,7 +124,7 @@ class Beside:
         return self
 
     def seat(self, job: Job) -> Placement | None:
-        """Where it may start now."""
+        """Return where it may start now."""
         return self.profile.place_now(job) if self.profile else place_to_start(self.view.platform, job, self.free)
 
     def reserve(self, job: Job) -> None:
@@ -149,7 +149,7 @@ class Beside:
         return self.view.now + job.estimate > self.shadow.start
 
     def fits(self, job: Job):
-        """Where it may start now without delaying the head; None where nowhere."""
+        """Return where it may start now without delaying the head; None if nowhere."""
         if self.profile:
             return self.profile.place_now(job)
         room = capped(self.free, self.extra, self.watched) if self.outlasts(job) else self.free

@@ -61,7 +61,7 @@ def kept(view: View, profile: Profile) -> Promises:
 
 
 def rebuilt(view: View, profile: Profile) -> tuple[Promises, set[int]]:
-    """What the promises of earlier passes become where capacity, walltimes or runs have changed.
+    """Return the promises of earlier passes, adjusted if capacity, walltimes or runs have changed.
 
     In queue order, each that still fits where it was promised keeps its place; then each of the others gets its
     earliest start. Says also which of these came to now from a later time.

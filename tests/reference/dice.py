@@ -35,5 +35,5 @@ DICE = st.binary(min_size=BYTES, max_size=BYTES).map(Dice)
 
 
 def drawn(make: Callable[..., T], *given: Any, **named: Any) -> st.SearchStrategy[T]:
-    """What a function makes of dice and these arguments."""
+    """Return what a function makes of dice and these arguments."""
     return DICE.map(lambda some: make(some, *given, **named))

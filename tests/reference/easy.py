@@ -141,13 +141,13 @@ def shadow_time(view: View, head: Job, running: list[Running], free: Room) -> tu
 
 
 def slots_of(platform: Platform, head: Job, placement: Placement) -> set[int]:
-    """Where a job may be in the head's way: on its nodes, and in the licences that it needs."""
+    """Return where a job may be in the head's way: on its nodes, and in the licences that it needs."""
     nodes = {slot for node, _ in placement for slot in node_slots(platform, node)}
     return nodes | {licence_slot(platform, licence) for licence in head.licences}
 
 
 def capped(free: Room, extra: Room, watched: set[int]) -> Room:
-    """What is free now, but no more than the extra where the head will need the rest."""
+    """Return what is free now, at most the extra amount if the head will need the rest."""
     return [min(free[i], extra[i]) if i in watched else free[i] for i in range(len(free))]
 
 

@@ -40,7 +40,7 @@ def bf_mod(weights: Weights = Weights()) -> Policy:
 
 
 def bf_unmod(weights: Weights = Weights()) -> Policy:
-    """Whoever held the reservation in the last pass and still waits is first."""
+    """The job that held the reservation in the last pass and still waits goes first."""
 
     def decide(view: View) -> Decision:
         p = priorities(view, weights)

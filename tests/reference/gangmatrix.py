@@ -116,14 +116,14 @@ class Pass:
         return free
 
     def room(self, job: Job, t: Time, running: list[Running], row: int) -> Room:
-        """What a job finds from t on, if these run: the idle cpus of a row, and all else that nobody holds."""
+        """Return what is free from t on if these run: the idle cpus of a row, and all else that no job holds."""
         room = self.free(running)
         for node, cpus in enumerate(self.idle(self.in_row(row, running))):
             room[node_slots(self.platform, node)[0]] = cpus
         return minus(room, self.away(t, t + max(self.stay(job), 1)))
 
     def away(self, t: Time, until: Time) -> Room:
-        """How much less than now there is at some instant of [t, until), as far as windows are known."""
+        """Return how far the capacity falls below the present one in [t, until), by the known windows."""
         now, least = self.view.capacity[0][1], None
         ends = [time for time, _ in self.view.capacity[1:]] + [until]
         for (begin, there), end in zip(self.view.capacity, ends, strict=True):

@@ -139,7 +139,7 @@ class Pass:
         return {start.job.row for start in self.decision.starts}
 
     def take_stock(self) -> None:
-        """Who waits at a processor where it cannot run any more goes back to its scheduler."""
+        """Give jobs back to their scheduler if they wait at a processor where they can no longer run."""
         for gang in self.grid.bound:
             if not all(self.suits(gang.jobs[0], p) for p in gang.holds):
                 self.dissolve(gang)

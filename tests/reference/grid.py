@@ -33,7 +33,7 @@ class Customer:
 
     @property
     def service(self) -> Time:
-        """Of a local job, as far as known."""
+        """Return the service time of a local job, as far as known."""
         return self.jobs[0].estimate
 
 
@@ -220,5 +220,5 @@ def simulate(
     cross: str = "empty",
     overrun: str = "kill",
 ) -> list[Row]:
-    """What became of each job. A local job has a site, and a gang has none; all processors are alike."""
+    """Return the outcome of each job. A local job has a site, and a gang has none; all processors are alike."""
     return Network(jobs, platform, approach, tolerance, delay, cross, overrun).run()

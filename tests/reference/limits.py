@@ -17,7 +17,7 @@ class Limit:
     cpus: int | None = None
 
     def account(self, job: Job) -> int | str | None:
-        """Whose count the job is in; None where it is not counted."""
+        """Return the account in which the job counts; None if it does not count."""
         if self.partition not in (None, job.partition):
             return None
         return job.user if self.per_user else "all"

@@ -58,7 +58,7 @@ def start_combinations(room: Beside, depth: float) -> None:
 
 
 def best_combination(jobs: list[Job], free: int) -> tuple[Job, ...]:
-    """Of all combinations of most processors, that of the earliest jobs."""
+    """Return the combination with most processors; among equals, the one of the earliest jobs."""
 
     @cache
     def best(j: int, left: int) -> tuple[Job, ...]:

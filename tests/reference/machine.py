@@ -26,7 +26,7 @@ class Machine:
         self.windows: list[Event] = []  # known and not over, in the order in which they became known
 
     def room(self, t: Time) -> Room:
-        """What there is at this instant, as far as is known now."""
+        """Return the capacity at this instant, as far as is known now."""
         active = [window for window in self.windows if window.value <= t < window.until]
         less = [sum(w.amount for w in active if slot in self.slots(w)) for slot in range(len(self.base))]
         gone = self.down | {node for window in active if window.whole_nodes for node in window.nodes}
@@ -34,12 +34,12 @@ class Machine:
         return [0 if slot in lost else max(0, self.base[slot] - less[slot]) for slot in range(len(self.base))]
 
     def steps(self, now: Time) -> list[tuple[Time, Room]]:
-        """What there is from now on, and from each instant at which a known window begins or ends."""
+        """Return the capacity from now on, and from each instant at which a known window begins or ends."""
         instants = {t for window in self.windows for t in (window.value, window.until) if t > now}
         return [(t, self.room(t)) for t in (now, *sorted(instants))]
 
     def slots(self, event: Event) -> list[int]:
-        """Where a room keeps the resource that the event is about; none for events of whole nodes."""
+        """Return where a room keeps the resource that the event is about; none for events of whole nodes."""
         if event.licence is not None:
             return [licence_slot(self.platform, event.licence)]
         if event.resource is None:

@@ -89,7 +89,7 @@ class Pass:
         return booked
 
     def own_time(self, job: Job) -> Time:
-        """When its own partition has room for it."""
+        """Return when its own partition has room for it."""
         queue = self.queue_of(job)
         idle, mine = self.idle(queue), [r for r in self.running if self.queue_of(r.job) == queue]
         ends = sorted((max(r.limit, self.view.now), self.own[r.job.row]) for r in mine)

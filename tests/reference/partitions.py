@@ -166,7 +166,7 @@ class Pass:
         return beside + behind
 
     def find_shadow(self, size: int) -> tuple[Time, int]:
-        """When there is room for a partition of this size, and what is idle beside it then."""
+        """Return when there is room for a partition of this size, and what is idle beside it then."""
         ends = {project: self.view.now + self.time_of(project, held) for project, held in self.sizes.items()}
         for t in sorted(set(ends.values())):
             idle = self.idle + sum(self.sizes[project] for project, end in ends.items() if end <= t)
@@ -205,7 +205,7 @@ class Equal(Pass):
             self.overtook.discard(project)
 
     def least(self, project: str) -> int:
-        """What its widest waiting thread needs; one that is wider than the machine cannot have it."""
+        """Return what its widest waiting thread needs; one that is wider than the machine cannot have it."""
         widest = max((self.waiting[row].procs for row in self.lists[project]), default=1)
         return widest if 1 <= widest <= self.processors else 1
 

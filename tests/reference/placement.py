@@ -12,13 +12,13 @@ def whole(platform: Platform) -> Room:
 
 
 def node_slots(platform: Platform, node: int) -> range:
-    """Where a room keeps the resources of this node."""
+    """Return where a room keeps the resources of this node."""
     resources = len(platform.nodes[0].capacity)
     return range(node * resources, (node + 1) * resources)
 
 
 def licence_slot(platform: Platform, licence: int) -> int:
-    """Where a room keeps the free copies of this licence."""
+    """Return where a room keeps the free copies of this licence."""
     return len(platform.nodes) * len(platform.nodes[0].capacity) + licence
 
 
@@ -35,7 +35,7 @@ def least(room: Room, other: Room) -> Room:
 
 
 def held(platform: Platform, job: Job, placement: Placement) -> Room:
-    """What the job holds when it sits there; licences are held once by the whole job."""
+    """Return what the job holds when it sits there; licences are held once by the whole job."""
     room = [0] * len(whole(platform))
     for node, tasks in placement:
         for slot, amount in zip(node_slots(platform, node), job.demand, strict=True):
@@ -46,7 +46,7 @@ def held(platform: Platform, job: Job, placement: Placement) -> Room:
 
 
 def place_to_start(platform: Platform, job: Job, room: Room) -> Placement | None:
-    """Where the job sits in this room by its rule; None = it does not fit."""
+    """Return where the job sits in this room by its rule; None = it does not fit."""
     if job.place == "power" or place(platform, job, room) is None:
         return place(platform, job, room)
     alone = job.tasks == 1 or job.spread == "node"
@@ -110,7 +110,7 @@ def place(platform: Platform, job: Job, room: Room) -> Placement | None:
 
 
 def most(job: Job) -> int:
-    """How many tasks of the gang one node may hold."""
+    """Return how many tasks of the gang one node may hold."""
     return 1 if job.spread == "distinct" else job.tasks
 
 
@@ -152,5 +152,5 @@ def meets(platform: Platform, n: int, terms: list[str]) -> bool:
 
 
 def tasks_that_fit(job: Job, free: list[int], tasks: int) -> int:
-    """How many of `tasks` tasks fit beside each other; a demand of 0 is no limit."""
+    """Return how many of `tasks` tasks fit beside each other; a demand of 0 is no limit."""
     return min([tasks] + [amount // demand for amount, demand in zip(free, job.demand, strict=True) if demand > 0])

@@ -55,24 +55,24 @@ class Pass:
         self.decision = Decision()
 
     def now(self) -> Profile:
-        """What is free from now on, by limits."""
+        """Return what is free from now on, by limits."""
         return Profile.of_running(self.view, self.running)
 
     def without_those_behind(self, head: Job) -> Profile:
-        """What is free when all have left that the head may send away."""
+        """Return what is free after all jobs that the head may preempt have left."""
         return Profile.of_running(self.view, [r for r in self.running if not (r.preemptible and behind(r.job, head))])
 
     def place_now(self, job: Job) -> Placement | None:
         return self.seat(job, self.now())
 
     def place_beside(self, job: Job) -> Placement | None:
-        """Where it can run now without a delay for the head."""
+        """Return where it can run now without a delay for the head."""
         later = self.without_those_behind(self.head)
         later.book(self.head, self.reserved)
         return self.seat(job, self.now().within(later))
 
     def seat(self, job: Job, profile: Profile) -> Placement | None:
-        """Where it may start now; a suspended job only where it was."""
+        """Return where it may start now; a suspended job only where it was."""
         where = self.paused.get(job.row)
         if job.row in self.taken:
             return None

@@ -54,7 +54,7 @@ class Profile:
         return held_back(self.platform, job, self.rooms[0])
 
     def within(self, other: "Profile") -> "Profile":
-        """What is free in both."""
+        """Return what is free in both."""
         for t in list(self.times):
             other._cut(t)
         for t in other.times:
@@ -63,7 +63,7 @@ class Profile:
         return self
 
     def place_now(self, job: Job) -> Placement | None:
-        """Where the job may start now: a place that stays free for as long as it may run."""
+        """Return where the job may start now: a place that stays free for as long as it may run."""
         return self._window(job, 0)[0]
 
     def earliest(self, job: Job, not_before: Time, by_rule: bool = True) -> Reservation | None:

@@ -141,7 +141,7 @@ def _follow(
     own: list[list[int]],
     of: list[int],
 ) -> list[Event]:
-    """What an event is with parts beside nodes."""
+    """Return the events that stand for one on a platform whose nodes are divided into parts."""
     if "reserved" in row:
         return _announce(told, row["reserved"], chosen, own)
     event, time = row["event"], row["time"]
@@ -240,5 +240,5 @@ def grants(told: Happening) -> list[dict[int, tuple[int, ...]]] | None:
 
 
 def _ended(other: Reserved, each: Reserved) -> Time:
-    """When one ended, as far as is known when another is made."""
+    """Return when a reservation ended, as far as is known when another one is made."""
     return other.ended if other.ended <= each.time else NEVER

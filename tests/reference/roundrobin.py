@@ -60,7 +60,7 @@ class Pass:
         return next((r.start for r in self.view.running if r.job.row == row), self.view.now)
 
     def oldest(self) -> Running | None:
-        """Who has run longest, if its quantum is over."""
+        """Return the job that has run longest, if its quantum is over."""
         turns = [r for row in self.turns for r in self.running if r.job.row == row]
         return next((r for r in turns if r.start + self.quantum <= self.view.now), None)
 

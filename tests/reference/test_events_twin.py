@@ -555,7 +555,7 @@ def test_preempted_work_is_done_once_more_or_kept(name, case):
 
 
 def there_is(case: Case, events: list[Event], t: int) -> list[int]:
-    """What there is at an instant after all that happens in it, by the file alone."""
+    """Return the capacity at an instant after all of its events, by the file alone."""
     machine = Machine(case.platform)
     happened = [event for event in sorted(events, key=lambda event: event.time) if event.time <= t]
     room = list(whole(case.platform))

@@ -30,7 +30,7 @@ def blocks(columns: list[list[int]], n_max: float = inf) -> Iterable[list[int]]:
 
 
 def square(columns: list[list[int]], n_max: float = inf) -> int:
-    """How many columns make a block: as many as the largest of them has threads, at most n_max."""
+    """Return how many columns make a block: as many as the largest of them has threads, at most n_max."""
     n = len(columns[0])
     while (big := max(len(column) for column in columns[:n])) > n:
         n = big

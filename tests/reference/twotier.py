@@ -161,11 +161,11 @@ class Pass:
                 self.latest[job.row] = -inf if stays else max(departure + slack - span(job), start)
 
     def has_begun(self, project: str) -> bool:
-        """Whether a job of the project runs, or is over."""
+        """Return whether a job of the project runs, or is over."""
         return any(project_of(self.jobs[row]) == project for row in self.ended | self.limits)
 
     def departures(self) -> dict[str, Time]:
-        """When the last job of each project ends, as things stand; jobs without a start do not count."""
+        """Return when the last job of each project ends, as things stand; jobs without a start do not count."""
         ends = self.ended | self.limits
         ends |= {row: promise.start + span(self.jobs[row]) for row, promise in self.promises.items()}
         found: dict[str, Time] = {}
@@ -209,7 +209,7 @@ class Pass:
         return gaps
 
     def may_make_way(self, job: Job, other: Job) -> bool:
-        """Whether a waiting job may start later for another one."""
+        """Return whether a waiting job may start later for another one."""
         return (
             other.row in self.promises
             and self.whose(other) != self.whose(job)

@@ -334,11 +334,11 @@ class World:
         )
 
     def seen(self, row: int) -> Job:
-        """What a policy sees of a job that waits."""
+        """Return what a policy sees of a job that waits."""
         return replace(self.job(row), ready=self.gone.issuperset(self.jobs[row].after))
 
     def next_instant(self) -> Time | None:
-        """When a pass is made next; what comes before it of events that nobody can notice happens on the way."""
+        """Return when the next pass is made; events before it that no policy can notice are applied on the way."""
         other = self.next_of_others()
         while self.events and self.unnoticed(self.events[0]) and (other is None or self.events[0].time < other):
             event = self.events.popleft()
@@ -354,7 +354,7 @@ class World:
         return event.job in self.to_come and not followed
 
     def next_of_others(self) -> Time | None:
-        """When something happens next that is no event of the file."""
+        """Return when something happens next that is no event of the file."""
         submits = [self.jobs[self.to_come[0]].submit] if self.to_come else []
         windows = [window.until if window.begun else window.value for window in self.machine.windows]
         limits = [r.limit_event for r in self.runs if r.limit_event is not None]
@@ -447,7 +447,7 @@ class World:
         self.finish(r.row, r.how, r.end)
 
     def length_of(self, r: Run) -> Time:
-        """How long a run that is over ran, or would have alone on its processors."""
+        """Return how long a run that is over ran, or would have alone on its processors."""
         return r.end - r.start if self.mpl == 1 else floor(r.made + (r.end - r.paced) * r.pace)
 
     def leave(self, r: Run, now: Time, how: str) -> None:
@@ -649,7 +649,7 @@ class World:
         self.obey(view, self.policy(view))
 
     def running(self, r: Run) -> Running:
-        """What a policy sees of a run."""
+        """Return what a policy sees of a run."""
         since, job = FUTURE if r.since is None else r.since, self.job(r.row)
         if self.mpl == 1:
             return Running(job, r.start, r.placement, r.held, r.preemptible, since)

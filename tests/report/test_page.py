@@ -315,7 +315,7 @@ def test_a_pipe_is_written_to_and_never_replaced(tmp_path):
 
 
 def drained(pipe: int) -> bytes:
-    """What comes through a pipe until the end of a page."""
+    """Return the data of a pipe until the end of a page."""
     seen = b""
     while b"</html>" not in seen:
         with contextlib.suppress(BlockingIOError):

@@ -16,7 +16,7 @@ EXACT_FLOAT = 2**33 * SECOND  # fractions of a second are exact in a float below
 
 
 def same(a: Workload, b: Workload) -> bool:
-    """Whether two workloads say the same of the same jobs, ids taken as texts."""
+    """Return whether two workloads have equal jobs, ids compared as texts."""
     x, y = a.jobs, b.jobs
 
     def licences(w: Workload) -> list[list[str]]:

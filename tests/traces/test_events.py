@@ -56,7 +56,7 @@ def refusal(*lines: str | bytes, platform: Platform = FARM) -> str:
 
 
 def of_one(text: str, platform: Platform = FARM) -> str:
-    """What is said of an event `time event name=value ...`."""
+    """Return what is said of an event `time event name=value ...`."""
     time, event, *others = text.split()
     cells = {"time": time, "event": event, **dict(other.split("=", 1) for other in others)}
     said = refusal(",".join(cells), ",".join(cells.values()), platform=platform)

@@ -250,7 +250,7 @@ def test_very_long_lines_and_files_of_rubbish_are_refused_at_once(kind: str):
 
 
 def complaint(data: bytes) -> str | None:
-    """What a read complains of; anything but an InputError passes through."""
+    """Return the message of an InputError that a read raises; other errors pass through."""
     try:
         read_swf(data)
     except InputError as error:
