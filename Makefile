@@ -16,7 +16,7 @@ demo: $(VENV)/.user
 
 test: $(VENV)/.dev  # many tests wait for processes, so there are more workers than processors
 	$(BIN)/python -m tests.warm
-	$(BIN)/python -m pytest --dist worksteal -n $$($(BIN)/python -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
+	$(BIN)/python -m pytest --dist worksteal -n $$($(BIN)/python -c "import os; print(3 * (os.cpu_count() or 1) + 1)")
 
 quick: $(VENV)/.dev  # without a compiler; the laws that are left out run hundreds of jobs or dozens of cases each
 	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest -n auto tests/laws \
