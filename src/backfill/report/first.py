@@ -11,7 +11,7 @@ from backfill.analysis.paired import Pair
 from backfill.model.spans import span
 from backfill.report.findings import Findings
 from backfill.report.reality import Reality
-from backfill.report.sentences import but_always, users_longer
+from backfill.report.sentences import DOUBLE, but_always, factor, users_longer
 from backfill.report.values import cut, heading, share_text, texts, without_cpus
 
 DECIDES = "mean_wait_s"
@@ -182,6 +182,8 @@ class _Two:
             return "no 95% interval"
         if self._sure == "clear":
             return f"95% interval {-change[1]:.1%} to {-change[0]:.1%}"
+        if change[1] > DOUBLE:
+            return f"95% interval {factor(change[0])} to {factor(change[1])} times as long"
         return f"95% interval {_signed(change[0])} to {_signed(change[1])}"
 
     @property
@@ -252,13 +254,16 @@ class _Two:
         change = self._change(second)
         best, wait = (self.metrics[i][DECIDES] or 0.0 for i in (self.best, second))
         said = Markup("{} comes second with {}").format(_name(self.names[second]), span(wait, self.unit))
+        ends = [1 / (1 + each) - 1 for each in reversed(change)] if change is not None else []
+        more = (wait - best) / best if best else 0.0
+        large = max([more, *ends]) > DOUBLE
         if best:
-            said += f", {(wait - best) / best:.1%} more"
-        if change is None:
+            said += f", {factor(more)} times as long" if large else f", {more:.1%} more"
+        if not ends:
             return [said + "."]
-        low, high = (1 / (1 + each) - 1 for each in reversed(change))
-        clear = "" if low > 0 else "; the difference is not clear"
-        return [said + f" (95% interval {_signed(low)} to {_signed(high)}){clear}."]
+        low, high = map(factor if large else _signed, ends)
+        clear = "" if ends[0] > 0 else "; the difference is not clear"
+        return [said + f" (95% interval {low} to {high}){clear}."]
 
     @property
     def tiles(self) -> list[Tile]:

@@ -64,11 +64,11 @@ def _change(wait: Pair, unit: str) -> str:
 
 def _times(wait: Pair) -> str:
     """Phrase a large difference: `easy waits 51.7 times as long as fcfs (95% interval 41 to 61)`."""
-    said = f"waits {_factor(wait.relative)} times as long as {wait.b}"
+    said = f"waits {factor(wait.relative)} times as long as {wait.b}"
     if wait.relative_low is None or wait.relative_high is None:
         return f"{said} ({wait.method}{but_always(wait)})"
     unclear = ": no clear difference" if wait.relative_low <= 0 else ""
-    return f"{said} (95% interval {_factor(wait.relative_low)} to {_factor(wait.relative_high)}{unclear})"
+    return f"{said} (95% interval {factor(wait.relative_low)} to {factor(wait.relative_high)}{unclear})"
 
 
 def but_always(wait: Pair) -> str:
@@ -76,9 +76,10 @@ def but_always(wait: Pair) -> str:
     return f"; but {wait.always_higher} waits longer in each of {BLOCKS} parts of the log" if wait.always_higher else ""
 
 
-def _factor(relative: float | None) -> str:
-    factor = 1 + (relative or 0.0)
-    return f"{factor:,.2f}" if factor < 10 else f"{factor:,.0f}"
+def factor(relative: float | None) -> str:
+    """Phrase a relative difference as a factor: `1.24`, `13`."""
+    times = 1 + (relative or 0.0)
+    return f"{times:,.2f}" if times < 10 else f"{times:,.0f}"
 
 
 def _signed(relative: float) -> str:
