@@ -135,9 +135,7 @@ def test_a_page_of_a_model_that_is_not_conclusive_says_so_first(tmp_path):
     page = (tmp_path / "pool.html").read_text()
     assert page.index("Not conclusive.") < page.index('id="losers"')
     assert "does not start jobs as the pool does" in page
-    assert any(
-        "the differences between policies may not be those on the pool" in note for note in found.to_dict()["notes"]
-    )
+    assert any("the differences between policies may not hold on the pool" in note for note in found.to_dict()["notes"])
 
 
 def arrays(**columns):

@@ -331,13 +331,14 @@ class Result:
         Job 1 did not wait: it started at once, because it was first in the queue.
         """
         from backfill.analysis.explain import Rules, explain
+        from backfill.core.policy import NO_JOB
 
         row = self.workload.row_of(str(job), "explain")
         policy = self.policy
         if self.schedule.shares:
             told = "jobs share processors in turns, and nothing tells what a job lacked"
             raise UsageError(f"policy {policy.name}: {told}; expected mpl=1, or a policy without rows")
-        idle = policy.reserve == policy.fill == "nobody"
+        idle = policy.reserve == policy.fill == NO_JOB
         rules = Rules(policy.name, in_order=idle and policy.orders == (FCFS,) and not policy.sorts)
         return explain(self._record, row, rules, self._promised, self.unit)
 

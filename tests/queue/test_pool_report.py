@@ -101,7 +101,7 @@ def test_a_queue_that_is_not_over_and_saw_too_little_is_not_conclusive(tmp_path,
     told, said = capsys.readouterr()
     assert " ".join(told.split()).count("not conclusive: only") == 1
     assert "not conclusive; the policies below differ so in the simulation of that model" in told
-    assert "the differences between policies may not be those on the pool" in said
+    assert "the differences between policies may not hold on the pool" in said
     assert "Observe the pool for longer" in (tmp_path / "pool.html").read_text()
 
 

@@ -62,7 +62,7 @@ class Faked(Virtual):
         return super().submit(cpus, walltime, runtime, **job)
 
     def instant(self, record):
-        return record["at"]
+        return record.get("at")
 
     def read(self):
         pool, book = self.engine.pool, self.engine.book

@@ -80,9 +80,17 @@ def test_the_queue_shows_the_nodes_of_runs_and_the_cpus_of_whole_jobs(engine, ca
     assert "NODES" not in capsys.readouterr().out
 
 
+class Elsewhere:
+    """Evidence of a pool that knows no files of its jobs."""
+
+    def files(self, job, spec):
+        return dict.fromkeys(("input", "output", "error"))
+
+
 def test_show_tells_what_a_job_asks_for_and_where_it_runs(engine, capsys):
     for number in (1, 2):
-        print_job(json.loads(json.dumps(shown.story(engine, engine.store, engine.book.jobs[number], 0))))
+        story = shown.story(engine, engine.store, Elsewhere(), engine.book.jobs[number], 0)
+        print_job(json.loads(json.dumps(story)))
     told = [line.strip() for line in capsys.readouterr().out.splitlines()]
     for line in (
         "needs       2 nodes of 4 cpus",

@@ -165,10 +165,10 @@ def check_outputs(read: Mapping[str, str | None], /, **paths: str | None) -> Non
             continue
         if path == "-":
             raise BadArgument(option, "-", "the name of a file")
-        if option == "report" and Path(path).suffix.lower() in NO_PAGES:
-            raise BadArgument(option, path, "the name of an HTML page, for instance out.html")
         check_writable(path)
         real = os.path.realpath(path)
         if real in taken and (os.path.isfile(real) or not os.path.exists(real)):
             raise UsageError(f"--{option} {path} is also {taken[real]}; expected a different file")
+        if option == "report" and Path(path).suffix.lower() in NO_PAGES:
+            raise BadArgument(option, path, "the name of an HTML page, for instance out.html")
         taken[real] = f"--{option}"

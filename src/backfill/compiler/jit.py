@@ -104,12 +104,19 @@ def forget_old() -> None:
 
 
 def remove_old(kept: Path) -> None:
-    """Remove all files below a folder that have not been used for 60 days, and empty folders as old."""
+    """Remove all files below a folder that have not been used for 60 days, and folders left empty by that."""
     for folder, _, files in os.walk(kept, topdown=False):
-        for path in (*(Path(folder, name) for name in files), Path(folder)):
-            with suppress(OSError):  # another process has removed it, or the folder is not empty
+        gone = False
+        for path in (Path(folder, name) for name in files):
+            with suppress(OSError):  # another process has removed it
                 if path.stat().st_mtime < time.time() - FORGET_S:
-                    path.unlink() if path != Path(folder) else path.rmdir()
+                    path.unlink()
+                    gone = True
+        for above in (Path(folder), *Path(folder).parents) if gone else ():
+            if above == kept:
+                break
+            with suppress(OSError):  # it is not empty; one that is empty, but lost nothing here, may be filled soon
+                above.rmdir()
 
 
 def number_from_anywhere() -> None:

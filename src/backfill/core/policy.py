@@ -34,6 +34,8 @@ FORGETS = ("no", "alone", "all")
 # begins with the targets that the platform has for single users, by their numbers; -1 where there are no more.
 SIZES = ("jobs", "licences", "nodes", "sites", "targets")
 
+NO_JOB = "no job"  # the answer of a policy without reservations, or without backfilling
+
 
 @dataclass(frozen=True)
 class Param:
@@ -116,8 +118,8 @@ class Policy:
     decide: Callable[[Any], None]
     order: str = "fcfs"  # of the queue
     tried: str = "queue"  # order in which candidates are tried
-    reserve: str = "no job"
-    fill: str = "no job"
+    reserve: str = NO_JOB
+    fill: str = NO_JOB
     place: str = "power"  # rule for the placement of a job among nodes, one of PLACES
     source: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)

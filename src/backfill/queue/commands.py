@@ -235,7 +235,7 @@ def _check_order(some: Sequence[ProjectJob]) -> None:
     """Raise Refused if jobs of a project depend on jobs that are not in the list, or on each other in a cycle."""
     for place, one in enumerate(some):
         if any(on >= len(some) for _, on in one["after"]):
-            raise Refused(f"after: expected places below {len(some)}", field=f"jobs.{place}.after")
+            raise Refused(f"after: expected indices below {len(some)}", field=f"jobs.{place}.after")
     try:
         TopologicalSorter({place: [on for _, on in one["after"]] for place, one in enumerate(some)}).prepare()
     except CycleError as error:
