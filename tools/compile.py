@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from types import ModuleType
 
 from backfill.compiler import jit
 from backfill.compiler.far import address_of
@@ -32,19 +33,26 @@ def compile_records() -> None:
 
 def compile_plans() -> None:
     """The kernels apart of plans and reservations, of which most policies need some."""
-    for module in (profile, future, shadow):
+    load_all(profile, future, shadow)
+
+
+def load_all(*modules: ModuleType) -> None:
+    """The kernels apart of modules."""
+    for module in modules:
         for value in vars(module).values():
             if isinstance(value, Apart):
                 value.load()
 
 
 def compile_far_calls() -> None:
-    """What announced windows and a file of events need, which is called by address."""
+    """What announced windows, a file of events and planners of the live queue need, which is called by address."""
+    from backfill.core import entry, once
     from backfill.core.acts import do_act
     from backfill.core.plan.planned import book_start, fits, hold_place
     from backfill.core.transitions import do_again
 
-    do_again.load()  # which planners of the live queue call
+    load_all(entry, once)
+    do_again.load()
     for function in (do_act, fits, hold_place, book_start):
         address_of(function)
 
