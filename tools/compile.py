@@ -21,7 +21,6 @@ def compile_loop() -> None:
     import backfill.worlds.simulated  # noqa: F401
 
     compile_module("fcfs")
-    compile_records()
 
 
 def compile_records() -> None:

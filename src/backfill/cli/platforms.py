@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 from backfill.cli import say
 from backfill.model.errors import UsageError
 from backfill.model.units import counted
-from backfill.traces.files import check_writable, written_text
+from backfill.traces.files import check_writable, suffix_of, written_text
 
 if TYPE_CHECKING:
     from backfill.model.platform import Platform
 
 
-WORKLOADS = (".csv", ".csv.gz", ".parquet")  # SWF states the machine itself
 MARK = "# written by backfill; a later run replaces it\n"
 
 
@@ -30,15 +29,15 @@ def beside(out: str, suffix: str) -> str:
 
 def found_beside(log: str) -> str | None:
     """Return the platform file that lies beside a table of jobs, jobs.toml beside jobs.csv; None if there is none."""
-    suffix = next((suffix for suffix in WORKLOADS if log.endswith(suffix)), None)
-    if suffix is None or not Path(log).is_file():
+    suffix = suffix_of(log)
+    if not suffix or suffix.startswith(".swf") or not Path(log).is_file():  # SWF states the machine itself
         return None
     path = _toml(log, suffix)
     return str(path) if path.is_file() else None
 
 
 def _toml(workload: str, suffix: str) -> Path:
-    return Path(workload).with_name(Path(workload).name.removesuffix(suffix) + ".toml")
+    return Path(workload[: len(workload) - len(suffix)] + ".toml")
 
 
 def write_platform(platform: "Platform", path: str) -> None:

@@ -106,17 +106,11 @@ def forget_old() -> None:
 def remove_old(kept: Path) -> None:
     """Remove all files below a folder that have not been used for 60 days, and folders left empty by that."""
     for folder, _, files in os.walk(kept, topdown=False):
-        gone = False
         for path in (Path(folder, name) for name in files):
             with suppress(OSError):  # another process has removed it
                 if path.stat().st_mtime < time.time() - FORGET_S:
                     path.unlink()
-                    gone = True
-        for above in (Path(folder), *Path(folder).parents) if gone else ():
-            if above == kept:
-                break
-            with suppress(OSError):  # it is not empty; one that is empty, but lost nothing here, may be filled soon
-                above.rmdir()
+                    os.removedirs(folder)  # an empty folder that lost nothing here may be about to be filled
 
 
 def number_from_anywhere() -> None:

@@ -177,7 +177,6 @@ def passes(entries: Iterable[Entry], behind: bool = False) -> tuple[list[Pass], 
             said += messages(event)
         if happened.until is not None:
             found.append(Pass(happened.until, said))
-            said = []
     return found, said
 
 
