@@ -52,7 +52,8 @@ PASSED = {  # why a job went first, in the words of `simulate --explain`
 }
 FAR_S = 6 * 3600.0
 FAR = "bounds more than 6 h ahead hold less often: 73 to 96 % did in simulated queues, the fewest where the queue grew"
-SWITCH_S = 3.0  # seconds after which a policy is replaced even without an answer
+START_S = 20.0  # seconds that a planner may take to start before its policy is replaced without a comparison
+DROP_S = 3.0  # the same with --drop-promises
 PATIENCE_S = 600.0  # seconds; an answer may have to wait for a policy to be compiled
 HISTORY = {
     "user and name": "{} ended jobs of the same user and name",
@@ -569,7 +570,8 @@ def switch(options: Facts) -> int:
     """Switch to another policy, or print what that would change."""
     policy, dry, begun = _from_here(options["policy"]), bool(options.get("dry")), os.path.exists(f"{home()}/store.db")
     try:
-        answer = question("switch", policy=policy, patience_s=PATIENCE_S if dry else SWITCH_S)
+        patience_s = PATIENCE_S if dry else DROP_S if options.get("drop") else START_S
+        answer = question("switch", policy=policy, patience_s=patience_s)
     except Problem as problem:
         if problem.kind not in ("starting", "question") or dry:
             raise
