@@ -14,6 +14,7 @@ from backfill.queue import events
 from backfill.queue.events import Entry
 from tests.queue.test_cluster import cluster  # noqa: F401 - a fixture
 from tests.queue.virtual import Virtual
+from tests.schemas import check
 from tests.test_pool_report import CPUS, short_jobs, started_by
 
 
@@ -53,7 +54,7 @@ def test_the_scheduler_of_the_queue_is_found_and_others_are_compared_with_it(bus
 def test_its_json_has_the_fidelity_beside_the_comparison(busy, capsys):
     assert main(["pool", "report", "--queue", str(busy), "--json", "-q"]) == 0
     told, said = capsys.readouterr()
-    found = json.loads(told)
+    found = check("pool-report", told)
     assert said == ""
     assert found["fidelity"]["conclusive"] is True
     assert found["fidelity"]["model"] == {"policy": "k-reservations:k=10", "dead_time_s": 0.0, "delay_s": 0.0}

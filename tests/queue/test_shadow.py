@@ -13,6 +13,7 @@ from backfill.pools.slurm import mark_of
 from backfill.worlds.live import Planner, load_policy
 from tests.patience import until
 from tests.queue.conftest import live  # noqa: F401
+from tests.schemas import check
 
 APART = "\x1f"
 COLUMNS = (
@@ -244,6 +245,11 @@ def test_jobs_are_adopted_by_hand_and_given_back_without_a_daemon(watching, clus
     cluster.job("7", 0, Reason="JobHeldAdmin", admin_comment=mark_of(watching.folder))
     cluster.job("8", 0, "R", NodeList="n1", StartTime="1795562790", admin_comment=mark_of(watching.folder))
     assert "2 jobs of the queue: 1 waiting, 1 running" in watching.run("pool", "show").stdout
+    assert check("pool-show", watching.run("pool", "show", "--json").stdout)["of_the_queue"] == {
+        "waiting": 1,
+        "running": 1,
+    }
+    assert check("pool-adopt", watching.run("pool", "adopt", "--dry-run", "--json").stdout)["jobs"] == []
     assert watching.run("pool", "release-all").stdout == "released 1 job: 7\n"
     assert cluster.acts()[-2:] == [
         "release 7",
@@ -262,6 +268,7 @@ def test_the_watchdog_gives_jobs_back_once_nobody_looks(watching, cluster):
     assert watching.run("pool", "watchdog", "--after", "1m").stdout == ""
     os.utime(looked, (time.time() - 100,) * 2)
     assert "released 1 job: 7" in watching.run("pool", "watchdog", "--after", "1m").stdout
+    assert check("pool-watchdog", watching.run("pool", "watchdog", "--json").stdout)["silent_s"] > 60
     assert "expected" in watching.run("pool", "watchdog", "--after", "soon", check=2).stderr
 
 
@@ -302,6 +309,7 @@ def test_setup_prints_what_a_site_installs(watching, cluster):
     assert "'x'; expected filter, conf" in watching.run("pool", "setup", "--print", "--part", "x", check=2).stderr
     file.unlink()  # a queue that has not begun
     assert watching.run("pool", "setup", "--print", "--part", "filter").stdout == parts["filter"]
+    assert check("pool-setup", watching.run("pool", "setup", "--print", "--json").stdout)["parts"] == parts
     assert cluster.acts() == []
     (cluster.folder / "silent").touch()
     assert "Unable to contact" in watching.run("pool", "setup", "--print", check=1).stderr
@@ -311,8 +319,8 @@ def test_doctor_looks_at_all_that_control_needs(watching, cluster):
     begin(watching, cluster)
     watching.run("pool", "watchdog")
     told = watching.run("doctor", check=None).stdout
-    for check in ("rights", "filter", "limits", "select", "ends", "delay", "requeue", "clocks"):
-        assert f" {check} " in told
+    for name in ("rights", "filter", "limits", "select", "ends", "delay", "requeue", "clocks"):
+        assert f" {name} " in told
     assert re.search(r"the watchdog ran \d+ s ago", told)
     assert cluster.acts() == []
     (cluster.folder / "silent").touch()
@@ -343,7 +351,8 @@ def test_a_job_that_the_submit_filter_has_held_is_the_queues(watching, cluster):
     until(lambda: "release 8" in cluster.acts())
     watching.run("serve", "--stop")
     cluster.job("8", 0, Comment="x y[backfill:held]")
-    assert watching.run("pool", "release-all").stdout == "released 1 job: 8\n"
+    (given,) = check("pool-release-all", watching.run("pool", "release-all", "--json").stdout)["jobs"]
+    assert given["native"] == "8"
     assert "uhold 8" in cluster.acts()  # what its user holds stays held, and its user can release it
     assert cluster.called() == ["update JobId=8 Comment=x y"]
 

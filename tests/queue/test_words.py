@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from backfill.client.options import parse, wants_help
+from backfill.client.options import has, parse
 from backfill.client.sbatch import of_script
 from backfill.queue import words
 from backfill.queue.words import Unreadable
@@ -95,12 +95,15 @@ def test_numbers_and_labels_are_folded():
     assert words.folded_labels([(7, 0, None), (9, 8, 1), (8, 8, 0), (12, 11, 4)]) == ["7", "8_[0-1]", "11_4"]
 
 
+HELP = ("-h", "--help")
+
+
 def test_help_is_asked_for_before_the_command_alone():
-    assert wants_help("submit", ["-h"])
-    assert wants_help("submit", ["--time", "5", "--help"])
-    assert wants_help("show", ["12", "-h"])
+    assert has(HELP, "submit", ["-h"])
+    assert has(HELP, "submit", ["--time", "5", "--help"])
+    assert has(HELP, "show", ["12", "-h"])
     for command in (["fit.sh", "-h"], ["-t", "5", "fit.sh", "--help"], ["--", "ls", "-h"], ["-J", "-h", "fit.sh"]):
-        assert not wants_help("submit", command)
+        assert not has(HELP, "submit", command)
 
 
 def test_spans_and_sizes_for_people():

@@ -1,14 +1,15 @@
 """backfill anonymize: a workload without names, so that it can be shared."""
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from backfill.cli import say
 from backfill.cli.inputs import check_outputs, read
-from backfill.cli.options import PlatformFile, Quiet, Verbose, examples
-from backfill.cli.output import print_lines
+from backfill.cli.options import Json, PlatformFile, Quiet, Verbose, examples
+from backfill.cli.output import print_json, print_lines
 from backfill.cli.platforms import beside, write_platform
 from backfill.model.errors import UsageError
 
@@ -44,6 +45,7 @@ def anonymize(
             help="Write the alias of each name to this CSV, and reuse those already in it. Do not share it.",
         ),
     ] = None,
+    as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -67,7 +69,11 @@ def anonymize(
     hidden = anonymous_platform(machine, known) if machine else None
     copy, replaced = anonymous(workload, known)
     write(copy, out)
-    print_lines(_table(workload, replaced))
+    if as_json:
+        files = {"out": out, "platform": nodes, "aliases": aliases}
+        print_json({"schema": 1, **files, "jobs": len(copy), "replaced": [asdict(each) for each in replaced]})
+    else:
+        print_lines(_table(workload, replaced))
     say.note(f"wrote {out}: {len(copy):,} jobs")
     if hidden is not None and nodes is not None:
         write_platform(hidden, nodes)

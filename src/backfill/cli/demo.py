@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.options import Quiet, Verbose, examples
-from backfill.cli.output import USUAL, print_compared
+from backfill.cli.options import Json, Quiet, Verbose, examples
+from backfill.cli.output import USUAL, print_compared, print_json
 from backfill.traces.files import check_writable, make_folder
 
 LOG = "sample:itp"
@@ -17,6 +17,7 @@ PAGE = "backfill-demo.html"
 @examples("backfill demo", "backfill demo --out /tmp")
 def demo(
     out: Annotated[str, typer.Option("--out", metavar="DIR", help="Page, or folder for it.")] = ".",
+    as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -35,7 +36,10 @@ def demo(
     comparison = compare_all(workload, workload.platform, [RunSpec.of(name) for name in USUAL])
     for text in workload.remarks:
         say.note(text)
-    print_compared(comparison)
+    if as_json:
+        print_json(comparison.to_dict())
+    else:
+        print_compared(comparison)
     comparison.report(page, "backfill demo")
     say.note(f"wrote {page}: open it in a browser")
     longest = next(wait for wait in comparison.waits if wait.policy == USUAL[1])

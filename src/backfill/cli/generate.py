@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 import typer
 
 from backfill.cli import say
-from backfill.cli.options import Quiet, Verbose, examples, known_models
+from backfill.cli.options import Json, Quiet, Verbose, examples, known_models
+from backfill.cli.output import print_json
 from backfill.cli.platforms import beside, write_platform
 from backfill.model.errors import BadArgument, UsageError
 from backfill.traces.files import check_writable
@@ -46,6 +47,7 @@ def generate(
             "--platform", metavar="OUT.toml", help="File for the model's own platform. [default: beside --out]"
         ),
     ] = None,
+    as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -53,6 +55,8 @@ def generate(
     from backfill.traces.write import check_suffix, write
 
     suffix = ".swf"
+    if out == "-" and as_json:
+        raise UsageError("--out - prints the jobs; leave out --json, or name a file")
     if out != "-":
         suffix = check_suffix(out, "-")
         check_writable(out)
@@ -90,6 +94,8 @@ def generate(
     if platform is not None:
         write_platform(workload.platform, platform)
         words = ["--platform", platform]
+    if as_json:
+        print_json({"schema": 1, "model": text, "out": out, "platform": platform, "jobs": len(workload)})
     say.following(shlex.join(["backfill", "simulate", say.path(out), *words]))
 
 

@@ -4,14 +4,15 @@ import os
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from backfill.cli import say
-from backfill.cli.options import Verbose, examples
+from backfill.cli.options import Json, Verbose, examples
+from backfill.cli.output import print_json
 from backfill.model.errors import BackfillError, UsageError
 from backfill.model.units import counted
 from backfill.system.home import home
@@ -38,6 +39,7 @@ def adopt(
     user: Users = None,
     partition: Partitions = None,
     queue: Queue = None,
+    as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Take over jobs that wait in the batch system: from now on only the queue starts them.
@@ -59,25 +61,32 @@ def adopt(
         ]
         if some and not dry:
             _hands(queue).adopt(some)
-    print(f"{'would adopt' if dry else 'adopted'} {_named(some)}")
+    if as_json:
+        print_json({"schema": 1, "adopted": not dry, "jobs": _identities(some)})
+    else:
+        print(f"{'would adopt' if dry else 'adopted'} {_named(some)}")
     say.following("backfill pool adopt" if dry and some else "backfill queue")
 
 
 @examples("backfill pool release-all")
-def release_all(queue: Queue = None, verbose: Verbose = False) -> None:
+def release_all(queue: Queue = None, as_json: Json = False, verbose: Verbose = False) -> None:
     """Give all jobs back to the scheduler of the batch system.
 
     No daemon is needed. A running daemon would hold the jobs again: stop it first, by `backfill serve --stop`.
     """
     with _answering():
         some = _release(queue)
-    print(f"released {_named(some)}")
+    if as_json:
+        print_json({"schema": 1, "jobs": _identities(some)})
+    else:
+        print(f"released {_named(some)}")
 
 
 @examples("backfill pool watchdog --after 10m")
 def watchdog(
     after: Annotated[str, typer.Option("--after", metavar="TIME", help="Longest time without a look.")] = "10m",
     queue: Queue = None,
+    as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Give all jobs back to the scheduler of the batch system if no daemon has looked at it for this time; for cron."""
@@ -91,15 +100,16 @@ def watchdog(
     folder = _folder(queue)
     _config(queue)
     (folder / GUARDED).touch()
-    try:
+    age, some = 0.0, list["JobNow"]()
+    with suppress(FileNotFoundError):  # no daemon has held any job yet
         age = time.time() - os.stat(folder / LOOKED).st_mtime
-    except FileNotFoundError:  # no daemon has held any job yet
-        return
     if age > most:
         with _answering():
             some = _release(queue)
-        if some:  # cron mails everything that is printed
-            print(f"no daemon has looked for {age:.0f} s: released {_named(some)}")
+    if as_json:
+        print_json({"schema": 1, "silent_s": age, "jobs": _identities(some)})
+    elif some:  # cron mails everything that is printed
+        print(f"no daemon has looked for {age:.0f} s: released {_named(some)}")
 
 
 @examples(
@@ -113,6 +123,7 @@ def setup(
     user: Users = None,
     partition: Partitions = None,
     queue: Queue = None,
+    as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Print what a site installs so that its jobs come to the queue: submit filter, settings, rights, unit, watchdog.
@@ -129,7 +140,11 @@ def setup(
         parts = SETUPS[pool](_site(pool, queue, user, partition))
     if part is not None and part not in parts:
         raise UsageError(f"--part is {part!r}; expected {', '.join(parts)}")
-    print("\n".join(parts.values()) if part is None else parts[part], end="")
+    chosen = parts if part is None else {part: parts[part]}
+    if as_json:
+        print_json({"schema": 1, "pool": pool, "parts": chosen})
+    else:
+        print("\n".join(chosen.values()), end="")
 
 
 def _site(pool: str, queue: str | None, users: list[str] | None, partitions: list[str] | None) -> "Site":
@@ -146,12 +161,17 @@ def _site(pool: str, queue: str | None, users: list[str] | None, partitions: lis
 
 
 @examples("backfill pool show")
-def show(queue: Queue = None, verbose: Verbose = False) -> None:
+def show(queue: Queue = None, as_json: Json = False, verbose: Verbose = False) -> None:
     """Show the jobs and nodes of the batch system, and the jobs that the queue is to start."""
     with _answering():
         look = _look(queue)
     states = Counter(job.state for job in look.jobs)
     mine = [job for job in look.jobs if job.managed]
+    if as_json:
+        counts = {"states": states, "of_the_queue": Counter(job.state for job in mine)}
+        about = {"instance": look.instance, "look_s": look.took, "nodes": Counter(node.state for node in look.nodes)}
+        print_json({"schema": 1, **about, **counts})
+        return
     print(f"a look takes {look.took:.2f} s; its controller is {look.instance}")
     print(f"{counted(len(look.nodes), 'node')}: {_told(Counter(node.state for node in look.nodes))}")
     print(f"{counted(len(look.jobs), 'job')}: {_told(states)}")
@@ -229,6 +249,11 @@ def _answering() -> "Iterator[None]":
         yield
     except Down as down:
         raise BackfillError(str(down)) from None
+
+
+def _identities(some: "Sequence[JobNow]") -> list[dict[str, Any]]:
+    """Return jobs for JSON: their numbers in the batch system, and when they were submitted there."""
+    return [{"native": number, "submit_s": submit / 1e6} for number, submit in (job.identity for job in some)]
 
 
 def _named(some: "Sequence[JobNow]") -> str:

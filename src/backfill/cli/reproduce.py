@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.options import Cluster, Quiet, Seed, Verbose, Workers, examples
-from backfill.cli.output import print_lines
+from backfill.cli.options import Cluster, Json, Quiet, Seed, Verbose, Workers, examples
+from backfill.cli.output import print_json, print_lines
 from backfill.cli.reproduce_pool import OfPool, check_pool, reproduce_on_pool
 from backfill.model.errors import BadArgument, UsageError
 from backfill.traces.files import make_folder
@@ -77,6 +77,7 @@ def reproduce(
         typer.Option("--cycle", metavar="SPAN", help="On a pool, repeat IBB with one pass per SPAN; 0s: do not."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"Run {QUICK} replications only, for a first look.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -84,8 +85,11 @@ def reproduce(
     from backfill.papers import PAPERS
 
     if paper is None:
-        for name, (_, what) in PAPERS.items():
-            print(f"{name}: {what}")
+        known = {name: what for name, (_, what) in PAPERS.items()}
+        if as_json:
+            print_json({"schema": 1, "papers": known})
+        else:
+            print("\n".join(f"{name}: {what}" for name, what in known.items()))
         say.following("backfill reproduce PAPER --quick")
         return
     if paper not in PAPERS:
@@ -102,7 +106,8 @@ def reproduce(
         )
         raise BadArgument("replications", replications, expected)
     if pool is not None:
-        _print(reproduce_on_pool(own, replications, seed, out or f"reproduced-{paper}-{pool}"))
+        folder = out or f"reproduced-{paper}-{pool}"
+        _print(paper, folder, reproduce_on_pool(own, replications, seed, folder), as_json)
         return
 
     module = import_module(f"backfill.papers.{PAPERS[paper][0]}")
@@ -134,7 +139,7 @@ def reproduce(
     reproduction.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
     reproduction.provenance.update({f"log {name}": each.told for name, each in logs.items()})
     write(reproduction, folder)
-    _print(reproduction.claims)
+    _print(paper, folder, reproduction.claims, as_json)
     if count < module.REPLICATIONS:
         few = "quick look, which judges nothing: " if quick else "intervals are wider, and more claims undecided: "
         say.note(f"{few}{count} replications instead of {module.REPLICATIONS}")
@@ -144,7 +149,10 @@ def reproduce(
         say.following(shlex.join(["backfill", "reproduce", paper, *handed_over, "--workers", "2"]))
 
 
-def _print(claims: "Sequence[Claim]") -> None:
+def _print(paper: str, folder: str, claims: "Sequence[Claim]", as_json: bool) -> None:
+    if as_json:
+        print_json({"schema": 1, "paper": paper, "folder": folder, "claims": [claim.to_dict() for claim in claims]})
+        return
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backfill.model.errors import BadArgument
+from backfill.model.errors import BackfillError, BadArgument, error_json
 from backfill.system.bar import terminal_bar
 
 PATIENCE_S = 1.0  # seconds after which longer work prints a message
@@ -76,9 +76,10 @@ def _program() -> str:
     return shlex.quote(started) if by_path else "backfill"
 
 
-def error(problem: BaseException) -> None:
-    """Print an error in one line; with --verbose also its cause."""
-    _line(f"backfill: {problem.option if isinstance(problem, BadArgument) else problem}")
+def error(problem: BackfillError) -> None:
+    """Print an error in one line, with --json as JSON; with --verbose also its cause."""
+    text = problem.option if isinstance(problem, BadArgument) else str(problem)
+    _line(error_json(text, problem.exit_code) if "--json" in _manner.arguments else f"backfill: {text}")
     if _manner.verbose:
         import traceback
 

@@ -21,8 +21,9 @@ from backfill.client.calling import (
     stop,
     waited,
 )
-from backfill.client.options import help_text, ids_of, parse, wants_help
+from backfill.client.options import has, help_text, ids_of, parse
 from backfill.client.requests import absolute, request_of, script_of
+from backfill.model.errors import error_json
 from backfill.queue.states import OVER as ENDED
 from backfill.queue.words import Unreadable, asks_text, more_text, parse_instant, safe, time_text
 from backfill.system.home import LOCK, home, python_path
@@ -274,6 +275,10 @@ def log(words: Sequence[str]) -> int:
     folder, ids, err = home(), ids_of(given, left), bool(given.get("err"))
     found = persistent("output", folder, ids=ids, err=err)
     path, ids = found["path"], [found["job"]["id"]]
+    if given.get("json"):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            print(json.dumps({"schema": 1, "job": ids[0], "path": path, "output": file.read()}))
+        return 0
     place, waits, told = 0, "", ""
     while True:
         over = not given.get("follow")
@@ -375,39 +380,45 @@ def serve(words: Sequence[str]) -> int:
 def main(words: Sequence[str]) -> int:
     """Run one command line whose first word is a verb of VERBS; return its exit code."""
     verb, *rest = words
-    if wants_help(verb, rest):
+    if has(("-h", "--help"), verb, rest):
         print(help_text(verb), end="")
         return 0
-    if sys.platform != "linux":  # the keeper adopts orphans and reads /proc
-        what = f"the live queue needs Linux; this system is {sys.platform}. All verbs that simulate run here"
-        return _complain(what, UNREACHABLE)
-    run = {"submit": submit, "queue": queue, "show": show, "wait": wait, "log": log, "serve": serve}
     try:
-        if verb in run:
-            return run[verb](rest)
-        if verb in ELSEWHERE:
-            module = import_module(f"backfill.client.{ELSEWHERE[verb]}")
-            return int(getattr(module, verb)(rest))
-        return change(verb, rest)
-    except Unreadable as error:
-        return _complain(str(error), USAGE)
+        return _run(verb, rest)
     except Problem as error:
-        return _complain(str(error), error.code)
+        problem = error
+    except Unreadable as error:
+        problem = Problem(str(error), USAGE)
     except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
+        problem = Problem("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILED
     except ConnectionError:
-        return _complain("the daemon ended before it answered; run the command again, which starts another one", FAILED)
+        problem = Problem(
+            "the daemon ended before it answered; run the command again, which starts another one", FAILED
+        )
     except OSError as error:
         what = f"{error.filename or 'the current folder'}: {error.strerror}" if error.strerror else str(error)
-        return _complain(what, FAILED)
+        problem = Problem(what, FAILED)
+    if has(("--json",), verb, rest):
+        print(error_json(str(problem), problem.code, kind=problem.kind, field=problem.field), file=sys.stderr)
+    else:
+        _note(str(problem))
+    return problem.code
 
 
-def _complain(what: str, code: int) -> int:
-    _note(what)
-    return code
+def _run(verb: str, words: Sequence[str]) -> int:
+    if sys.platform != "linux":  # the keeper adopts orphans and reads /proc
+        what = f"the live queue needs Linux; this system is {sys.platform}. All verbs that simulate run here"
+        raise Problem(what, UNREACHABLE)
+    run = {"submit": submit, "queue": queue, "show": show, "wait": wait, "log": log, "serve": serve}
+    if verb in run:
+        return run[verb](words)
+    if verb in ELSEWHERE:
+        module = import_module(f"backfill.client.{ELSEWHERE[verb]}")
+        return int(getattr(module, verb)(words))
+    return change(verb, words)
 
 
 def _note(what: str) -> None:

@@ -181,7 +181,7 @@ NAMED = Option("--name", "name", text, "All jobs of this name that have not ende
 class Verb:
     """A verb of the queue: its help, usage, options and examples."""
 
-    def __init__(self, help: str, usage: str, options: Sequence[Option] = (), examples: Sequence[str] = ()) -> None:
+    def __init__(self, help: str, usage: str, options: Sequence[Option], examples: Sequence[str]) -> None:
         self.help, self.usage, self.options, self.examples = help, usage, options, examples
 
 
@@ -197,7 +197,8 @@ VERBS = {
         Option("-u --user", "users", parse_names, "Jobs of these users.", "NAME,..."),
         Option("--name", "names", parse_names, "Jobs with these names.", "NAME,..."),
         Option("--project", "projects", parse_names, "Jobs of these projects.", "NAME,..."),
-        Option("-n --lines", "most", parse_count, "At most N lines; with --json, N jobs.", "N"), JSON)),
+        Option("-n --lines", "most", parse_count, "At most N lines; with --json, N jobs.", "N"), JSON), (
+        "backfill queue", "backfill queue --user ana --state PENDING", "backfill queue --ended 10")),
     "show": Verb("Show all details of jobs, or of a project.", "ID... | --project NAME", (
         NAMED, Option("--project", "of_project", text, "A project: its jobs, the departures that it was promised, and "
                       "how these were kept.", "NAME"), JSON), (
@@ -205,8 +206,9 @@ VERBS = {
     "cancel": Verb("End jobs, or take them out of the queue.", "ID...", (
         *SOME, Option("-s --signal", "signal", parse_signal, "Send this signal, USR1 for instance, in place of "
                       "ending them.", "NAME"), JSON), ("backfill cancel 118", "backfill cancel --project climate")),
-    "hold": Verb("Keep pending jobs from starting.", "ID...", (*SOME, JSON)),
-    "release": Verb("Release held jobs.", "ID...", (*SOME, JSON)),
+    "hold": Verb("Keep pending jobs from starting.", "ID...", (*SOME, JSON), (
+        "backfill hold 118 120-125", "backfill hold --name sweep")),
+    "release": Verb("Release held jobs.", "ID...", (*SOME, JSON), ("backfill release 118", "backfill release --all")),
     "edit": Verb("Change pending jobs.", "[OPTIONS] ID...", (
         Option("-t --time", "walltime", parse_time, "New walltime.", "TIME"),
         Option("--priority", "priority", _priority, "New priority.", "N"),
@@ -217,9 +219,10 @@ VERBS = {
         Option("--deadline", "deadline", text, "As in submit; none.", "TIME"),
         Option("--reservation", "reservation", text, "As in submit; none.", "NAME"), JSON), (
         "backfill edit 118 --time 2h", "backfill edit 118 --cpus 2 --mem 8G", "backfill edit 118 --dependency none")),
-    "requeue": Verb("End running jobs, and queue them again.", "ID...", (*SOME, JSON)),
-    "suspend": Verb("Suspend running jobs; they keep their cpus and their limits.", "ID...", (
-        *SOME, JSON)),
+    "requeue": Verb("End running jobs, and queue them again.", "ID...", (*SOME, JSON), (
+        "backfill requeue 118", "backfill requeue --name sweep")),
+    "suspend": Verb("Suspend running jobs; they keep their cpus and their limits.", "ID...", (*SOME, JSON), (
+        "backfill suspend 118",)),
     "reserve": Verb("Make an advance reservation, or list them.", "[NAME]", (
         Option("-N --nodes", "reserved", _nodes_reserved, "Whole nodes: their names, which may be patterns such as n*, "
                "or how many.", "NAME,...|N"),
@@ -236,14 +239,17 @@ VERBS = {
         "backfill reserve demo --amount cpus:2 --for 30m --user ana", "backfill reserve")),
     "unreserve": Verb("End an advance reservation now, and its running jobs.", "NAME", (FORCE, JSON), (
         "backfill unreserve course",)),
-    "pause": Verb("Start no more jobs; running jobs continue. resume ends it.", "", (JSON,)),
+    "pause": Verb("Start no more jobs; running jobs continue. resume ends it.", "", (JSON,), ("backfill pause",)),
     "resume": Verb("Let the queue start jobs again; with ID, resume suspended jobs.", "[ID...]", (
         *SOME, JSON), ("backfill resume", "backfill resume 118")),
     "wait": Verb("Wait until jobs have ended; return the exit code of the job.", "ID...", (
-        *SOME, Option("--timeout", "timeout", parse_time, "Stop waiting after this time.", "TIME"), JSON)),
+        *SOME, Option("--timeout", "timeout", parse_time, "Stop waiting after this time.", "TIME"), JSON), (
+        "backfill wait 118 && echo done", "backfill wait --name sweep --timeout 2h")),
     "log": Verb("Print the output of a job.", "[OPTIONS] ID", (
         Option("-f --follow", "follow", None, "Follow the output until the job has ended."),
-        Option("--err", "err", None, "Print standard error, if it has its own file."))),
+        Option("--err", "err", None, "Print standard error, if it has its own file."),
+        Option("--json", "json", None, "Print one JSON object, with all that was printed so far.")), (
+        "backfill log 118", "backfill log 118 --follow")),
     "eta": Verb("Estimate when pending jobs start, and when a project departs.", "[ID...] | --project NAME", (
         NAMED, Option("--project", "of_project", text, "Jobs of this project, and the end of the last one.", "NAME"),
         Option("--accuracy", "accuracy", None, "Show how accurate earlier estimates were."), JSON), (
@@ -329,16 +335,16 @@ def parse(verb: str, words: Sequence[str], more: Sequence[Option] = ()) -> tuple
     return options, left, False
 
 
-def wants_help(verb: str, words: Sequence[str]) -> bool:
-    """Return whether -h or --help is among the options; after the command of `submit` it belongs to that command."""
+def has(names: Sequence[str], verb: str, words: Sequence[str]) -> bool:
+    """Return whether one of these is among the options; after the command of `submit` it belongs to that command."""
     table = {name: option for option in VERBS[verb].options for name in option.each}
     todo = [*words]
     while todo and todo[0] != "--" and not (verb == "submit" and not todo[0].startswith("-")):
         word = todo.pop(0)
-        if word in ("-h", "--help"):
-            return True
         name, equals, _ = _split(word)
         option = table.get(name) or _begun(name, table)
+        if name in names or (option is not None and option.each[-1] in names):
+            return True
         if option is not None and option.read is not None and not equals:
             todo = todo[1:]  # its value
     return False
@@ -364,8 +370,7 @@ def help_text(verb: str) -> str:
         for option in about.options:
             head = f"  {', '.join(option.each)}{' ' + option.value if option.value else ''}"
             lines += [head, f"      {option.help}"] if len(head) > 28 else [f"{head:<30}{option.help}"]
-    if about.examples:
-        lines += ["", "Examples:", *(f"  {line}" for line in about.examples)]
+    lines += ["", "Examples:", *(f"  {line}" for line in about.examples)]
     return "\n".join(lines) + "\n"
 
 

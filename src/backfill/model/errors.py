@@ -1,5 +1,6 @@
 """The error classes, by cause (the call, the input, the policy); every message says what to change."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
@@ -24,6 +25,20 @@ class BackfillError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the attributes as they are, because a subclass may need more than the message."""
         return _again, (type(self), self.args, vars(self))
+
+
+def error_json(message: str, exit_code: int, **more: str) -> str:
+    """Format an error as one line of JSON, as commands with --json print it; empty texts are left out.
+
+    >>> error_json("no job 7", 1, kind="", field="job")
+    '{"schema": 1, "error": {"message": "no job 7", "exit_code": 1, "field": "job"}}'
+    """
+    return json.dumps(
+        {
+            "schema": 1,
+            "error": {"message": message, "exit_code": exit_code} | {name: text for name, text in more.items() if text},
+        }
+    )
 
 
 def _again(kind: type[BackfillError], args: tuple[Any, ...], more: Mapping[str, Any]) -> BackfillError:

@@ -1,0 +1,54 @@
+"""`--json` of every verb of the queue has its published schema."""
+
+from tests.schemas import check
+
+PROJECT = """name = "p"
+[[job]]
+name = "a"
+command = "true"
+time = "1m"
+[[job]]
+name = "b"
+command = "true"
+time = "1m"
+after = ["a"]
+"""
+
+
+def test_what_verbs_of_the_queue_print_has_the_published_schema(live):
+    def told(verb, *words, name="", code=0):
+        return check(name or verb, live.run(verb, "--json", *words, check=code).stdout)
+
+    told("submit", "-t", "1", "--wrap", "echo ran")
+    told("wait", 1)
+    told("log", 1)
+    told("submit", "-t", "9", "-c", 4, "--wrap", "while [ ! -e go ]; do sleep 0.05; done")
+    told("submit", "-t", "5", "-c", 2, "-J", "later", "--", "true")
+    live.until(lambda: live.request("ping")["planner"]["ready"])
+    told("submit", "--test-only", "-t", "5", "--", "true", name="submit-test")
+    for verb in ("queue", "eta", "slots", "doctor", "top"):
+        told(verb, code=None)
+    told("eta", "--accuracy", name="eta-accuracy")
+    told("explain", 3)
+    told("show", 1, 2, 3)
+    told("edit", 3, "--time", "4")
+    for verb in ("hold", "release"):
+        told(verb, 3)
+    for verb in ("suspend", "resume"):
+        told(verb, 2)
+    told("pause")
+    told("resume")
+    told("reserve", "course", "--nodes", 1, "--from", "now+2h", "--for", "1h", "--user", "root")
+    told("reserve", name="reservations")
+    told("unreserve", "course")
+    told("serve", "--policy", "fcfs", "--dry-run")
+    told("requeue", 2)
+    (live.folder / "p.toml").write_text(PROJECT)
+    told("submit", "--project", live.folder / "p.toml", name="submit-project")
+    told("show", "--project", "p", name="show-project")
+    told("eta", "--project", "p", name="eta-project")
+    told("cancel", "--all")
+    told("history")
+    told("history", "--by", "user", name="history-sums")
+    live.run("serve", "--stop")
+    told("replay", live.folder)
