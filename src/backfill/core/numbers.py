@@ -39,16 +39,16 @@ class Numbers(Remembers):
         local = by_appearance(codes)
         first = np.flatnonzero(local > np.maximum.accumulate(np.append(-1, local))[:-1])
         number, new = np.empty(len(first), np.int64), np.ones(len(first), np.bool_)
-        told = codes[first].tolist()
-        some = [i for i, code in enumerate(told) if not alone or code < own]
-        for i in some:
-            code = told[i]
-            told[i] = names[code] if names is not None else code
-            if (known := self.known.get(told[i])) is not None:
+        appeared = codes[first]
+        some = np.flatnonzero(appeared < own) if alone else np.arange(len(first))
+        named = [(i, code if names is None else names[code])
+                 for i, code in zip(some.tolist(), appeared[some].tolist(), strict=True)]  # fmt: skip
+        for i, name in named:
+            if (known := self.known.get(name)) is not None:
                 number[i], new[i] = known, False
         number[new] = self.count + np.arange(new.sum())
         self.count += int(new.sum())
-        self.known.update((told[i], int(number[i])) for i in some)
+        self.known.update((name, int(number[i])) for i, name in named)
         found: Ints = np.append(number, -1)[local]
         return found
 

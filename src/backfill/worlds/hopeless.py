@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from backfill.model.errors import WorkloadError
 from backfill.model.platform import Platform
 from backfill.model.precedence import circle, circle_text, in_order
+from backfill.model.units import NEVER
 from backfill.model.workload import SPREAD, Ints, Jobs
 from backfill.worlds.adapt import Causes
 
@@ -22,17 +23,21 @@ def reject_hopeless(
     jobs, platform: as returned by `as_run`. capacity, copies: the largest amounts that each node and each licence will
     ever have. cancelled: when each job is cancelled; a job cancelled before its rejection is not rejected.
     """
+
+    def reject(those: NDArray[np.bool_], cause: str) -> None:
+        rows = np.flatnonzero(those)  # few, as a rule
+        causes[rows[causes[rows] == ""]] = cause
+
     empty, fits = _fitting(jobs, platform, capacity, copies)
     for mine, kind in ((jobs.constraint, "constraint"), (jobs.site, "site"), (None, "partition")):
-        causes[empty & (causes == "") & (True if mine is None else mine.codes >= 0)] = kind
+        reject(empty if mine is None else empty & (mine.codes >= 0), kind)
     total = capacity.sum(axis=0)
-    need = jobs.tasks[:, None] * jobs.demand
     for k in reversed(range(len(platform.resources))):
-        too_large = (need[:, k] > total[k]) | (jobs.demand[:, k] > capacity[:, k].max())
-        causes[too_large & (causes == "")] = platform.resources[k]
-    apart = (jobs.spread == DISTINCT) & (jobs.tasks > len(platform.nodes))
-    causes[apart & (causes == "")] = "nodes"
-    for job in np.flatnonzero(~fits & (causes == "")).tolist():
+        demand = jobs.demand[:, k]
+        reject((jobs.tasks * demand > total[k]) | (demand > capacity[:, k].max()), platform.resources[k])
+    reject((jobs.spread == DISTINCT) & (jobs.tasks > len(platform.nodes)), "nodes")
+    rest = np.flatnonzero(~fits)
+    for job in rest[causes[rest] == ""].tolist():
         needed, count = jobs.licences[job], jobs.licences.counts[slice(*jobs.licences.first[job : job + 2])]
         lacking = needed[(count > copies[needed]) | ~platform.hosts[:, needed].any(axis=0)]
         causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
@@ -73,6 +78,9 @@ def _fitting(
 
 def _alike(keys: Ints) -> Iterator[Ints]:
     """Yield the rows with each of the keys."""
+    if len(keys) and (keys == keys[0]).all():  # the most common case, for which nothing need be sorted
+        yield np.arange(len(keys))
+        return
     kind = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
     order = np.argsort(kind, kind="stable")
     yield from np.split(order, np.flatnonzero(np.diff(kind[order])) + 1) if len(order) else ()
@@ -80,11 +88,17 @@ def _alike(keys: Ints) -> Iterator[Ints]:
 
 def _gangs_fit(jobs: Jobs, rows: Ints, capacity: Ints, site: Ints) -> NDArray[np.bool_]:
     """Return whether these jobs, which may run on the same nodes, fit on these nodes; shape (rows,)."""
-    fits = np.zeros(len(rows), np.bool_)
-    on_site = jobs.spread[rows] == SITE
-    for each in np.unique(site).tolist() if on_site.any() else ():
+    tasks, spread = jobs.tasks[rows], jobs.spread[rows]
+    fits = (tasks == 1) | (spread != DISTINCT)
+    for k, least in enumerate(capacity.min(axis=0, initial=NEVER).tolist()):
+        fits &= tasks * jobs.demand[rows, k] <= least  # all of them on whichever node
+    fits &= len(capacity) > 0
+    left = np.flatnonzero(~fits)
+    on_site = left[spread[left] == SITE]
+    for each in np.unique(site).tolist() if len(on_site) else ():
         fits[on_site] |= _hold(jobs, rows[on_site], capacity[site == each])
-    fits[~on_site] = _hold(jobs, rows[~on_site], capacity)
+    others = left[spread[left] != SITE]
+    fits[others] = _hold(jobs, rows[others], capacity)
     return fits
 
 
