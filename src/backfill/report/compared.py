@@ -10,7 +10,8 @@ from backfill.analysis.distance import Distance
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metrics import Metrics
 from backfill.model.spans import span
-from backfill.report.sentences import loser_sentence, one_by_one, wait_sentence
+from backfill.model.units import counted
+from backfill.report.sentences import loser_sentence, wait_sentence, with_baseline
 from backfill.report.terminal import WIDTH, plain, policy_table
 from backfill.report.values import BOUND_0, EXPLAINED, columns, cut, grouped, heading, texts, wait_unit, without_cpus
 
@@ -47,7 +48,7 @@ def compared_text(
     """
     if fairness and not any(each.jobs for each in fairness):
         return ["no job ran, so there is nothing to compare"]
-    shown = one_by_one(fairness)
+    shown = with_baseline(fairness)
     longest = {wait.policy: wait for wait in reversed(waits)}
     lines = [
         *_wrapped([f"bounded slowdown: {EXPLAINED['mean_bounded_slowdown']}"], ""),
@@ -60,13 +61,12 @@ def compared_text(
         *_part("above the best possible", [each.sentence for each in distances]),
     ]
     more = len(fairness) - len(shown)
-    return [*lines, f"{more} more pairs are in --json"] if more else lines
+    return [*lines, f"{counted(more, 'more pair')}: --json or --report"] if more else lines
 
 
 def losers_text(fairness: Sequence[Fairness], unit: str) -> list[str]:
     """Return sentences on who waits longer under each policy than under the first. unit: of waits."""
-    shown = [fairness[i] for i in one_by_one(fairness) if fairness[i].b == fairness[0].b]
-    return _part("who loses", [loser_sentence(each, unit) for each in shown])
+    return _part("who loses", [loser_sentence(fairness[i], unit) for i in with_baseline(fairness)])
 
 
 def _part(title: str, lines: Sequence[str]) -> list[str]:

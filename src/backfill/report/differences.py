@@ -71,11 +71,11 @@ class Differences:
         cls,
         pairs: Sequence[Pair],
         values: dict[str, Metrics],
-        against: str | None = None,
+        against: str,
         unit: str | None = None,
     ) -> "Differences":
-        """values: the metrics by policy. against: the policy of the main pairs, or None for all. unit: of waits."""
-        main = [pair for metric in MAIN for pair in pairs if pair.metric == metric and against in (None, pair.b)]
+        """values: the metrics by policy. against: the policy of the main pairs. unit: of waits."""
+        main = [pair for metric in MAIN for pair in pairs if pair.metric == metric and pair.b == against]
         of_two: dict[tuple[str, str], list[Pair]] = {}
         for pair in pairs:
             of_two.setdefault((pair.a, pair.b), []).append(pair)

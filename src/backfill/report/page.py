@@ -34,7 +34,7 @@ from backfill.report.predicted import predicted
 from backfill.report.projects import RESULTS, ROW, Projects
 from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.rows import licence_lanes, turns_of
-from backfill.report.sentences import chance, one_by_one
+from backfill.report.sentences import chance, with_baseline
 from backfill.report.shown import Shown
 from backfill.report.swept import swept
 from backfill.report.templating import templates
@@ -237,9 +237,8 @@ def _found(page: Page, unit: str) -> dict[str, Any]:
     """Return the findings of a page: the first screen, differences, bounds and losers."""
     findings = page.findings
     policies = [run.policy for run in page.runs]
-    shown = one_by_one(findings.fairness)
-    against = None if len(shown) == len(findings.fairness) else policies[0]
-    differences = Differences.of(findings.pairs, _values(page), against, unit)
+    shown = with_baseline(findings.fairness)
+    differences = Differences.of(findings.pairs, _values(page), next(iter(policies), ""), unit)
     counts, crossings = losers.crossings(findings.groups, policies, unit)
     return {
         "first": First.of(policies, [run.metrics for run in page.runs], findings, page.reality, unit),

@@ -10,15 +10,13 @@ from backfill.report.values import UNTIL, share_text
 
 LONGEST_NAME = 40  # characters of a user or job in a sentence
 
-PAIRS_MOST = 6  # listed one by one
 NOTHING = "0.0%"
 DOUBLE = 1.0  # from a relative difference of this on, factors are easier to read than percentages
 
 
-def one_by_one(fairness: Sequence[Fairness]) -> list[int]:
-    """Return the pairs that are shown at once: all, or if there are many, those with the first policy."""
-    few = len(fairness) <= PAIRS_MOST
-    return [i for i, pair in enumerate(fairness) if few or pair.b == fairness[0].b]
+def with_baseline(fairness: Sequence[Fairness]) -> list[int]:
+    """Return the pairs that are shown at once: those with the first policy."""
+    return [i for i, pair in enumerate(fairness) if pair.b == fairness[0].b]
 
 
 def pair_sentence(wait: Pair, fair: Fairness, unit: str) -> str:

@@ -89,7 +89,7 @@ def _alike(keys: Ints) -> Iterator[Ints]:
 def _gangs_fit(jobs: Jobs, rows: Ints, capacity: Ints, site: Ints) -> NDArray[np.bool_]:
     """Return whether these jobs, which may run on the same nodes, fit on these nodes; shape (rows,)."""
     tasks, spread = jobs.tasks[rows], jobs.spread[rows]
-    fits = (tasks == 1) | (spread != DISTINCT)
+    fits: NDArray[np.bool_] = (tasks == 1) | (spread != DISTINCT)
     for k, least in enumerate(capacity.min(axis=0, initial=NEVER).tolist()):
         fits &= tasks * jobs.demand[rows, k] <= least  # all of them on whichever node
     fits &= len(capacity) > 0
