@@ -1,11 +1,10 @@
 """Command lines as forks of a process that has loaded the program: most of a short one's time is taken by its start.
 
-    python -m tests.forks SOCKET queue|simulate
+    python -m tests.forks SOCKET queue|daemon|simulate
 
 It ends when its standard input does, so no run of the tests leaves it behind.
 """
 
-import atexit
 import json
 import os
 import select
@@ -13,20 +12,19 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-import traceback
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cache
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Any
 
 from backfill.client.options import VERBS
+from tests import children
 from tests.patience import PATIENCE_S, until
 
+# A queue of the tests: its planners are plain Python, so that nothing has to be compiled, are often made anew from the
+# disk, and soon find out a policy that loops.
+PLAIN = {"NUMBA_DISABLE_JIT": "1", "BACKFILL_KEPT_S": "0.01", "BACKFILL_FILE_CPU_S": "2"}
 LOADED = ("fcfs", "easy", "conservative")  # the policies of most examples
 REAL = str(Path(sys.executable).with_name("backfill"))
 # A program that passes on its words, its environment, its working folder and its open files, unless it is one that
@@ -43,6 +41,8 @@ with socket.socket(socket.AF_UNIX) as server:
     server.sendall(asked)
     sys.exit(int(server.makefile().read()))
 """
+
+_QUEUES: dict[bool, "Forks"] = {}
 
 
 class Forks:
@@ -91,17 +91,21 @@ class Forks:
         return file.parent
 
 
-@cache
-def queue() -> Forks:
-    """The process for verbs of the queue, which lives until `end`: it belongs to no queue that a test ends."""
-    return Forks("queue", {name: value for name, value in os.environ.items() if name != "BACKFILL_HOME"})
+def queue(serves: bool) -> Forks:
+    """The process for verbs of a queue that a daemon serves, or for those that start one and what loads the core.
+
+    It lives until `end`: it belongs to no queue that a test ends.
+    """
+    if serves not in _QUEUES:
+        own = {name: value for name, value in os.environ.items() if name != "BACKFILL_HOME"}
+        _QUEUES[serves] = Forks("queue" if serves else "daemon", own | PLAIN | children.ROOM)
+    return _QUEUES[serves]
 
 
 def end() -> None:
-    """End the process for verbs of the queue, if there is one."""
-    if queue.cache_info().currsize:
-        queue().close()
-        queue.cache_clear()
+    """End the processes for verbs of queues."""
+    while _QUEUES:
+        _QUEUES.popitem()[1].close()
 
 
 def serve(address: str, what: str) -> None:
@@ -125,6 +129,14 @@ def load_queue() -> None:
     import backfill.client.client  # noqa: F401
 
 
+def load_daemon() -> None:
+    """Load all that, and what daemons and planners load. To fork takes twice as long then."""
+    import backfill.cli  # noqa: F401
+
+    load_queue()
+    children.load()
+
+
 def load_simulation() -> None:
     """Run a little of what commands do."""
     from backfill.cli import main
@@ -135,7 +147,7 @@ def load_simulation() -> None:
         assert code == 0, said.getvalue()
 
 
-LOAD = {"queue": load_queue, "simulate": load_simulation}
+LOAD = {"queue": load_queue, "daemon": load_daemon, "simulate": load_simulation}
 
 
 def answer(client: socket.socket) -> None:
@@ -145,35 +157,15 @@ def answer(client: socket.socket) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
-    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", buffering=1, closefd=False)
     os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    time.tzset()
+    children.take(environment)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    code = run(words)
-    client.sendall(str(code).encode())
-    os._exit(code)
-
-
-def run(words: list[str]) -> Any:
-    """Do what the console entry point does, to the end of the process. Return its exit code."""
     import backfill.__main__ as program
 
     sys.argv, sys.modules["__main__"] = ["backfill", *words], program
-    try:
-        code = program.main()
-    except SystemExit as ended:
-        code = ended.code or 0
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    threading._shutdown()
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
+    code = children.to_its_end(program.main)
+    client.sendall(str(code).encode())
+    os._exit(code)
 
 
 if __name__ == "__main__":

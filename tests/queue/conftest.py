@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from backfill.client import calling, requests
+from backfill.client.options import VERBS, ids_of
 from backfill.system import processes
 from tests import forks
 from tests.patience import PATIENCE_S, until
 
 PYTHON = [sys.executable, "-m", "backfill"]
+LOADS = {"doctor", "--from"}  # which load the core, unlike the other verbs of a queue that is served
 
 
 def started(words, folder, environment):
@@ -26,15 +28,13 @@ def started(words, folder, environment):
 
 
 class Live:
-    """A queue with real processes. Its planner is plain Python, so that nothing has to be compiled."""
+    """A queue with real processes."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
         # A machine of two cpus, whatever this one has; short sleeps let several jobs share them.
         (self.folder / "config.toml").write_text('cpus = 4\ngrace = "1s"\npolicy = "easy"\n')
-        self.env = {**os.environ, "BACKFILL_HOME": str(self.folder), "NUMBA_DISABLE_JIT": "1"}
-        self.env["BACKFILL_KEPT_S"] = "0.01"  # so that planners are made anew from the disk
-        self.env["BACKFILL_FILE_CPU_S"] = "2"  # so that a policy that loops is soon found out
+        self.env = {**os.environ, **forks.PLAIN, "BACKFILL_HOME": str(self.folder)}
 
     def configure(self, policy, grace="1s", pool="local"):
         """Settings of a queue that has not begun."""
@@ -42,8 +42,10 @@ class Live:
         (self.folder / "config.toml").write_text(text)
 
     def run(self, *words, check=0, **env):
-        run = started if any(name.startswith("PYTHON") for name in env) else forks.queue().run
-        done = run([*map(str, words)], self.folder, self.env | env)
+        words = [*map(str, words)]
+        serves = self.daemon() > 0 and words[0] in VERBS and not {*words} & LOADS and not env
+        anew = any(name.startswith(("PYTHON", "NUMBA")) for name in env)
+        done = (started if anew else forks.queue(serves).run)(words, self.folder, self.env | env)
         assert check is None or done.returncode == check, (words, done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done
@@ -79,11 +81,11 @@ class Live:
             return json.loads(sock.makefile("rb").readline())
 
     def job(self, number):
-        (found,) = json.loads(self.run("show", number, "--json").stdout)["jobs"]
+        (found,) = self.request("show", ids=ids_of({}, [str(number)]))["jobs"]
         return found
 
     def jobs(self, ended=1000):
-        return json.loads(self.run("queue", "--json", "--ended", ended).stdout)["jobs"]
+        return self.request("queue", ended=ended, estimates=True)["jobs"]
 
     def until(self, what):
         """Poll until something holds; returns it."""

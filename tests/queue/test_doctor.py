@@ -7,14 +7,14 @@ import pty
 import signal
 import sqlite3
 import subprocess
-import sys
 
 import pytest
 from rich.console import Console
 
 from backfill.client import doctor
 from backfill.client.top import frame
-from tests.patience import PATIENCE_S, until
+from tests import forks
+from tests.patience import until
 from tests.queue.conftest import PYTHON
 from tests.queue.test_store import filled
 from tests.queue.virtual import Virtual
@@ -188,8 +188,7 @@ def test_the_shell_completes_jobs_names_and_policies(tmp_path, line, found):
         **os.environ, "BACKFILL_HOME": str(tmp_path), "_BACKFILL_COMPLETE": "complete_bash",
         "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1),
     }  # fmt: skip
-    code = "import sys; sys.argv = ['backfill']; from backfill.__main__ import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = forks.queue(serves=False).run([], tmp_path, env)
     assert done.stdout.split() == found, done.stderr
 
 

@@ -124,6 +124,7 @@ def test_a_job_that_the_kernel_ends_is_out_of_memory(live, fake, monkeypatch):
     assert (group / "cgroup.procs").read_text() == str(spawned["pid"])
     (group / "memory.peak").write_text(str(99 << 20))
     (group / "memory.events").write_text("oom_kill 1\n")
+    live.until(lambda: Path(f"/proc/{spawned['pid']}/comm").read_text() == "sleep\n")
     os.killpg(spawned["pid"], 9)
     live.run("wait", number, check=None)
     job = live.job(number)

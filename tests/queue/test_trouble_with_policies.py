@@ -439,7 +439,8 @@ def _terminate(pid):
 def test_files_of_the_working_folder_are_nobodys_modules(live):
     for name in ("random", "json", "numpy", "numba", "asyncio", "signal"):
         (live.folder / f"{name}.py").write_text("raise RuntimeError('this is not yours')\n")
-    number = live.submit("-t", "1", "--wrap", "echo ran")  # the folder in which all of them are called
+    # The folder in which all of them are called, each as a process that loads what it needs.
+    number = live.submit("-t", "1", "--wrap", "echo ran", PYTHONHASHSEED="0")
     live.run("wait", number)
     assert json.loads(live.run("eta", "--json").stdout)["jobs"] == []
     assert "this is not yours" not in (live.folder / "daemon.log").read_text()
