@@ -123,6 +123,18 @@ def test_a_copy_that_is_killed_at_once_ends_its_answer(tmp_path, monkeypatch):
     os.close(reader)
 
 
+def test_a_trial_of_a_policy_that_computes_for_ever_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(questions, "TRIAL_CPU_S", 0.1)
+    monkeypatch.setattr(questions, "answer", lambda *_: [*iter(int, 1)])
+    pipe = tmp_path / "answer.1"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    copy = questions.aside(None, {"to": str(pipe), "question": {"what": "switch"}})
+    assert os.waitpid(copy, 0)[1] == signal.SIGPROF
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+
+
 def test_the_end_of_a_planner_is_seen_while_its_copy_lives_on(tmp_path, monkeypatch):
     pipe = tmp_path / "answer.1"
     os.mkfifo(pipe)
@@ -137,7 +149,7 @@ def test_the_end_of_a_planner_is_seen_while_its_copy_lives_on(tmp_path, monkeypa
 def test_a_planner_that_is_given_up_takes_its_copies_along(live):
     live.submit("-c", 4, "-t", 10, "--wrap", "touch on; while [ -e on ]; do sleep 0.05; done")
     live.until((live.folder / "on").exists)
-    live.submit("-c", 4, "-t", 10, "-a", "1-2000", "--", "true")
+    live.submit("-c", 4, "-t", 10, "-a", "1-300", "--", "true")
     live.until(lambda: live.ask({"do": "ping"})["planner"]["ready"])
     (planner,) = live.ask({"do": "ping"})["planner"]["pids"].values()
     asking = subprocess.Popen([*PYTHON, "eta"], env=live.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -82,7 +82,7 @@ def alive(pids):
     return [pid for pid in pids if processes.state(pid) not in (b"", b"Z")]
 
 
-@pytest.mark.parametrize("what", LOADS)
+@pytest.mark.parametrize("what", ["sleeps", pytest.param("computes", marks=pytest.mark.long)])
 def test_a_policy_that_does_not_load_is_found_by_its_trial_and_holds_up_no_other_question(live, what):
     live.submit("-t", "1", "-H", "--", "true")
     live.until(lambda: live.request("ping")["planner"]["ready"])
@@ -408,7 +408,7 @@ def test_a_policy_that_loops_is_replaced_at_once_on_request(live):
 def test_a_policy_that_would_loop_is_found_by_its_trial(live):
     number = live.submit("-t", "1", "-c", "4", "--wrap", "while [ ! -e go ]; do sleep 0.05; done")
     live.submit("-t", "1", "-c", "4", "--", "true")
-    own_policy(live, LOOPS["computes"])
+    own_policy(live, LOOPS["sleeps"])
     live.until(lambda: live.request("ping")["planner"]["ready"])
     told = live.run("serve", "--policy", "mine.py:mine", "--dry-run", check=1).stderr
     assert "its policy seemed to loop" in told
