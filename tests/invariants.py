@@ -120,10 +120,8 @@ def _check_shapes(state: Any) -> None:
     for s in np.flatnonzero((shapes.seen >= 0) & (shapes.changes - shapes.seen <= len(shapes.node))).tolist():
         missed = shapes.node[np.arange(shapes.seen[s], shapes.changes) % len(shapes.node)]
         same = np.setdiff1d(np.arange(machine.nodes), missed)
-        units = np.array([_count(state, s, node, free[node]) for node in same.tolist()], np.int64)
-        _same(f"units of shape {s}", shapes.units[s, same], units)
-        bound = np.minimum(free, shapes.bound)
-        spare = np.array([_count(state, s, node, bound[node]) for node in same.tolist()], np.int64)
+        _same(f"units of shape {s}", shapes.units[s, same], _counts(state, s, same, free))
+        spare = _counts(state, s, same, np.minimum(free, shapes.bound))
         _same(f"units of shape {s} beside the reservation", shapes.spare[s, same], spare)
         by_site = [shapes.units[s, machine.site == site].sum() for site in range(shapes.by_site.shape[1])]
         _same(f"units of shape {s} by site", shapes.by_site[s], by_site)
@@ -135,17 +133,19 @@ def _check_shapes(state: Any) -> None:
         _same(f"units of shape {s} for one job", shapes.all[s], max(by_site) if shapes.together[s] else sum(by_site))
 
 
-def _count(state: Any, s: int, node: int, room: Any) -> int:
+def _counts(state: Any, s: int, nodes: Any, room: Any) -> Any:
+    """How many units of a shape fit into the room of each of these nodes."""
     shapes, jobs, machine = state.free.shapes, state.jobs, state.machine
+    asked, most = shapes.unit[s] > 0, 1 if shapes.single[s] else int(MANY)
+    units = (np.maximum(room[nodes][:, asked], 0) // shapes.unit[s, asked]).min(axis=1, initial=most)
     if not shapes.anywhere[s]:
         job = int(shapes.first[s])
         licences = [licence for licence, _ in licences_of(state, job) if licence < machine.licences]
-        allowed = jobs.bound[job] < 0 or machine.allowed[jobs.bound[job], node]
-        if not allowed or not machine.hosts[node, licences].all():
-            return 0
-    asked = shapes.unit[s] > 0
-    fit: list[int] = (np.maximum(room[asked], 0) // shapes.unit[s, asked]).tolist()
-    return min([1 if shapes.single[s] else int(MANY), *fit])
+        allowed = machine.hosts[nodes][:, licences].all(axis=1)
+        if jobs.bound[job] >= 0:
+            allowed &= machine.allowed[jobs.bound[job], nodes] != 0
+        units[~allowed] = 0
+    return units
 
 
 def _check_later(state: Any) -> None:
