@@ -46,10 +46,10 @@ def test_jobs_run_where_the_queue_decided_though_it_is_killed(cluster, live, tmp
     log = Log(tmp_path)
     live.run("serve", "--pool", "slurm", "--adopt", "--detach")
     some = []
-    for i in range(30):
+    for i in range(18):
         shape = [["-c", "8"], ["-n", "20"], ["-N", "2", "--ntasks-per-node=1", "-c", "6"], ["-c", "16"]][i % 4]
         some.append(cluster.submit(*shape, "-t", "2", "--wrap", log.script(1 + i % 3)))
-        if i % 10 == 9:
+        if i % 6 == 5:
             live.kill(live.daemon())  # wherever it is by now
             live.run("serve", "--detach", check=None)
     held = cluster.submit("-H", "-t", "2", "--wrap", "true")

@@ -113,7 +113,7 @@ def test_a_queue_that_watches_slurm_says_what_slurm_says(cluster, tmp_path):
         log = tmp_path / "ran"
         script = f"echo $SLURM_JOB_ID $SLURMD_NODENAME >> {log}; sleep"
         some = [
-            cluster.submit("-c", str(4 + 4 * (i % 4)), "-t", "5", "--wrap", f"{script} {1 + i % 3}") for i in range(30)
+            cluster.submit("-c", str(4 + 4 * (i % 4)), "-t", "5", "--wrap", f"{script} {1 + i % 3}") for i in range(12)
         ]
         held = cluster.submit("-H", "-t", "5", "--wrap", "true")
         long = cluster.submit("-c", "16", "-t", "5", "--requeue", "--wrap", "sleep 100")
