@@ -194,10 +194,10 @@ def test_a_queue_that_was_stopped_goes_on_where_it_was(live):
 
 def test_first_submits_at_once_end_up_with_one_daemon_and_all_jobs(live):
     words = [sys.executable, "-m", "backfill", "submit", "--parsable", "-H", "--", "true"]
-    some = [subprocess.Popen(words, env=live.env, stdout=subprocess.PIPE, text=True) for _ in range(12)]
+    some = [subprocess.Popen(words, env=live.env, stdout=subprocess.PIPE, text=True) for _ in range(6)]
     numbers = {int(one.communicate(timeout=PATIENCE_S)[0]) for one in some}
-    assert numbers == {*range(1, 13)}
-    assert len(live.jobs()) == 12
+    assert numbers == {*range(1, 7)}
+    assert len(live.jobs()) == 6
 
 
 def test_the_light_path_loads_nothing_heavy(live):
