@@ -22,3 +22,8 @@ def a_share(names: Iterable[str], of: int = 3) -> Callable[[Any], Any]:
     """Parametrize a test by `name`, with its share."""
     everyone = [*names]
     return lambda test: pytest.mark.parametrize("name", share(test.__qualname__, everyone, of))(test)
+
+
+def seeds(count: int, here: int = 1) -> Any:
+    """Parametrize a test by `seed`; all but the first ones are left to the long run."""
+    return pytest.mark.parametrize("seed", range(count if LONG else here))

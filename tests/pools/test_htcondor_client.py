@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.shares import seeds
+
 classad2 = pytest.importorskip("classad2", reason="needs the extra htcondor")
 client = pytest.importorskip("backfill.pools.htcondor_client", reason="needs the extra htcondor")
 
@@ -74,7 +76,7 @@ def told(asking, known):
     return known
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20, here=4)
 def test_what_is_told_of_a_long_queue_is_what_is_there(pool, seed):
     dice = random.Random(seed)
     asking, known = client.Pool(), {}

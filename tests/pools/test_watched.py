@@ -7,7 +7,7 @@ import pytest
 from backfill.queue.states import OVER
 from tests.pools.controller import Controlled, ControlledDurable, Watched
 
-RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "12"))
+RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "6"))
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, 20))

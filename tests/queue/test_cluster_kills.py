@@ -20,7 +20,7 @@ from backfill.queue.deep import check_deep
 from backfill.system import processes
 from tests.queue.test_cluster import CLUSTER
 
-JOBS = int(os.environ.get("BACKFILL_CLUSTER_JOBS", "120"))
+JOBS = int(os.environ.get("BACKFILL_CLUSTER_JOBS", "60"))
 SPEED, LOAD, PAUSE_S = 1500, 0.85, 0.5
 STARTED = JOBS // (15 if JOBS < 1000 else 200)  # jobs that are started, or end, between two kills
 KINDS = {"a": (6, 16, 64), "b": (4, 32, 128), "g": (2, 16, 128)}  # nodes, cpus, GB

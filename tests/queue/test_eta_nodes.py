@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from backfill.answers import asked
 from backfill.answers.whatif import estimates
 from backfill.answers.whatif import test as tried
 from backfill.core.plan.promises import NO_TIME
@@ -14,9 +15,10 @@ from tests.queue.nodes import Nodes, possible, submit
 from tests.queue.test_eta import ask
 from tests.queue.test_planner import CLUSTER, SECOND, cluster, jobs_for_nodes
 from tests.queue.virtual import Virtual
+from tests.shares import seeds
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4, here=2)
 def test_if_all_jobs_run_until_their_walltimes_reserved_starts_come_true(seed):
     queue = Nodes("conservative", seed).queue()
     starts, rows = queue.by_walltimes(), queue.planner.rows
@@ -67,7 +69,8 @@ def test_jobs_that_the_cluster_would_not_take_any_more_do_not_come_again():
 
 
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
-def test_a_job_that_is_only_tried_starts_as_if_it_were_submitted(policy):
+def test_a_job_that_is_only_tried_starts_as_if_it_were_submitted(policy, monkeypatch):
+    monkeypatch.setattr(asked, "SAMPLES", 4)  # futures, which say nothing of now
     life, some = Nodes(policy, 2), {True: 0, False: 0}
     for number, _, _, facts in jobs_for_nodes(5, 20):
         job = Job(10_000 + number, **facts, name="job")

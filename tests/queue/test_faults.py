@@ -6,7 +6,7 @@ import pytest
 
 from tests.queue.world import World
 
-RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "60"))
+RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "24"))
 
 
 FOUND = (1635,)  # seeds that once showed a mistake: a calendar that was set back just before a begin

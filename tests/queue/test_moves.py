@@ -5,11 +5,11 @@ import pickle
 import random
 
 import numpy as np
-import pytest
 
 from backfill.model.promises import CAUSES
 from backfill.worlds import moves
 from backfill.worlds.moves import Move, Moves
+from tests.shares import seeds
 
 
 def kept_up(known, move):
@@ -19,7 +19,7 @@ def kept_up(known, move):
     return [*known[:1], *[*known[1:], move][-moves.MOVES :]] if known else [move]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(20, here=5)
 def test_moves_are_those_of_lists_that_are_kept_up(seed, monkeypatch):
     monkeypatch.setattr(moves, "MANY", 30)
     chance, found, lists, waiting = random.Random(seed), Moves(), {}, range(1, 9)

@@ -28,7 +28,7 @@ from backfill.worlds.live import HOW, Planner, answer, load_policy, machine
 from backfill.worlds.simulated import simulate
 from backfill.worlds.workload import table
 from tests.invariants import check
-from tests.shares import LONG, a_share, share
+from tests.shares import LONG, a_share, seeds, share
 
 SECOND = 1_000_000
 RESOURCES = {"cpus": 8, "memory": 1 << 34, "gpus": 0, "matlab": 3}
@@ -36,13 +36,8 @@ URGENT = str(Path(__file__).with_name("urgent.py"))  # which preempts a lot
 PROCESSORS = ("gang-site", "gang-span")
 ROWS = ("gang-matrix", "gang-matrix-backfill")
 POLICIES = [*(name for name in TABLE if name not in ("round-robin", *PROCESSORS, *ROWS)), URGENT]
-some_policies = a_share(POLICIES, of=4)
+some_policies = a_share(POLICIES, of=8)
 EPOCH = {"resources": RESOURCES, "base": [], "now": 0}
-
-
-def seeds(count):
-    """As many lives; all but the first are left to the long run."""
-    return pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(1, count))])
 
 
 def some_jobs(seed, count):
@@ -271,7 +266,7 @@ target = 50
 @pytest.mark.parametrize(
     ("name", "text", "some"),
     [
-        *((name, CLUSTER, jobs_for_nodes) for name in share("simulated on nodes", NODES, of=4)),
+        *((name, CLUSTER, jobs_for_nodes) for name in share("simulated on nodes", NODES, of=8)),
         *((name, GRID, gangs) for name in PROCESSORS),
         *((name, CLUSTER, jobs_for_nodes) for name in PAUSES),
         (BY_TARGETS, CLUSTER + TARGETS, jobs_for_nodes),
@@ -485,15 +480,15 @@ FEW = ("easy", "conservative", "lookahead")  # on nodes each takes seconds
 @pytest.mark.parametrize(
     ("name", "nodes"),
     [
-        *((name, False) for name in share("rows used again", FORGETFUL, of=4)),
+        *((name, False) for name in share("rows used again", FORGETFUL, of=8)),
         *((name, True) for name in (FORGETFUL if LONG else FEW)),
     ],
 )
 def test_rows_of_jobs_that_are_over_are_used_again_and_no_decision_changes(name, nodes, monkeypatch, tmp_path):
     platform = cluster(tmp_path, CLUSTER) if nodes else None
-    how = {"foreign": 0.05, "count": 200}
+    how = {"foreign": 0.05, "count": 120}
     if nodes:  # on which a pass takes longer
-        how |= {"some_jobs": jobs_for_nodes, "node": "m1", "count": 80}
+        how |= {"some_jobs": jobs_for_nodes, "node": "m1", "count": 50}
     with monkeypatch.context() as patch:
         patch.setattr(Planner, "_forget", lambda planner: None)
         grown = Planner(name, EPOCH, platform)
@@ -549,7 +544,7 @@ def test_a_job_that_asks_for_what_is_known_gets_the_row_that_columns_give(limits
     assert len(alone) > 100
 
 
-@a_share(FORGETFUL, of=4)
+@a_share(FORGETFUL, of=8)
 def test_jobs_that_all_went_unstarted_leave_rows_and_nothing_else(name, monkeypatch):
     monkeypatch.setattr(planner_module, "ROOM", 4)
     planner, facts = Planner(name, EPOCH), some_jobs(1, 1)[0][3] | {"project": ""}

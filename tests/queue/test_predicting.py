@@ -33,11 +33,11 @@ from tests.queue.test_planner import (
     nodes_workload,
     random_history,
     runs_of,
-    seeds,
     some_jobs,
     workload_of,
 )
 from tests.queue.virtual import BEGIN, Virtual
+from tests.shares import seeds
 
 PLANNING = ("easy", "easy-sjbf", "conservative", "preemptive")
 MINE = "def last(job, ended):\n    return ended[-1].run_s if ended else job.walltime_s\n"

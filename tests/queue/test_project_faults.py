@@ -6,7 +6,7 @@ import pytest
 
 from tests.queue.world import SECOND, World
 
-RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "60"))
+RUNS = int(os.environ.get("BACKFILL_FAULT_RUNS", "24"))
 
 
 class Projects(World):

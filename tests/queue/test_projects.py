@@ -27,6 +27,7 @@ from tests.analysis.by_hand import farm, workload
 from tests.queue.test_eta import ask
 from tests.queue.test_upgrade import three_nodes
 from tests.queue.virtual import BEGIN, SECOND, Virtual
+from tests.shares import seeds
 
 
 def request(queue, name, *jobs):
@@ -102,7 +103,7 @@ def test_jobs_that_come_after_others_are_promised_theirs_once_these_have_ended(t
     sound(queue)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6, here=2)
 @pytest.mark.parametrize("policy", ["2tsb", "2tfb-sf", "2tpb"])
 def test_a_queue_promises_the_departures_that_a_simulation_promises(policy, seed, tmp_path):
     chance, queue = random.Random(seed), Virtual(tmp_path, policy)

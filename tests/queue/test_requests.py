@@ -136,7 +136,7 @@ def launched(home, run, spec):
 
 
 @settings(
-    max_examples=max(75, settings.default.max_examples), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=max(30, settings.default.max_examples), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(good(schema.JOB), good(schema.SPEC))
 def test_whatever_the_schema_lets_in_can_be_launched(tmp_path, job, spec):
@@ -146,7 +146,7 @@ def test_whatever_the_schema_lets_in_can_be_launched(tmp_path, job, spec):
     launched(tmp_path, Run(made, Attempt(1, 0)), spec)
 
 
-@settings(max_examples=max(100, settings.default.max_examples))
+@settings(max_examples=max(30, settings.default.max_examples))
 @given(st.lists(requests(), min_size=1, max_size=6))
 def test_every_request_has_one_answer_and_one_that_is_refused_leaves_no_trace(some):
     with tempfile.TemporaryDirectory() as folder:
@@ -282,11 +282,11 @@ def test_a_large_array_is_entered_in_slices_and_whole_whatever_happens_between(t
 @pytest.mark.parametrize("kind", ["afterok", "afternotok", "afterany", "after"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_what_many_wait_for_is_decided_and_written_down_little_by_little(tmp_path, monkeypatch, kind, whole):
-    monkeypatch.setattr("backfill.queue.engine.REVIEWED", 100)
+    monkeypatch.setattr("backfill.queue.engine.REVIEWED", 30)
     queue = Virtual(tmp_path)
     first = queue.submit(1, held=True, **({"array": [0, 1]} if whole else {}))
-    some = [queue.submit(1, held=True, after=[[kind, first]]) for _ in range(300)]
-    either = [queue.submit(1, held=True, after=[[kind, first], ["afterok", some[0]]], any_of=True) for _ in range(150)]
+    some = [queue.submit(1, held=True, after=[[kind, first]]) for _ in range(90)]
+    either = [queue.submit(1, held=True, after=[[kind, first], ["afterok", some[0]]], any_of=True) for _ in range(45)]
     engine = queue.engine
     for number in (first, first + 1) if whole else (first,):
         engine.request({"do": "cancel", "ids": [number]}, lambda answer: None)
@@ -294,7 +294,7 @@ def test_what_many_wait_for_is_decided_and_written_down_little_by_little(tmp_pat
     kept, loaded = {job.id: job for job in queue.store.jobs()}, queue.store.load()
     folded = queue.store.fold()
     left = [number for number in some + either if kept[number].after and kept[number].after != folded[number].after]
-    assert 0 < len(left) < 450  # the daemon could be killed now
+    assert 0 < len(left) < 135  # the daemon could be killed now
     for number in some + either:
         if number in loaded.jobs:
             assert loaded.jobs[number].after == folded[number].after

@@ -21,6 +21,7 @@ from tests.queue.nodes import Nodes
 from tests.queue.test_planner import SECOND, jobs_for_nodes
 from tests.queue.virtual import BEGIN as BEGIN_S
 from tests.queue.virtual import Virtual
+from tests.shares import LONG
 
 BEGIN = 1_000 * SECOND
 POLICIES = ("easy", "conservative", "fcfs", "first-fit", "k-reservations", "relaxed")
@@ -219,7 +220,7 @@ def lived_with_an_engine(folder, policy, seed, platform):
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
 def test_reservations_that_are_not_forced_end_nobody_and_are_kept_from_others(tmp_path, policy, platform):
     total = inside = 0
-    for seed in range(3):
+    for seed in range(3 if LONG else 2):
         folder = tmp_path / str(seed)
         folder.mkdir()
         queue, made = lived_with_an_engine(folder, policy, seed, platform)

@@ -12,7 +12,7 @@ from tests.queue.nodes import Nodes, submit
 from tests.queue.test_planner import SECOND
 from tests.shares import LONG
 
-POLICIES = ("easy", "conservative", "first-fit")
+POLICIES = ("easy", "conservative", "first-fit") if LONG else ("conservative", "first-fit")
 
 
 def facts(one, need, more=0):

@@ -20,7 +20,7 @@ from tests.queue.test_clock import queue_at
 from tests.queue.world import Clock
 
 SMALL = "6m"
-MANY = 50 if "BACKFILL_KILLS" in os.environ else 12
+MANY = 50 if "BACKFILL_KILLS" in os.environ else 8
 
 
 def test_jobs_have_the_limits_of_who_submits_them_and_not_of_who_started_the_daemon(live):
@@ -289,7 +289,7 @@ JOB = st.dictionaries(
                      "any_of", "singleton", "held", "requeue", "project"]), ANYTHING, max_size=4)  # fmt: skip
 
 
-@settings(max_examples=max(75, settings.default.max_examples), deadline=None)
+@settings(max_examples=max(30, settings.default.max_examples), deadline=None)
 @given(
     st.sampled_from(["submit", "hold", "release", "cancel", "edit", "fly", None, 3]),
     st.dictionaries(st.sampled_from(["token", "user", "ids", "to", "spec"]), ANYTHING),

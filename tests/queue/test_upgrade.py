@@ -9,6 +9,7 @@ import pytest
 from backfill.model.platform import Platform
 from backfill.queue import engine
 from tests.queue.virtual import BEGIN, SECOND, Virtual
+from tests.shares import seeds
 
 LATER = """\
 import backfill as bf
@@ -54,7 +55,7 @@ def reserved(queue):
 
 
 @pytest.mark.parametrize("kind", ["machine", "nodes"])
-@pytest.mark.parametrize("seed", range(8))
+@seeds(8, here=4)
 def test_an_upgrade_keeps_what_runs_and_what_is_promised(seed, kind, tmp_path):
     queue = busy(tmp_path, seed, three_nodes() if kind == "nodes" else None)
     jobs = queue.engine.book.jobs
