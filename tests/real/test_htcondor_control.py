@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from backfill.pools.htcondor_setup import htcondor_setup
-from backfill.system import processes
 from tests.patience import until
 from tests.queue.conftest import Live
 from tests.real import htcondor
@@ -95,24 +94,15 @@ class Site:
     def end_ours(self, what):
         """Kill the daemon, or its planner, wherever it is by now."""
         if what == "daemon":
-            pids = [self.live.daemon()]
+            self.live.kill(self.live.daemon())
         else:
-            mine = processes.belonging({"BACKFILL_HOME": str(self.live.folder)})
-            pids = [pid for pid in mine if b"backfill.daemon.planning" in _command(pid)]
-        self.live.kill(*filter(None, pids))
+            self.live.kill(*self.live.request("ping")["planner"]["pids"].values())
 
     def clear(self):
         if self.pool.run("condor_q", "-allusers", "-af", "ClusterId").strip():  # else it is an error
             self.pool.run("condor_rm", "-all")
         until(lambda: not self.rows())
         self.log.write_text("")
-
-
-def _command(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 @pytest.fixture(scope="module")
