@@ -1,6 +1,5 @@
 """What the machine offers, the queue on a screen, and what the shell completes."""
 
-import io
 import json
 import os
 import pty
@@ -9,10 +8,8 @@ import sqlite3
 import subprocess
 
 import pytest
-from rich.console import Console
 
 from backfill.client import doctor
-from backfill.client.top import frame
 from tests import forks
 from tests.patience import until
 from tests.queue.conftest import PYTHON
@@ -143,28 +140,6 @@ def test_top_draws_the_queue_until_it_is_told_to_end(live):
     assert str(number) in once[4]
     assert "\x1b" not in "".join(once)
     assert json.loads(live.run("top", "--json").stdout)["jobs"][0]["id"] == number
-
-
-def drawn(columns):
-    job = {
-        "label": "7", "name": "fit", "user": "ana", "state": "PENDING", "need": {"cpus": 1}, "start_s": None,
-        "limit_s": 60.0, "guaranteed_s": None, "median_s": 90.0, "p90_s": 120.0, "reason": "Resources",
-    }  # fmt: skip
-    found = {"now_s": 1.0, "jobs": [job], "held": {}, "capacity": {"cpus": 4}, "policy": "easy", "planner": "ready",
-             "estimates": {"age_s": 12.0, "current": True}, "states": {"PENDING": 1}, "more": 0}  # fmt: skip
-    console = Console(width=columns, file=io.StringIO())
-    console.print(frame(found, 30, columns))
-    return console.file.getvalue().splitlines()
-
-
-def test_top_leaves_out_what_a_narrow_screen_has_no_room_for():
-    wide, narrow = drawn(120), drawn(80)
-    assert wide[2].split() == [
-        *("JOB", "NAME", "USER", "STATE", "NEEDS", "ELAPSED", "LEFT", "GUARANTEED", "LIKELY", "90", "%", "WHY")
-    ]
-    assert narrow[2].split() == [*("JOB", "NAME", "STATE", "ELAPSED", "LEFT", "GUARANTEED", "LIKELY", "90", "%", "WHY")]
-    assert narrow[3].split()[:3] == ["7", "fit", "PENDING"]
-    assert "estimates 12 s old" in narrow[-1]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # what is not imported costs nothing
 OLD_S = 10.0  # seconds; the age of older estimates is shown
 NODES_MAX = 30  # most characters of the column
 NAMED = 20  # most labels of changed jobs that are printed
+# columns of jobs that a narrow terminal leaves out, the first ones first
+SPARED = ("USER", "NEEDS", "MEM", "LIMIT", "90 %", "LIKELY", "ELAPSED", "NODES", "CPUS", "LEFT", "NAME", "GUARANTEED")
 INSTANTS = ("start_s", "ended_s", "due_s", "begin_s", "deadline_s")  # in events; other names in _s are spans
 WAITS = {
     "JobHeldUser": "it is held; next: backfill release {}",
@@ -58,7 +60,11 @@ def print_queue(found: Facts, hint: str = "") -> None:
         *cells, reason = _line(job, now, ahead)
         lines.append([*cells, *(nodes and [_shortened(nodes_text(job.get("nodes", ())))]), reason])
     if len(lines) > 1:
-        table(lines, right=(0, *range(3, 7 + len(ahead))))
+        shown = fitting(lines, terminal_width())
+        right = [place for place, column in enumerate(shown) if column == 0 or 3 <= column < 7 + len(ahead)]
+        table([[line[column] for column in shown] for line in lines], right)
+        if out := [head for column, head in enumerate(lines[0]) if column not in shown]:
+            print(f"left out on a terminal this narrow: {', '.join(out)}")
     if found["more"]:
         print(f"and {more_text(found['more'])}{hint}")
     states = found["states"]
@@ -346,6 +352,28 @@ def unchanged_text(found: Facts) -> str:
         one = len(labels) == 1 and "[" not in labels[0]
         parts.append(f"job{'' if one else 's'} {', '.join(labels[:NAMED])}{more} {'is' if one else 'are'} {state}")
     return "; ".join(parts)
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal; None if standard output is none, so that nothing need be left out."""
+    import shutil
+    import sys
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def fitting(lines: Sequence[Sequence[str]], width: int | None) -> list[int]:
+    """Return the columns of a table that are shown in this width, without as many of SPARED as necessary.
+
+    lines: the headings, and the rows.
+    """
+    wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    shown = [*range(len(wide))]
+    for head in SPARED:
+        if width is None or sum(wide[column] for column in shown) + 2 * (len(shown) - 1) <= width:
+            break
+        shown = [column for column in shown if lines[0][column] != head]
+    return shown
 
 
 def table(lines: list[list[str]], right: Sequence[int]) -> None:
