@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,10 @@ def questions(live):
     return [copy for pid in live.request("ping")["planner"]["pids"].values() for copy in processes.children(pid)]
 
 
+def open_files(pid):
+    return {os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir()}
+
+
 def alive(pids):
     return [pid for pid in pids if processes.state(pid) not in (b"", b"Z")]
 
@@ -110,6 +115,8 @@ def test_a_trial_ends_when_nobody_waits_for_it_any_more(live):
     words = [*PYTHON, "serve", "--policy", "mine.py:mine"]
     asks = subprocess.Popen(words, env=live.env, cwd=live.folder, stderr=subprocess.DEVNULL)
     some = live.until(lambda: alive(questions(live)))
+    shared = {*open_files(some[0])} & {*open_files(*planner(live))}
+    assert not [file for file in shared if ":" in file], "the end of the planner would be seen late"
     live.kill(asks.pid)
     asks.wait()
     begun = time.monotonic()

@@ -95,8 +95,10 @@ def aside(planner: Planner | None, asked: Asked) -> int:
             WATCHDOG.bound(CPU_MOST_S, MOST_S)
         gc.disable()  # the process lives for one answer; collecting would scan 100,000 jobs repeatedly
         null = os.open(os.devnull, os.O_RDWR)
-        for end in (0, 1):  # the daemon must see the end of the planner even while its copy still runs
+        for end in (0, 1):
             os.dup2(null, end)
+        os.closerange(3, pipe)  # the daemon must see the end of the planner even while its copy still runs
+        os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
         os.nice(LEAST)
         os.set_blocking(pipe, True)
         with open(pipe, "w", encoding="utf-8") as out:
