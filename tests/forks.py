@@ -7,6 +7,7 @@ It ends when its standard input does, so no run of the tests leaves it behind.
 
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -17,6 +18,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any
 
 from backfill.client.options import VERBS
 from tests import children
@@ -26,20 +28,20 @@ from tests.patience import PATIENCE_S, until
 # disk, and soon find out a policy that loops.
 PLAIN = {"NUMBA_DISABLE_JIT": "1", "BACKFILL_KEPT_S": "0.01", "BACKFILL_FILE_CPU_S": "2"}
 LOADED = ("fcfs", "easy", "conservative")  # the policies of most examples
-REAL = str(Path(sys.executable).with_name("backfill"))
-# A program that passes on its words, its environment, its working folder and its open files, unless it is one that
-# loads little.
+REAL = str(Path(sys.executable).parent)
+# A program, `backfill` or `python`, that passes on its words, its environment, its working folder and its open files,
+# unless it is one that loads little.
 PROGRAM = """#!{python} -IS
 import json, os, socket, sys
-words = sys.argv[1:]
-if not words or words[0] in {verbs}:
-    os.execv({real!r}, [{real!r}, *words])
+name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+if not words or words[0] in {verbs} or name == "python" and not words[0].endswith(".py"):
+    os.execv(real := os.path.join({real!r}, name), [real, *words])
 asked = json.dumps([words, os.getcwd(), dict(os.environ)]).encode()
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
     socket.send_fds(server, [len(asked).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(asked)
-    sys.exit(int(server.makefile().read()))
+    sys.exit(int(server.makefile().read() or 1))  # nothing where a script ended by `os._exit`
 """
 
 _QUEUES: dict[bool, "Forks"] = {}
@@ -82,13 +84,14 @@ class Forks:
         return subprocess.CompletedProcess(words, code, *told)
 
     def program(self) -> Path:
-        """Make a program `backfill`. Returns its folder, for the search path."""
-        file = Path(self._folder.name) / "bin" / "backfill"
-        file.parent.mkdir()
+        """Make a program `backfill`, and one `python` for scripts. Returns their folder, for the search path."""
+        folder = Path(self._folder.name) / "bin"
+        folder.mkdir()
         words = {"python": sys.executable, "verbs": {*VERBS}, "real": REAL, "address": self.address}
-        file.write_text(PROGRAM.format(**words))
-        file.chmod(0o755)
-        return file.parent
+        for name in ("backfill", "python"):
+            (folder / name).write_text(PROGRAM.format(**words))
+            (folder / name).chmod(0o755)
+        return folder
 
 
 def queue(serves: bool) -> Forks:
@@ -160,12 +163,21 @@ def answer(client: socket.socket) -> None:
     os.chdir(folder)
     children.take(environment)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    import backfill.__main__ as program
-
-    sys.argv, sys.modules["__main__"] = ["backfill", *words], program
-    code = children.to_its_end(program.main)
+    code = children.to_its_end(lambda: run(words))
     client.sendall(str(code).encode())
     os._exit(code)
+
+
+def run(words: list[str]) -> Any:
+    """Do what a script or the console entry point does. Return its exit code."""
+    import backfill.__main__ as program
+
+    if words and words[0].endswith(".py"):
+        sys.argv, sys.path[0] = words, os.getcwd()
+        runpy.run_path(words[0], run_name="__main__")
+        return 0
+    sys.argv, sys.modules["__main__"] = ["backfill", *words], program
+    return program.main()
 
 
 if __name__ == "__main__":

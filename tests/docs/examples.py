@@ -70,7 +70,7 @@ class Ran:
 
 
 def run_page(text: str, folder: Path, program: Path | None = None) -> Iterator[Ran]:
-    """program: the folder of a `backfill` that stands for the installed one while no extra is installed."""
+    """program: the folder of a `backfill` and a `python` that stand for the installed ones."""
     try:
         for block in BLOCK.finditer(text):
             kind, body = block.groups()
@@ -80,17 +80,16 @@ def run_page(text: str, folder: Path, program: Path | None = None) -> Iterator[R
                 continue
             for step in COMMAND.finditer(body):
                 begin, end = block.start(2) + step.start(2), block.start(2) + step.end(2)
-                without = missing(text[:begin])
-                found = printed(step[1], folder, without, program if without == missing("") else None)
+                found = printed(step[1], folder, missing(text[:begin]), program)
                 yield Ran(step[1], step[2], found, slice(begin, end))
     finally:
-        end_queue(folder)
+        end_queue(folder, program)
 
 
-def end_queue(folder: Path) -> None:
+def end_queue(folder: Path, program: Path | None) -> None:
     """End the daemon of a page's queue, then its jobs and what waits for more of them."""
     if (folder / ".queue" / "sock").exists():
-        printed("backfill serve --stop", folder)
+        printed("backfill serve --stop", folder, program=program)
     for pid in processes.belonging({"BACKFILL_HOME": str(folder / ".queue")}):
         processes.send(pid, signal.SIGKILL)
 

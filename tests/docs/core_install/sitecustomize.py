@@ -6,10 +6,8 @@ from importlib.abc import MetaPathFinder
 
 
 class _Missing(MetaPathFinder):
-    names = frozenset(os.environ["BACKFILL_MISSING"].split())
-
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in self.names:
+        if name.partition(".")[0] in os.environ["BACKFILL_MISSING"].split():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
