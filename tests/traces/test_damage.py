@@ -12,7 +12,7 @@ from backfill.traces.inventory import read_platform
 from backfill.traces.read import read
 from tests.traces import damage
 
-CASES = settings(max_examples=max(40, settings.default.max_examples // 4))
+CASES = settings(max_examples=max(10, settings.default.max_examples // 4))
 ENDS = (0, UsageError.exit_code, InputError.exit_code, NotLawful.exit_code)
 
 
