@@ -9,7 +9,7 @@ from backfill.core.journal import DECIDE, TICK
 from backfill.model.units import SECOND
 from backfill.worlds.simulated import simulate
 from tests import compiled
-from tests.differential.test_twins import THREADS, every_pass
+from tests.differential.test_twins import SEEDS, THREADS, every_pass
 from tests.reference import world
 from tests.reference.words import Event, Job, Node, Platform
 from tests.reference.workloads import (
@@ -25,6 +25,7 @@ from tests.reference.workloads import (
     thread_cases,
     throng,
 )
+from tests.shares import a_share
 
 
 def compare(happening, name, lost="requeue", overrun="kill"):
@@ -66,7 +67,7 @@ def test_with_projects_every_start_equals_the_twin(name, happening):
 
 @pytest.mark.parametrize("name", ["easy", "conservative", "selective"])
 def test_in_a_throng_on_nodes_that_go_and_come_every_start_equals_the_twin(name):
-    for seed in range(12):
+    for seed in SEEDS:
         compare(throng(seed), name)
 
 
@@ -84,7 +85,7 @@ def test_with_overrun_extend_every_start_equals_the_twin(name, happening):
 
 
 @pytest.mark.parametrize("lost", ["requeue", "fail"])
-@pytest.mark.parametrize("name", THREADS)
+@a_share(THREADS)
 @given(happening=cases_with_events(thread_cases()))
 def test_with_threads_after_threads_every_start_equals_the_twin(name, lost, happening):
     compare(happening, name, lost=lost)

@@ -31,7 +31,7 @@ from tests.reference.workloads import (
 )
 from tests.shares import LONG, a_share
 
-every_twin = a_share(world.POLICIES, of=2)
+every_twin = a_share(world.POLICIES, of=4)
 # Each pass once, in a static order and in one that changes; the others differ from these in their orders alone.
 PASSES = (
     "fcfs",
@@ -80,7 +80,7 @@ PASSES = (
     "gang-matrix-backfill",
     "gang-matrix-backfill:mpl=3,repack=false,switch=0",
 )
-every_pass = a_share(world.POLICIES if LONG else PASSES, of=2)
+every_pass = a_share(world.POLICIES if LONG else PASSES)
 
 # Without the order in which a float cannot tell scores of such walltimes apart, and without those that start as late as
 # they promised.
@@ -92,6 +92,7 @@ NEAR = [
 DANGLING = [name for name in world.POLICIES if name.startswith("thread")]
 THREADS = [*DANGLING, *(name for name in world.POLICIES if name.startswith(("partition", "round")))]
 TWO_TIER = [name for name in world.POLICIES if name.startswith(("2t", "slack"))]
+SEEDS = range(12 if LONG else 1)  # of cases that are long
 
 
 def compare(case: Case, name: str, ties: str = "batch", overrun: str = "kill", rule: str = "power") -> None:
@@ -154,36 +155,36 @@ def test_with_nodes_licences_and_gangs_every_start_equals_the_twin(name, case):
 
 
 @pytest.mark.parametrize("options", [{}, {"ties": "step"}, {"overrun": "extend"}], ids=["batch", "step", "extend"])
-@pytest.mark.parametrize("name", TWO_TIER)
+@a_share(TWO_TIER)
 @given(case=project_cases())
 def test_with_projects_every_start_equals_the_twin(name, options, case):
     compare(case, name, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"ties": "step"}, {"overrun": "extend"}], ids=["batch", "step", "extend"])
-@pytest.mark.parametrize("name", TWO_TIER)
+@a_share(TWO_TIER)
 @given(case=cluster_cases())
 def test_with_projects_on_several_nodes_every_start_equals_the_twin(name, options, case):
     compare(case, name, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"ties": "step"}, {"overrun": "extend"}], ids=["batch", "step", "extend"])
-@pytest.mark.parametrize("name", THREADS)
+@a_share(THREADS)
 @given(case=thread_cases())
 def test_with_threads_after_threads_every_start_equals_the_twin(name, options, case):
     compare(case, name, **options)
 
 
-@pytest.mark.parametrize("name", TWO_TIER)
+@a_share(TWO_TIER)
 def test_under_contention_every_start_equals_the_twin(name):
-    for seed in range(2):
+    for seed in SEEDS:
         compare(cloud(seed), name)
 
 
 @pytest.mark.parametrize("rule", ["power", "spread"])
-@pytest.mark.parametrize("name", TWO_TIER)
+@a_share(TWO_TIER)
 def test_under_contention_on_several_nodes_every_start_equals_the_twin(name, rule):
-    for seed in range(6):
+    for seed in SEEDS:
         compare(cluster(seed), name, rule=rule)
 
 
@@ -234,12 +235,12 @@ def test_equal_scores_go_by_file_order_however_they_are_computed():
 @pytest.mark.parametrize("overrun", ["kill", "extend"])
 @a_share(name for name in (world.POLICIES if LONG else PASSES) if not name.startswith("round"))
 def test_in_a_crowd_of_jobs_from_microseconds_to_hours_every_start_equals_the_twin(name, overrun):
-    for seed in range(2):
+    for seed in SEEDS:
         compare(crowd(seed), name, overrun=overrun)
 
 
 @pytest.mark.parametrize("overrun", ["kill", "extend"])
-@a_share(NEAR)
+@a_share(NEAR, of=6)
 def test_where_plans_reach_the_end_of_time_every_start_equals_the_twin(name, overrun):
     """46 walltimes of 10^11 s behind each other reach 2^62 microseconds: who would start later has no promise."""
     for nodes in (1, 2):
@@ -252,7 +253,7 @@ def test_where_plans_reach_the_end_of_time_a_long_queue_equals_the_twin():
 
 @every_pass
 def test_on_a_farm_of_many_nodes_every_start_equals_the_twin(name):
-    for seed in range(2):
+    for seed in SEEDS:
         compare(farm(seed), name)
 
 
