@@ -36,12 +36,12 @@ from tests.reference.workloads import (
     times,
     wide_cases,
 )
-from tests.shares import a_share
+from tests.shares import a_share, share
 
 
 def those_for(case):
-    """The policies that schedule the platform of a case."""
-    return [name for name in policies.TABLE if runs_on(name, case)]
+    """A share of the policies that schedule the platform of a case, another one for each case."""
+    return share(repr(case.jobs), [name for name in policies.TABLE if runs_on(name, case)])
 
 
 def decided(workload, platform, name, until, **options):
@@ -81,7 +81,7 @@ def another(dice, job, platform, now):
 
 
 def compare(futures, **options):
-    """With every policy: the same cases serve for all, as they take longer to make than to run."""
+    """With many policies: the same cases serve for all, as they take longer to make than to run."""
     case, other, now = futures
     workload, platform, _ = as_model(case.jobs, case.platform)
     scrambled, _, _ = as_model(other.jobs, other.platform)
@@ -101,7 +101,7 @@ def test_with_nodes_licences_limits_and_gangs_other_jobs_in_the_future_change_no
     compare(futures)
 
 
-@a_share(those_for(Case([], TwinPlatform.pool(64))))
+@a_share(name for name in policies.TABLE if runs_on(name, Case([], TwinPlatform.pool(64))))
 def test_under_a_deep_queue_other_jobs_in_the_future_change_no_decision(name):
     """The tree and the table of rooms are laid out by all jobs of the log; that may cost time, never change a start."""
     workload, platform = flood(), Platform.pool(64)
@@ -151,7 +151,7 @@ def decided_by_name(workload, platform, name, until, names):
     return {str(workload.jobs.job[job]): what for job, what in found.items() if str(workload.jobs.job[job]) in names}
 
 
-@a_share(those_for(Case([], TwinPlatform.pool(64))))
+@a_share(name for name in policies.TABLE if runs_on(name, Case([], TwinPlatform.pool(64))))
 def test_under_a_deep_queue_every_start_is_the_same_without_the_jobs_to_come(name):
     workload, platform = flood(), Platform.pool(64)
     now = int(np.median(workload.jobs.submit))

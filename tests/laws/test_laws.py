@@ -31,7 +31,7 @@ from tests.reference.workloads import (
     whole_cases,
     wide_cases,
 )
-from tests.shares import a_share
+from tests.shares import LONG, a_share
 
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
 ON_POOLS = [name for name in policies.TABLE if not policies.get(name).processors]
@@ -195,7 +195,7 @@ def test_a_promise_that_binds_is_kept(name, options, case):
 
 @pytest.mark.parametrize("name", [*BINDING, "relaxed:omega=2,base=walltime", "dynamic:delta=2,gain=0"])
 def test_a_promise_that_binds_is_kept_where_limits_hold_jobs_back(name):
-    for seed in range(60):
+    for seed in range(60 if LONG else 12):
         workload, platform, schedule = scheduled(contended(seed), name)
         assert verify(workload, platform, schedule, promises_bind=True, **allowed(name)) == [], seed
 

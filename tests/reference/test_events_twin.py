@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from backfill.model.events import Events
 from backfill.model.units import SECOND, seconds_text
 from tests.compiled import runs_on, shares
+from tests.shares import a_share
 
 from . import table, world
 from .easy import several_reservations
@@ -457,7 +458,6 @@ def test_the_balance_counts_the_resources_that_were_asked_for_so_far(name):
     assert {asked for now, asked in seen if now >= later.submit} == {frozenset([0, 1, 2])}
 
 
-every_twin = pytest.mark.parametrize("name", POLICIES)
 SOME = ("fcfs", "easy", "easy-lxf", "k-reservations:k=2", "first-fit", "conservative", "bb:per_event=until_empty",
         "ibb", "bf-unmod", "flexible:w_user=10,w_wait=0,w_bypass=4", "best-fit:fit=tightest", *PREEMPTIVE)  # fmt: skip
 IN_TURN = ("fcfs", "thread", "partition", "round", "gang")  # a job may wait behind one that can never start
@@ -466,7 +466,7 @@ any_case = st.one_of(pool_cases(12), general_cases(12), rich_pool_cases(12), cha
 honest = st.one_of(pool_cases(12, honest=True), general_cases(12, honest=True))
 
 
-@every_twin
+@a_share(POLICIES)
 @settings(max_examples=15, deadline=None)
 @given(given_case=cases_with_events(any_case), lost=st.sampled_from(["requeue", "fail"]), kill=st.booleans())
 def test_with_events_never_more_is_held_than_there_is(name, given_case, lost, kill):
