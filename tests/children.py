@@ -21,8 +21,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from backfill.system import processes
-
 MAINS = ("backfill.daemon.daemon", "backfill.daemon.planning")
 # Modules read these once, so a child for which one is different is started as usual.
 READ_ONCE = ("BACKFILL_CACHE_DIR", "BACKFILL_CHECKED", "BACKFILL_FILE_CPU_S", "BACKFILL_KEPT_S", "BACKFILL_NATIVE")
@@ -78,6 +76,8 @@ def has_store() -> bool:
 
 def become(words: list[str], folder: str, environment: dict[str, str], streams: tuple[int, ...]) -> None:
     """Be the child that was to be started, as the leader of a session."""
+    from backfill.system import processes
+
     gc.freeze()  # this process closes nothing that its parent had open
     atexit._clear()
     signal.set_wakeup_fd(-1)

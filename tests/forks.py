@@ -1,6 +1,6 @@
 """Command lines as forks of a process that has loaded the program: most of a short one's time is taken by its start.
 
-    python -m tests.forks SOCKET queue|daemon|simulate
+    python -m tests.forks SOCKET queue|daemon|simulate|numba
 
 It ends when its standard input does, so no run of the tests leaves it behind.
 """
@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
-from backfill.client.options import VERBS
 from tests import children
 from tests.patience import PATIENCE_S, until
 
@@ -48,7 +47,10 @@ _QUEUES: dict[bool, "Forks"] = {}
 
 
 class Forks:
-    """A process that has loaded the verbs of the queue, or those that simulate, and forks for each command line."""
+    """A process that has loaded the verbs of the queue, or those that simulate, and forks for each command line.
+
+    One that has loaded nothing but numba is for scripts.
+    """
 
     def __init__(self, what: str, environment: Mapping[str, str] = os.environ) -> None:
         self._folder = TemporaryDirectory(prefix="forks-")
@@ -85,6 +87,8 @@ class Forks:
 
     def program(self) -> Path:
         """Make a program `backfill`, and one `python` for scripts. Returns their folder, for the search path."""
+        from backfill.client.options import VERBS
+
         folder = Path(self._folder.name) / "bin"
         folder.mkdir()
         words = {"python": sys.executable, "verbs": {*VERBS}, "real": REAL, "address": self.address}
@@ -150,7 +154,12 @@ def load_simulation() -> None:
         assert code == 0, said.getvalue()
 
 
-LOAD = {"queue": load_queue, "daemon": load_daemon, "simulate": load_simulation}
+def load_numba() -> None:
+    """Load the compiler, and none of what it compiles."""
+    import numba  # noqa: F401
+
+
+LOAD = {"queue": load_queue, "daemon": load_daemon, "simulate": load_simulation, "numba": load_numba}
 
 
 def answer(client: socket.socket) -> None:
@@ -170,12 +179,12 @@ def answer(client: socket.socket) -> None:
 
 def run(words: list[str]) -> Any:
     """Do what a script or the console entry point does. Return its exit code."""
-    import backfill.__main__ as program
-
     if words and words[0].endswith(".py"):
         sys.argv, sys.path[0] = words, os.getcwd()
         runpy.run_path(words[0], run_name="__main__")
         return 0
+    import backfill.__main__ as program
+
     sys.argv, sys.modules["__main__"] = ["backfill", *words], program
     return program.main()
 

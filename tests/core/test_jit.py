@@ -3,16 +3,15 @@
 import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 
 import pytest
 from numba.core.bytecode import FunctionIdentity
 
 from backfill.compiler import jit
-from tests.patience import PATIENCE_S
+from tests.forks import Forks
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs limits of a process, symbolic links or fork")
 STAND_IN = {
@@ -80,20 +79,34 @@ def package(tmp_path):
     return root
 
 
-def run(package, cache, before=""):
-    """What the caller prints in a process of its own, which does something before, and what it says on stderr."""
-    environment = os.environ | {
-        "PYTHONPATH": str(package.parent),
-        "PYTHONDONTWRITEBYTECODE": "1",  # an edit of one byte within a second would not be seen
-        "BACKFILL_CACHE_DIR": str(cache),
-        "NUMBA_DISABLE_JIT": "0",
-    }
-    code = f"{before}import backfill.core.caller"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=PATIENCE_S
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split(), done.stderr
+SCRIPT = """
+import sys, numba
+sys.dont_write_bytecode = True  # an edit of one byte within a second would not be seen
+numba.config.reload_config()
+{before}
+import backfill.core.caller
+"""
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with closing(Forks("numba")) as forks:
+        yield forks
+
+
+@pytest.fixture
+def run(processes, tmp_path):
+    """Runs the caller in a process of its own, which does something before: what it prints, and says on stderr."""
+    script = tmp_path / "script.py"
+
+    def run(package, cache, before=""):
+        script.write_text(SCRIPT.format(before=before))
+        environment = os.environ | {"BACKFILL_CACHE_DIR": str(cache), "NUMBA_DISABLE_JIT": "0"}
+        done = processes.run([str(script)], package.parent, environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split(), done.stderr
+
+    return run
 
 
 def edit(path, old, new):
@@ -112,18 +125,18 @@ def test_the_key_of_the_cache_changes_with_one_byte_of_the_compilers_part_alone(
     assert jit.key(root) != jit.key()
 
 
-def test_a_new_process_takes_what_another_compiled(package, tmp_path):
+def test_a_new_process_takes_what_another_compiled(run, package, tmp_path):
     assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
     assert run(package, tmp_path / "cache")[0] == ["41", "warm", "2"]
 
 
-def test_a_package_that_is_installed_elsewhere_takes_what_the_same_sources_compiled(package, tmp_path):
+def test_a_package_that_is_installed_elsewhere_takes_what_the_same_sources_compiled(run, package, tmp_path):
     run(package, tmp_path / "cache")
     moved = shutil.copytree(package, tmp_path / "elsewhere" / "backfill", copy_function=shutil.copyfile)
     assert run(moved, tmp_path / "cache")[0] == ["41", "warm", "2"]
 
 
-def test_an_edited_helper_is_seen_though_the_file_of_its_caller_is_as_before(package, tmp_path):
+def test_an_edited_helper_is_seen_though_the_file_of_its_caller_is_as_before(run, package, tmp_path):
     run(package, tmp_path / "cache")
     edit(package / "core" / "helper.py", "41", "42")
     assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
@@ -134,13 +147,13 @@ def test_an_edited_helper_is_seen_though_the_file_of_its_caller_is_as_before(pac
 @pytest.mark.parametrize(
     "after", ["    return 41  # a comment", '    "A docstring."\n    return 41', "    return 41\n\nOTHER = 1"]
 )
-def test_an_edit_that_changes_no_code_compiles_nothing(package, tmp_path, after):
+def test_an_edit_that_changes_no_code_compiles_nothing(run, package, tmp_path, after):
     run(package, tmp_path / "cache")
     edit(package / "core" / "helper.py", "    return 41", after)
     assert run(package, tmp_path / "cache")[0] == ["41", "warm", "2"]
 
 
-def test_a_constant_of_another_module_counts(package, tmp_path):
+def test_a_constant_of_another_module_counts(run, package, tmp_path):
     edit(package / "core" / "helper.py", "    return 41", "    return limits.MOST[0]")
     edit(package / "core" / "helper.py", "\n@kernel", "\nfrom backfill.core import limits\n\n@kernel")
     (package / "core" / "limits.py").write_text("import numpy as np\nMOST, LEAST = np.array([41, 1]), 0\n")
@@ -151,7 +164,7 @@ def test_a_constant_of_another_module_counts(package, tmp_path):
     assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
 
 
-def test_where_the_fields_of_a_record_lie_counts_also_of_one_in_another(package, tmp_path):
+def test_where_the_fields_of_a_record_lie_counts_also_of_one_in_another(run, package, tmp_path):
     for name in ("record", "pointer"):
         shutil.copy(jit.PACKAGE / "compiler" / f"{name}.py", package / "compiler")
     for name, text in RECORDS.items():
@@ -162,14 +175,14 @@ def test_where_the_fields_of_a_record_lie_counts_also_of_one_in_another(package,
     assert run(package, tmp_path / "cache")[0] == ["41", "warm", "0"]
 
 
-def test_a_caller_is_kept_when_a_kernel_apart_that_it_calls_is_compiled_anew(package, tmp_path):
+def test_a_caller_is_kept_when_a_kernel_apart_that_it_calls_is_compiled_anew(run, package, tmp_path):
     run(package, tmp_path / "cache")
     edit(package / "core" / "helper.py", "* by + number", "* by + number + 1")
     assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
 
 
 @posix
-def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is_said_once(package, tmp_path):
+def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is_said_once(run, package, tmp_path):
     a_file = tmp_path / "file"
     a_file.write_text("")
     printed, said = run(package, a_file / "below")
@@ -180,7 +193,7 @@ def test_where_the_cache_cannot_be_written_all_is_compiled_in_memory_and_that_is
 
 
 @pytest.mark.parametrize("harm", ["truncated", "flipped", pytest.param("emptied", marks=pytest.mark.long)])
-def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, harm):
+def test_what_is_damaged_is_named_and_compiled_anew(run, package, tmp_path, harm):
     run(package, tmp_path / "cache")
     for file in (tmp_path / "cache").rglob("*.nbc"):
         content = bytearray(file.read_bytes())
@@ -194,7 +207,7 @@ def test_what_is_damaged_is_named_and_compiled_anew(package, tmp_path, harm):
 
 
 @pytest.fixture
-def shipped(package, tmp_path, monkeypatch):
+def shipped(run, package, tmp_path, monkeypatch):
     """The folder of code that the package carries, compiled for a class of processors."""
     name = next(iter(jit.portable()), None)
     if name is None:
@@ -207,7 +220,7 @@ def shipped(package, tmp_path, monkeypatch):
     return package / "compiled"
 
 
-def test_what_a_package_carries_is_not_compiled(package, shipped, tmp_path, monkeypatch):
+def test_what_a_package_carries_is_not_compiled(run, package, shipped, tmp_path, monkeypatch):
     assert run(package, tmp_path / "cache") == (["41", "warm", "2"], "")
     assert not [*(tmp_path / "cache").rglob("*.nbc")]
     assert run(package, package / "core" / "helper.py" / "below")[0] == ["41", "warm", "2"]  # a cache that is no folder
@@ -218,13 +231,13 @@ def test_what_a_package_carries_is_not_compiled(package, shipped, tmp_path, monk
     assert run(package, tmp_path / "cache")[0] == ["42", "warm", "1"]
 
 
-def test_what_a_package_carries_for_another_compiler_or_processor_is_not_used(package, shipped, tmp_path):
+def test_what_a_package_carries_for_another_compiler_or_processor_is_not_used(run, package, shipped, tmp_path):
     (folder,) = shipped.iterdir()
     folder.rename(shipped / "another")
     assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
 
 
-def test_what_a_package_carries_and_is_damaged_is_named_and_compiled(package, shipped, tmp_path):
+def test_what_a_package_carries_and_is_damaged_is_named_and_compiled(run, package, shipped, tmp_path):
     for file in shipped.rglob("*.nbc"):
         file.write_bytes(file.read_bytes()[:-1])
     out, said = run(package, tmp_path / "cache")
@@ -235,7 +248,7 @@ def test_what_a_package_carries_and_is_damaged_is_named_and_compiled(package, sh
 
 
 @posix
-def test_where_the_disk_is_full_all_is_compiled_in_memory_and_that_is_said(package, tmp_path):
+def test_where_the_disk_is_full_all_is_compiled_in_memory_and_that_is_said(run, package, tmp_path):
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
     out, said = run(package, tmp_path / "cache", full)
     assert out == ["41", "cold", "0"]
@@ -243,7 +256,7 @@ def test_where_the_disk_is_full_all_is_compiled_in_memory_and_that_is_said(packa
     assert not list((tmp_path / "cache").rglob("*.tmp.*"))
 
 
-def test_what_nobody_used_for_long_is_removed_when_something_new_is_kept(package, tmp_path):
+def test_what_nobody_used_for_long_is_removed_when_something_new_is_kept(run, package, tmp_path):
     run(package, tmp_path / "cache")
     old, other = tmp_path / "cache" / "jit" / "old" / "core", tmp_path / "cache" / "jit" / "other"
     for folder in (old, other):
