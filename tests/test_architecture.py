@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -99,10 +100,15 @@ OUTSIDE = {"time", "random", "os", "threading", "pathlib", "subprocess"}
 HEAVY = {"numba", "polars", "jinja2", "pydantic", "matplotlib", "ortools"}
 
 
-def imported(path: Path, text: str = "") -> Iterator[str]:
+@cache
+def imported(path: Path, text: str = "") -> list[str]:
     """Full names of all that a file imports, wherever in the file it does so. text: what stands in it, if not all."""
+    return [*_imported(path, ast.parse(text or path.read_text(encoding="utf-8")))]
+
+
+def _imported(path: Path, tree: ast.Module) -> Iterator[str]:
     package = ["backfill", *path.relative_to(ROOT).parts[:-1]]
-    for node in ast.walk(ast.parse(text or path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -201,6 +207,7 @@ def test_a_planner_loads_nothing_of_the_log():
     assert not found & {"queue.events", "queue.book", "queue.store"}  # which would take a tenth of its time to load
 
 
+@cache
 def arrows() -> dict[str, set[str]]:
     """The modules that each module imports."""
     module = {path: name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in FILES}
@@ -212,10 +219,11 @@ def arrows() -> dict[str, set[str]]:
     return found
 
 
-def needed(path: Path) -> Iterator[str]:
-    """Yield what a file imports when it runs, not only for those who check types."""
-    text = re.sub(r"^if TYPE_CHECKING:.*?(?=^\S)", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    yield from imported(path, text)
+def needed(path: Path) -> list[str]:
+    """Return what a file imports when it runs, not only for those who check types."""
+    whole = path.read_text(encoding="utf-8")
+    text = re.sub(r"^if TYPE_CHECKING:.*?(?=^\S)", "", whole, flags=re.MULTILINE | re.DOTALL)
+    return imported(path, "" if text == whole else text)
 
 
 def circles(arrows: dict[str, set[str]]) -> Iterator[set[str]]:
