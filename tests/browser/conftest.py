@@ -1,7 +1,9 @@
 """Pages in a headless Chromium: the one of the system, driven by playwright. Without either, the tests are skipped."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +31,27 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
+@pytest.fixture(scope="session")
+def context_of(browser: Any) -> Callable[..., Any]:
+    """A window for pages, one for each kind of them; pages keep nothing there."""
+
+    def made(kind: str) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **json.loads(kind)})
+        context.set_default_timeout(1000 * PATIENCE_S)
+        return context
+
+    found = cache(made)
+    return lambda more: found(json.dumps(more))
+
+
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+def open_page(context_of: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
     """Opens a file and waits for the chart, where there is one; the browser must have nothing to complain of."""
-    contexts: list[Any] = []
+    pages: list[Any] = []
     complaints: list[str] = []
 
     def open_(path: Path, chart: bool = True, **more: Any) -> Any:
-        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more}))
-        contexts[-1].set_default_timeout(1000 * PATIENCE_S)
-        page = contexts[-1].new_page()
+        pages.append(page := context_of(more).new_page())
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
@@ -49,8 +62,8 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         return page
 
     yield open_
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert complaints == []
 
 

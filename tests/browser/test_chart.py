@@ -86,17 +86,16 @@ def test_the_page_opens_and_shows_every_job(page, results):
     assert page.locator(".range").text_content() == "easy: all of the time; all processors."
 
 
-@pytest.mark.parametrize("policy", range(3))
-def test_the_browser_knows_each_schedule_to_the_second(page, results, policy):
-    result = results[policy]
-    names, start, end = page.evaluate(
-        f"""() => {{ const data = {CHART}.data, s = data.schedule({policy});
-            return [Array.from(s.start, (_, job) => data.jobName(job)), Array.from(s.start), Array.from(s.end)]; }}"""
-    )
-    begin = result.schedule.submit.min()
-    assert names == [str(job) for job in result.schedule.job]
-    assert start == ((result.schedule.start - begin) // 10**6).tolist()
-    assert end == ((result.schedule.end - begin) // 10**6).tolist()
+def test_the_browser_knows_each_schedule_to_the_second(page, results):
+    for policy, result in enumerate(results):
+        names, start, end = page.evaluate(
+            f"""() => {{ const data = {CHART}.data, {{ start, end }} = data.schedule({policy});
+                return [Array.from(start, (_, job) => data.jobName(job)), Array.from(start), Array.from(end)]; }}"""
+        )
+        begin = result.schedule.submit.min()
+        assert names == [str(job) for job in result.schedule.job]
+        assert start == ((result.schedule.start - begin) // 10**6).tolist()
+        assert end == ((result.schedule.end - begin) // 10**6).tolist()
 
 
 @pytest.mark.parametrize("nodes", [1, 4, "farm"])
@@ -489,27 +488,27 @@ def test_licences_are_rows_below_the_machines(farm_page, farm):
     assert farm_page.locator(".range").text_content() == "bf-mod: all of the time; licences."
 
 
-@pytest.mark.parametrize("scheme", ["due", "wait"])
-def test_late_jobs_are_marked_whatever_the_colours_tell(farm_page, farm, scheme):
+def test_late_jobs_are_marked_whatever_the_colours_tell(farm_page, farm):
     late = int(np.flatnonzero(farm.schedule.end > farm.workload.jobs.deadline)[0])
-    farm_page.locator("#gantt [name=colour]").select_option(scheme)
-    drawn(farm_page)
-    marked = farm_page.evaluate(
-        f"""() => {{ const c = {CHART}, ink = c.ink.late, found = [];
-            const context = c.front.getContext('2d'), fill = context.fillRect;
-            context.fillRect = function (...box) {{ found.push(this.fillStyle); fill.apply(this, box); }};
-            c.bring({late}); c.draw();
-            delete context.fillRect;
-            return found.filter((colour) => colour === ink).length; }}"""
-    )
-    assert marked >= 1
+    for scheme in ("due", "wait"):
+        farm_page.locator("#gantt [name=colour]").select_option(scheme)
+        drawn(farm_page)
+        marked = farm_page.evaluate(
+            f"""() => {{ const c = {CHART}, ink = c.ink.late, found = [];
+                const context = c.front.getContext('2d'), fill = context.fillRect;
+                context.fillRect = function (...box) {{ found.push(this.fillStyle); fill.apply(this, box); }};
+                c.bring({late}); c.draw();
+                delete context.fillRect;
+                return found.filter((colour) => colour === ink).length; }}"""
+        )
+        assert marked >= 1, scheme
 
 
-@pytest.mark.parametrize("scheme", ["wait", "why", "user"])
-def test_colours_are_named_in_words(page, scheme):
-    page.locator("#gantt [name=colour]").select_option(scheme)
-    assert page.locator(".key li").count() >= 1
-    assert all(text for text in page.locator(".key li").all_text_contents())
+def test_colours_are_named_in_words(page):
+    for scheme in ("wait", "why", "user"):
+        page.locator("#gantt [name=colour]").select_option(scheme)
+        assert page.locator(".key li").count() >= 1
+        assert all(text for text in page.locator(".key li").all_text_contents()), scheme
 
 
 @pytest.mark.parametrize("act", ["search", "zoom", "pan", "step"])
@@ -631,10 +630,11 @@ def test_nothing_sticks_out_of_the_page(open_page, small, more):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize("width", [1024, 1280, 1920])
-def test_no_table_is_cut_on_a_desktop(open_page, compared, width):
-    page = open_page(compared, viewport={"width": width, "height": 900})
-    assert page.evaluate(CUT) == []
+def test_no_table_is_cut_on_a_desktop(open_page, compared):
+    page = open_page(compared)
+    for width in (1024, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(CUT) == [], width
 
 
 def test_on_a_phone_a_shadow_shows_that_a_table_goes_on_and_names_stay(open_page, compared):
@@ -648,19 +648,20 @@ def test_on_a_phone_a_shadow_shows_that_a_table_goes_on_and_names_stay(open_page
     assert table.evaluate("(it) => getComputedStyle(it).backgroundAttachment") == "local, scroll"
 
 
-@pytest.mark.parametrize("width", [390, 800, 1280])
-def test_marks_of_the_differences_do_not_overlap(open_page, compared, width):
-    page = open_page(compared, viewport={"width": width, "height": 900})
-    axes = page.evaluate(
-        """[...document.querySelectorAll("td.axis div")].map((axis) => [...axis.children]
-            .map((mark) => mark.getBoundingClientRect()).filter((box) => box.width)
-            .map((box) => [box.left, box.right]))"""
-    )
-    marks = [axis for axis in axes if axis]  # of the tables that are open
-    assert marks
-    for axis in marks:
-        assert len(axis) >= 3
-        assert all(right < left for (_, right), (left, _) in pairwise(axis))
+def test_marks_of_the_differences_do_not_overlap(open_page, compared):
+    page = open_page(compared)
+    for width in (390, 800, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        axes = page.evaluate(
+            """[...document.querySelectorAll("td.axis div")].map((axis) => [...axis.children]
+                .map((mark) => mark.getBoundingClientRect()).filter((box) => box.width)
+                .map((box) => [box.left, box.right]))"""
+        )
+        marks = [axis for axis in axes if axis]  # of the tables that are open
+        assert marks
+        for axis in marks:
+            assert len(axis) >= 3
+            assert all(right < left for (_, right), (left, _) in pairwise(axis)), width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
