@@ -217,14 +217,15 @@ def test_a_full_disk_behind_standard_output_is_one_line_and_exit_1():
         (["simulate", "model:lublin?jobs=3000", "--policy", "fcfs", "--save", "out"], "out/jobs.csv.gz"),
     ],
 )
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, words, name):
-    def small():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))  # a write beyond it fails as on a full disk
-
-    done = subprocess.run([*COMMAND, *words, "-q"], cwd=tmp_path, preexec_fn=small, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"backfill: {name}: cannot be written: File too large"
-    assert [*tmp_path.iterdir()] == []
+def test_a_full_disk_is_one_line_and_leaves_nothing(backfill, tmp_path, words, name):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))  # a write beyond it fails as on a full disk
+    try:
+        done = backfill(*words, "-q")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (done.code, done.complaint) == (1, f"{name}: cannot be written: File too large")
+    assert [*tmp_path.iterdir()] == [tmp_path / "tiny.csv"]
 
 
 def test_a_whole_number_may_be_infinite_where_its_bound_is():
