@@ -50,7 +50,7 @@ def test_numbers_lie_near_those_of_another_program(interarrival):
     FCFS differs more from farm to farm than 3 replications show: with 30, its usage at an inter-arrival time of 4 is
     30.1 +- 2.5 against 37 there, and its Slow Down 19.9 against 17.1. All other policies lie within 4 points and 15 %.
     """
-    cells = [FarmTask.of(seed, {"interarrival": interarrival}) for seed in range(6)]
+    cells = [FarmTask.of(seed, {"interarrival": interarrival}) for seed in range(6 if LONG else 3)]
     sweep = Sweep({interarrival: carry_out(run, cells)})
     late, usage, slow = CALIBRATION[interarrival]
     for i, policy in enumerate(POLICIES):
@@ -161,16 +161,13 @@ def test_a_comparison_on_a_cluster_is_that_of_one_process(cluster):
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_a_cluster_whose_scheduler_goes_away_is_told(cluster):
     address, scheduler, *_ = cluster
-    cells = [
-        FarmTask.of(seed, {"jobs": 60, "machines": 8}) for seed in range(400)
-    ]  # the death is noticed before all are done
 
     def kill_it(done):
         if done >= 2:
             scheduler.kill()
 
     with pytest.raises(BackfillError, match="its scheduler is gone"), executor(cluster=address) as dask:
-        carry_out(waits_and_runs, cells, dask, kill_it)
+        carry_out(time.sleep, [0.3] * 400, dask, kill_it)  # the death is noticed before all are done
 
 
 def test_a_cluster_without_workers_is_told(cluster, monkeypatch):
@@ -203,7 +200,7 @@ def test_a_cluster_that_is_not_there_is_told(monkeypatch):
 def small():
     """The whole reproduction with two farms of few jobs each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backfill.papers.farm.farm", partial(farm, jobs=100))
+        patch.setattr("backfill.papers.farm.farm", partial(farm, jobs=40))
         return reproduce(Asked(replications=2))
 
 
@@ -212,26 +209,32 @@ def quick():
     return small()
 
 
-def test_every_claim_has_a_verdict_and_every_figure_its_files(quick, tmp_path):
+@pytest.fixture(scope="module")
+def written(quick, tmp_path_factory):
+    """The folder of what it writes."""
+    folder = tmp_path_factory.mktemp("farm") / "out"
+    write(quick, folder)
+    return folder
+
+
+def test_every_claim_has_a_verdict_and_every_figure_its_files(quick, written):
     assert [claim.id for claim in quick.claims] == [
         "F0.1a", "F0.1b", "F0.1c", "F0.2", "F0.2b", "F0.3a", "F0.3b", "F0.4a", "F0.4b", "F0.5", "F0.6",
     ]  # fmt: skip
     assert REPLICATIONS == 30
-    write(quick, tmp_path / "out")
-    files = {path.name for path in (tmp_path / "out").iterdir()}
+    files = {path.name for path in written.iterdir()}
     assert {f"{figure.name}.{suffix}" for figure in quick.figures for suffix in ("png", "svg", "csv")} < files
     assert {"index.html", "claims.json"} < files
-    claims = json.loads((tmp_path / "out" / "claims.json").read_text())
+    claims = json.loads((written / "claims.json").read_text())
     assert claims == [claim.to_dict() for claim in quick.claims]
-    page = (tmp_path / "out" / "index.html").read_text()
+    page = (written / "index.html").read_text()
     assert all(claim.id in page for claim in quick.claims)
     assert "2 replications instead of 30: intervals are wider" in page
 
 
-def test_the_same_seed_gives_the_same_files(quick, tmp_path):
-    write(quick, tmp_path / "one")
+def test_the_same_seed_gives_the_same_files(written, tmp_path):
     write(small(), tmp_path / "two")
-    for path in (tmp_path / "one").iterdir():
+    for path in written.iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backfill.model.errors import BackfillError
-from backfill.papers import threads, threads_runs
+from backfill.papers import threads, threads_claims, threads_runs
 from backfill.papers.asked import Asked
 from backfill.papers.sweep import Sweep
 from backfill.papers.threads_claims import (
@@ -146,6 +146,9 @@ def test_utilization_and_throughput_are_judged(more, verdict):
 def small():
     """All experiments with few jobs."""
     with pytest.MonkeyPatch.context() as patch:
+        for module in (threads, threads_claims):
+            patch.setattr(module, "SIZES", (60, 80, 100))
+            patch.setattr(module, "MOST", 100)
         patch.setattr(threads, "SETTINGS_JOBS", 60)
         patch.setattr(threads, "WIDE_JOBS", 100)
         patch.setattr(threads, "SETTINGS", {"as taken": {}, "32 processors": {"cpus": 32}})

@@ -40,7 +40,7 @@ def test_one_server_is_a_queue_in_order_of_arrival():
     assert join_shortest_queue([0, 0, 1], [5, 1, 1], [0, 1, 0], [1, 1], draws(0, 3)) == [0, 0, 4]
 
 
-@pytest.mark.parametrize("load", [0.5, 0.7])
+@pytest.mark.parametrize("load", [pytest.param(0.5, marks=pytest.mark.long), 0.7])
 def test_a_site_of_one_processor_is_m_m_1(load):
     """Wait load / (1 - load) and response 1 / (1 - load), as the mean service is 1 s."""
     found = Estimate.of(waits(30, 12_000, 1, load).mean(axis=1).tolist())
@@ -98,7 +98,7 @@ def chain_of_lengths(rate, servers, steps, seed):
     return area / time / rate
 
 
-@pytest.mark.parametrize("local", [11, 13])
+@pytest.mark.parametrize("local", [pytest.param(11, marks=pytest.mark.long), 13])
 def test_sixteen_processors_are_queues_of_which_the_shortest_is_joined(local):
     """Both sites for themselves; and between one queue for all, in which no server is idle while somebody waits, and
     a queue for each that is drawn by lot: with exponential services joining the shortest is best among all rules that
