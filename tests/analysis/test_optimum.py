@@ -198,10 +198,10 @@ def test_ctrl_c_ends_the_search_at_once():
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_windows_in_sequence_bound_the_whole(objective):
-    log, pool = crowded(12), Platform.pool(8)
+    log, pool = crowded(8), Platform.pool(8)
     whole = bf.optimum(log, pool, objective, time_limit=0.2)
-    rolling = bf.optimum(log, pool, objective, window=5, time_limit=0.2)
-    assert [each.jobs for each in rolling.windows] == [5, 5, 2]
+    rolling = bf.optimum(log, pool, objective, window=3, time_limit=0.2)
+    assert [each.jobs for each in rolling.windows] == [3, 3, 2]
     assert rolling.bound <= whole.value * (1 + 1e-5)
     assert rolling.bound > 0
     assert (rolling.value, rolling.schedule, rolling.proven) == (None, None, False)
