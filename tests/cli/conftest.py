@@ -1,13 +1,15 @@
 """Commands run inside this process: what they return and print."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from backfill.cli import main
+from tests.forks import Forks
 
 FILES = Path(__file__).parent / "files"  # policies of a user; compiled once, as their place does not change
 
@@ -33,6 +35,13 @@ class Done:
         assert "Traceback" not in self.err
         assert last.startswith("backfill: ")
         return last.removeprefix("backfill: ")
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Forks]:
+    """Runs command lines in processes of their own."""
+    with closing(Forks("simulate")) as forks:
+        yield forks
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """Mistakes in a user's own policy file are one line that says where."""
 
 import json
-import subprocess
-import sys
+import os
 
 import pytest
 
@@ -212,7 +211,7 @@ def test_a_file_of_several_policies_wants_a_name(backfill):
     assert done.complaint.endswith("mine.py:58: forgotten is a plain function; expected @policy('forgotten') above it")
 
 
-def test_an_edit_is_seen_in_the_file_and_in_what_it_imports(backfill, tmp_path):
+def test_an_edit_is_seen_in_the_file_and_in_what_it_imports(backfill, processes, tmp_path):
     (tmp_path / "helpers.py").write_text(
         "from backfill.verbs import kernel\n\n@kernel()\ndef least(state):\n    return 1\n"
     )
@@ -223,16 +222,15 @@ def test_an_edit_is_seen_in_the_file_and_in_what_it_imports(backfill, tmp_path):
     )
 
     def first_start() -> float:
-        code = "import sys; from backfill.cli import main; sys.exit(main())"
         words = ["simulate", "tiny.csv", "--cpus", "9", "--policy", "mine.py", "--json", "-q"]
-        command = [sys.executable, "-B", "-c", code, *words]  # Python itself sees no edit of one byte within a second
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        done = processes.run(words, tmp_path, os.environ)
         assert done.stderr == ""
         return json.loads(done.stdout)["metrics"]["max_wait_s"]
 
     backfill("policies")  # writes tiny.csv
     assert first_start() == 0
-    (tmp_path / "helpers.py").write_text((tmp_path / "helpers.py").read_text().replace("return 1", "return 2"))
+    # Python itself sees no edit within a second that leaves the size as it is.
+    (tmp_path / "helpers.py").write_text((tmp_path / "helpers.py").read_text().replace("return 1", "return  2"))
     assert first_start() == 1  # a waits for b
 
 
@@ -250,7 +248,7 @@ LAST = """    rewind(state, 0)
 """
 
 
-def test_files_of_one_name_that_different_processes_compiled_stay_apart(backfill, tmp_path):
+def test_files_of_one_name_that_different_processes_compiled_stay_apart(backfill, processes, tmp_path):
     backfill("policies")  # writes tiny.csv
     last = GOOD.replace("    return head(state)\n", LAST).replace("import HEAD,", "import HEAD, following, rewind,")
     for folder, text in (("a", GOOD), ("b", last)):
@@ -258,10 +256,9 @@ def test_files_of_one_name_that_different_processes_compiled_stay_apart(backfill
         (tmp_path / folder / "mine.py").write_text(text.replace('("mine")', f'("{folder}")'))
 
     def mean_waits(*policies: str) -> list[float]:
-        code = "import sys; from backfill.cli import main; sys.exit(main())"
         given = [word for policy in ("fcfs", *policies) for word in ("--policy", policy)]
         words = ["compare", "tiny.csv", "--cpus", "4", *given, "--json", "-q"]
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True)
+        done = processes.run(words, tmp_path, os.environ)
         assert done.stderr == ""
         return [each["metrics"]["mean_wait_s"] for each in json.loads(done.stdout)["results"]][1:]
 
