@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from backfill.analysis.verify import verify
@@ -22,6 +22,7 @@ from tests.reference.workloads import (
     general_cases,
     pool_cases,
 )
+from tests.shares import examples
 
 CASES = st.one_of(cases_with_events(pool_cases()), cases_with_events(general_cases()))
 
@@ -80,7 +81,7 @@ def ran(found: tuple[Case, list[Any]], policy: str, **options: str) -> tuple[Any
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(CASES, st.sampled_from(["requeue", "fail"]), st.sampled_from(["kill", "extend"]))
 def test_what_a_policy_does_with_events_is_lawful(policy, found, lost, overrun):
     workload, platform, happened, seen, schedule = ran(found, policy, lost=lost, overrun=overrun)
@@ -88,7 +89,7 @@ def test_what_a_policy_does_with_events_is_lawful(policy, found, lost, overrun):
     assert [str(each) for each in verify(workload, platform, schedule, **options)] == []
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(CASES, st.data())
 def test_a_last_run_that_is_left_out_is_missed(found, data):
     workload, platform, happened, seen, schedule = ran(found, "easy")

@@ -2,13 +2,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.model.errors import PlatformError
 from backfill.model.platform import Platform
 from backfill.model.platform_file import parse_platform
 from backfill.workloads.farm import farm
+from tests.shares import examples
 
 
 def refusal(text: str) -> str:
@@ -221,7 +222,7 @@ def toml(value: object) -> str:
             return repr(value)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.lists(st.tuples(st.sampled_from(["node", "licence"]), st.dictionaries(KEYS, VALUES, max_size=3)), max_size=3),
     st.sampled_from(["", 'resources = ["x"]\n']),
@@ -240,7 +241,7 @@ def test_tables_of_anything_raise_nothing_but_a_platform_error(
         assert len(platform.nodes) >= 1
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.text())
 def test_no_text_raises_anything_but_a_platform_error(text: str):
     with pytest.raises(PlatformError):

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.model.events import Events
 from backfill.model.units import SECOND, seconds_text
 from tests.compiled import runs_on, shares
-from tests.shares import a_share
+from tests.shares import a_share, examples
 
 from . import table, world
 from .easy import several_reservations
@@ -467,7 +467,7 @@ honest = st.one_of(pool_cases(12, honest=True), general_cases(12, honest=True))
 
 
 @a_share(POLICIES)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(given_case=cases_with_events(any_case), lost=st.sampled_from(["requeue", "fail"]), kill=st.booleans())
 def test_with_events_never_more_is_held_than_there_is(name, given_case, lost, kill):
     case, events = given_case
@@ -488,7 +488,7 @@ def test_with_events_never_more_is_held_than_there_is(name, given_case, lost, ki
 
 
 @some_twins
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(given_case=cases_with_events(general_cases(12, chains=False)), data=st.data())
 def test_what_comes_later_decides_nothing(name, given_case, data):
     case, events = given_case
@@ -510,7 +510,7 @@ def started(row: world.Row, t: int) -> list:
     return [(r.start, r.nodes) for r in row.runs if r.start <= t]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(cases_with_events(general_cases(12), kinds=("cancel", "walltime", "down", "up", "capacity")))
 def test_easy_with_less_capacity_is_one_reservation_in_a_profile(given_case):
     case, events = given_case
@@ -523,7 +523,7 @@ def test_easy_with_less_capacity_is_one_reservation_in_a_profile(given_case):
     assert [(row.runs, row.reason) for row in found] == [(row.runs, row.reason) for row in expected]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(cases_with_events(any_case))
 def test_events_survive_the_way_to_the_model_and_back(given_case):
     case, events = given_case
@@ -537,7 +537,7 @@ def test_events_survive_the_way_to_the_model_and_back(given_case):
 
 
 @pytest.mark.parametrize("name", PREEMPTIVE)
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(case=pool_cases(honest=True))
 def test_preempted_work_is_done_once_more_or_kept(name, case):
     how = name.partition("how=")[2].partition(",")[0] or "requeue"

@@ -5,10 +5,11 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.model.units import SECOND
+from tests.shares import examples
 
 from .easy import several_reservations
 from .orders import SCORES, ranked, rounded, score
@@ -92,7 +93,7 @@ def test_step_and_extend_exclude_each_other():
         run([], Platform.pool(1), POLICIES["easy"], ties="step", overrun="extend")
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(general_cases())
 def test_no_policy_ever_holds_more_than_there_is(case: Case):
     for policy in ("fcfs", "easy-lxf", "first-fit", "k-reservations", "conservative"):
@@ -101,21 +102,21 @@ def test_no_policy_ever_holds_more_than_there_is(case: Case):
             assert_lawful(case, rows)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(general_cases(honest=True))
 def test_conservative_keeps_its_promises(case: Case):
     rows = run(case.jobs, case.platform, POLICIES["conservative"])
     assert all(row.start <= row.promise for row in rows if row.start is not None)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(general_cases(honest=True, chains=False))
 def test_easy_keeps_its_promises(case: Case):
     rows = run(case.jobs, case.platform, POLICIES["easy"])
     assert all(row.start <= row.promise for row in rows if row.promise is not None)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(general_cases())
 def test_one_reservation_in_a_profile_is_easy(case: Case):
     def one(view: View):
@@ -125,7 +126,7 @@ def test_one_reservation_in_a_profile_is_easy(case: Case):
     assert [(row.start, row.nodes) for row in found] == [(row.start, row.nodes) for row in expected]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(general_cases())
 def test_a_profile_is_what_its_bookings_leave(case: Case):
     profile, bookings = Profile(case.platform, 0), []
@@ -136,7 +137,7 @@ def test_a_profile_is_what_its_bookings_leave(case: Case):
             bookings.append((job, profile.book(job, found)))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.one_of(pool_cases(), general_cases()))
 def test_a_case_survives_the_way_to_the_model_and_back(case: Case):
     workload, platform, estimates = as_model(case.jobs, case.platform)

@@ -123,7 +123,7 @@ def test_a_kind_that_cannot_be_kept_is_refused(kind):
 SECRET = st.text("zqxéß", min_size=5, max_size=8).map(lambda text: f"zq{text}")
 ASCII = st.text("zqxy", min_size=5, max_size=8).map(lambda text: f"zq{text}")
 FREE = ("user", "group", "project", "partition", "queue", "qos", "site", "status", "zqheader", "comment")
-CASES = settings(max_examples=max(15, settings.default.max_examples // 4))
+CASES = settings(max_examples=max(5, settings.default.max_examples // 4))
 
 
 def words_of(path: Path) -> set[str]:

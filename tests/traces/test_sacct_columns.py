@@ -102,7 +102,7 @@ def said(read, *arguments):
     return columns, log.resources, log.licences, log.dropped, log.assumed, log.notes, log.clock, machine
 
 
-@settings(max_examples=max(60, settings.default.max_examples), deadline=None)
+@settings(max_examples=max(15, settings.default.max_examples), deadline=None)
 @given(dumps(), st.sampled_from([None, "Europe/Berlin"]), st.sampled_from([10, 4 << 20]))
 def test_columns_and_lines_say_the_same(text, zone, piece):
     with pytest.MonkeyPatch.context() as patched:

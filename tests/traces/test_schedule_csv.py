@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.model.errors import ScheduleError
@@ -26,6 +26,7 @@ from backfill.model.schedule import (
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Ragged
 from backfill.traces.schedules import HEADER, read_runs, read_schedule, write_runs, write_schedule
+from tests.shares import examples
 from tests.traces.jobs import SHARED, needs_logs
 
 TEXT = """\
@@ -216,14 +217,14 @@ def complaint(data: bytes) -> str:
     return ""
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.binary(), st.integers(0, len(TEXT)))
 def test_no_bytes_raise_anything_but_a_schedule_error(data: bytes, place: int):
     for source in (data, TEXT[:place].encode() + data + TEXT[place:].encode()):
         assert "\n" not in complaint(source)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(*[st.one_of(st.just(NO_TIME), st.integers(-TIME_MAX, TIME_MAX))] * 3)))
 def test_all_legal_times_come_back_to_the_microsecond(times: list[tuple[int, int, int]]):
     n = len(times)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.model.clock import Clock
@@ -14,6 +14,7 @@ from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Workload
 from backfill.traces.files import Source
 from backfill.traces.swf import read_swf, write_swf
+from tests.shares import examples
 from tests.traces.jobs import SHARED, needs_logs, same, swf_workloads
 
 HEADER = "; Version: 2.2\n; MaxNodes: 50\n; MaxProcs: 100\n; Note: été\n".encode("latin-1")
@@ -258,14 +259,14 @@ def complaint(data: bytes) -> str | None:
     return None
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.one_of(st.binary(), st.text("0123456789.-+e; \n\r\tnainf").map(str.encode)))
 def test_no_bytes_raise_anything_but_an_input_error(data: bytes):
     for source in (data, HEADER + line() + data, gzip.compress(data, mtime=0)):
         assert "\n" not in (complaint(source) or "")
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.integers(0, 2), st.integers(1, 18), st.one_of(st.text(max_size=5), st.floats().map(str), st.integers().map(str))
 )
@@ -275,7 +276,7 @@ def test_a_mutated_field_is_read_or_refused_with_its_line(row: int, field: int, 
     assert (complaint(b"".join(lines)) or "<bytes>:").startswith("<bytes>:")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(workload=swf_workloads(), packed=st.booleans())
 def test_what_is_written_is_read_back(workload: Workload, packed: bool, tmp_path_factory: pytest.TempPathFactory):
     path = tmp_path_factory.getbasetemp() / ("w.swf.gz" if packed else "w.swf")

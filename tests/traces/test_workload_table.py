@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.model.errors import InputError, WorkloadError
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import SPREAD, Jobs, Workload
 from backfill.traces.table import read_table, write_csv, write_parquet
+from tests.shares import examples
 from tests.traces.jobs import EXACT_FLOAT, SHARED, needs_logs, same, workloads
 
 
@@ -258,14 +259,14 @@ HEADER = b"job,submit,run,walltime,tasks,cpus,memory,licences,after,spread,prior
 CELLS = st.one_of(st.text('0123456789.-eKM;:,"\n\r\0ab ', max_size=6), st.floats().map(str), st.integers().map(str))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.one_of(st.binary(), st.lists(CELLS).map(lambda cells: ",".join(cells).encode())))
 def test_no_bytes_raise_anything_but_an_input_error(data: bytes):
     for source in (data, HEADER + data, gzip.compress(data, mtime=0), b"PAR1" + data + b"PAR1"):
         assert "\n" not in (complaint(source) or "")
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.integers(0, 10), CELLS)
 def test_a_mutated_cell_raises_nothing_but_an_input_error(place: int, text: str):
     cells = ["b", "0", "1", "1", "1", "1", "1", "x:1", "a", "any", "0"]
@@ -273,7 +274,7 @@ def test_a_mutated_cell_raises_nothing_but_an_input_error(place: int, text: str)
     assert (complaint(HEADER + b"a,0,1,1,1,1,1,,,,\n" + ",".join(cells).encode()) or "<bytes>:").startswith("<bytes>:")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(workload=workloads(), packed=st.booleans())
 def test_csv_that_is_written_is_read_back(workload: Workload, packed: bool, tmp_path_factory: pytest.TempPathFactory):
     path = tmp_path_factory.getbasetemp() / ("w.csv.gz" if packed else "w.csv")
@@ -281,7 +282,7 @@ def test_csv_that_is_written_is_read_back(workload: Workload, packed: bool, tmp_
     assert same(workload, read_table(path, workload.resources))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(workload=workloads(time_max=EXACT_FLOAT))
 def test_parquet_that_is_written_is_read_back(workload: Workload, tmp_path_factory: pytest.TempPathFactory):
     path = tmp_path_factory.getbasetemp() / "w.parquet"
