@@ -82,9 +82,9 @@ def test_with_projects(name, happening):
 
 @pytest.mark.parametrize("name", ["easy", "easy-sjbf", "easy-saf", "first-fit"])
 def test_under_a_deep_queue(name):
-    states = []
-    simulate(flood(), Platform.pool(64), *checked(name, every=400, watch=lambda state: states.append(state.queue.deep)))
-    assert any(states)
+    deep = []
+    simulate(flood(), Platform.pool(64), *checked(name, every=1000, watch=lambda state: deep.append(state.queue.deep)))
+    assert any(deep)
 
 
 WRONG = {

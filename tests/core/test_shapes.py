@@ -13,6 +13,7 @@ from backfill.model.workload import Labels, Ragged, Workload
 from backfill.worlds.simulated import simulate
 from tests.core.test_check import add, checked
 from tests.core.test_deep_queue import flood
+from tests.shares import LONG
 
 KINDS = {
     "few shapes": 1,
@@ -66,7 +67,7 @@ def test_the_tree_changes_no_start_among_nodes(kind, name):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_counted_is_what_fits(kind, name):
     workload, platform = flood_of(kind, jobs=300)
-    simulate(workload, platform, *checked(name, every=25))
+    simulate(workload, platform, *checked(name, every=25 if LONG else 75))
 
 
 WRONG = {

@@ -80,7 +80,8 @@ PASSES = (
     "gang-matrix-backfill",
     "gang-matrix-backfill:mpl=3,repack=false,switch=0",
 )
-every_pass = a_share(world.POLICIES if LONG else PASSES)
+EACH_PASS = world.POLICIES if LONG else PASSES
+every_pass = a_share(EACH_PASS)
 
 # Without the order in which a float cannot tell scores of such walltimes apart, and without those that start as late as
 # they promised.
@@ -233,7 +234,7 @@ def test_equal_scores_go_by_file_order_however_they_are_computed():
 
 # Round robin gives a job of hours a turn of seconds thousands of times.
 @pytest.mark.parametrize("overrun", ["kill", "extend"])
-@a_share(name for name in (world.POLICIES if LONG else PASSES) if not name.startswith("round"))
+@a_share(name for name in EACH_PASS if not name.startswith("round"))
 def test_in_a_crowd_of_jobs_from_microseconds_to_hours_every_start_equals_the_twin(name, overrun):
     for seed in SEEDS:
         compare(crowd(seed), name, overrun=overrun)

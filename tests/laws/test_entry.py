@@ -15,9 +15,10 @@ from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin, simulate
 from tests.compiled import policy
 from tests.core.test_shapes import KINDS, flood_of
-from tests.differential.test_twins import every_pass
+from tests.differential.test_twins import EACH_PASS
 from tests.living import ON_A_POOL, ON_NODES, feed, journal_of, simulated
 from tests.reference.workloads import limited_cases, whole_cases
+from tests.shares import a_share
 
 
 def lived(begun, chosen, params, journal):
@@ -59,7 +60,7 @@ def check(name, happening):
         assert np.array_equal(lived(begun, chosen, params, journal), journal)
 
 
-@every_pass
+@a_share(EACH_PASS, of=6)
 @given(happening=ON_NODES)
 def test_with_nodes_licences_limits_gangs_chains_and_events(name, happening):
     check(name, happening)
@@ -71,13 +72,13 @@ def test_with_accounts_of_limits_that_come_up_one_by_one(name, case):
     check(name, (case, []))
 
 
-@every_pass
+@a_share(EACH_PASS, of=6)
 @given(case=whole_cases())
 def test_with_jobs_that_have_their_nodes_for_themselves(name, case):
     check(name, (case, []))
 
 
-@every_pass
+@a_share(EACH_PASS, of=6)
 @given(happening=ON_A_POOL)
 def test_on_a_pool(name, happening):
     check(name, happening)
