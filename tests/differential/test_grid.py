@@ -11,9 +11,10 @@ from tests.reference import world
 from tests.reference.grid import simulate
 from tests.reference.words import Job, Node, Platform
 from tests.reference.workloads import cases_with_events, grid_cases, grids_with_events, plain_grid_cases
+from tests.shares import a_share
 
 GRID = [name for name in world.POLICIES if name.startswith("gang")]
-every_gang_policy = pytest.mark.parametrize("name", GRID)
+every_gang_policy = a_share(GRID, of=2)
 
 
 @pytest.mark.parametrize("options", [{}, {"ties": "step"}, {"overrun": "extend"}], ids=["batch", "step", "extend"])

@@ -81,7 +81,7 @@ PASSES = (
     "gang-matrix-backfill:mpl=3,repack=false,switch=0",
 )
 EACH_PASS = world.POLICIES if LONG else PASSES
-every_pass = a_share(EACH_PASS)
+every_pass = a_share(EACH_PASS, of=4)
 
 # Without the order in which a float cannot tell scores of such walltimes apart, and without those that start as late as
 # they promised.
@@ -244,12 +244,12 @@ def test_in_a_crowd_of_jobs_from_microseconds_to_hours_every_start_equals_the_tw
 @a_share(NEAR, of=6)
 def test_where_plans_reach_the_end_of_time_every_start_equals_the_twin(name, overrun):
     """46 walltimes of 10^11 s behind each other reach 2^62 microseconds: who would start later has no promise."""
-    for nodes in (1, 2):
+    for nodes in (1, 2) if LONG else (1 + (overrun == "extend"),):
         compare(unlimited(nodes), name, overrun=overrun)
 
 
 def test_where_plans_reach_the_end_of_time_a_long_queue_equals_the_twin():
-    compare(unlimited(1, jobs=220), "conservative")
+    compare(unlimited(1, jobs=220 if LONG else 150), "conservative")
 
 
 @every_pass

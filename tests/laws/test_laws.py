@@ -35,11 +35,10 @@ from tests.shares import LONG, a_share
 
 GOING_ON = ["preemptive:how=checkpoint,overhead=2", "preemptive:how=checkpoint,overhead=0", "preemptive:how=suspend"]
 ON_POOLS = [name for name in policies.TABLE if not policies.get(name).processors]
-every_policy = a_share([*ON_POOLS, *GOING_ON])
 ANYWHERE = [*ON_POOLS, *GOING_ON]
 # those that run a job which has its nodes for itself
 ALONE = [name for name in ANYWHERE if not policy(name)[0].shares]
-everywhere = a_share(ANYWHERE)
+every_policy = a_share(ANYWHERE, of=4)
 BINDING = [name for name in policies.TABLE if policies.get(name).binds]
 TIES = [Options(), Options(ties="step")]
 
@@ -61,14 +60,14 @@ def scheduled(case, name, options=None):
     return workload, platform, simulate(workload, platform, *policy(name), options=options).schedule
 
 
-@everywhere
+@every_policy
 @given(case=general_cases())
 def test_every_schedule_is_lawful(name, case):
     workload, platform, schedule = scheduled(case, name)
     assert verify(workload, platform, schedule, **allowed(name)) == []
 
 
-@everywhere
+@every_policy
 @given(case=limited_cases())
 def test_every_schedule_is_lawful_beside_partitions_and_limits(name, case):
     workload, platform, schedule = scheduled(case, name)
@@ -111,7 +110,7 @@ def test_every_schedule_with_outages_is_lawful(name, happening, lost):
     assert verify(workload, platform, schedule, **more) == []
 
 
-@everywhere
+@every_policy
 @given(case=general_cases())
 def test_every_schedule_is_lawful_when_jobs_outlive_their_walltime(name, case):
     workload, platform, schedule = scheduled(case, name, Options(overrun="extend"))
@@ -132,7 +131,7 @@ def test_every_schedule_is_lawful_in_steps(name, case):
     assert verify(workload, platform, schedule, **allowed(name)) == []
 
 
-@everywhere
+@every_policy
 @given(case=limited_cases())
 def test_every_schedule_under_limits_is_lawful_in_steps(name, case):
     workload, platform, schedule = scheduled(case, name, Options(ties="step"))
@@ -207,7 +206,7 @@ def test_the_ends_of_the_families_are_easy_also_where_limits_hold_jobs_back(seed
         assert scheduled(contended(seed), name)[2].start.tolist() == starts, name
 
 
-@everywhere
+@every_policy
 @given(case=wide_cases(), there=st.booleans())
 def test_a_resource_that_nobody_asks_for_changes_nothing(name, case, there):
     """Neither one of which there is some, nor one of which there is nothing."""

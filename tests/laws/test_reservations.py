@@ -13,7 +13,7 @@ from backfill.model.reservations import divide
 from backfill.worlds.simulated import Options, simulate
 from tests import compiled
 from tests.compiled import policy
-from tests.laws.test_laws import allowed, everywhere
+from tests.laws.test_laws import allowed, every_policy
 from tests.living import feed_back
 from tests.reference import reserved
 from tests.reference.dice import DICE
@@ -57,7 +57,7 @@ def drawn(cases, kinds=KINDS, whole=False):
     return st.builds(reserved.happening, DICE, cases, st.just(kinds), st.just(whole))
 
 
-@everywhere
+@every_policy
 @given(
     told=drawn(st.one_of(general_cases(), limited_cases(), pool_cases(), whole_cases()), PLAIN),
     lost=st.sampled_from(["requeue", "fail"]),
