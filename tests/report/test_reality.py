@@ -1,5 +1,7 @@
 """The waits of the log beside those of the policies."""
 
+import pytest
+
 from backfill.analysis.metrics import Metrics
 from backfill.report.page import Page, PolicyRun, Provenance, render
 from backfill.report.reality import Reality, class_rows, replay_rows
@@ -11,7 +13,8 @@ def replay(policy: str, simulated_s: float) -> dict:
     one = {"by": "size", "class": "1 cpu", "jobs": 1234, "recorded_s": 3600.0, "simulated_s": simulated_s,
            "relative": relative}  # fmt: skip
     return {"policy": policy, "jobs": 1234, "recorded_s": 3600.0, "simulated_s": simulated_s, "relative": relative,
-            "correlation": -0.25, "within_s": {"60": 0.4, "600": 0.612, "3600": 0.9}, "classes": [one],
+            "off_s": abs(simulated_s - 3600), "correlation": -0.25,
+            "within_s": {"60": 0.4, "600": 0.612, "3600": 0.9}, "classes": [one],
             "sentence": f"{policy}: near"}  # fmt: skip
 
 
@@ -34,6 +37,19 @@ def test_the_first_screen_says_what_the_log_recorded_and_leads_to_the_section():
     assert page.index(told) < page.index('id="summary"')
     assert "easy comes closest to the waits of the log" in page
     assert "reality" not in render(Page.of("t", runs, made)).partition("<body>")[2]
+
+
+@pytest.mark.parametrize(
+    ("simulated_s", "told"),
+    [(4400, ""), (4600, "(+28%)"), (2600, "(-28%)"), (36_000, "(10 times as long)")],
+)
+def test_the_first_screen_warns_where_the_simulation_is_far_from_the_log(simulated_s, told):
+    made = Provenance(version="1", seed=0, command="")
+    real = Reality("x", [replay("fcfs", 99_000), replay("easy", simulated_s)])
+    page = render(Page.of("t", [PolicyRun("easy", Metrics(mean_wait_s=1.0))], made, reality=real))
+    far = f"The simulation is far from that, even under <bdi>easy</bdi> {told}: trust differences between policies"
+    assert (far in page) == bool(told)
+    assert ("far from that" in page) == bool(told)
 
 
 def test_it_is_read_from_the_json_of_a_result_or_a_comparison():

@@ -1,13 +1,15 @@
 """The first screen of a page: a sentence (the best policy, its advantage, the certainty, the losers) and four tiles."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup, escape
 
 from backfill.analysis.groups import Fairness
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
+from backfill.analysis.replay import FAR
 from backfill.model.spans import span
 from backfill.report.findings import Findings
 from backfill.report.reality import Reality
@@ -104,9 +106,18 @@ def _one(name: str, metrics: Metrics, unit: str) -> Markup:
 def _real(reality: Reality | None, unit: str) -> list[Markup]:
     if reality is None:
         return []
-    recorded = span(float(reality.replays[0]["recorded_s"]), unit)
+    recorded, nearest = span(float(reality.replays[0]["recorded_s"]), unit), min(reality.replays, key=_off)
     sentence = f'In the log itself these jobs waited {recorded} on average: see <a href="#reality">against reality</a>.'
-    return [Markup(sentence)]
+    if nearest["relative"] is None or abs(nearest["relative"]) <= FAR:
+        return [Markup(sentence)]
+    far = "The simulation is far from that, even under {} ({}): trust differences between policies, not the waits."
+    relative = nearest["relative"]
+    change = f"{factor(relative)} times as long" if relative > DOUBLE else f"{relative:+.0%}"
+    return [Markup(sentence), Markup(far).format(_name(nearest["policy"]), change)]
+
+
+def _off(replay: Mapping[str, Any]) -> float:
+    return float(replay["off_s"])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
