@@ -396,7 +396,7 @@ class Result:
         >>> result.title
         'lublin: 100 jobs on 64 cpus'
         """
-        return f"{self.workload.name}: {counted(len(self.workload), 'job')} on {counted(self.platform.cpus, 'cpu')}"
+        return f"{self.workload.name}: {counted(len(self.workload), 'job')} on {self.platform.size_text}"
 
     @property
     def unit(self) -> str:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -358,3 +359,18 @@ def test_a_line_now_and_then_says_how_far_a_long_import_is(backfill, monkeypatch
     monkeypatch.setattr(say, "LINE_S", 0)
     assert "reading dump.psv: 100% done" in backfill("import", "sacct", "dump.psv").err
     assert "done after" not in backfill("import", "sacct", "dump.psv", "--quiet").err
+
+
+def test_all_files_are_there_before_anything_is_printed(backfill, monkeypatch, tmp_path):
+    def gone(lines):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["backfill.cli.import_log"], "print_lines", gone)
+    (tmp_path / "dump.txt").write_text(SACCT)
+    assert backfill("import", "sacct", "dump.txt", "--out", "jobs.csv").code == 130
+    assert "estimated = true" in (tmp_path / "jobs.toml").read_text()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    done = backfill("simulate", "jobs.csv", "--explain", "2", "-q")
+    assert "jobs: 2 jobs on 4 cpus, estimated from the log" in done.out
+    assert "the machine has 4 cpus, estimated from the log" in " ".join(done.out.split())

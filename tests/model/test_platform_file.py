@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from backfill.model.errors import PlatformError
 from backfill.model.platform import Platform
-from backfill.model.platform_file import parse_platform
+from backfill.model.platform_file import parse_platform, platform_text
 from backfill.workloads.farm import farm
 from tests.shares import examples
 
@@ -341,3 +342,15 @@ def test_the_type_of_its_gpus_is_a_feature_of_a_node():
     assert platform.features == (("ssd", "a100"), ())
     assert platform.allows("a100").tolist() == [True, False]
     assert parse_platform("f", platform.to_toml()).sha256 == platform.sha256
+
+
+def test_a_platform_that_is_estimated_from_a_log_stays_so_in_its_file():
+    platform = replace(Platform.pool(cpus=8), estimated=True)
+    text = platform_text(platform)
+    assert text.splitlines()[1].startswith("estimated = true  # from the jobs of a log")
+    again = parse_platform("x.toml", text)
+    assert (again.estimated, again.size_text) == (True, "8 cpus, estimated from the log")
+    assert again.as_dict()["estimated"] is True
+    assert again.sha256 == platform.sha256
+    assert "estimated" not in platform_text(Platform.pool(cpus=8))
+    assert "estimated: expected true or false" in refusal("estimated = 3\n[[node]]\ncpus = 1\n")

@@ -69,17 +69,19 @@ def anonymize(
     hidden = anonymous_platform(machine, known) if machine else None
     copy, replaced = anonymous(workload, known)
     write(copy, out)
+    wrote = [f"wrote {out}: {len(copy):,} jobs"]
+    if hidden is not None and nodes is not None:
+        wrote.append(write_platform(hidden, nodes))
+    if aliases is not None:
+        known.write(aliases)
+        wrote.append(f"wrote {aliases}: the alias of each name; do not share it")
     if as_json:
         files = {"out": out, "platform": nodes, "aliases": aliases}
         print_json({"schema": 1, **files, "jobs": len(copy), "replaced": [asdict(each) for each in replaced]})
     else:
         print_lines(_table(workload, replaced))
-    say.note(f"wrote {out}: {len(copy):,} jobs")
-    if hidden is not None and nodes is not None:
-        write_platform(hidden, nodes)
-    if aliases is not None:
-        known.write(aliases)
-        say.note(f"wrote {aliases}: the alias of each name; do not share it")
+    for note in wrote:
+        say.note(note)
 
 
 def _table(workload: "Workload", replaced: "list[Replaced]") -> "Table":

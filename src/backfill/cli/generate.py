@@ -92,7 +92,7 @@ def generate(
     say.note(f"wrote {out}: {len(workload):,} jobs")
     words = ["--cpus", str(workload.cpus)] if workload.cpus and not suffix.startswith(".swf") else []
     if platform is not None:
-        write_platform(workload.platform, platform)
+        say.note(write_platform(workload.platform, platform))
         words = ["--platform", platform]
     if as_json:
         print_json({"schema": 1, "model": text, "out": out, "platform": platform, "jobs": len(workload)})

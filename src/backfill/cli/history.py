@@ -121,7 +121,7 @@ def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> Non
     exported = recorded(store.events(), chosen)
     write(exported.workload, out)
     say.note(f"wrote {out}: {counted(len(exported.workload), 'job')}")
-    write_platform(exported.platform, machine)
+    say.note(write_platform(exported.platform, machine))
     words = [say.path(out), "--platform", say.path(machine)]
     if len(exported.events):
         events = str(Path(out).with_name(Path(out).name.removesuffix(suffix) + "-events.csv"))

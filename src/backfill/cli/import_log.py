@@ -117,17 +117,19 @@ def import_log(
     made = machine is None or (platform is not None and not is_toml(platform))
     brought = (workload.platform if machine is None else machine) if made and not suffix.startswith(".swf") else None
     nodes = beside(out, suffix) if out is not None and brought is not None else None
+    wrote = []
     if out is not None:
         write(workload, out)
+        wrote.append(f"wrote {out}: {counted(len(workload), 'job')}")
+    if nodes is not None and brought is not None:
+        wrote.append(write_platform(brought, nodes))
     if as_json:
         about = {"schema": 1, "backfill": __version__, "format": format, "sha256": workload.sha256}
         print_json({**about, **judged.to_dict(), "out": out})
     else:
         _print(judged)
-    if out is not None:
-        say.note(f"wrote {out}: {counted(len(workload), 'job')}")
-    if nodes is not None and brought is not None:
-        write_platform(brought, nodes)
+    for note in wrote:
+        say.note(note)
     as_it_is = machines is None and suffix_of(file).startswith(".swf" if format == "mwf" else f".{format}")
     _following(file, as_it_is, out, nodes or platform, judged)
 

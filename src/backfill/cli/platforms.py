@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill.cli import say
 from backfill.model.errors import UsageError
 from backfill.model.units import counted
 from backfill.traces.files import check_writable, suffix_of, written_text
@@ -40,9 +39,9 @@ def _toml(workload: str, suffix: str) -> Path:
     return Path(workload[: len(workload) - len(suffix)] + ".toml")
 
 
-def write_platform(platform: "Platform", path: str) -> None:
-    """Write a platform, and print that."""
+def write_platform(platform: "Platform", path: str) -> str:
+    """Write a platform, and return a note on that."""
     with written_text(path) as out:
         out.write(MARK + platform.to_toml())
     licences = f", {counted(len(platform.licences), 'licence')}" if platform.licences else ""
-    say.note(f"wrote {path}: {counted(len(platform.nodes), 'node')}{licences}")
+    return f"wrote {path}: {counted(len(platform.nodes), 'node')}{licences}"

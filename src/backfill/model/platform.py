@@ -17,6 +17,7 @@ from backfill.model.units import amount, counted
 from backfill.model.workload import Ints, Workload
 
 NODES_MAX = 10**6
+ESTIMATED = ", estimated from the log"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,7 @@ class Platform:
     limits: tuple[Limit, ...] = ()
     targets: tuple[Target, ...] = ()  # of single users, groups and projects; others have those of the policy
     coallocation_overhead: float = 0.0  # relative increase of a run time if it spans several sites
+    estimated: bool = False  # from the jobs of a log, which may have used less than there was
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -335,6 +337,16 @@ class Platform:
                 *([[[each.per, each.name, each.target] for each in self.targets]] if self.targets else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
+    @property
+    def size_text(self) -> str:
+        """The number of cpus, and whether it is estimated.
+
+        >>> import backfill as bf
+        >>> bf.Platform.pool(64).size_text
+        '64 cpus'
+        """
+        return size_text(self.cpus, self.estimated)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the platform as in the JSON output.
 
@@ -353,4 +365,10 @@ class Platform:
                 for kind, tables in (("partitions", self.partitions), ("qos", self.qos), ("limits", self.limits))
                 if tables
             },
+            **({"estimated": True} if self.estimated else {}),
         }
+
+
+def size_text(cpus: int, estimated: bool) -> str:
+    """Format the size of a platform: `64 cpus`, `64 cpus, estimated from the log`."""
+    return counted(cpus, "cpu") + (ESTIMATED if estimated else "")

@@ -69,6 +69,7 @@ class _Licence(Table):
 class _File(RuleTables):
     name: str | None = Field(None, description="a text")
     resources: list[str] = Field([], description="a list of names of resources")
+    estimated: bool = Field(False, description="true or false")
     coallocation_overhead: float = Field(0.0, ge=0, le=1000, allow_inf_nan=False, description="a number from 0 to 1000")
     node: list[_Node] = Field(min_length=1, description="at least one [[node]] table")
     licence: list[_Licence] = Field([], description="[[licence]] tables")
@@ -101,6 +102,8 @@ def parse_platform(file: str, text: str) -> Platform:
 def platform_text(platform: Platform) -> str:
     """Return the TOML that `parse_platform` reads as this platform. Equal nodes m1, m2, ... share a table."""
     lines = [f"name = {quoted(platform.name)}"]
+    if platform.estimated:
+        lines.append("estimated = true  # from the jobs of a log: write the real machine below, and delete this line")
     anywhere = platform.capacity.sum(axis=0).tolist()
     declared = {*platform.resources} - {*RESOURCES, *platform.node_licences}
     if declared or platform.resources != _as_they_come(platform, anywhere):
@@ -235,6 +238,7 @@ def _platform(file: str, content: _File) -> Platform:
         name=content.name or Path(file).stem,
         node_licences=tuple(name for name in resources if any(name in node.node_licences for node in content.node)),
         coallocation_overhead=content.coallocation_overhead,
+        estimated=content.estimated,
         **rules,
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from backfill.analysis.metrics import Metrics
 from backfill.model.errors import check_path
+from backfill.model.platform import size_text
 from backfill.model.schedule import Schedule
 from backfill.model.units import counted
 from backfill.model.workload import remarks
@@ -35,9 +36,8 @@ def page_of(outcome: Outcome) -> Page:
     means: Sequence[Metrics] = [each["mean"] for each in saved.get("replications", [])]
     metrics = means or [each["metrics"] for each in results]
     workload, on = results[0]["workload"], results[0]["platform"]
-    title = saved.get(
-        "title", f"{workload['name']}: {counted(workload['jobs'], 'job')} on {counted(on['cpus'], 'cpu')}"
-    )
+    size = size_text(on["cpus"], "estimated" in on)
+    title = saved.get("title", f"{workload['name']}: {counted(workload['jobs'], 'job')} on {size}")
     real = Reality.of(saved)
     made = provenance(
         results[0]["seed"],
@@ -80,6 +80,8 @@ def _of_events(result: Mapping[str, Any]) -> dict[str, str]:
 def machine_note(stated: int | None, platform: Mapping[str, Any]) -> str:
     """Return a note on the machine's size and its source. stated: its processors in the log; platform: as in JSON."""
     cpus, nodes = platform["cpus"], platform["nodes"]
+    if "estimated" in platform:
+        return f"the machine: {size_text(cpus, True)}; differences between policies depend on its real size"
     size = f"{cpus:,} cpus" + (f" on {nodes:,} nodes" if nodes > 1 else "")
     if stated is None:
         return f"the machine: {size}, as given; the log does not say"

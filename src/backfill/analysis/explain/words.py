@@ -260,6 +260,8 @@ def _head(explained: "Explanation") -> list[str]:
         else:
             what.append(f"may run on no node ({', '.join(bound)})")
     what.append(f"walltime {span_text(int(record.seen[row]))}")
+    if asks.platform.estimated:
+        what.append(f"the machine has {asks.platform.size_text}")
     times = f"submitted {_instant(explained, int(schedule.submit[row]))}"
     zone = f" ({explained.clock.name})" if explained.clock is not None else ""
     if schedule.ran[row]:

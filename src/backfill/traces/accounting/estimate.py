@@ -47,6 +47,7 @@ def estimated_platform(log: Workload, start: Ints, end: Ints, hosts: Hosts) -> t
         site=np.zeros(1, np.int64),
         **licences,
         name=log.name,
+        estimated=True,
     )
     return pool, (
         f"no platform was given: a pool of {pool.cpus:,} cpus is assumed, the most that jobs held at once. The machine "
@@ -160,6 +161,7 @@ def _nodes(
         site=np.zeros(len(used), np.int64),
         **licences,
         name=log.name,
+        estimated=True,
         partitions=tuple(partitions),
     )
     return platform, (
