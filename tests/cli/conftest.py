@@ -1,5 +1,6 @@
 """Commands run inside this process: what they return and print."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -30,9 +31,11 @@ class Done:
 
     @property
     def complaint(self) -> str:
-        """The one line that says what went wrong."""
+        """The one line that says what went wrong, with --json as an object."""
         last = self.err.splitlines()[-1]
         assert "Traceback" not in self.err
+        if last.startswith("{"):
+            return json.loads(last)["error"]["message"]
         assert last.startswith("backfill: ")
         return last.removeprefix("backfill: ")
 
