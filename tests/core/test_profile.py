@@ -101,10 +101,6 @@ class Both:
         out = np.full((2, self.resources), -99, np.int64)
         fast.least_over(self.fast, lane, begin, end, out, 1)
         assert tuple(out[1].tolist()) == self.twin.least(lane, begin, end)
-        most = np.full((2, self.resources + 1), -99, np.int64)
-        fast.most_over(self.fast, lane, begin, max(end, begin + 1), most, 1, 1)
-        assert (most[0] == -99).all()
-        assert most[1].tolist() == [-99, *self.twin.most(lane, begin, max(end, begin + 1))]
         assert next_change(self.fast, lane, begin) == self.twin.next_change(lane, begin)
         if begin > self.twin.horizon:
             since = max(fast.free_since(self.fast, lane, matrix, 0, 1, begin), self.twin.horizon)

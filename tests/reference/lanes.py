@@ -53,11 +53,6 @@ class Lanes:
         rooms = [room for t, room in self.from_instant(lane, begin) if t == begin or t < end]
         return tuple(map(min, zip(*rooms, strict=True)))
 
-    def most(self, lane: int, begin: Time, end: Time) -> Amounts:
-        """The greatest availability over [begin, end), resource by resource."""
-        rooms = [room for t, room in self.from_instant(lane, begin) if t < end]
-        return tuple(map(max, zip(*rooms, strict=True)))
-
     def earliest(self, lane: int, amounts: Amounts, begin: Time, before: Time, until: Time, length: Time) -> Time:
         """The first start in [begin, before) with the amount free until start + length, or until `until`.
 

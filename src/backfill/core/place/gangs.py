@@ -18,7 +18,7 @@ def may_run_on(state, job, node):
 
 
 @kernel(inline=True)
-def _shares_site(state, job):
+def shares_site(state, job):
     """Return whether the tasks of a job run on several nodes of one site."""
     return state.jobs.spread[job] == SITE and not state.jobs.alone[job]
 
@@ -26,14 +26,14 @@ def _shares_site(state, job):
 @kernel(inline=True)
 def group_of(state, job, node):
     """Return the index of the sum that counts the tasks of a job on a node: that of the site, or the first."""
-    return state.machine.site[node] if _shares_site(state, job) else int64(0)
+    return state.machine.site[node] if shares_site(state, job) else int64(0)
 
 
 @kernel()
 def first_enough(state, job, sums):
     """Return the first group that takes all tasks of a job, sites in order of their first node; -1 if none does."""
     tasks = state.jobs.tasks[job]
-    if not _shares_site(state, job):
+    if not shares_site(state, job):
         return int64(0) if sums[0] >= tasks else int64(-1)
     for i in range(len(state.machine.sites)):
         if sums[state.machine.sites[i]] >= tasks:

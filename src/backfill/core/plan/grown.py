@@ -5,23 +5,25 @@ its next turn has to consider only nodes that grew since the last round began, a
 
 Failed searches are remembered for each shape of jobs and each class of lengths: a node, and an interval in which no
 such job starts. This stays true until the node grows, and afterwards at every start from which a job does not reach the
-freed time.
+freed time. When a node grows, it is measured for how long each level of amounts stays free around the freed time: a job
+that needs this much for longer cannot gain by it.
 """
 
 from numba import int32, int64
 
-from backfill.compiler.kernel import kernel
+from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import doubled_rows, record, zeros
-from backfill.core.plan.profile import FUTURE, PAST
+from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_after, entry_before, find
 
+FIRST = 0  # resource
 RECENT, FRESH = 0, 1  # since the last round began; since this one began
 CLASSES = 16  # of lengths: each covers lengths up to twice those of the one before
 SHORTEST = 26  # the first class covers lengths below 2**(SHORTEST + 1) microseconds, which is two minutes
 RING = 8  # a power of two: number of growths of one node that are known one by one
 MOST = 512  # rows of failed searches
 SINCE, UNTIL, LENGTH, TIMES = range(4)
-LOG = 8192  # a power of two: number of growths of any node that are known in order
-NODE, BEGIN, END, ROOM = range(4)
+NODE, BEGIN, END = range(3)
+LEVELS = 13  # of amounts: level i begins with 2**(i - 1), level 0 with nothing
 GAIN, GAINED, READ = range(3)
 
 GROWN = [
@@ -32,10 +34,12 @@ GROWN = [
     ("first", int64[::1]),  # (2,): the least `since`, licences included
     ("unknown", int64[::1]),  # (2,): 1: any node may have grown
     ("times", int64[::1]),  # (m,): number of growths of a node
-    ("begin", int64[:, ::1]),  # (m, RING): begins of the last growths of a node
-    ("end", int64[:, ::1]),  # (m, RING): their ends
+    ("entry", int64[:, ::1]),  # (m, RING): its last growths, as numbers in the log
     ("logged", int64),  # number of growths of any node
-    ("log", int64[:, ::1]),  # (LOG, 3 + K), a ring: NODE, BEGIN, END; from ROOM on the most that was free there then
+    ("log", int64[:, ::1]),  # (a power of two, 3): NODE, BEGIN and END, a ring
+    # (LEVELS, as the log): the longest time for which a level of the first resource was free around the freed time
+    ("stay", int64[:, ::1]),
+    ("opened", int64[::1]),  # (LEVELS,): scratch
     # availability before the plan was rebuilt (renewed.py); empty except during that pass
     ("was_first", int64[::1]),  # (m + 1,): first entry of node j in `was_time` and `was_room`
     ("was_time", int64[::1]),  # begin of an entry
@@ -43,6 +47,7 @@ GROWN = [
     # failed searches
     ("row", int32[:, ::1]),  # (s, CLASSES): the row of a shape and a class of lengths; 0 none
     ("rows", int64),  # number of rows in use, including row 0, which belongs to no shape
+    ("level", int64[::1]),  # (MOST,): level of the need of one unit of a row
     # (rows * m, 4): for each row and node SINCE and UNTIL, exclusive: no unit of the shape starts there in between, if
     # it runs for at least LENGTH; TIMES: number of growths of the node when that was found
     ("vain", int64[:, ::1]),
@@ -53,11 +58,9 @@ GROWN = [
 Grown, GrownT = record("Grown", GROWN, globals())
 
 
-def new_grown(nodes: int, shapes: int, resources: int = 1, log: int = LOG) -> object:
-    """Return an empty record.
-
-    log: number of growths that are known in order; shorter than LOG for a pool, which has none.
-    """
+def new_grown(nodes: int, shapes: int) -> object:
+    """Return an empty record."""
+    log = 1 << (RING * nodes - 1).bit_length()
     until = zeros(2, nodes)
     until[:] = PAST
     first = zeros(2)
@@ -70,15 +73,17 @@ def new_grown(nodes: int, shapes: int, resources: int = 1, log: int = LOG) -> ob
         first=first,
         unknown=zeros(2),
         times=zeros(nodes),
-        begin=zeros(nodes, RING),
-        end=zeros(nodes, RING),
+        entry=zeros(nodes, RING),
         logged=0,
-        log=zeros(log, ROOM + resources),
+        log=zeros(log, 3),
+        stay=zeros(LEVELS, log),
+        opened=zeros(LEVELS),
         was_first=zeros(1),
         was_time=zeros(1),
         was_room=zeros(1, 1),
         row=zeros(shapes, CLASSES).astype("int32"),
         rows=1,
+        level=zeros(MOST),
         vain=zeros(8 * nodes, 4),
         gain=zeros(MOST, 3),
     )
@@ -86,13 +91,13 @@ def new_grown(nodes: int, shapes: int, resources: int = 1, log: int = LOG) -> ob
 
 @kernel()
 def note_grown(grown, node, begin, end):
-    """Record that a node grew somewhere on [begin, end)."""
-    slot = grown.times[node] & (RING - 1)
-    grown.begin[node, slot], grown.end[node, slot] = begin, end
+    """Record that a node grew somewhere on [begin, end); how long anything stays free around that is not known yet."""
+    grown.entry[node, grown.times[node] & (RING - 1)] = grown.logged
     grown.times[node] += 1
-    entry = grown.log[grown.logged & (LOG - 1)]
-    entry[NODE], entry[BEGIN], entry[END] = node, begin, end
-    entry[ROOM:] = FUTURE  # not measured yet
+    slot = grown.logged & (len(grown.log) - 1)
+    grown.log[slot, NODE], grown.log[slot, BEGIN], grown.log[slot, END] = node, begin, end
+    for level in range(LEVELS):
+        grown.stay[level, slot] = FUTURE
     grown.logged += 1
     for which in range(2):
         if grown.until[which, node] == PAST:
@@ -101,6 +106,54 @@ def note_grown(grown, node, begin, end):
         grown.since[which, node] = min(grown.since[which, node], begin)
         grown.until[which, node] = max(grown.until[which, node], end)
         grown.first[which] = min(grown.first[which], begin)
+
+
+@kernel(inline=True)
+def level_of(amount):
+    """Return the level of an amount of the first resource."""
+    level = int64(0)
+    while level < LEVELS - 1 and amount >> level > 0:
+        level += 1
+    return level
+
+
+@apart(grown=GrownT)
+def measure_stays(grown, profile, now):
+    """Record the longest time for which each level is free around the last growth of a node, from now on."""
+    slot, stay, since = (grown.logged - 1) & (len(grown.log) - 1), grown.stay, grown.opened
+    node, end = grown.log[slot, NODE], grown.log[slot, END]
+    d, e = find(profile, node, grown.log[slot, BEGIN])
+    level = _look_back(grown, profile, node, d, e, now)
+    for above in range(1, LEVELS):
+        stay[above, slot] = 0
+    while e != NONE:
+        d, e = entry_after(profile, node, d, e)
+        t = FUTURE if e == NONE else profile.time[e]
+        free = int64(0) if e == NONE else level_of(available(profile, node, d, e, FIRST))
+        while level > free:
+            stay[level, slot] = FUTURE if e == NONE else max(stay[level, slot], t - since[level])
+            level -= 1
+        if t < end:
+            while level < free:
+                level += 1
+                since[level] = t
+        elif level == 0:
+            return
+
+
+@kernel()
+def _look_back(grown, profile, node, d, e, now):
+    """Find since when each level has been free up to entry e. Return the level that is free there."""
+    highest = level = level_of(available(profile, node, d, e, FIRST))
+    while level > 0:
+        t, before = max(profile.time[e], now), int64(0)
+        if t > now:
+            d, e = entry_before(profile, node, d, e)
+            before = level_of(available(profile, node, d, e, FIRST))
+        while level > before:
+            grown.opened[level] = t
+            level -= 1
+    return highest
 
 
 @kernel()
@@ -150,8 +203,11 @@ def forget_vain(grown):
 
 
 @kernel()
-def row_of(grown, shape, length):
-    """Return the row of failed searches of a shape of jobs with this length."""
+def row_of(grown, shape, length, need):
+    """Return the row of failed searches of a shape of jobs with this length.
+
+    need: of one unit, of the first resource.
+    """
     c = 0
     while c < CLASSES - 1 and length >> (SHORTEST + 1 + c) > 0:
         c += 1
@@ -164,7 +220,7 @@ def row_of(grown, shape, length):
     row = grown.rows
     grown.row[shape, c] = row
     grown.rows += 1
-    grown.gain[row, GAINED] = 0
+    grown.level[row], grown.gain[row, GAINED] = level_of(need), 0
     for node in range(len(grown.times)):
         grown.vain[row * len(grown.times) + node, SINCE] = grown.vain[row * len(grown.times) + node, UNTIL] = 0
     return row
@@ -181,9 +237,24 @@ def vain_until(grown, row, node, length, t):
     if last - first > RING:
         return t
     for i in range(first, last):
-        if t < grown.end[node, i & (RING - 1)]:
-            until = min(until, grown.begin[node, i & (RING - 1)] - length + 1)
+        number = grown.entry[node, i & (RING - 1)]
+        if grown.logged - number > len(grown.log):
+            return t
+        slot = number & (len(grown.log) - 1)
+        if not may_gain(grown, row, slot, vain[LENGTH]):
+            vain[TIMES] += vain[TIMES] == i  # no job of the row needs another search
+        elif t < grown.log[slot, END] and may_gain(grown, row, slot, length):
+            until = min(until, grown.log[slot, BEGIN] - length + 1)
     return max(until, t)
+
+
+@kernel(inline=True)
+def may_gain(grown, row, slot, length):
+    """Return whether the need of a unit of a row was free for this long around a growth of a node.
+
+    A window that is free, but was not, was free as a whole when the node last grew within it.
+    """
+    return grown.stay[grown.level[row], slot] >= length
 
 
 @kernel()

@@ -12,19 +12,18 @@ from backfill.core.plan.grown import (
     FRESH,
     GAIN,
     GAINED,
-    LOG,
     NODE,
     READ,
     RECENT,
-    ROOM,
+    may_gain,
     note_gain,
     note_vain,
     row_of,
     vain_until,
 )
-from backfill.core.plan.plan import book_job, earliest_by_power, keep_place
+from backfill.core.plan.plan import book_job, book_pairs, earliest_by_power, keep_place
 from backfill.core.plan.profile import FUTURE, GIVE, PAST, TAKE, book, earliest, free_since, tasks_over
-from backfill.core.plan.rooms import border, bucket, open_place, open_pool
+from backfill.core.plan.rooms import border, bucket, note_growth, open_place, open_pool
 from backfill.core.plan.search import NOT_KEPT, ONLY, earliest_of_gang, first_among_all, first_gain, span
 from backfill.core.trace import LOOKS
 
@@ -60,9 +59,9 @@ def _improve_anew(state, job, held, begin):
 def _move(state, job, held, t):
     """Book a job that was taken out of the plan at t, with its present placement."""
     length = span(state, job)
+    book_pairs(state, job, state.placed.pairs, np.int64(0), state.placed.count, t, t + length, TAKE)
     open_place(state, state.plan.pairs, state.plan.first, state.plan.many, job, held, held + length)
     keep_place(state, job)
-    book_job(state, job, t, t + length, TAKE)
 
 
 @apart()
@@ -102,9 +101,10 @@ def _improve_on_one_node(state, job, held):
             note_gain(grown, row, length, gain)
     if best < held or best_node != own:
         book_job(state, job, held, held + length, GIVE)
-        open_place(state, plan.pairs, plan.first, plan.many, job, held, held + length)
         plan.pairs[plan.first[job], 0] = best_node
         book_job(state, job, best, best + length, TAKE)
+        freed = max(held, best + length) if best_node == own else held
+        note_growth(state, own, freed, min(held + length, FUTURE))
     return best
 
 
@@ -128,32 +128,26 @@ def _gain_of_row(state, job, row, limit):
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
     known = grown.gain[row]
-    if known[GAINED] != length or grown.logged - known[READ] > LOG:
+    if known[GAINED] != length or grown.logged - known[READ] > len(grown.log):
         return state.now
     gain, tasks = known[GAIN], jobs.tasks[job]
     for i in range(known[READ], grown.logged):
-        entry = grown.log[i & (LOG - 1)]
-        node, since = entry[NODE], max(state.now, entry[BEGIN] - length + 1)
-        if since >= min(gain, entry[END]) or not _held_by(entry, jobs.demand, job, tasks):
+        slot = i & (len(grown.log) - 1)
+        if not may_gain(grown, row, slot, length):
+            continue
+        node, since, end = grown.log[slot, NODE], grown.log[slot, BEGIN] - length + 1, grown.log[slot, END]
+        since = max(state.now, since)
+        if since >= min(gain, end):
             continue
         t = vain_until(grown, row, node, length, since)
         if t < min(gain, limit) and may_run_on(state, job, node):
             state.trace.counters[LOOKS] += 1
             t = earliest(plan.nodes, node, jobs.demand, job, tasks, t, FUTURE, FUTURE, length)
             note_vain(grown, row, node, length, since, t)
-        if t < entry[END]:
+        if t < end:
             gain = min(gain, t)
     known[GAIN], known[READ] = gain, grown.logged
     return gain
-
-
-@kernel(inline=True)
-def _held_by(entry, demand, job, tasks):
-    """Return whether this many tasks of a job fit into the most that was free when a node grew."""
-    for k in range(demand.shape[1]):
-        if 0 < tasks * demand[job, k] > entry[ROOM + k]:
-            return False
-    return True
 
 
 @apart()
@@ -194,7 +188,8 @@ def _row(state, job, length):
     """Return the row of failed searches for a job; NOT_KEPT if other jobs of its shape may request less."""
     if not state.free.shapes.exact:
         return NOT_KEPT
-    return row_of(state.plan.grown, np.int64(state.jobs.shape[job]), length)
+    units = state.jobs.tasks[job] if state.jobs.alone[job] else TAKE
+    return row_of(state.plan.grown, np.int64(state.jobs.shape[job]), length, units * state.jobs.demand[job, 0])
 
 
 @kernel()

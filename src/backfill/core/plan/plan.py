@@ -14,7 +14,7 @@ from backfill.compiler.wall import verb
 from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, NONE, fail
 from backfill.core.place.seating import POWER, seat_by_rule
 from backfill.core.plan.bookings import forget_soonest
-from backfill.core.plan.grown import LOG, GrownT, new_grown
+from backfill.core.plan.grown import GrownT, new_grown
 from backfill.core.plan.profile import (
     FUTURE,
     GIVE,
@@ -90,7 +90,7 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
         many=np.zeros(1 if simple else jobs, np.int32),
         pairs=zeros(SMALL, 2),
         pairs_used=0,
-        grown=new_grown(1 if simple else len(platform.nodes), shapes, len(platform.resources), 1 if simple else LOG),
+        grown=new_grown(1 if simple else len(platform.nodes), shapes),
         rooms_until=np.full(2, PAST),
         rooms_kept=1,
         rooms=zeros(2, len(levels), BUCKETS),

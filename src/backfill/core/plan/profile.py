@@ -560,19 +560,6 @@ def least_over(profile, lane, begin, end, out, row):
             e = profile.lane[lane, d] * BLOCK
 
 
-@apart(out=int64[:, ::1])
-def most_over(profile, lane, begin, end, out, row, column):
-    """Write the greatest availability of a lane over [begin, end), begin < end, to out[row], starting at a column."""
-    d, e = find(profile, lane, begin)
-    for c in range(profile.columns):
-        out[row, column + c] = available(profile, lane, d, e, c)
-    d, e = entry_after(profile, lane, d, e)
-    while e != NONE and profile.time[e] < end:
-        for c in range(profile.columns):
-            out[row, column + c] = max(out[row, column + c], available(profile, lane, d, e, c))
-        d, e = entry_after(profile, lane, d, e)
-
-
 @apart(demand=int64[:, ::1])
 def tasks_over(profile, lane, begin, end, demand, job, most):
     """Return how many tasks of a job, at most `most`, a lane takes over all of [begin, end), and when this bound ends.

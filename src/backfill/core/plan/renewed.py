@@ -76,7 +76,7 @@ def _compare(state):
                 i += 1
             t = until
         if begin < end:
-            note_growth(state.plan, node, begin, end)
+            note_growth(state, node, begin, end)
     grown.first[RECENT] = grown.first[FRESH] = state.now  # licences may have been added
     grown.was_first, grown.was_time = np.zeros(1, np.int64), np.zeros(1, np.int64)
     grown.was_room = np.zeros((plan.columns, 1), np.int64)

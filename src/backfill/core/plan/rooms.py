@@ -12,12 +12,10 @@ only slide, and whether it can is visible at the instant before its start: no se
 If few jobs wait on a pool, a search costs less than the table, so the table is not used. Among nodes see grown.py.
 """
 
-import numpy as np
-
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.wall import verb
-from backfill.core.plan.grown import FRESH, LOG, RECENT, ROOM, forget_vain, next_round, note_grown, note_unknown
-from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_after, entry_before, find, most_over
+from backfill.core.plan.grown import FRESH, RECENT, forget_vain, measure_stays, next_round, note_grown, note_unknown
+from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_after, entry_before, find
 from backfill.core.plan.search import ONLY
 from backfill.core.queue.walk import following, rewind
 
@@ -45,15 +43,14 @@ def open_place(state, pairs, first, many, row, begin, end):
         open_pool(state, begin, end)
         return
     for pair in range(first[row], first[row] + many[row]):
-        note_growth(state.plan, pairs[pair, 0], max(begin, state.now), min(end, FUTURE))
+        note_growth(state, pairs[pair, 0], max(begin, state.now), min(end, FUTURE))
 
 
 @kernel()
-def note_growth(plan, node, begin, end):
-    """Record that a node grew somewhere on [begin, end), and the free amounts there."""
-    note_grown(plan.grown, node, begin, end)
-    if begin < end:
-        most_over(plan.nodes, node, begin, end, plan.grown.log, (plan.grown.logged - 1) & (LOG - 1), np.int64(ROOM))
+def note_growth(state, node, begin, end):
+    """Record that a node grew somewhere on [begin, end), and how long amounts stay free around that."""
+    note_grown(state.plan.grown, node, begin, end)
+    measure_stays(state.plan.grown, state.plan.nodes, state.now)
 
 
 @apart()

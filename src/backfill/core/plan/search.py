@@ -6,7 +6,7 @@ from numba import int8, int64
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import SMALL, doubled, record, zeros
 from backfill.core.pace import longest
-from backfill.core.place.gangs import first_enough, group_of, may_run_on, seat
+from backfill.core.place.gangs import first_enough, group_of, may_run_on, seat, shares_site
 from backfill.core.place.placement import tasks_that_fit
 from backfill.core.plan.grown import RECENT, note_vain, vain_until
 from backfill.core.plan.profile import FUTURE, TAKE, earliest, tasks_over
@@ -120,6 +120,9 @@ def earliest_of_gang(state, job, begin, before, row):
     for node in range(state.machine.nodes):
         search.tasks[node] = 0
         _ask_node(state, job, node, t, before, row)
+        if search.sums[0] >= state.jobs.tasks[job] and not shares_site(state, job):
+            seat(state, job, search.tasks, int64(0))
+            return t
     while True:
         group = first_enough(state, job, search.sums)
         if group >= 0:
