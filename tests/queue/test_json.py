@@ -20,8 +20,13 @@ def test_what_verbs_of_the_queue_print_has_the_published_schema(live):
         return check(name or verb, live.run(verb, "--json", *words, check=code).stdout)
 
     told("submit", "-t", "1", "--wrap", "echo ran")
+    refused = check("error", live.run("submit", "-c", 99, "--json", "--", "true", check=None).stderr)["error"]
+    assert (refused["kind"], refused["field"]) == ("impossible", "cpus")
     told("wait", 1)
     told("log", 1)
+    held = int(live.run("submit", "--parsable", "-H", "--", "true").stdout)
+    assert "no output yet" in check("error", live.run("log", held, "--json", check=1).stderr)["error"]["message"]
+    live.run("cancel", held)
     told("submit", "-t", "9", "-c", 4, "--wrap", "while [ ! -e go ]; do sleep 0.05; done")
     told("submit", "-t", "5", "-c", 2, "-J", "later", "--", "true")
     live.until(lambda: live.request("ping")["planner"]["ready"])
@@ -29,20 +34,20 @@ def test_what_verbs_of_the_queue_print_has_the_published_schema(live):
     for verb in ("queue", "eta", "slots", "doctor", "top"):
         told(verb, code=None)
     told("eta", "--accuracy", name="eta-accuracy")
-    told("explain", 3)
-    told("show", 1, 2, 3)
-    told("edit", 3, "--time", "4")
+    told("explain", 4)
+    told("show", 1, 3, 4)
+    told("edit", 4, "--time", "4")
     for verb in ("hold", "release"):
-        told(verb, 3)
+        told(verb, 4)
     for verb in ("suspend", "resume"):
-        told(verb, 2)
+        told(verb, 3)
     told("pause")
     told("resume")
     told("reserve", "course", "--nodes", 1, "--from", "now+2h", "--for", "1h", "--user", "root")
     told("reserve", name="reservations")
     told("unreserve", "course")
     told("serve", "--policy", "fcfs", "--dry-run")
-    told("requeue", 2)
+    told("requeue", 3)
     (live.folder / "p.toml").write_text(PROJECT)
     told("submit", "--project", live.folder / "p.toml", name="submit-project")
     told("show", "--project", "p", name="show-project")

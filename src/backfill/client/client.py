@@ -29,6 +29,7 @@ from backfill.queue.words import Unreadable, asks_text, more_text, parse_instant
 from backfill.system.home import LOCK, home, python_path
 
 LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer
+NO_OUTPUT = "there is no output yet"
 STORIES, NO_END = 100, 100_000  # jobs with all about them; all
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor",
              "reserve": "reserving", "unreserve": "reserving"}  # verb: module  # fmt: skip
@@ -276,6 +277,8 @@ def log(words: Sequence[str]) -> int:
     found = persistent("output", folder, ids=ids, err=err)
     path, ids = found["path"], [found["job"]["id"]]
     if given.get("json"):
+        if not os.path.exists(path):
+            raise Problem(f"{path}: {NO_OUTPUT}", FAILED)
         with open(path, encoding="utf-8", errors="replace") as file:
             print(json.dumps({"schema": 1, "job": ids[0], "path": path, "output": file.read()}))
         return 0
@@ -300,7 +303,7 @@ def log(words: Sequence[str]) -> int:
             sys.stdout.buffer.flush()
         except FileNotFoundError:
             if over:
-                raise Problem(f"{path}: there is no output yet", FAILED) from None
+                raise Problem(f"{path}: {NO_OUTPUT}", FAILED) from None
         except OSError as error:
             raise Problem(f"{path}: {error.strerror}", FAILED) from None
         if over:

@@ -58,14 +58,12 @@ def top(words: Sequence[str]) -> int:
                 found: Facts | str = _asked()
             except Problem as problem:  # the daemon is temporarily gone
                 found = str(problem)
-            end, keys = time.monotonic() + every, ""
-            while True:
+            end, keys = time.monotonic() + every, " "
+            while keys:
                 lines = shutil.get_terminal_size().lines
                 live.update(found if isinstance(found, str) else frame(found, lines, console.width, view), refresh=True)
-                keys = _key(end - time.monotonic())
-                if not keys:
-                    break
-                if not view.press(keys, lines):
+                keys = _keys_pressed(end - time.monotonic())
+                if not all(view.press(key, lines) for key in ([keys] if keys[:1] == ESCAPE else keys)):
                     return 0
     return 0
 
@@ -130,8 +128,8 @@ def _keys() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _key(patience: float) -> str:
-    """Wait for a key and return what it sends; empty after the timeout."""
+def _keys_pressed(patience: float) -> str:
+    """Wait for a key and return what it sends, or several at once; empty after the timeout."""
     if not sys.stdin.isatty():
         time.sleep(max(patience, 0))
         return ""
