@@ -64,19 +64,21 @@ def installed(built, tmp_path_factory):
     return programs
 
 
-def test_the_wheel_is_pure_python_and_holds_every_file_of_the_package(built):
+def test_the_wheel_is_pure_python_and_holds_every_file_of_the_package_and_the_manual(built):
     wheel = one(built, "*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as file:
         names = {name for name in file.namelist() if ".dist-info/" not in name}
     ours = (path for path in (SOURCES / "backfill").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    assert names == {path.relative_to(SOURCES).as_posix() for path in ours}
+    manual = f"backfill-{backfill.__version__}.data/data/share/man/man1"
+    expected = {f"{manual}/{path.name}" for path in (ROOT / "man").iterdir()}
+    assert names == {path.relative_to(SOURCES).as_posix() for path in ours} | expected
 
 
 def test_the_sdist_holds_what_its_tests_need_and_no_more(built):
     with tarfile.open(one(built, "*.tar.gz")) as file:
         tops = {name.split("/")[1] for name in file.getnames()}
-    assert {"src", "tests", "docs", "pyproject.toml", "Makefile", "README.md", "LICENSE", "CHANGELOG.md"} <= tops
+    assert {"src", "tests", "docs", "man", "pyproject.toml", "Makefile", "README.md", "LICENSE", "CHANGELOG.md"} <= tops
     assert not tops & {".venv", ".cache", "dist", ".git", ".ci"}
 
 
@@ -88,6 +90,7 @@ def test_it_runs_from_an_empty_folder_on_the_core_install(installed, tmp_path):
 
     where = run(installed / "python", "-c", "import backfill; print(backfill.__file__)", folder=tmp_path, **core)
     assert Path(where.strip()).is_relative_to(installed.parent)
+    assert (installed.parent / "share" / "man" / "man1" / "backfill-submit.1").exists()
     assert printed("--version") == f"backfill {backfill.__version__}\n"
     assert "conservative" in printed("policies")
     assert "easy" in printed("simulate", "model:lublin?jobs=200&cpus=64", "--policy", "easy", "--report", "one.html")
