@@ -28,6 +28,8 @@ from workloads import (
     on_sites,
     ricc,
     ricc_nodes,
+    roomy_pool,
+    single_nodes,
     synthetic,
     waiting,
     with_licences,
@@ -37,7 +39,7 @@ Work = tuple[Workload, Platform]
 
 
 def pool(workload: Workload, cpus: int = CPUS) -> Work:
-    return workload, Platform.pool(cpus, **dict.fromkeys(workload.resources[1:], 1000 * cpus))
+    return workload, roomy_pool(workload, cpus)
 
 
 def model(text: str) -> Work:
@@ -46,9 +48,7 @@ def model(text: str) -> Work:
 
 
 def on_nodes(jobs: int) -> Work:
-    base = synthetic(0.9, jobs, largest=16)
-    alone = base.jobs.replace(demand=base.jobs.tasks.reshape(-1, 1), tasks=base.jobs.tasks * 0 + 1)
-    return base.with_jobs(alone), Platform.pool(CPUS, nodes=64)
+    return single_nodes(jobs), Platform.pool(CPUS, nodes=64)
 
 
 def first(work: Work, jobs: int) -> Work:

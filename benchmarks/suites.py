@@ -38,7 +38,9 @@ from workloads import (
     on_sites,
     ricc,
     ricc_nodes,
+    roomy_pool,
     same_walltime,
+    single_nodes,
     synthetic,
     waiting,
     with_licences,
@@ -164,7 +166,7 @@ def deep(quick: bool) -> Rows:
 
 def deep_row(title: str, workload: Workload, policy: Policy, repeats: int) -> Rows:
     """Looks per job; and jobs per second, for EASY on one resource beside the C++ loop with a tree."""
-    pool = Platform.pool(CPUS, **dict.fromkeys(workload.resources[1:], 1000 * CPUS))
+    pool = roomy_pool(workload)
     if policy.name == "easy" and len(workload.resources) == 1:
         row = against_cpp(title, workload, repeats, ratio_target=Target(0.5), program="deep")
     else:
@@ -200,9 +202,7 @@ def index(quick: bool) -> Rows:
 
 def nodes(quick: bool) -> Rows:
     """The price of nodes: single-node jobs on 64 nodes of 16 cpus against the same jobs on a pool of as many."""
-    base = synthetic(0.9, million(quick), largest=16)
-    jobs = base.jobs.replace(demand=base.jobs.tasks.reshape(-1, 1), tasks=np.ones_like(base.jobs.tasks))
-    workload, policy = base.with_jobs(jobs), policies.get("easy")
+    workload, policy = single_nodes(million(quick)), policies.get("easy")
     pool, plain = Platform.pool(CPUS), []
     warm(workload, pool, policy)
 
@@ -418,7 +418,7 @@ def resources(quick: bool) -> Rows:
     one = 0.0  # nanoseconds for a look at a job with one resource
     for count in (1, 2, 4, 8):
         workload = of_resources(log, count)
-        pool = Platform.pool(CPUS, **dict.fromkeys(workload.resources[1:], 1000 * CPUS))
+        pool = roomy_pool(workload)
         found, done = speeds(workload, pool, policies.get("ibb"), 2 if quick else 3)
         yield Result(f"ibb, {count} resources", "jobs/s", found, Target(700_000) if count == 2 else None,
                      facts=work(done), note="load 0.8 of each")  # fmt: skip

@@ -102,6 +102,18 @@ def of_resources(workload: Workload, count: int, *, seed: int = 2) -> Workload:
     return Workload(jobs, name=f"{workload.name} resources={count}", resources=names, cpus=CPUS)
 
 
+def roomy_pool(workload: Workload, cpus: int = CPUS) -> Platform:
+    """A pool with 1,000 of each other resource for a processor."""
+    return Platform.pool(cpus, **dict.fromkeys(workload.resources[1:], 1000 * cpus))
+
+
+def single_nodes(jobs: int) -> Workload:
+    """Jobs of 1 to 16 processors on one node each, at load 0.9."""
+    base = synthetic(0.9, jobs, largest=16)
+    alone = base.jobs.replace(demand=base.jobs.tasks.reshape(-1, 1), tasks=np.ones_like(base.jobs.tasks))
+    return base.with_jobs(alone)
+
+
 def ricc(jobs: int = 448_000, *, load: float = 0.85, seed: int = 6) -> Workload:
     """A workload of the shape of RICC-2010: bursts of small jobs on a large machine.
 

@@ -51,9 +51,8 @@ def _both(one: Schema, other: Schema) -> Schema:
         if key in one or key in other:
             found[key] = _both(one.get(key, {}), other.get(key, {}))
     if "properties" in one or "properties" in other:
-        left, right = (each.get("properties") for each in (one, other))
-        found["properties"] = {name: _both((left or {}).get(name, {}), (right or {}).get(name, {}))
-                               for name in {**(left or {}), **(right or {})}}  # fmt: skip
+        left, right = (each.get("properties", {}) for each in (one, other))
+        found["properties"] = {name: _both(left.get(name, {}), right.get(name, {})) for name in {**left, **right}}
         required = [{*each["required"]} for each in (one, other) if "required" in each]
         found["required"] = sorted(set.intersection(*required))
     return found
