@@ -56,8 +56,10 @@ class Forks:
         self._folder = TemporaryDirectory(prefix="forks-")
         self.address = str(Path(self._folder.name) / "forks")
         words = [sys.executable, "-m", "tests.forks", self.address, what]
-        self._server = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE)
+        # Where `tests` is found: this process may be in the folder of a test.
+        self._server = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, cwd=Path(__file__).parents[1])
         until(lambda: Path(self.address).exists() or self._server.poll() is not None)
+        assert self._server.poll() is None, f"python {' '.join(words[1:])} has ended"
 
     def close(self) -> None:
         """End the process."""
