@@ -410,6 +410,15 @@ def test_another_policy_that_keeps_what_a_preempted_job_did_does_not_take_over(l
     assert live.request("queue")["policy"] == "easy"
 
 
+@pytest.mark.parametrize("more", [[], ["--drop-promises"], ["--dry-run"]])
+def test_another_policy_whose_jobs_take_turns_on_the_processors_does_not_take_over(live, more):
+    live.submit("-H", "--", "true")
+    done = live.run("serve", "--policy", "gang-matrix", *more, check=2)
+    assert "lets jobs take turns on the processors, which a queue cannot carry out" in done.stderr
+    assert "--drop-promises" not in done.stderr
+    assert live.request("queue")["policy"] == "easy"
+
+
 @pytest.mark.parametrize("policy", ["round-robin", "preemptive:how=suspend"])
 def test_a_queue_of_this_machine_is_not_served_by_a_policy_that_it_cannot_carry_out(live, policy):
     live.configure(policy)

@@ -308,21 +308,34 @@ def test_a_pass_in_plain_python_that_does_not_end_is_given_up_when_the_policy_is
     assert completed(work()) == (("it took too long in plain Python; the compiled planner continues", False),)
 
 
-ENDS = """
-import sys
+ASKED = """
+import json, os, sys, time
 print('{"loaded": 1}', flush=True)
 for line in sys.stdin:
     if '"do":"question"' in line:
-        sys.exit(3)
+        FIRST
     print('{}', flush=True)
+"""
+ENDS, SLEEPS = "sys.exit(3)", "time.sleep(1000)"
+COPIED = """
+        pipe, copy = os.open(json.loads(line)["to"], os.O_WRONLY), os.fork()
+        if not copy:
+            time.sleep(1000)
+        os.close(pipe)
+        print(json.dumps({"asked": copy}), flush=True)
+        continue
 """
 
 
 class Asks(link.PlannerLink):
-    """Its planners are made, and end at the first question."""
+    """Its planners are made, and this is what they do first when they are asked a question."""
+
+    def __init__(self, first):
+        super().__init__(0)
+        self.first = first
 
     async def _start(self, kind):
-        pipe, words = asyncio.subprocess.PIPE, (sys.executable, "-c", ENDS)
+        pipe, words = asyncio.subprocess.PIPE, (sys.executable, "-c", ASKED.replace("FIRST", self.first))
         return await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
 
 
@@ -345,7 +358,7 @@ def test_a_process_that_has_no_planner_yet_is_asked_nothing_and_a_planner_that_d
     monkeypatch.setattr(link, "ONLY_PLAIN", True)
 
     async def work():
-        asks, told = Asks(0), []
+        asks, told = Asks(ENDS), []
         engine = asks.engine = Told()
         asks.told = lambda: None
         await asks.warm("easy")
@@ -374,6 +387,30 @@ def test_a_process_that_has_no_planner_yet_is_asked_nothing_and_a_planner_that_d
         await asyncio.gather(*asks._tasks, return_exceptions=True)
 
     completed(work())
+
+
+@pytest.mark.parametrize("first", [SLEEPS, COPIED])
+def test_a_question_to_a_planner_that_is_replaced_is_asked_again(tmp_path, monkeypatch, first):
+    monkeypatch.setattr(link, "ONLY_PLAIN", True)
+
+    async def work():
+        asks, told = Asks(first), []
+        engine = asks.engine = Told()
+        asks.told = lambda: None
+        asks.begin({"policy": "easy", "asked": "easy", "program": "it"}, [], 0)
+        while not engine.made:
+            await asyncio.sleep(0.01)
+        planner = asks._made["plain"].pid
+        asks.question(tmp_path, {"what": "eta"}, told.append)
+        while not (asks._turn.locked() if first == SLEEPS else processes.children(planner)):
+            await asyncio.sleep(0.01)
+        asks._drop("plain")  # the compiled one has taken over
+        while not told:
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*asks._tasks, return_exceptions=True)
+        return told[0]["error"]["code"], engine.failures
+
+    assert completed(work()) == ("starting", [])
 
 
 def test_a_planner_whose_daemon_is_gone_ends_without_a_word():

@@ -17,7 +17,7 @@ from backfill.answers.explain import explain
 from backfill.answers.projects import project, test_project
 from backfill.answers.slots import slots
 from backfill.answers.whatif import estimates, switch, test
-from backfill.model.errors import BackfillError
+from backfill.model.errors import BackfillError, UsageError
 from backfill.queue.shapes import Estimate, Eta, JsonObject, ProjectEta, Question
 from backfill.worlds.live import Planner
 from backfill.worlds.watchdog import WATCHDOG
@@ -116,6 +116,9 @@ def answer(planner: Planner | None, asked: Question) -> JsonObject:
     begun = time.process_time()
     try:
         told = ANSWERS[asked["what"]](Queue.read(planner, asked), asked)
+    except UsageError as error:
+        field = "policy" if asked["what"] == "switch" else ""
+        return {"error": {"code": "usage", "message": str(error), "field": field}}
     except BackfillError as error:
         return {"error": {"code": "question", "message": str(error), "field": ""}}
     return {**told, "cpu_s": round(time.process_time() - begun, 3)}

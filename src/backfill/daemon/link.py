@@ -216,10 +216,11 @@ class PlannerLink:
                     except (TimeoutError, OSError, ValueError, _Killed) as error:
                         # A late reply must not be taken for another answer, and the planner must not miss messages: end
                         # it.
-                        if self._made.get(kind) is made:
-                            self._drop(kind)
-                            if self._busy is None:  # otherwise the pass in progress notices it
-                                self._failed(str(error) or "it does not answer", blame=False)
+                        if self._made.get(kind) is not made:  # it was ended, since another one has taken over
+                            raise _Starting from None
+                        self._drop(kind)
+                        if self._busy is None:  # otherwise the pass in progress notices it
+                            self._failed(str(error) or "it does not answer", blame=False)
                         raise
                     if not line["asked"]:
                         raise OSError("the system cannot start another process")
@@ -230,6 +231,8 @@ class PlannerLink:
                 transport.close()
         finally:
             path.unlink(missing_ok=True)
+        if not text and self._made.get(kind) is not made:  # its copies were ended with it
+            raise _Starting
         if not text:
             raise OSError("its process was ended because its policy seemed to loop; see daemon.log")
         answer: JsonObject = json.loads(text)
