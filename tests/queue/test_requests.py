@@ -73,7 +73,7 @@ def requests(draw):
     found = draw(good(REQUESTS[verb].fields))
     if verb in ("submit", "test") and draw(st.booleans()):  # which the queue could meet
         found["job"] |= {"need": {"cpus": 1}, "after": []}
-        for name in ("deadline", "begin", "array"):
+        for name in ("deadline", "deadline_ahead", "begin", "begin_ahead", "array"):
             found["job"].pop(name, None)
     place = found
     while draw(st.booleans()) and isinstance(place, dict | list) and place:

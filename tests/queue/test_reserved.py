@@ -189,7 +189,7 @@ def reserve(queue, chance, number):
     some = [{"amount": {"cpus": chance.randint(1, 5)}}]
     if queue.engine.book.platform:
         some += [{"count": chance.choice([1, 2])}, {"nodes": ["n3"]}, {"nodes": ["n1", "n2"], "amount": {"cpus": 2}}]
-    span = {"ahead": chance.choice([0, 30, 200]) * SECOND, "span": chance.choice([100, 300]) * SECOND}
+    span = {"begin_ahead": chance.choice([0, 30, 200]) * SECOND, "span": chance.choice([100, 300]) * SECOND}
     return asked(
         queue, do="reserve", token=f"r{number}", reservation=f"r{number}", user="ana", **span, **chance.choice(some)
     )
@@ -267,7 +267,7 @@ def clusters(folder, predict=""):
 
 
 def course(queue, name="course", user="ana", **more):
-    more = {"nodes": ["n4"], "ahead": 10 * SECOND, "span": 1_000 * SECOND, **more}
+    more = {"nodes": ["n4"], "begin_ahead": 10 * SECOND, "span": 1_000 * SECOND, **more}
     return asked(queue, do="reserve", token=name, reservation=name, user=user, **more)
 
 
@@ -315,7 +315,7 @@ def test_a_log_with_an_edited_reservation_is_simulated_with_it(tmp_path):
     queue.submit(cpus=4, walltime=50, tasks=4)
     job = queue.submit(cpus=4, walltime=60)
     queue.until(5)
-    course(queue, ahead=100 * SECOND)
+    course(queue, begin_ahead=100 * SECOND)
     assert edit(queue, job, reservation="course") is None
     queue.drain()
     assert began(queue, job) == 105

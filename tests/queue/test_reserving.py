@@ -31,7 +31,7 @@ def book(*jobs, reservations=()):
 
 
 def asked(**more):
-    request = {"token": "x", "reservation": "r", "ahead": 100 * SECOND, "span": 100 * SECOND, "user": "ana", **more}
+    request = {"token": "x", "reservation": "r", "begin_ahead": 100 * SECOND, "span": 100 * SECOND, "user": "ana", **more}
     return {name: value for name, value in request.items() if value is not None}
 
 
@@ -48,9 +48,9 @@ def test_nodes_and_amounts_are_chosen_among_those_that_jobs_leave_by_then():
     assert places(grant(there, count=1)) == [["b", 4, True]]
     assert places(grant(there, amount={"cpus": 6})) == [["a", 2, False], ["b", 4, False]]
     assert places(grant(there, nodes=["b"], amount={"cpus": 1})) == [["b", 1, False]]
-    assert places(grant(there, nodes=["?"], amount={"cpus": 2}, ahead=500 * SECOND)) == [
+    assert places(grant(there, nodes=["?"], amount={"cpus": 2}, begin_ahead=500 * SECOND)) == [
         ["a", 2, False], ["b", 2, False], ["c", 2, False]]  # fmt: skip
-    assert places(grant(there, count=3, ahead=500 * SECOND)) == [["a", 4, True], ["b", 4, True], ["c", 2, True]]
+    assert places(grant(there, count=3, begin_ahead=500 * SECOND)) == [["a", 4, True], ["b", 4, True], ["c", 2, True]]
     assert (grant(there, count=1).begin, grant(there, count=1).until) == (T + 100 * SECOND, T + 200 * SECOND)
     assert grant(there, count=1, span=None, until_ahead=150 * SECOND).until == T + 150 * SECOND
 
@@ -83,7 +83,7 @@ def test_of_several_jobs_beside_an_amount_the_last_ones_are_ended():
 def test_reservations_that_come_later_or_were_before_take_nothing_from_what_runs_now():
     there = book((["a"], 150, {"need": {"cpus": 3}}))
     for name, ahead, span in (("now", 0, 500), ("later", 200, 100)):
-        there.apply([Entry(grant(there, reservation=name, nodes=["a"], amount={"cpus": 1}, ahead=ahead * SECOND,
+        there.apply([Entry(grant(there, reservation=name, nodes=["a"], amount={"cpus": 1}, begin_ahead=ahead * SECOND,
                                  span=span * SECOND), T)])  # fmt: skip
     assert [*due(there, T)] == [Opened("now")]
     there.apply([Entry(Opened("now"), T)])
@@ -112,7 +112,7 @@ def test_reservations_that_come_later_or_were_before_take_nothing_from_what_runs
         ({"count": 1, "reservation": "a@b"}, "'a@b' is not the name of a reservation; expected"),
         ({"count": 1, "span": None}, "expected either --until or --for"),
         ({"count": 1, "until": 2 * T}, "expected either --until or --for"),
-        ({"count": 1, "ahead": None, "begin": T - 1}, "its begin has passed; expected a time to come, or no --from"),
+        ({"count": 1, "begin_ahead": None, "begin": T - 1}, "its begin has passed; expected a time to come, or no --from"),
         ({"count": 1, "until_ahead": 2 * T}, "expected either --until or --for"),
         ({"count": 1, "span": None, "until_ahead": SECOND}, "it ends before it begins; expected a later --until"),
         ({"count": 1, "span": None, "until": T + SECOND}, "it ends before it begins; expected a later --until"),
@@ -132,7 +132,7 @@ def test_names_are_used_once_and_a_reservation_keeps_others_off_its_nodes():
     with pytest.raises(Refused, match="node b is part of reservation r at that time"):
         grant(there, reservation="s", nodes=["*"])
     assert places(grant(there, reservation="s", count=2)) == [["a", 4, True], ["c", 2, True]]
-    assert places(grant(there, reservation="s", count=3, ahead=200 * SECOND))
+    assert places(grant(there, reservation="s", count=3, begin_ahead=200 * SECOND))
     assert cancelled("r", False, there, T) == Unreserve("r", early=True)
     there.apply([Entry(Unreserve("r"), T)])
     with pytest.raises(Refused, match="there was a reservation r already; expected another name"):
@@ -348,7 +348,7 @@ def test_reservations_move_with_the_calendar(ahead):
     world = World(1)
     world.let_answer()
     world.flush()
-    world.engine.request({"do": "reserve", **asked(count=1, ahead=7200 * SECOND)}, lambda answer: None)
+    world.engine.request({"do": "reserve", **asked(count=1, begin_ahead=7200 * SECOND)}, lambda answer: None)
     world.flush()
     (before,) = world.engine.book.epoch["reservations"]
     world.clock.ahead += ahead * SECOND

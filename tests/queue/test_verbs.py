@@ -71,6 +71,20 @@ def test_a_job_that_waits_can_need_more_and_waits_longer(tmp_path):
     assert queue.store.differences() == []
 
 
+def test_times_from_now_are_by_the_clock_of_the_queue(tmp_path):
+    queue = Virtual(tmp_path, "easy")
+    queue.until(1_000)
+    first = queue.submit(1, 50, begin_ahead=500 * SECOND)
+    assert queue.engine.book.jobs[first].begin == queue.t + 500 * SECOND
+    late = refused(queue, do="edit", ids=[first], to={"deadline_ahead": 540 * SECOND})
+    assert late == f"the walltime of job {first} ends after the deadline"
+    queue.request(do="edit", ids=[first], to={"begin_ahead": 100 * SECOND, "deadline_ahead": 540 * SECOND})
+    queue.until(1_099)
+    assert states(queue)[first] == "PENDING"
+    queue.until(1_101)
+    assert states(queue)[first] in ("STARTING", "RUNNING")
+
+
 def test_begin_and_deadline_can_be_changed(tmp_path):
     queue = Virtual(tmp_path, "easy")
     queue.submit(4, 100)

@@ -582,7 +582,7 @@ class World:
             what = random.choice(
                 [{"nodes": [place]}, {"amount": {"cpus": 1}}, {"amount": {"cpus": 2}, "nodes": [place]}]
             )
-            span = {"ahead": random.choice([0, 5, 30]) * SECOND, "span": random.choice([60, 120, 600]) * SECOND}
+            span = {"begin_ahead": random.choice([0, 5, 30]) * SECOND, "span": random.choice([60, 120, 600]) * SECOND}
             request = {"do": "reserve", "reservation": f"r{self.names}", "token": f"r{self.names}", "user": "ana",
                        "force": force, **what, **span}  # fmt: skip
         self.engine.request(request, lambda answer: None)

@@ -22,10 +22,10 @@ from backfill.client.calling import (
     waited,
 )
 from backfill.client.options import has, help_text, ids_of, parse
-from backfill.client.requests import absolute, request_of, script_of
+from backfill.client.requests import absolute, instant_of, request_of, script_of
 from backfill.model.errors import error_json
 from backfill.queue.states import OVER as ENDED
-from backfill.queue.words import Unreadable, asks_text, more_text, parse_instant, safe, time_text
+from backfill.queue.words import Unreadable, asks_text, more_text, safe, time_text
 from backfill.system.home import LOCK, home, python_path
 
 LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer
@@ -235,10 +235,9 @@ def _to(given: Facts) -> Facts:
     need = amounts_of(given)
     if need:
         to["need"] = need
-    now = time.time_ns() // 1000
     for name in ("begin", "deadline"):
         if name in given:
-            to[name] = 0 if given[name] in ("none", "now") else parse_instant(given[name], now)
+            to |= {name: 0} if given[name] in ("none", "now") else instant_of(name, given[name])
     to |= given.get("dependency", {})
     return to
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 
 from backfill.client.asking import question
 from backfill.client.calling import persistent, token
 from backfill.client.options import parse
 from backfill.client.printing import reservation_lines
-from backfill.queue.words import Unreadable, parse_instant
+from backfill.client.requests import instant_of
+from backfill.queue.words import Unreadable
 from backfill.system.home import home
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # what is not imported costs nothing
     Facts = dict[str, Any]
 
 OWNERS = ("user", "group", "project")
-AHEAD = {"begin": "ahead", "until": "until_ahead"}
 
 
 def reserve(words: Sequence[str]) -> int:
@@ -73,10 +72,6 @@ def _request(given: Facts, name: str) -> Facts:
     if "reserved" in given:
         request["count" if isinstance(given["reserved"], int) else "nodes"] = given["reserved"]
     for key, text in (("begin", given.get("begin", "now")), ("until", given.get("until"))):
-        if text is None:
-            continue
-        if text.startswith("now"):  # by the clock of the queue, which may run faster
-            request[AHEAD[key]] = parse_instant(text, 0)
-        else:
-            request[key] = parse_instant(text, time.time_ns() // 1000)
+        if text is not None:
+            request |= instant_of(key, text)
     return request

@@ -15,7 +15,7 @@ from backfill.queue import events, feed, reserving
 from backfill.queue.book import ONE_FAILED, Book, each_job
 from backfill.queue.events import End, Event, JobEvent, Stop
 from backfill.queue.job import PREEMPT, REQUEUE, USUAL, Job, Task
-from backfill.queue.schema import Refused
+from backfill.queue.schema import Refused, dated
 from backfill.queue.shapes import (
     Change,
     Defaults,
@@ -249,6 +249,7 @@ def _new_job(
 ) -> tuple[Job, list[str]]:
     """Return a requested job, or the first of an array, and the names of what the queue ignores. Raises Refused."""
     book = given.book
+    asked = dated(asked, given.now + book.skew)
     placed, ignored = _placed(asked, request, given)
     walltime = asked.get("walltime")
     if given.platform is not None:
@@ -521,7 +522,7 @@ def _refuse_unready(given: Context) -> None:
 
 def edit(request: EditRequest, given: Context) -> Slices:
     """Give pending jobs another walltime, priority, name, need, begin, deadline, dependency or reservation."""
-    to = request["to"]
+    to = dated(request["to"], given.now + given.book.skew)
     if not to:
         raise Refused("expected something to change, --time for instance", field="to")
     some = chosen(request, given)

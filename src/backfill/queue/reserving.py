@@ -12,7 +12,7 @@ from backfill.queue.book import Book
 from backfill.queue.events import Event, Reserve, Unreserve
 from backfill.queue.job import REQUEUE, Job
 from backfill.queue.nodes import MACHINE, Amounts
-from backfill.queue.schema import Refused
+from backfill.queue.schema import Refused, dated
 from backfill.queue.shapes import ReserveRequest
 from backfill.queue.states import ENDING
 from backfill.queue.words import amount_text, instant_text, names_text, time_text
@@ -36,7 +36,7 @@ def made(request: ReserveRequest, book: Book, now: int, platform: "Platform | No
     from backfill.model.machines import machine
     from backfill.model.reservations import whole_nodes
 
-    name, begin, until = request["reservation"], *_span(request, now + book.skew)
+    name, begin, until = request["reservation"], *_span(dated(request, now + book.skew), now + book.skew)
     _check_name(name, book)
     if not any(request.get(owner) for owner in OWNERS):
         raise Refused("the reservation has no owner; expected --user, --group or --project", field="user")
@@ -113,11 +113,10 @@ def known(book: Book, platform: "Platform") -> "list[Reservation]":
 
 def _span(request: ReserveRequest, now: int) -> tuple[int, int]:
     """Return begin and end, by the calendar."""
-    begin = request.get("begin", now + request.get("ahead", 0))
+    begin = request.get("begin", now)
     if begin < now:
         raise Refused("its begin has passed; expected a time to come, or no --from for now", field="from")
     ends = [request["until"]] if "until" in request else []
-    ends += [now + request["until_ahead"]] if "until_ahead" in request else []
     ends += [begin + request["span"]] if "span" in request else []
     if len(ends) != 1:
         raise Refused("expected either --until or --for", field="until")

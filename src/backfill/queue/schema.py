@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from backfill.queue.shapes import Failure
 from backfill.queue.words import AFTER, TASKS_MAX
 
 Facts = dict[str, Any]
+Asked = TypeVar("Asked")
 
 NAME_MAX, INDEXES_MAX, IDS_MAX = 256, 10_000, 100_000
 ENVIRONMENT_MAX = 256 << 10
@@ -15,6 +16,7 @@ SCRIPT_MAX = 4 << 20
 SPAN_MAX = 10**11 * 1_000_000  # microseconds
 INSTANT_MAX = 2**62
 NUMBER_MAX = 10**15
+AHEAD = "_ahead"  # begin_ahead, in place of begin: so long after the request, by the clock of the queue
 
 
 class Refused(Exception):
@@ -27,6 +29,14 @@ class Refused(Exception):
     def answer(self) -> Failure:
         """Return the answer for the client."""
         return {"error": {"code": self.code, "message": str(self), "field": self.field}}
+
+
+def dated(asked: Asked, now: int) -> Asked:
+    """Return a checked request in which no instant is an amount ahead of now any more. now: by the calendar."""
+    found = dict(cast("Facts", asked))
+    for name in [name for name in found if name.endswith(AHEAD)]:
+        found[name.removesuffix(AHEAD)] = now + found.pop(name)
+    return cast("Asked", found)
 
 
 class Type(Protocol):
@@ -243,7 +253,7 @@ DEPENDENCY = Many(Row((Choice(AFTER), Either((NUMBER, TASK), "a job"))), INDEXES
 JOB = Record(
     {
         "need": NEED, "name": NAME, "project": NAME, "priority": PRIORITY, "walltime": WALLTIME, "grace": SPAN,
-        "begin": INSTANT, "deadline": INSTANT, "requeue": FLAG,
+        "begin": INSTANT, "begin_ahead": SPAN, "deadline": INSTANT, "deadline_ahead": SPAN, "requeue": FLAG,
         "retry": Whole(0, 1000), "notify": Word(4096), "singleton": FLAG, "held": FLAG, "any_of": FLAG,
         "array": Many(Whole(0, 2**31), INDEXES_MAX, 1), "throttle": Whole(0, INDEXES_MAX),
         "after": DEPENDENCY,
@@ -302,8 +312,9 @@ SUBMIT_PROJECT = Record(
 )  # fmt: skip
 TO = Record(
     {
-        "walltime": WALLTIME, "priority": PRIORITY, "name": Text(least=1), "need": NEED, "begin": INSTANT,
-        "deadline": INSTANT, "after": DEPENDENCY, "any_of": FLAG, "singleton": FLAG,
+        "walltime": WALLTIME, "priority": PRIORITY, "name": Text(least=1), "need": NEED,
+        "begin": INSTANT, "begin_ahead": SPAN, "deadline": INSTANT, "deadline_ahead": SPAN,
+        "after": DEPENDENCY, "any_of": FLAG, "singleton": FLAG,
         "constraint": NAME, "gpu_type": NAME, "partition": NAME, "qos": NAME, "reservation": NAME,
     },
 )  # fmt: skip
@@ -312,7 +323,7 @@ RESERVE = Record(
     {
         "token": Text(least=1), "reservation": Text(least=1), "user": NAME, "group": NAME, "project": NAME,
         "nodes": Many(NAME, 10_000, 1), "count": Whole(1, 10_000), "amount": NEED,
-        "begin": INSTANT, "ahead": SPAN, "until": INSTANT, "until_ahead": SPAN, "span": WALLTIME, "force": FLAG,
+        "begin": INSTANT, "begin_ahead": SPAN, "until": INSTANT, "until_ahead": SPAN, "span": WALLTIME, "force": FLAG,
     },
     ("token", "reservation"),
 )  # fmt: skip

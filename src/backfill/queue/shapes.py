@@ -170,8 +170,7 @@ class NewJob(TypedDict, total=False):
 
 
 class ReserveRequest(TypedDict):
-    """A checked `reserve`; ahead, until_ahead: from now to its begin and to its end, in place of `begin` and `until`;
-    span: from its begin to its end; count: of whole nodes that the queue chooses."""
+    """A checked `reserve`; span: from its begin to its end; count: of whole nodes that the queue chooses."""
 
     token: str
     reservation: str
@@ -179,9 +178,7 @@ class ReserveRequest(TypedDict):
     count: NotRequired[int]
     amount: NotRequired[Amounts]
     begin: NotRequired[int]
-    ahead: NotRequired[int]
     until: NotRequired[int]
-    until_ahead: NotRequired[int]
     span: NotRequired[int]
     user: NotRequired[str]
     group: NotRequired[str]
