@@ -150,6 +150,7 @@ class Engine:
         if changed:
             self._happen(capacity)
             self._lose_suspended()
+        self._unjudged = set()  # before a reload it may have named jobs that were not stored
         if book.platform or book.reservations:  # those that could not be judged are judged once they wait
             left = (job for job in book.jobs.values() if job.state in HOLDING or job.held or job.due is not None)
             self._unjudged = set(book.jobs) if changed else {job.id for job in left}
