@@ -130,11 +130,13 @@ def conservative(quick: bool) -> Rows:
 
 
 def chosen(quick: bool) -> Rows:
-    """Sets of jobs that are chosen together, on two logs with few and one shape with many jobs to choose from."""
+    """Sets of jobs that are chosen together, on two logs with few and one shape with many jobs to choose from; on the
+    logs also jobs that take turns in the rows of a matrix."""
+    rows = ("gang-matrix", "gang-matrix-backfill")
     names = ("lookahead", "lookahead:objective=processor_seconds", "combinational", "flexible:backfill=greedy")
     for log, cpus in (("kth", 100), ("sdsc", 128)):
         path = SHARED / "oracle" / f"{log}.jobs.csv.gz"
-        for name in names:
+        for name in (*names, *rows):
             title = f"{name}, {log.upper()}-SP2"
             if not path.exists():
                 yield f"{title}: skipped, there is no {path}"
