@@ -130,6 +130,7 @@ def _draw(figure: Figure, ax: Any) -> None:
             label=label,
             color=COLOURS[number % len(COLOURS)],
             marker=MARKERS[number % len(MARKERS)],
+            fillstyle="none" if number >= len(MARKERS) else "full",  # where the styles are used a second time
             linestyle="none" if figure.points else STYLES[number % len(STYLES)],
             capsize=3,
         )
@@ -144,10 +145,10 @@ def _draw(figure: Figure, ax: Any) -> None:
     elif any(row[2].startswith("-") or row[3].startswith("-") for row in figure.rows):  # some mean or low is below 0
         ax.axhline(0, color="black", linewidth=0.8)
     else:
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, max(ax.get_ylim()[1], 1.05 * ax.dataLim.y1))  # the margin above values that differ little
     ax.grid(axis="y", alpha=0.3)
     if figure.crowded:
         columns = 3 if max(map(len, figure.lines)) <= LONG else 2  # that fit in its width
         ax.figure.legend(loc="outside lower center", ncols=columns, frameon=False)
     else:
-        ax.legend(frameon=False)
+        ax.legend(edgecolor="none", framealpha=0.9)  # readable on the line at 0 too
