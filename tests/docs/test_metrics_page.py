@@ -4,6 +4,7 @@ import re
 
 from backfill.analysis.blocks import RESAMPLES
 from backfill.analysis.groups import RUNS, SIZES
+from backfill.analysis.metric_table import HIGHER, LOWER, NEITHER, OF_EACH_RESOURCE, TABLE
 from backfill.analysis.metrics import metrics
 from backfill.analysis.paired import FEWEST_JOBS, PAIRED
 from backfill.model.platform import Platform
@@ -21,6 +22,17 @@ def test_every_metric_and_no_other_has_a_section():
         title for line in re.findall(r"^## (\w+_\w+.*|utilization)$", PAGE, re.MULTILINE) for title in line.split(", ")
     ]
     assert sorted(titles) == sorted(known)
+
+
+def test_the_table_of_all_metrics_is_that_of_the_code():
+    better = {LOWER: "lower", HIGHER: "higher", NEITHER: ""}
+    resource = {each.name: "NAME" for each in OF_EACH_RESOURCE}
+    rows = [
+        f"| `{each.name}{resource.get(each.name, '')}` | "
+        + " | ".join([each.unit, better[each.better], each.heading, each.explanation, ""]).rstrip()
+        for each in (*TABLE, *OF_EACH_RESOURCE)
+    ]
+    assert "\n".join(["| --- | --- | --- | --- | --- |", *rows, ""]) in PAGE
 
 
 def test_every_difference_is_named():

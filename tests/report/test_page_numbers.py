@@ -6,8 +6,9 @@ from html.parser import HTMLParser
 import pytest
 
 import backfill as bf
+from backfill.analysis.metric_table import described
 from backfill.model.spans import brief
-from backfill.report.values import heading, texts, wait_unit
+from backfill.report.values import texts, wait_unit
 
 
 def in_seconds(text: str) -> float:
@@ -56,8 +57,10 @@ def test_the_numbers_of_the_page_are_those_of_the_json(tmp_path):
     unit = wait_unit(metrics)
     names = dict.fromkeys(name for each in metrics for name in each)  # promises are of those policies that make them
     (everything,) = (table for table in tables.named("metric") if len(table) == len(names) + 1)
-    told_ones = {row[0]: row[1:] for row in everything[1:]}
-    assert told_ones == {heading(name): texts(name, [each.get(name) for each in metrics], unit) for name in names}
+    told_ones = {row[0]: row[1:-1] for row in everything[1:]}
+    assert told_ones == {
+        described(name).heading: texts(name, [each.get(name) for each in metrics], unit) for name in names
+    }
 
     pairs = [table for table in tables.named("metric") if table[0][-1] == "as a factor"]
     assert sum(len(table) - 2 for table in pairs) == len(told["pairs"])  # without heading and axis
@@ -66,7 +69,7 @@ def test_the_numbers_of_the_page_are_those_of_the_json(tmp_path):
     for pair, row in zip(told["pairs"], rows, strict=True):
         name, numbers = pair["metric"], [pair["difference"], pair["low"], pair["high"]]
         shown = texts(name, [values[pair["b"]][name], values[pair["a"]][name], *numbers], unit)
-        assert row[:3] == [heading(name), *shown[:2]]
+        assert row[:3] == [described(name).heading, *shown[:2]]
         assert row[3].lstrip("+\N{MINUS SIGN}") == shown[2].lstrip("-")
 
     classes = tables.named("size")[-1]

@@ -5,8 +5,8 @@ from backfill.model.spans import brief, span
 from backfill.report.values import (
     UNTIL,
     WHY,
+    best,
     grouped,
-    heading,
     headline,
     number,
     share_text,
@@ -59,12 +59,13 @@ def test_numbers_have_at_least_four_digits(value, text):
     assert number(value) == text
 
 
-def test_headings_are_words():
-    assert [heading(name) for name in ("mean_wait_s", "mean_bounded_slowdown", "out_deadline")] == [
-        "mean wait",
-        "bounded slowdown",
-        "missed deadlines",
-    ]
+def test_the_best_of_several_values_is_known_where_one_direction_is_better():
+    two = [{"mean_wait_s": 2.0, "utilization": 0.5, "jobs": 1}, {"mean_wait_s": 3.0, "utilization": 0.6, "jobs": 2}]
+    assert [best(name, two) for name in ("mean_wait_s", "utilization", "jobs")] == [
+        [True, False], [False, True], [False, False]]  # fmt: skip
+    assert best("mean_wait_s", [{}, {"mean_wait_s": None}, *two, {"mean_wait_s": 2.0}]) == [
+        False, False, True, False, True]  # fmt: skip
+    assert best("mean_wait_s", [two[0], two[0], {}]) == [False] * 3  # nothing to choose between
 
 
 def test_killed_and_rejected_jobs_are_told_where_there_are_any():

@@ -8,12 +8,13 @@ from rich.table import Table
 from backfill.analysis.bounds import BoundGap, by_metric
 from backfill.analysis.distance import Distance
 from backfill.analysis.groups import Fairness, LongWait
+from backfill.analysis.metric_table import described
 from backfill.analysis.metrics import Metrics
 from backfill.model.spans import span
 from backfill.model.units import counted
 from backfill.report.sentences import loser_sentence, wait_sentence, with_baseline
 from backfill.report.terminal import WIDTH, plain, policy_table
-from backfill.report.values import BOUND_0, EXPLAINED, columns, cut, grouped, heading, texts, wait_unit, without_cpus
+from backfill.report.values import BOUND_0, columns, cut, grouped, texts, wait_unit, without_cpus
 
 NEAR = 10  # times a bound; if a policy is above it, the ratios are listed below the table, not in a column
 MORE = ("out_deadline", "mean_project_turnaround_s", "kept_departures")  # if there are deadlines, or projects
@@ -50,8 +51,9 @@ def compared_text(
         return ["no job ran, so there is nothing to compare"]
     shown = with_baseline(fairness)
     longest = {wait.policy: wait for wait in reversed(waits)}
+    slowdown = described("mean_bounded_slowdown")
     lines = [
-        *_wrapped([f"bounded slowdown: {EXPLAINED['mean_bounded_slowdown']}"], ""),
+        *_wrapped([f"{slowdown.heading}: {slowdown.explanation}"], ""),
         "",
         *_part("against reality", [reality] if reality else []),
         *_part("pairs, 95% intervals", [sentences[i] for i in shown]),
@@ -85,7 +87,7 @@ def _bounds(gaps: Sequence[BoundGap], unit: str) -> list[str]:
 
 
 def _bound(gaps: Sequence[BoundGap], unit: str) -> str:
-    name, bound = heading(gaps[0].metric), gaps[0].bound
+    name, bound = described(gaps[0].metric).heading, gaps[0].bound
     if not bound:
         return f"{name}: {BOUND_0}"
     least = span(bound, unit) if "wait" in gaps[0].metric else texts(gaps[0].metric, [bound])[0]

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backfill.analysis.blocks import BLOCKS
+from backfill.analysis.metric_table import described
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
 from backfill.model.spans import NONE
 from backfill.report.chart import Tick
-from backfill.report.values import heading, texts
+from backfill.report.values import texts
 
 # The limits of the axis on both sides, and the mark halfway, if there is space.
 _FACTORS = {1.1: None, 1.2: None, 1.5: None, 2.0: None, 3.0: None, 5.0: 2, 10.0: 3, 20.0: 5, 50.0: 5, 100.0: 10,
@@ -93,7 +94,7 @@ def _difference(pair: Pair, values: dict[str, Metrics], reach: float, unit: str 
     return Difference(
         a=pair.a,
         b=pair.b,
-        name=heading(pair.metric),
+        name=described(pair.metric).heading,
         value_b=b,
         value_a=a,
         difference=_signed(difference, pair.difference),

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from backfill.analysis.groups import Fairness
+from backfill.analysis.metric_table import described
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
 from backfill.analysis.replay import FAR
@@ -14,18 +15,11 @@ from backfill.model.spans import span
 from backfill.report.findings import Findings
 from backfill.report.reality import Reality
 from backfill.report.sentences import DOUBLE, but_always, factor, users_longer
-from backfill.report.values import cut, heading, share_text, texts, without_cpus
+from backfill.report.values import cut, share_text, texts, without_cpus
 
 DECIDES = "mean_wait_s"
 PROJECT = "mean_project_turnaround_s"
-_LABELS = {
-    "mean_wait_s": "Mean wait",
-    "p95_wait_s": "95 in 100 jobs wait at most",
-    "utilization": "Utilization",
-    "out_deadline": "Missed deadlines",
-    PROJECT: "Mean project turn-around",
-    "max_queue": "Longest queue",
-}
+_LABELS = {"p95_wait_s": "95 in 100 jobs wait at most", "max_queue": "Longest queue"}  # of tiles, without their heading
 _SAME = 0.0005  # a relative difference of means that is shown as 0.0%
 
 
@@ -78,7 +72,12 @@ def _alone(name: str, metrics: Metrics, unit: str) -> Tile:
         note = f"half of the jobs: {half} at most" if metrics["median_wait_s"] else "half of the jobs do not wait"
     elif name == "p95_wait_s" and metrics.get("max_wait_s") is not None:
         note = f"longest wait: {_text('max_wait_s', metrics, unit)}"
-    return Tile(_LABELS[name], _text(name, metrics, unit), escape(note))
+    return Tile(_label(name), _text(name, metrics, unit), escape(note))
+
+
+def _label(name: str) -> str:
+    """Return the label of the tile of a metric."""
+    return _LABELS.get(name) or described(name).heading.capitalize()
 
 
 def _text(name: str, metrics: Metrics, unit: str) -> str:
@@ -282,7 +281,7 @@ class _Two:
         tiles_shown = []
         for name in _tiles(self.metrics)[:3]:
             value, was = texts(name, [best.get(name), other.get(name)], self.unit)
-            tiles_shown.append(Tile(_LABELS[name], value, self._note(was)))
+            tiles_shown.append(Tile(_label(name), value, self._note(was)))
         return [*tiles_shown, self._payers or self._queue]
 
     @property
@@ -304,8 +303,7 @@ class _Two:
         best, other = self.metrics[self.best], self.metrics[self.other]
         name = "max_queue" if "max_queue" in best else "mean_bounded_slowdown"
         value, was = texts(name, [best.get(name), other.get(name)], self.unit)
-        label = _LABELS.get(name, heading(name).capitalize())
-        return Tile(label, value, self._note(was))
+        return Tile(_label(name), value, self._note(was))
 
     def _note(self, was: str) -> Markup:
         return Markup("with {}; {}: {}").format(_name(self.names[self.best]), _name(self.names[self.other]), was)

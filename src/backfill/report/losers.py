@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from backfill.analysis.bounds import BoundGap, by_metric
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
+from backfill.analysis.metric_table import described
 from backfill.model.spans import NONE, brief, times
-from backfill.report.values import BOUND_0, UNTIL, grouped, heading, number, share_text, texts
+from backfill.report.values import BOUND_0, UNTIL, grouped, number, share_text, texts
 
 ROWS_MOST = 15  # users or groups that a table shows at first
 ROWS_ALL = 3000  # maximum on request
@@ -128,7 +129,7 @@ def gap_rows(gaps: Sequence[BoundGap], unit: str) -> list[tuple[str, str, str, l
         least, *values = texts(metric, [each[0].bound, *(gap.value for gap in each)], unit)
         ratios = ["" if gap.ratio is None else f"{number(gap.ratio)} ×" for gap in each]
         how = BOUND_0 if each[0].bound == 0 else grouped(each[0].how)
-        rows.append((heading(metric), least, how, list(zip(values, ratios, strict=True))))
+        rows.append((described(metric).heading, least, how, list(zip(values, ratios, strict=True))))
     return rows
 
 

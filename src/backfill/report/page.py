@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from backfill.analysis.metric_table import described
 from backfill.analysis.metrics import NOTHING, Counted, Metrics, Trim
 from backfill.analysis.resources import shared
 from backfill.analysis.series import window
@@ -38,7 +39,7 @@ from backfill.report.sentences import chance, with_baseline
 from backfill.report.shown import Shown
 from backfill.report.swept import swept
 from backfill.report.templating import templates
-from backfill.report.values import EXPLAINED, columns, cut, heading, headline, wait_unit
+from backfill.report.values import EXPLAINED, best, columns, cut, headline, wait_unit
 from backfill.traces.files import written
 
 USERS = 500  # offered by the filter field; any other can be typed
@@ -177,8 +178,8 @@ def render(page: Page) -> str:
         "provenance": page.provenance,
         "nothing": nothing,
         "headline": columns(headline(metrics), metrics, unit) if not nothing else [],
-        "explained": {heading(name): text for name, text in EXPLAINED.items()},
-        "everything": columns(_names(metrics, known=bool(nothing)), metrics, unit),
+        "explained": {described(name).heading: described(name).explanation for name in EXPLAINED},
+        "everything": _everything(_names(metrics, known=bool(nothing)), metrics, unit),
         "lines": lines([run.policy for run in page.runs], page.shown, unit, dates)
         if page.shown and not nothing
         else None,
@@ -205,6 +206,18 @@ def _names(metrics: Sequence[Metrics], known: bool) -> list[str]:
     """Return the names of all metrics, or of those that have a value."""
     names = dict.fromkeys(name for each in metrics for name in each)
     return [name for name in names if not known or any(each.get(name) is not None for each in metrics)]
+
+
+def _everything(
+    names: Sequence[str], metrics: Sequence[Metrics], unit: str
+) -> list[tuple[str, list[tuple[str, bool]], str]]:
+    """Return the heading of each metric, the text for each result and whether it is the best, and its explanation."""
+    rows = []
+    for name, (head, cells) in zip(names, columns(names, metrics, unit), strict=True):
+        # What reads like the best value is marked like it.
+        marked = {cell for cell, is_best in zip(cells, best(name, metrics), strict=True) if is_best}
+        rows.append((head, [(cell, cell in marked) for cell in cells], described(name).explanation))
+    return rows
 
 
 def _nothing(page: Page) -> str:

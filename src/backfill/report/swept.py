@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from backfill.analysis.metric_table import described
 from backfill.model.spans import NONE, times, unit_of
 from backfill.report.chart import names_chart
 from backfill.report.values import cut, share_text
@@ -14,15 +15,15 @@ FIGURES = (  # metric, title, explanation
     ("broken_share", "Promises that slip", "The share of the promised jobs that start later than promised."),
     ("mean_slip_s", "How far they slip", "The mean of start - promise of the jobs that start later than promised."),
 )
-COLUMNS = {
-    "mean_wait_s": "mean wait",
-    "mean_bounded_slowdown": "bounded slowdown",
-    "later_share": "jobs that start later",
-    "users_longer": "users who wait longer",
-    "broken_share": "promises that slip",
-    "mean_slip_s": "mean slip",
-    "max_slip_s": "max slip",
-}
+COLUMNS = (
+    "mean_wait_s",
+    "mean_bounded_slowdown",
+    "later_share",
+    "users_longer",
+    "broken_share",
+    "mean_slip_s",
+    "max_slip_s",
+)
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -43,7 +44,7 @@ def swept(sweep: Mapping[str, Any], unit: str) -> dict[str, Any]:
             for metric, title, says in FIGURES
             if (drawn := _figure(metric, kinds, by_policy, unit))
         ],
-        "heads": list(COLUMNS.values()),
+        "heads": [described(metric).heading for metric in COLUMNS],
         "rows": [
             (row["policy"], row["estimates"], cells, _hurt(row, unit) if row["estimates"] != kinds[0] else [])
             for row, *cells in zip(rows, *columns, strict=True)

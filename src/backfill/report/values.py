@@ -3,21 +3,15 @@
 import re
 from collections.abc import Sequence
 
+from backfill.analysis.metric_table import LOWER, NEITHER, described
 from backfill.analysis.metrics import Metrics
 from backfill.model.spans import NONE, UNITS, times, unit_of
 
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
 FARM = ("out_deadline", "licence_usage", "mean_project_turnaround_s")  # shown if a workload or platform has them
-SHARES = ("utilization", "fragmentation", "out_deadline", "system_usage", "licence_usage")  # prefixes of their names
 TROUBLE = ("killed_jobs", "rejected_jobs", "lost_cpu_hours", "failed_jobs", "pending_jobs")  # shown if positive
 
 NAME_MAX = 80  # characters of a name shown in a table
-_HEADINGS = {
-    "out_deadline": "missed deadlines",
-    "mean_bounded_slowdown": "bounded slowdown",
-    "mean_project_turnaround_s": "project turn-around",
-    "throughput_jobs_per_h": "jobs per hour",
-}
 
 # Short reasons of a start, as on the page; the keys are REASONS. static/words.js has longer texts.
 WHY = {
@@ -41,17 +35,8 @@ UNTIL = {
     "thread": "until its thread's turn came",
     "resumed": "until it was resumed",
 }
-# Explanations of headline metrics.
-EXPLAINED = {
-    "mean_bounded_slowdown": "(wait + run) / run, where runs below 10 s count as 10 s",
-    "p95_wait_s": "95 of 100 jobs wait no longer",
-}
+EXPLAINED = ("mean_bounded_slowdown", "p95_wait_s")  # headline metrics whose headings do not explain them
 BOUND_0 = "the bound is 0: there may be a schedule in which no job waits"
-
-
-def heading(name: str) -> str:
-    """Return the heading of a metric: `mean wait` for `mean_wait_s`."""
-    return _HEADINGS.get(name) or name.removesuffix("_s").replace("_", " ")
 
 
 def cut(name: str) -> str:
@@ -64,14 +49,25 @@ def texts(name: str, values: Sequence[float | int | None], unit: str | None = No
 
     Times have one unit, so that they are easy to compare; shares are in percent. unit: of waits, see `wait_unit`.
     """
-    if name.endswith("_s"):
+    if described(name).unit == "s":
         return times(values, unit if "wait" in name else None)
-    return [NONE if value is None else f"{value:.1%}" if name.startswith(SHARES) else number(value) for value in values]
+    share = described(name).share
+    return [NONE if value is None else f"{value:.1%}" if share else number(value) for value in values]
 
 
 def columns(names: Sequence[str], metrics: Sequence[Metrics], unit: str | None = None) -> list[tuple[str, list[str]]]:
     """Return the metrics of results side by side: (heading, a text per result) for each metric. unit: of waits."""
-    return [(heading(name), texts(name, [each.get(name) for each in metrics], unit)) for name in names]
+    return [(described(name).heading, texts(name, [each.get(name) for each in metrics], unit)) for name in names]
+
+
+def best(name: str, metrics: Sequence[Metrics]) -> list[bool]:
+    """Return for each of several results whether no other has a better value of a metric; none if all are equal."""
+    values = [each.get(name) for each in metrics]
+    known = {value for value in values if value is not None}
+    if len(known) < 2 or described(name).better == NEITHER:
+        return [False] * len(values)
+    least = min(known) if described(name).better == LOWER else max(known)
+    return [value == least for value in values]
 
 
 def wait_unit(metrics: Sequence[Metrics]) -> str:
