@@ -78,6 +78,7 @@ def become(words: list[str], folder: str, environment: dict[str, str], streams: 
     """Be the child that was to be started, as the leader of a session."""
     from backfill.system import processes
 
+    subprocess._cleanup()  # a child of the parent that is forgotten later would close pipes with numbers of our files
     gc.freeze()  # this process closes nothing that its parent had open
     atexit._clear()
     signal.set_wakeup_fd(-1)
