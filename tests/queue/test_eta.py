@@ -16,11 +16,11 @@ from backfill.core.plan.promises import NO_TIME
 from backfill.daemon.shown import on_calendar
 from backfill.queue import feed
 from backfill.queue.job import Attempt, Job
-from backfill.queue.protocol import FACTS
+from backfill.queue.protocol import FACTS, FEW
 from backfill.worlds import live as planner
 from backfill.worlds.aside import Present
 from backfill.worlds.future import Arrivals, Coming, Links, links, live_on
-from backfill.worlds.runtimes import RunTimes
+from backfill.worlds.runtimes import CAUTIOUS, Pool, RunTimes
 from tests.queue.logs import entry
 from tests.queue.test_planner import EPOCH, RESOURCES
 from tests.queue.virtual import BEGIN, SECOND, Virtual
@@ -180,12 +180,63 @@ def test_run_times_are_learned_from_the_nearest_jobs_that_are_enough():
     assert draw(times.of("bob", "fit"), 0.3) == 0.2
     assert draw(times.of("bob", "fit"), 0.0, past=0.3) == 0.5  # it runs, and has used more than most
     assert 0.6 <= draw(times.of("bob", "fit"), 0.5, past=0.6) <= 1.0  # more than all
-    nothing = RunTimes(known[:3]).of("ana", "fit")
+    few = RunTimes(known[:3]).of("ana", "fit")
+    assert (few.told, few.shares) == ("all", (0.5, 0.5, 0.5))
+    nothing = RunTimes().of("ana", "fit")
     assert nothing.told == "none"
     assert draw(nothing, 0.25) == pytest.approx(0.25 ** (1 / 0.6))
     assert draw(nothing, 0.0, past=0.5) == pytest.approx(0.5)
     several = times.of("ana", "rare").draw(np.array([0.0, 0.99, 0.5]), np.array([0.0, 0.0, 0.3]))
     assert several.tolist() == [0.1, 0.5, 0.5]
+
+
+def shares_drawn(shares, past=0.0, futures=4000):
+    """The next share after these in many futures, ascending, as `drawn` has them."""
+    random, pool = np.random.default_rng(5), Pool(tuple(sorted(shares)), "all" if shares else "none")
+    chance = (np.arange(futures) + 0.5) / futures
+    random.shuffle(chance)
+    each = (pool.again(random, i % CAUTIOUS == 0).draw(chance[i], np.array(past)) for i in range(futures))
+    return np.sort(np.array([float(one) for one in each]))
+
+
+@pytest.mark.parametrize("known", [0, 1, 3, 8])
+def test_the_bound_of_a_run_time_is_the_walltime_as_long_as_few_jobs_have_ended(known):
+    drawn = shares_drawn([0.01 * (i + 1) for i in range(known)])
+    assert drawn[int(0.9 * len(drawn))] >= 1.0
+    assert drawn[len(drawn) // 2 - 100] < 0.5  # but not the likely one
+
+
+def test_the_bound_of_a_run_time_is_the_order_statistic_that_holds_in_nine_of_ten_cases():
+    assert next(n for n in range(1, 99) if np.ceil(0.9 * (n + 1)) <= n) == FEW
+    drawn = shares_drawn([0.01 * (i + 1) for i in range(19)])  # the 18th of 19 is exceeded with probability 2 / 20
+    assert np.mean(drawn > 0.18) == pytest.approx(0.1, abs=0.02)
+    assert np.mean(drawn > 0.09) == pytest.approx(0.55, abs=0.03)
+    assert np.mean(np.isinf(drawn)) == pytest.approx(0.05, abs=0.02)
+
+
+def test_a_job_that_has_outlived_all_known_ones_may_go_on_until_its_limit():
+    drawn = shares_drawn([0.1] * 30, past=0.6)
+    assert (drawn > 0.6).all()
+    assert drawn[int(0.9 * len(drawn))] == np.inf
+    assert 0.8 < drawn[len(drawn) // 2] < 0.9
+
+
+def test_an_estimate_says_on_how_few_ended_jobs_it_rests(tmp_path):
+    queue = Virtual(tmp_path, "fcfs")
+    first = queue.submit(4, 600)
+    second = queue.submit(4, 600)
+    fewest = {row["id"]: row["fewest_ended_jobs"] for row in ask(queue, "eta")["jobs"]}
+    assert fewest == {second: 0}
+    queue.drain()
+    for _ in range(6):
+        queue.submit(4, 600, name="known")
+    queue.drain()
+    queue.submit(4, 600, name="known")
+    other, last = queue.submit(4, 600, user="bob"), queue.submit(4, 600)
+    told = ask(queue, "eta")
+    assert {row["id"]: row["fewest_ended_jobs"] for row in told["jobs"]} == {other: 6, last: 6}
+    assert {row["id"]: row["ended_jobs"] for row in told["jobs"]} == {other: 8, last: 8}
+    assert first == 1
 
 
 def test_nine_of_ten_jobs_start_by_their_bound(tmp_path):

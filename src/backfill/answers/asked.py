@@ -58,6 +58,8 @@ class Queue:
         self.jobs = {job.id: job for job in jobs if job.id in planner.rows}
         for job in self.jobs.values():
             self.on_clock(job)
+            if job.start is not None:
+                self.times.watch(job.user, job.name, max(now - job.start + job.done, 0) / job.walltime)
         self.arrivals = Arrivals.of(lately, now, planner)
         planner.make_room(
             1 + (0 if self.arrivals is None else MOST)

@@ -42,6 +42,12 @@ class Estimates:
         """The estimates with a known likely start, by job."""
         return {row["id"]: row for row in self.answer["jobs"] if row["median_s"] is not None}
 
+    @cached_property
+    def fewest(self) -> int | None:
+        """The smallest number of ended jobs from which a wide bound was made; None if no bound is wide."""
+        known = (row["fewest_ended_jobs"] for row in self.rows.values() if row.get("wide"))
+        return min((jobs for jobs in known if jobs is not None), default=None)
+
     def holds(self, of: tuple[int, ...], now: int) -> bool:
         """Return whether the answer is still valid for this state of the queue and this time."""
         return of == self.of and now / 1e6 - self.answer["now_s"] < FRESH_S

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from backfill.answers.asked import Queue, seconds
-from backfill.answers.whatif import Tried, estimate, likely, tried
+from backfill.answers.whatif import Tried, estimates_of, likely, tried
 from backfill.core.plan.promises import NO_TIME
 from backfill.model.workload import Ints
 from backfill.queue.departures import departure
@@ -25,8 +25,7 @@ def project(queue: Queue, numbers: Sequence[int]) -> tuple[list[Estimate], Proje
     some = [queue.jobs[number] for number in numbers if number in queue.jobs]
     pending = [job for job in some if job.state == PENDING]
     starts = queue.futures(pending)
-    rows = [estimate(queue, job, starts[:, queue.planner.rows[job.id]]) for job in pending]
-    return rows, departs(queue, some, starts)
+    return estimates_of(queue, pending, starts), departs(queue, some, starts)
 
 
 def test_project(queue: Queue, tasks: list[Row]) -> TriedProject:

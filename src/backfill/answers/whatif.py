@@ -1,11 +1,13 @@
 """Estimates: when jobs start, when jobs not submitted yet would, and what another policy would change."""
 
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import numpy as np
 
 from backfill.answers.asked import Queue, seconds
 from backfill.core.plan.promises import NO_TIME
+from backfill.model.units import NEVER
 from backfill.model.workload import Ints
 from backfill.queue import feed
 from backfill.queue.job import Job
@@ -64,14 +66,19 @@ class Tried(TypedDict):
 # ---------------------------------------------------------------------- estimates
 
 
-def estimate(queue: Queue, job: Job, starts: Any) -> Estimate:
-    """Return the estimate of one job, from its starts in the possible futures."""
+def estimate(queue: Queue, job: Job, starts: Any, known: tuple[int, bool] | None = None) -> Estimate:
+    """Return the estimate of one job, from its starts in the possible futures.
+
+    known: its fewest_ended_jobs and whether it is wide, see Estimate.
+    """
     pool = queue.times.of(job.user, job.name)
     guaranteed = queue.reserved(job.id) if queue.binds and job.waits else None
     told: Estimate = {**_told(job, pool), "guaranteed_s": seconds(guaranteed)}
+    told["fewest_ended_jobs"], told["wide"] = known or (None, False)
+    told["misses_deadline"] = job.misses(None if guaranteed is None else guaranteed + queue.skew)
     if job.state == STARTING:
         start = seconds(job.start)
-        return {**told, "guaranteed_s": start, "median_s": start, "p90_s": start}
+        return {**told, "guaranteed_s": start, "median_s": start, "p90_s": start, "misses_deadline": None}
     if job.held or job.never:
         return {**told, "why_not": "held" if job.held else "never"}
     found = likely(queue, starts)
@@ -80,7 +87,36 @@ def estimate(queue: Queue, job: Job, starts: Any) -> Estimate:
     median, p90 = found
     if guaranteed is not None:
         median, p90 = min(median, guaranteed), min(p90, guaranteed)
-    return {**told, "median_s": seconds(median), "p90_s": seconds(max(median, p90))}
+    p90 = max(median, p90)
+    told["misses_deadline"] = job.misses(p90 + queue.skew)
+    return {**told, "median_s": seconds(median), "p90_s": seconds(p90)}
+
+
+def known_ahead(queue: Queue, starts: Ints, wanted: Sequence[Job]) -> dict[int, tuple[int, bool]]:
+    """Return what is known of the run times on which the start of each wanted job depends.
+
+    These are the run times of the jobs that run now, and of those that start before it in most futures: the smallest
+    number of ended jobs that give one of them, and whether one is bounded by its walltime only. Jobs that depend on
+    none are left out. starts: see Queue.futures.
+    """
+    rows, pools = queue.planner.rows, {}
+    middle = np.median(np.where(starts == NO_TIME, np.iinfo(np.int64).max, starts), axis=0)
+    running, later = [(NEVER, 0)], []
+    for job in queue.jobs.values():
+        whose = job.user, job.name
+        if whose not in pools:
+            pool = queue.times.of(*whose)
+            pools[whose] = len(pool.shares), int(pool.wide)
+        if job.state != PENDING:
+            running.append(pools[whose])
+        elif (starts[:, rows[job.id]] != NO_TIME).any():
+            later.append((float(middle[rows[job.id]]), *pools[whose]))
+    later.sort()
+    jobs, wide = zip(*running, strict=True)
+    least = np.minimum.accumulate([min(jobs), *(known for _, known, _ in later)]).tolist()
+    any_wide = np.maximum.accumulate([max(wide), *(wide for *_, wide in later)]).tolist()
+    ahead = np.searchsorted([start for start, *_ in later], [middle[rows[job.id]] for job in wanted]).tolist()
+    return {job.id: (least[i], bool(any_wide[i])) for job, i in zip(wanted, ahead, strict=True) if least[i] != NEVER}
 
 
 def likely(queue: Queue, times: Ints) -> tuple[int, int] | None:
@@ -101,7 +137,8 @@ def _told(job: Job, pool: Pool) -> Estimate:
     return {
         "id": job.id, "label": job.label, "name": job.name, "user": job.user,
         "guaranteed_s": None, "median_s": None, "p90_s": None,
-        "history": pool.told, "ended_jobs": len(pool.shares), "why_not": "",
+        "history": pool.told, "ended_jobs": len(pool.shares), "fewest_ended_jobs": None, "wide": False,
+        "deadline_s": seconds(job.deadline), "misses_deadline": None, "why_not": "",
     }  # fmt: skip
 
 
@@ -114,11 +151,16 @@ def snapped(t: int, now: int, up: bool = False) -> int:
 
 def estimates(queue: Queue) -> list[Estimate]:
     """Return the estimates of pending jobs; of more than ESTIMATED, those of the first ones that are not held."""
-    pending, rows = [*queue.pending(), *(queue.jobs[number] for number in queue.starting)], queue.planner.rows
+    pending = [*queue.pending(), *(queue.jobs[number] for number in queue.starting)]
     first = sorted(pending, key=lambda job: bool(job.held or job.never))[:ESTIMATED]
     some = sorted(first, key=lambda job: job.id)
-    starts = queue.futures(some)
-    return [estimate(queue, job, starts[:, rows[job.id]]) for job in some]
+    return estimates_of(queue, some, queue.futures(some))
+
+
+def estimates_of(queue: Queue, some: Sequence[Job], starts: Ints) -> list[Estimate]:
+    """Return the estimates of jobs. starts: see Queue.futures."""
+    known, rows = known_ahead(queue, starts, some), queue.planner.rows
+    return [estimate(queue, job, starts[:, rows[job.id]], known.get(job.id)) for job in some]
 
 
 # ---------------------------------------------------------------------- a job that is not there yet
@@ -149,7 +191,7 @@ def tried(queue: Queue, tasks: list[Row]) -> tuple[Tried, list[Job], Ints]:
     at_once = {number for number, *_ in planner.decide(now, messages)["starts"]}
     queue.take_stock()
     starts = queue.futures(some)
-    found = [estimate(queue, job, starts[:, planner.rows[job.id]]) for job in some]
+    found = estimates_of(queue, some, starts)
     after = _plans(queue)
     delayed: list[Delayed] = [
         {"id": number, "label": queue.jobs[number].label, "before_s": then / 1e6, "after_s": now_ / 1e6}

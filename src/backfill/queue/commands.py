@@ -826,7 +826,7 @@ def hopeless(job: Job, wall: int, book: Book) -> End | None:
         return End(job.id, CANCELLED, reserving.REASONS[reserving.OVER])
     if job.never:
         return End(job.id, CANCELLED, "DependencyNeverSatisfied")
-    if job.deadline is not None and wall + job.walltime > job.deadline:
+    if job.misses(wall):
         return End(job.id, DEADLINE, "DeadLine")
     return None
 

@@ -117,7 +117,7 @@ def again_after(job: Job, record: Record, end: End, now: int) -> Requeue | None:
     if job.current.cause != "cancel" and record.get("cause") == REQUEUE:
         return Requeue(job.id, asked=True)
     failed = end.state == FAILED and not end.reason and not record.get("cause")
-    late = job.deadline is not None and now + job.walltime > job.deadline
+    late = job.misses(now)
     if failed and job.retries < job.retry and job.state != ENDING and not late:
         return Requeue(job.id, retry=job.retries + 1, exit=end.exit, signal=end.signal)
     return None

@@ -178,6 +178,13 @@ class Job:
         assert self.attempt is not None, f"job {self.label} has no attempt"
         return self.attempt
 
+    def misses(self, start: int | None) -> bool | None:
+        """Return whether a job that starts then may run beyond its deadline, by its walltime.
+
+        start: by the calendar, in microseconds. None if there is no deadline, or the start is not known.
+        """
+        return None if self.deadline is None or start is None else start + self.walltime > self.deadline
+
     @property
     def run(self) -> "Run":
         """Its attempt, together with the job. It must have one."""

@@ -326,6 +326,10 @@ class Estimate(TypedDict):
     """The estimated start of a job, in seconds: the latest one, the likely one, and the bound in nine of ten futures.
 
     why_not: why it is unknown. history: the group whose ended jobs give its run time, with ended_jobs jobs.
+    fewest_ended_jobs: the smallest number of ended jobs that give the run time of a job that runs or starts before it;
+    None if there is none. wide: whether so little is known of one of these run times that it is bounded by its
+    walltime only. misses_deadline: whether a job that starts at the bound and runs for its walltime ends after
+    its deadline, an instant of the calendar; None if it has none, or the bound is not known.
     """
 
     id: int
@@ -337,6 +341,10 @@ class Estimate(TypedDict):
     p90_s: float | None
     history: str
     ended_jobs: int
+    fewest_ended_jobs: int | None
+    wide: bool
+    deadline_s: float | None
+    misses_deadline: bool | None
     why_not: str
 
 

@@ -32,7 +32,7 @@ from backfill.worlds.acts import CLOSING, OPENING, STATED
 from backfill.worlds.adapt import as_run
 from backfill.worlds.live import Planner
 from backfill.worlds.reserved import Lane, Reserved
-from backfill.worlds.runtimes import SHAPE, Pool
+from backfill.worlds.runtimes import CAUTIOUS, SHAPE, Pool
 from backfill.worlds.virtual import new_world, pass_time
 
 PASSES = 128  # passes between two checks of the time, at first
@@ -344,7 +344,7 @@ def drawn(
 
     The quantiles of a job are spread evenly over the futures and depend only on its number: a repeated query, or one
     from another queue, gets the same draws. The knowledge of run times is itself uncertain, in the same way for all
-    jobs of a group: each future uses a bootstrap sample of it.
+    jobs of a group: each future has other weights of it, see Pool.again.
     """
     walltimes = planner.walltimes
     found: Ints = np.repeat(walltimes[None, :], samples, axis=0)
@@ -357,7 +357,7 @@ def drawn(
         pool = pool_of(some[0])
         if pool.key not in again:
             random = np.random.default_rng([zlib.crc32("\0".join(pool.key).encode()), samples])
-            again[pool.key] = [pool.again(random) for _ in range(samples)]
+            again[pool.key] = [pool.again(random, i % CAUTIOUS == CAUTIOUS - 1) for i in range(samples)]
         row = np.array([planner.rows[job.id] for job in some])
         walltime = np.array([job.walltime for job in some])
         done = np.array([max(job.done, 0) for job in some])  # work done by earlier runs
