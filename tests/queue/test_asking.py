@@ -36,7 +36,13 @@ def test_a_queue_is_asked_what_will_come(live):
     assert rows[held]["why_not"] == "held"
     assert [row["id"] for row in answer(live, "eta", waiting)["jobs"]] == [waiting]
     assert live.run("eta", first, check=1).stderr == f"backfill: job {first} is RUNNING; expected a pending one\n"
-    assert "too few ended jobs: its run time is guessed" in live.run("eta").stdout
+    assert "no ended job: a wide bound" in live.run("eta").stdout
+
+    late = live.run("submit", "-t", 300, "-c", 4, "--deadline", "now+301m", "--", "true")
+    number = int(late.stdout.split()[1])
+    assert late.stderr == "" or f"job {number} may miss its deadline, " in late.stderr  # if it was known in a second
+    assert f"job {number} may miss its deadline, " in live.run("eta", number).stdout
+    live.run("cancel", number)
 
     said = live.run("explain", waiting).stdout
     assert f"job {waiting} waits for cpus: it needs 4, free are 1 of 4" in said
@@ -53,7 +59,7 @@ def test_a_queue_is_asked_what_will_come(live):
     told = live.run("submit", "--test-only", "-t", 1, "--", "true").stdout
     assert told == "job: 1 cpu, limit 1 min\nwould start now\n"
     told = json.loads(live.run("submit", "--test-only", "--json", "-c", 4, "-a", "1-3", "--", "true").stdout)
-    assert [job["id"] for job in told["jobs"]] == [held + 1, held + 2, held + 3]
+    assert [job["id"] for job in told["jobs"]] == [held + 2, held + 3, held + 4]
     assert live.run("submit", "--test-only", "-c", 5, "--", "true", check=3).stdout == ""
     assert len(live.jobs()) == 3  # nothing of that was queued
 
@@ -83,7 +89,7 @@ def test_of_bounds_far_ahead_it_is_said_how_often_such_bounds_hold(live):
     live.submit("-c", 4, "-t", 10, "--", "true")
     live.until(lambda: live.ask({"do": "ping"})["planner"]["ready"])
     said = live.run("eta").stdout.splitlines()
-    assert said[-2].startswith("from 64 futures of policy easy")
+    assert said[-3].startswith("from 64 futures of policy easy")
     assert said[-1].startswith("bounds more than 6 h ahead hold less often: 73 to 96 % did")
     live.run("cancel", "--all")
     live.submit("-c", 4, "-t", 10, "--", "sleep", 600)

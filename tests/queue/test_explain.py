@@ -1,5 +1,7 @@
 """Why a job does not run, and what would help."""
 
+import pytest
+
 from backfill.client.asking import explained
 from tests.queue.test_eta import ask, seconds
 from tests.queue.virtual import BEGIN, SECOND, Virtual
@@ -156,3 +158,69 @@ def test_a_shorter_limit_that_changes_nothing_is_not_praised(tmp_path):
     told = explain(queue, waiting)
     assert (told["by_history"]["walltime_s"], told["by_history"]["start_s"]) == (60, None)
     assert [*explained(told)][-1].endswith("would not start much earlier")
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "easy-sjf", "conservative", "k-reservations", "multi-queue"])
+def test_the_jobs_ahead_are_named_whether_a_job_would_fit_or_not(tmp_path, policy):
+    queue = Virtual(tmp_path, policy, cpus=8)
+    queue.submit(5, 600)
+    many = [queue.submit(6, 600 + 60 * number) for number in range(7)]
+    small = queue.submit(3, 2000)
+    last = explain(queue, many[-1])
+    assert last["kept_by"] is None
+    assert (last["ahead"]["count"], [one["id"] for one in last["ahead"]["first"]]) == (6, many[:5])
+    names = ", ".join(map(str, many[:5]))
+    assert f"  ahead of it in the order of policy {policy}: jobs {names} and 1 more" in [*explained(last)]
+    fits = explain(queue, small, "Priority")
+    assert fits["behind"] is None  # no job alone keeps it back
+    assert fits["kept_by"]["count"] == 7
+    assert next(explained(fits)) == f"job {small} would fit now, and waits behind jobs {names} and 2 more"
+    for number in many:
+        queue.request(do="cancel", ids=[number])
+    assert queue.job(small).state == "STARTING"
+
+
+def test_the_order_of_the_policy_says_who_is_ahead_not_the_submit(tmp_path):
+    queue = Virtual(tmp_path, "easy-sjf")
+    queue.submit(4, 600)
+    long, short = queue.submit(4, 900), queue.submit(4, 60)
+    assert [one["id"] for one in explain(queue, long)["ahead"]["first"]] == [short]
+    assert explain(queue, short)["ahead"] == {"count": 0, "first": []}
+
+
+def test_a_deep_queue_has_the_same_order(tmp_path):
+    queue = Virtual(tmp_path, "easy-sjf")
+    queue.submit(4, 600)
+    some = {queue.submit(4, 1000 - number % 7 * 100 - number): 0 for number in range(300)}
+    longest = min(some)
+    told = explain(queue, longest)
+    assert told["ahead"]["count"] == 299
+    shortest = sorted(some, key=lambda number: queue.job(number).walltime)[:5]
+    assert [one["id"] for one in told["ahead"]["first"]] == shortest
+
+
+def test_tasks_and_a_pause_that_keep_a_job_back_are_named(tmp_path):
+    queue = Virtual(tmp_path, "easy")
+    array = queue.submit(1, 600, array=[1, 2, 3], throttle=2)
+    said = next(explained(explain(queue, array + 2, "JobArrayTaskLimit")))
+    assert said.endswith(f"2 may run at once, now {array}_1, {array}_2")
+    queue.request(do="pause")
+    fits = queue.submit(1, 60)
+    assert "which is paused" in next(explained(explain(queue, fits, "Paused")))
+
+
+def test_a_deadline_that_the_bound_misses_is_told(tmp_path):
+    queue = Virtual(tmp_path, "fcfs")
+    queue.submit(4, 3600)
+    late, early = (queue.submit(4, 600, deadline=queue.t + s * SECOND) for s in (4000, 9000))
+    rows = {row["id"]: row for row in ask(queue, "eta")["jobs"]}
+    assert (rows[late]["misses_deadline"], rows[early]["misses_deadline"]) == (True, False)
+    assert rows[late]["deadline_s"] == BEGIN / SECOND + 4000
+    assert rows[late]["p90_s"] + 600 > rows[late]["deadline_s"]
+    told = explain(queue, late)
+    assert told["estimate"]["misses_deadline"]
+    assert any(line.startswith("  it may miss its deadline, ") for line in explained(told))
+    assert not any("deadline" in line for line in explained(explain(queue, early)))
+    assert "estimate" not in explain(queue, queue.submit(4, 600))
+    queue.until(3500)  # the queue itself gives it up, once it could not end in time
+    assert queue.job(late).state == "DEADLINE"

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from backfill.client.printing import age_text, starts_shown
+from backfill.client.printing import age_text, starts_shown, why_text
 from backfill.daemon.foreseen import Foreseen
+from backfill.daemon.shown import _foreseen
 from tests.queue.logs import of_kind
 from tests.queue.virtual import SECOND, Virtual
 
@@ -50,11 +51,28 @@ def test_a_look_has_estimates_made_for_the_next_one(tmp_path):
     asked.later(5)
     starts, known = asked.foreseen.glance(True)
     assert starts == {asked.waiting: (asked.now_s + 55, asked.now_s + 115)}
-    assert known == {"age_s": 5.0, "futures": 64, "current": True, "coming": False}
+    assert known == {"age_s": 5.0, "futures": 64, "current": True, "coming": False, "wide_from_jobs": None}
     assert len(asked.rounds) == 1  # nothing has happened since
     assert [row[0] for (row,) in asked.told()] == [asked.waiting]
     asked.foreseen.glance(True)
     assert len(asked.told()) == 1
+
+
+def test_a_bound_behind_a_deadline_marks_the_job_in_the_queue(tmp_path):
+    asked = Asked(tmp_path)
+    late = asked.queue.engine.book.jobs[asked.waiting]
+    late.deadline = asked.queue.t + 120 * SECOND
+    asked.foreseen.glance(True)
+    asked.reply(after_s=40.0)  # in 80 s at the bound, and it may run for 50 s
+    starts, _ = asked.foreseen.glance(False)
+    row = _foreseen(asked.queue.engine, late, asked.queue.t, starts)
+    assert (row["misses_deadline"], row["p90_s"]) == (True, asked.now_s + 80)
+    assert why_text(row) == "Resources, deadline at risk"
+    late.deadline += 10 * SECOND
+    row = _foreseen(asked.queue.engine, late, asked.queue.t, starts)
+    assert (row["misses_deadline"], why_text(row)) == (False, "Resources")
+    late.deadline = None
+    assert _foreseen(asked.queue.engine, late, asked.queue.t, starts)["misses_deadline"] is None
 
 
 def test_rounds_are_as_rare_as_they_are_dear(tmp_path):
@@ -154,7 +172,7 @@ def test_the_queue_is_shown_with_likely_starts(live):
     live.until(lambda: (estimates() or {"coming": True})["coming"] is False)  # there may be none at first
     found = json.loads(live.run("queue", "--json").stdout)
     row = {job["id"]: job for job in found["jobs"]}[waiting]
-    assert time.time() < row["median_s"] <= row["p90_s"] <= time.time() + 86_500
+    assert time.time() < row["median_s"] <= row["p90_s"] <= time.time() + 86_800
     head, *rows, _ = live.run("queue").stdout.splitlines()
     assert head.split()[-5:] == ["GUARANTEED", "LIKELY", "90", "%", "WHY"]
     assert [line.split()[-3] == "-" for line in rows] == [True, False]

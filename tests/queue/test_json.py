@@ -52,6 +52,11 @@ def test_what_verbs_of_the_queue_print_has_the_published_schema(live):
     told("submit", "--project", live.folder / "p.toml", name="submit-project")
     told("show", "--project", "p", name="show-project")
     told("eta", "--project", "p", name="eta-project")
+    urgent = told("submit", "-c", 4, "-t", "9", "--deadline", "now+10m", "--", "true")
+    if urgent["misses_deadline"] is not None:  # None if the planner did not answer within a second
+        assert urgent["misses_deadline"] is True
+    told("explain", urgent["id"])
+    told("eta", urgent["id"])
     told("cancel", "--all")
     told("history")
     told("history", "--by", "user", name="history-sums")

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from backfill.analysis.explain.lacks import LICENCE
+from backfill.answers.ahead import ahead, keeping, listed
 from backfill.answers.asked import Queue, seconds
 from backfill.answers.situation import BOUND, Situation, lack_facts, may_run
+from backfill.answers.whatif import estimates_of
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
@@ -20,7 +22,6 @@ from backfill.queue.states import CANCELLED, PENDING
 from backfill.queue.words import WHOLE
 
 SHOWN = 5  # most holders and jobs that went first that are listed, and holders whose end is tried
-AHEAD = 8  # most jobs whose removal is tried to find the one that blocks
 STEPS = 16  # number of steps in which less memory is tried
 KNOWN = 10  # ended jobs of the same user and name needed for a statement about their run times
 LITTLE = 0.5  # share of the walltime: if nine of ten jobs use no more, a shorter walltime is suggested
@@ -42,10 +43,13 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
     told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
     told |= {"keeps": job.keeps, "done_s": job.done / 1e6}
+    if job.deadline is not None:
+        told["estimate"] = estimates_of(queue, [job], queue.futures([job]))[0]
     if not job.waits or number in queue.at_once:  # it is not in the policy's queue
-        return told | {"at_once": number in queue.at_once}
+        return told | {"at_once": number in queue.at_once, "throttled_by": listed(_throttled_by(queue, job))}
     situation, among = Situation.of(queue, job), queue.planner.named
-    lacks = lack_facts(situation, among)
+    lacks, before = lack_facts(situation, among), ahead(queue, job)
+    kept_by = [] if lacks else keeping(queue, job, before)
     if among:
         bound = {name: text for name in BOUND if (text := situation.room.asks.jobs[name][0])}
         if queue.planner.divided is not None:  # which adds to constraints
@@ -57,7 +61,9 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
         "reservations": _reservations(queue, job),
         "lacks": lacks,
         "holders": _holders(queue, situation, among),
-        "behind": None if lacks else _behind(queue, job),
+        "ahead": listed(before),
+        "kept_by": None if lacks else listed(kept_by),
+        "behind": _behind(queue, kept_by),
         "reserved_s": seconds(queue.reserved(number)),
         "binds": queue.binds,
         "promise_s": seconds(job.promise),
@@ -112,6 +118,22 @@ def _after(queue: Queue, job: Job) -> list[Facts]:
     return found
 
 
+def _throttled_by(queue: Queue, job: Job) -> list[Job]:
+    """Return the tasks for which a task that its array's throttle holds back waits."""
+    if not job.throttle:
+        return []
+    tasks = [one for one in queue.jobs.values() if one.array == job.array and one.id != job.id]
+    return sorted((one for one in tasks if one.waits or one.attempt is not None), key=lambda one: one.id)
+
+
+def _behind(queue: Queue, kept_by: list[Job]) -> Facts | None:
+    """Return the job that blocks this one although it would fit, if it is one alone, with its reserved start."""
+    if len(kept_by) != 1:
+        return None
+    (other,) = kept_by
+    return {"id": other.id, "label": other.label, "name": other.name, "reserved_s": seconds(queue.reserved(other.id))}
+
+
 def _holders(queue: Queue, situation: Situation, among: bool) -> Facts:
     """Return the holders of what the job lacks, the largest first, with their latest and median ends."""
     names, nodes = [lack.name for lack in situation.lacks], queue.planner.names
@@ -137,19 +159,6 @@ def _holders(queue: Queue, situation: Situation, among: bool) -> Facts:
         found.append(facts)
     found.sort(key=lambda one: ([-one["held"].get(name, 0) for name in names], one["latest_end_s"]))
     return {"count": len(found), "first": found[:SHOWN]}
-
-
-def _behind(queue: Queue, job: Job) -> Facts | None:
-    """Return the job that blocks this one although it would fit: without that job it would start at once."""
-    rows = queue.planner.rows
-    reserved = queue.planner.state.promises.reserved
-    others = [one for one in queue.pending() if one.waits and one.id != job.id]
-    others.sort(key=lambda one: (one.id > job.id, int(reserved[rows[one.id]]) if queue.binds else 0, one.id))
-    for other in others[:AHEAD]:
-        if queue.starts_now(job.id, [["gone", other.id, CANCELLED]]):
-            start = queue.reserved(other.id)
-            return {"id": other.id, "label": other.label, "name": other.name, "reserved_s": seconds(start)}
-    return None
 
 
 def _went_first(queue: Queue, job: Job, situation: Situation) -> list[Facts]:

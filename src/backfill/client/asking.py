@@ -13,10 +13,12 @@ from backfill.client.options import ids_of, parse
 from backfill.client.printing import goes_on, start_text, table
 from backfill.model.units import counted
 from backfill.queue.parts import amounts_of, gpu_type_of
+from backfill.queue.protocol import FEW
 from backfill.queue.words import (
     Unreadable,
     asks_text,
     clock_text,
+    instant_text,
     more_text,
     needs_text,
     safe,
@@ -56,10 +58,10 @@ START_S = 20.0  # seconds that a planner may take to start before its policy is 
 DROP_S = 3.0  # the same with --drop-promises
 PATIENCE_S = 600.0  # seconds; an answer may have to wait for a policy to be compiled
 HISTORY = {
-    "user and name": "{} ended jobs of the same user and name",
-    "user": "{} ended jobs of the same user",
-    "all": "{} ended jobs of all users",
-    "none": "too few ended jobs: its run time is guessed",
+    "user and name": "{} of the same user and name",
+    "user": "{} of the same user",
+    "all": "{} of all users",
+    "none": "no ended jobs: its run time is guessed",
 }
 WHY_NOT = {
     "held": "held: no estimate before it is released",
@@ -67,6 +69,10 @@ WHY_NOT = {
     "blocked": "it waits for jobs that are held",
     "far": "too far ahead, or it waits for missing capacity",
 }
+WIDE = (
+    f"a wide bound allows for jobs that run until their limits: fewer than {FEW} jobs, or users, say how long they run"
+)
+PAUSED = "would fit now, and waits for the queue, which is paused; next: backfill resume"
 FAR_BUT_SURE = "its likely start is too far ahead to estimate"
 
 
@@ -120,13 +126,38 @@ def print_estimates(answer: Facts) -> None:
     lines = [["JOB", "NAME", pool.upper() or "GUARANTEED", "LIKELY", "90 %", "FROM"]]
     for row in answer["jobs"]:
         at = [start_text(row[name], now) for name in ("expected_s" if pool else "guaranteed_s", "median_s", "p90_s")]
-        why = why_not(row) or HISTORY[row["history"]].format(row["ended_jobs"])
+        why = why_not(row) or _from(row)
         lines.append([row["label"], safe(row["name"])[:20], *at, why])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4))
+    for row in answer["jobs"]:
+        if row.get("misses_deadline"):
+            print(f"job {row['label']} {deadline_text(row, now)}")
     print(method_text(answer))
+    if any(row.get("wide") for row in answer["jobs"]):
+        print(WIDE)
     if any(row["p90_s"] is not None and row["p90_s"] > answer["now_s"] + FAR_S for row in answer["jobs"]):
         print(FAR)
+
+
+def _from(row: Facts) -> str:
+    """Return from how many ended jobs an estimate was made."""
+    if row.get("wide"):
+        return f"{_ended(row['fewest_ended_jobs'])}: a wide bound"
+    return HISTORY[row["history"]].format(counted(row["ended_jobs"], "ended job"))
+
+
+def _ended(jobs: int) -> str:
+    return counted(jobs, "ended job") if jobs else "no ended job"
+
+
+def deadline_text(row: Facts, now: int) -> str:
+    """Return how a job may miss its deadline. row: its estimate."""
+    deadline = instant_text(round(row["deadline_s"] * 1e6), now)
+    which, start = "90 % bound of its start", row["p90_s"]
+    if start is None:
+        which, start = "guaranteed start", row["guaranteed_s"]
+    return f"may miss its deadline, {deadline}: after the {which}, {start_text(start, now)}, its limit ends too late"
 
 
 def _eta_project(options: Facts, left: Sequence[str]) -> int:
@@ -198,6 +229,9 @@ def explained(answer: Facts) -> Iterator[str]:
         by = f" for job {answer['for']}" if answer["for"] else ""
         yield f"{name} is being ended: the policy preempts it{by}; {goes_on(answer['keeps'])}"
         return
+    if answer["reason"] == "Paused" and answer["state"] == "starting":  # the policy would start it
+        yield f"{name} {PAUSED}"
+        return
     if answer["state"] != "PENDING":
         state = {"starting": "is being started", "over": "is over"}.get(answer["state"])
         yield f"{name} {state or 'is ' + answer['state']}: it waits for nothing"
@@ -212,6 +246,7 @@ def explained(answer: Facts) -> Iterator[str]:
     elif "lacks" not in answer:
         yield from _kept_back(answer, name, at)
     if "lacks" not in answer:
+        yield from _deadline(answer, now)
         yield from _expected(answer, at)
         return
     mine = next((each for each in answer["reservations"] if each["own"] and each["begin_s"] > answer["now_s"]), None)
@@ -230,9 +265,15 @@ def explained(answer: Facts) -> Iterator[str]:
         yield f"{front}{one['label']} {one['name'][:20]}: {held} {until}"
     if answer["holders"]["count"] > len(holders) and holders:
         yield f"          and {more_text(answer['holders']['count'] - len(holders))}"
+    kept_by: Facts = {}
     if not answer["lacks"]:
         behind, then = answer["behind"], [each for each in answer["reservations"] if each["begin_s"] > answer["now_s"]]
-        if behind is None and then:
+        kept_by = answer.get("kept_by") or {"count": 0, "first": []}
+        if answer["reason"] == "Paused":
+            yield f"{name} {PAUSED}"
+        elif behind is None and kept_by["count"]:
+            yield f"{name} would fit now, and waits behind jobs {_labels(kept_by)}"
+        elif behind is None and then:
             reservation = f"reservation {then[0]['reservation']}, which begins {at(then[0]['begin_s'])}"
             yield f"{name} would fit now, and might run into {reservation}"
         elif behind is None:
@@ -241,8 +282,12 @@ def explained(answer: Facts) -> Iterator[str]:
             reserved = f", whose reserved start is {at(behind['reserved_s'])}" if behind["reserved_s"] else ""
             yield f"{name} would fit now, and waits behind job {behind['label']} {behind['name'][:20]}{reserved}"
         yield from _nodes(answer, at)
+    if (before := answer.get("ahead")) and before["count"] and not (kept_by and kept_by["count"] == before["count"]):
+        jobs = "job" if before["count"] == 1 else "jobs"
+        yield f"  ahead of it in the order of policy {answer['policy']}: {jobs} {_labels(before)}"
     yield from _preempted(answer)
     yield from _reservation(answer, at)
+    yield from _deadline(answer, now)
     yield from _expected(answer, at)
     yield from _overtaken(answer, at)
     yield from _would_help(answer, at)
@@ -310,6 +355,11 @@ def _reserved(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
             yield f"  reservation {each['reservation']} has {', '.join(each['nodes'])} until {at(each['until_s'])}"
 
 
+def _labels(jobs: Facts) -> str:
+    """Return `2, 3, 4, 5, 6 and 12 more`."""
+    return ", ".join(one["label"] for one in jobs["first"]) + _others(jobs)
+
+
 def _others(jobs: Facts) -> str:
     rest = jobs["count"] - len(jobs["first"])
     return f" and {rest:,} more" if rest else ""
@@ -366,7 +416,9 @@ def _kept_back(answer: Facts, name: str, at: Callable[[float], str]) -> Iterator
     if answer["reason"] == "BeginTime":
         yield f"{name} waits for its begin time, {at(answer['begin_s'])}"
     elif answer["reason"] == "JobArrayTaskLimit":
-        yield f"{name} waits for other tasks of its array: {answer['throttle']} may run at once"
+        those = answer.get("throttled_by", {"count": 0})
+        now = f", now {_labels(those)}" if those["count"] else ""
+        yield f"{name} waits for other tasks of its array: {answer['throttle']} may run at once{now}"
     elif answer["reason"] == "Planner":
         yield f"{name} waits until the policy is started"
     elif answer["after"]:
@@ -403,6 +455,13 @@ def _reservation(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
         gone = ", ".join(str(number) for number in move["ended"])
         why = f"made way for job {move['by']}" if move["by"] else CAUSES[move["cause"]].format(gone or "others")
         yield f"    {at(move['t_s'])}  from {at(before['start_s'])} to {at(move['start_s'])}: {why}"
+
+
+def _deadline(answer: Facts, now: int) -> Iterator[str]:
+    """Yield whether the job may miss its deadline."""
+    row = answer.get("estimate")
+    if row and row["misses_deadline"]:
+        yield f"  it {deadline_text(row, now)}"
 
 
 def _preempted(answer: Facts) -> Iterator[str]:
@@ -542,6 +601,9 @@ def test(request: Facts, options: Facts) -> int:
         print(f"the first would start {_when(jobs[0], now)}; the last {_when(jobs[-1], now)}")
     else:
         print(f"would start {_when(jobs[0], now)}")
+    late = [one for one in jobs if one.get("misses_deadline")]
+    if late:
+        print(f"{'it' if len(jobs) == 1 else f'{len(late):,} of them'} {deadline_text(late[-1], now)}")
     for one in answer["delayed"][:FIRST]:
         before, after = start_text(one["before_s"], now), start_text(one["after_s"], now)
         print(f"job {one['label']} would be delayed from {before} to {after}")
@@ -561,9 +623,9 @@ def _when(row: Facts, now: int) -> str:
     bound = f"by {start_text(row['guaranteed_s'], now)} (guaranteed)" if row["guaranteed_s"] is not None else ""
     if row["median_s"] is None:
         return f"{bound}; {why_not(row)}" if bound else f"at an unknown time: {why_not(row)}"
-    return (
-        f"{bound}{', ' if bound else ''}likely {start_text(row['median_s'], now)}, 90 % {start_text(row['p90_s'], now)}"
-    )
+    few = f" (wide: from {_ended(row['fewest_ended_jobs'])})" if row.get("wide") else ""
+    likely = f"likely {start_text(row['median_s'], now)}, 90 % {start_text(row['p90_s'], now)}{few}"
+    return f"{bound}, {likely}" if bound else likely
 
 
 def switch(options: Facts) -> int:

@@ -29,6 +29,7 @@ from backfill.queue.words import Unreadable, asks_text, more_text, safe, time_te
 from backfill.system.home import LOCK, home, python_path
 
 LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer
+DEADLINE_S = 1.0  # seconds that a submit waits at most to learn whether its deadline is at risk
 NO_OUTPUT = "there is no output yet"
 STORIES, NO_END = 100, 100_000  # jobs with all about them; all
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor",
@@ -90,11 +91,16 @@ def submit(words: Sequence[str]) -> int:
     answer = persistent("submit", home(), **request)
     number = answer["id"]
     if given.get("json"):
+        if "deadline" in given:
+            row, _ = _late(answer, given)
+            answer["misses_deadline"] = None if row is None else row["misses_deadline"]
         print(json.dumps({"schema": 1, **answer}))
     elif given.get("parsable"):
         print(number)
     elif not given.get("quiet"):
         _say_submitted(answer, given)
+        if "deadline" in given:
+            _warn_of_deadline(answer, given)
     ignored += [f"--{name}" for name in answer.get("ignored", ())]
     if ignored and not given.get("quiet"):
         who = "" if script is None else f"{left[0]}: "
@@ -131,6 +137,39 @@ def _with_script(in_script: Facts, given: Facts) -> tuple[Facts, list[str]]:
     from backfill.client.sbatch import settled
 
     return settled(in_script, given)
+
+
+def _late(answer: Facts, given: Facts) -> tuple[Facts | None, float]:
+    """Return the estimate of a job just queued, and its time; None if the planner does not answer at once.
+
+    If only its guaranteed start is known that soon, this is the estimate. Of an array it is that of a task that may
+    miss its deadline, if there is one.
+    """
+    from backfill.client.calling import Queue
+
+    tasks = len(given["array"][0]) if "array" in given else 1
+    last = answer["id"] + tasks
+    for what, more in (("eta", {}), ("queue", {"after": answer["id"] - 1, "limit": min(tasks, PAGE)})):
+        with suppress(Problem, OSError):
+            connection = Queue(home())
+            try:
+                found = connection.ask(what, DEADLINE_S, **more)
+            finally:
+                connection.close()
+            rows = [row for row in found["jobs"] if answer["id"] <= row["id"] < last]
+            rows.sort(key=lambda row: not row["misses_deadline"])
+            return (rows[0] if rows else None), found["now_s"]
+    return None, 0.0
+
+
+def _warn_of_deadline(answer: Facts, given: Facts) -> None:
+    """Print if a job just queued may miss its deadline, provided that the planner answers at once."""
+    sys.stdout.flush()
+    row, now = _late(answer, given)
+    if row is not None and row["misses_deadline"]:
+        from backfill.client.asking import deadline_text
+
+        _note(f"job {row['label']} {deadline_text(row, round(now * 1e6))}")
 
 
 def _say_submitted(answer: Facts, given: Facts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill.model.units import counted
 from backfill.queue.words import (
     SECOND,
     WHOLE,
@@ -45,8 +46,10 @@ WAITS = {
     "Preempting": "jobs that make way for it and are being ended",
     "Reservation": "reservation {} to begin",
     "Resources": "what it needs: {}",
+    "Limit": "a limit on running jobs; next: backfill explain {}",
     "Priority": "jobs that go first",
 }
+AT_RISK = "deadline at risk"
 PAST = {"cancel": "cancelled", "hold": "held", "edit": "changed", "signal": "sent a signal to"}
 
 
@@ -140,9 +143,11 @@ def age_text(found: Facts) -> str:
     known = found.get("estimates") or {}
     if "age_s" not in known:
         return ". estimates come in a moment" if known else ""
+    few = known.get("wide_from_jobs")
+    wide = "" if few is None else f". wide bounds: from {counted(few, 'ended job') if few else 'no ended job'}"
     if known["current"] and known["age_s"] < OLD_S:
-        return ""
-    return f". estimates {time_text(round(known['age_s']) * 10**6)} old"
+        return wide
+    return f"{wide}. estimates {time_text(round(known['age_s']) * 10**6)} old"
 
 
 def start_text(seconds: float | None, now: int) -> str:
@@ -160,8 +165,13 @@ def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
     return [
         job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"] * parts),
         size_text(job["need"].get("memory", 0) * parts), clock_text(round(job["limit_s"] * 1e6)), elapsed,
-        *(start_text(job.get(name), now) for name in ahead), job["reason"],
+        *(start_text(job.get(name), now) for name in ahead), why_text(job),
     ]  # fmt: skip
+
+
+def why_text(job: Facts) -> str:
+    """Return why a job does not run, with a mark if it may miss its deadline."""
+    return f"{job['reason']}, {AT_RISK}" if job.get("misses_deadline") else str(job["reason"])
 
 
 def _advised(job: Facts) -> str:

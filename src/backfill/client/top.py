@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill.client.calling import Problem, persistent
 from backfill.client.options import parse
-from backfill.client.printing import age_text, fitting, planned_by, start_text, starts_shown
+from backfill.client.printing import age_text, fitting, planned_by, start_text, starts_shown, why_text
 from backfill.queue.words import Unreadable, asks_text, clock_text, safe, size_text
 from backfill.system.home import home
 
@@ -168,7 +168,7 @@ def frame(found: Facts, lines: int, columns: int | None = None, view: View | Non
             ran = now - round(job["start_s"] * 1e6)
             elapsed, left = clock_text(ran), clock_text(round(job["limit_s"] * 1e6) - ran)
         who = [job["label"], safe(job["name"])[:20], safe(job["user"])[:12], job["state"], asks_text(job)]
-        rows.append([*who, elapsed, left, *(start_text(job.get(name), now) for name in ahead), job["reason"]])
+        rows.append([*who, elapsed, left, *(start_text(job.get(name), now) for name in ahead), why_text(job)])
     shown = fitting(rows, columns)
     for column in shown:
         head, wide = rows[0][column], max(len(row[column]) for row in rows)

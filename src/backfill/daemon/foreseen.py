@@ -15,7 +15,7 @@ OLDEST = 600 * SECOND  # estimates older than this are not shown
 
 
 class Starts(Mapping[int, tuple[float, float]]):
-    """Likely starts of waiting jobs and their bounds in nine of ten futures, in seconds.
+    """Likely starts of waiting jobs and their bounds in nine of ten futures, in seconds by the queue clock.
 
     Never before now, nor after the promised start. Each is computed when it is read.
     """
@@ -74,7 +74,7 @@ class Foreseen:
         answer = self._tell(last)
         starts = Starts(last, self._engine, now / SECOND)
         return starts, {"age_s": answer["age_s"], "futures": answer["futures"], "current": holds,
-                        "coming": self._coming is not None}  # fmt: skip
+                        "coming": self._coming is not None, "wide_from_jobs": last.fewest}  # fmt: skip
 
     def _state(self) -> tuple[int, ...]:
         """Return the state that estimates depend on; its last entry is the policy's epoch."""

@@ -126,12 +126,12 @@ def queue_rows(
             continue
         key = _alike(job) if fold and job.state == PENDING and job.index is not None else None
         if key is not None and key in groups:
-            _fold(groups[key], row(engine, job, now) | _estimate(starts.get(job.id), book.skew))
+            _fold(groups[key], _foreseen(engine, job, now, starts))
             continue
         if rows.count + len(some) >= limit:
             more += 1
             continue
-        found = row(engine, job, now) | _estimate(starts.get(job.id), book.skew)
+        found = _foreseen(engine, job, now, starts)
         if key is not None:
             groups[key] = found | {"tasks": [job.index], "reasons": {found["reason"]: None}}
             found = groups[key]
@@ -217,6 +217,7 @@ def _fold(first: Facts, found: Facts) -> None:
     """Add another task to the row of the first one: keep the earliest start, and all reasons."""
     first["tasks"].append(found["index"])
     first["reasons"][found["reason"]] = None
+    first["misses_deadline"] = first["misses_deadline"] or found["misses_deadline"]
     for name in ("guaranteed_s", "median_s", "p90_s"):
         first[name] = min((one for one in (first[name], found[name]) if one is not None), default=None)
 
@@ -234,10 +235,18 @@ def _unfolded(found: Facts) -> Facts:
     return found | {"tasks": len(tasks)}
 
 
-def _estimate(known: tuple[float, float] | None, skew: int) -> Facts:
-    """Return the likely start and its bound, if they are known."""
-    likely, bound = (None, None) if known is None else (t + skew / 1e6 for t in known)
-    return {"median_s": likely, "p90_s": bound}
+def _foreseen(engine: Engine, job: Job, now: int, starts: Mapping[int, tuple[float, float]]) -> Facts:
+    """Return the row of a job with its likely start and its bound, if they are known, and whether it may be too late.
+
+    misses_deadline: whether the job cannot end by its deadline if it starts at the bound, or if no bound is known, at
+    its guaranteed start; None if it has no deadline or neither is known.
+    """
+    found, skew = row(engine, job, now), engine.book.skew / 1e6
+    likely, bound = (None if t is None else t + skew for t in starts.get(job.id) or (None, None))
+    latest = found["guaranteed_s"] if bound is None else bound
+    misses = job.misses(None if latest is None else round(latest * 1e6)) if job.state == PENDING else None
+    late = {"deadline_s": seconds(job.deadline), "misses_deadline": misses}
+    return found | {"median_s": likely, "p90_s": bound, **late}
 
 
 def story(engine: Engine, store: Store, evidence: Evidence, job: Job, now: int) -> Facts:
@@ -322,7 +331,17 @@ def _why(engine: Engine, job: Job, now: int) -> str:
         return "Planner"
     if job.reservation in engine.book.reservations and job.reservation not in engine.book.opened:
         return "Reservation"
-    return "Priority" if engine.book.might_fit(job) else "Resources"
+    return _wants(engine.book, job)
+
+
+def _wants(book: Book, job: Job) -> str:
+    """Return whether a job in the policy's queue lacks resources, is kept back by a limit, or waits for its turn."""
+    if not book.platform:
+        return "Priority" if book.might_fit(job) else "Resources"
+    from backfill.answers.fitting import FITS, LIMITED, fitting  # loads numpy, which a queue of one node does not need
+
+    lacks = fitting(book).lacks(job)
+    return "Priority" if lacks == FITS else "Limit" if lacks == LIMITED else "Resources"
 
 
 def _why_not(attempt: Attempt) -> str:

@@ -58,6 +58,7 @@ class Book:
     passed: int = 0  # the instant of the last pass
     last_job: int = 0
     last_t: int = 0
+    applied: int = 0  # number of events since it was read
     paused: bool = False  # no job is started
     skew: int = 0  # calendar minus queue clock
     troubles: list[tuple[int, str]] = field(default_factory=list)  # instants and possible causes of broken promises
@@ -110,10 +111,40 @@ class Book:
         return [[*each] for each in nodes]
 
     def might_fit(self, job: Job) -> bool:
-        """Return whether the totals suffice for a job; among nodes it may still fit nowhere."""
+        """Return whether a job fits now on the one node of a queue without a platform."""
+        free = self.free_in(job.reservation).get(MACHINE, {})
         here = self.nodes.parts(job.need, [[MACHINE, job.tasks]])
-        capacity, held = self.capacity, self.held
-        return all(amount <= capacity.get(name, 0) - held.get(name, 0) for _, name, amount in here)
+        return all(amount <= free.get(name, 0) for _, name, amount in here)
+
+    def free_in(self, reservation: str) -> dict[str, Amounts]:
+        """Return what is free on each node for jobs of a reservation that has begun, or for those of none.
+
+        Jobs of none find nothing of what open reservations have, whether their jobs use it or not.
+        """
+        free = self.nodes.free()
+        left = {
+            node: {name: free.of(node, name) for name in amounts} for node, amounts in self.nodes.there.items()
+        }  # fmt: skip
+        if not self.opened:
+            return left
+        used: dict[str, dict[str, Amounts]] = {}  # by reservation: what its jobs hold of each node
+        for number in self.holding:
+            job = self.jobs[number]
+            for node, name, amount in self.parts(job):
+                here = used.setdefault(job.reservation, {}).setdefault(node, {})
+                here[name] = here.get(name, 0) + amount
+        mine: dict[str, Amounts] = {node: {} for node in self.nodes.there}
+        for each in (self.reservations[name] for name in sorted(self.opened)):
+            for node, has, whole in each.nodes:
+                its = self.nodes.there.get(node, {}) if whole else has
+                taken = used.get(each.reservation, {}).get(node, {})
+                for name, amount in its.items():
+                    unused = max(amount - taken.get(name, 0), 0)
+                    if each.reservation == reservation:
+                        mine[node][name] = unused
+                    elif name in left.get(node, {}):
+                        left[node][name] -= unused
+        return left if reservation not in self.opened else mine
 
     def fits(self, job: Job, nodes: Placement) -> bool:
         """Return whether the need of a job is free on these nodes."""
@@ -150,6 +181,7 @@ class Book:
         """Apply events."""
         for entry in entries:
             event, t, _ = entry
+            self.applied += 1
             self.last_t = max(self.last_t, t)
             match event:
                 case events.Submit() | events.Adopted():
