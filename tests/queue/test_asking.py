@@ -38,12 +38,6 @@ def test_a_queue_is_asked_what_will_come(live):
     assert live.run("eta", first, check=1).stderr == f"backfill: job {first} is RUNNING; expected a pending one\n"
     assert "no ended job: a wide bound" in live.run("eta").stdout
 
-    late = live.run("submit", "-t", 300, "-c", 4, "--deadline", "now+301m", "--", "true")
-    number = int(late.stdout.split()[1])
-    assert late.stderr == "" or f"job {number} may miss its deadline, " in late.stderr  # if it was known in a second
-    assert f"job {number} may miss its deadline, " in live.run("eta", number).stdout
-    live.run("cancel", number)
-
     said = live.run("explain", waiting).stdout
     assert f"job {waiting} waits for cpus: it needs 4, free are 1 of 4" in said
     assert f"cancel {first}" in said
@@ -59,7 +53,7 @@ def test_a_queue_is_asked_what_will_come(live):
     told = live.run("submit", "--test-only", "-t", 1, "--", "true").stdout
     assert told == "job: 1 cpu, limit 1 min\nwould start now\n"
     told = json.loads(live.run("submit", "--test-only", "--json", "-c", 4, "-a", "1-3", "--", "true").stdout)
-    assert [job["id"] for job in told["jobs"]] == [held + 2, held + 3, held + 4]
+    assert [job["id"] for job in told["jobs"]] == [held + 1, held + 2, held + 3]
     assert live.run("submit", "--test-only", "-c", 5, "--", "true", check=3).stdout == ""
     assert len(live.jobs()) == 3  # nothing of that was queued
 
@@ -82,6 +76,23 @@ def test_a_queue_is_asked_what_will_come(live):
     assert sum(group["estimates"] for group in told["leads"]) >= 1
     assert live.run("eta", "--accuracy").stdout.splitlines()[0].endswith("promised starts kept")
     assert [*live.folder.glob("answer.*")] == []
+
+
+def test_a_deadline_that_the_bound_misses_is_told_at_submit_and_in_the_queue(live):
+    (live.folder / "config.toml").write_text('cpus = 4\npolicy = "conservative"\n')
+    first = live.submit("-c", 4, "-t", 100, "--", "sleep", 600)
+    live.until(lambda: live.job(first)["state"] == "RUNNING")
+    late = live.run("submit", "-t", 30, "-c", 4, "--deadline", "now+31m", "--", "true")
+    told = "job 2 may miss its deadline, "
+    assert late.stdout.startswith("job 2 queued")
+    assert late.stderr == "" or told in late.stderr  # if it was known in a second
+    assert told in live.run("eta").stdout
+    assert "deadline at risk" in live.run("queue").stdout
+    assert "it may miss its deadline, " in live.run("explain", 2).stdout
+    said = live.run("submit", "--parsable", "-t", 30, "--deadline", "now+31m", "--", "true")
+    assert (said.stdout, said.stderr) == ("3\n", "")
+    tried = live.run("submit", "--test-only", "-t", 30, "-c", 4, "--deadline", "now+31m", "--", "true").stdout
+    assert "it may miss its deadline, " in tried
 
 
 def test_of_bounds_far_ahead_it_is_said_how_often_such_bounds_hold(live):
