@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from backfill.core.policy import policy as policy
     from backfill.estimate_sweep import EstimateSweep as EstimateSweep
     from backfill.estimate_sweep import sweep_estimates as sweep_estimates
+    from backfill.merging import merge_shards as merge_shards
     from backfill.model.errors import BackfillError as BackfillError
     from backfill.model.errors import BadArgument as BadArgument
     from backfill.model.errors import EventsError as EventsError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from backfill.optima import Optimum as Optimum
     from backfill.optima import optimum as optimum
     from backfill.policies import names as policies
+    from backfill.shards import Shard as Shard
     from backfill.traces.events import read_events as read_events
     from backfill.traces.formats import import_log as import_log
     from backfill.traces.inventory import read_platform as read_platform
@@ -66,10 +68,12 @@ _HOMES = {
     "Queue": "backfill.client.handles",
     "QueueExecutor": "backfill.client.executor",
     "Result": "backfill.api",
+    "Shard": "backfill.shards",
     "Workload": "backfill.model.workload",
     "compare": "backfill.comparison",
     "generate": "backfill.workloads",
     "import_log": "backfill.traces.formats",
+    "merge_shards": "backfill.merging",
     "optimum": "backfill.optima",
     "policies": "backfill.policies",
     "policy": "backfill.core.policy",
@@ -104,12 +108,14 @@ __all__ = [
     "QueueExecutor",
     "Result",
     "ScheduleError",
+    "Shard",
     "UsageError",
     "Workload",
     "WorkloadError",
     "compare",
     "generate",
     "import_log",
+    "merge_shards",
     "optimum",
     "policies",
     "policy",

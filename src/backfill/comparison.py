@@ -1,12 +1,12 @@
 """Compare policies over the same workload: paired differences, groups that lose, and distances from lower bounds."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from backfill import __version__
 from backfill.analysis.bounds import Bound, BoundGap, gaps, mean_bounds
@@ -25,9 +25,9 @@ from backfill.model.errors import BadArgument, UsageError, wrong_type
 from backfill.model.platform import Platform
 from backfill.model.spans import span
 from backfill.model.workload import Ints, Workload
-from backfill.runs import Done, RunKey, Shared, Source, carry_out
+from backfill.runs import Done, Keeper, Log, RunKey, Shared, carry_out, source_of
+from backfill.shards import Shard, needed, run_shard, saved_runs
 from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
-from backfill.workloads import generate
 
 if TYPE_CHECKING:
     from backfill.report.outcome import Outcome
@@ -349,9 +349,9 @@ class Comparison:
         return fields
 
 
-@shows_given
+@overload
 def compare(
-    log: Workload | str | Callable[[int], Workload],
+    log: Log,
     pool: Platform | None = None,
     policies: Sequence[Chosen | tuple[Chosen, Params]] = ("fcfs", "easy", "conservative"),
     *,
@@ -360,8 +360,40 @@ def compare(
     executor: Executor | None = None,
     optimum: int | None = None,
     progress: Progress | None = None,
+    save: str | Path | None = None,
+    shard: None = None,
     **given: Unpack[Given],
-) -> Comparison:
+) -> Comparison: ...
+@overload
+def compare(
+    log: Log,
+    pool: Platform | None = None,
+    policies: Sequence[Chosen | tuple[Chosen, Params]] = ("fcfs", "easy", "conservative"),
+    *,
+    replications: int = 1,
+    workers: int = 1,
+    executor: Executor | None = None,
+    optimum: int | None = None,
+    progress: Progress | None = None,
+    save: str | Path | None = None,
+    shard: tuple[int, int],
+    **given: Unpack[Given],
+) -> Shard: ...
+@shows_given
+def compare(
+    log: Log,
+    pool: Platform | None = None,
+    policies: Sequence[Chosen | tuple[Chosen, Params]] = ("fcfs", "easy", "conservative"),
+    *,
+    replications: int = 1,
+    workers: int = 1,
+    executor: Executor | None = None,
+    optimum: int | None = None,
+    progress: Progress | None = None,
+    save: str | Path | None = None,
+    shard: tuple[int, int] | None = None,
+    **given: Unpack[Given],
+) -> Comparison | Shard:
     """Run several policies over the same workload and compare them in pairs, each with those before it.
 
     log:          a Workload, or for replications a model, `lublin?jobs=1000&seed=7`, or a function that returns the
@@ -372,6 +404,10 @@ def compare(
     executor:     runs the simulations instead: anything with the `submit` of a `concurrent.futures.Executor`.
     optimum:      number of windows of the log on which policies are compared with the best possible schedule.
     progress:     called from time to time with the number of finished runs, plus fractions of current ones.
+    save:         folder that keeps each run as soon as it has finished; the same call goes on where an earlier one
+                  stopped. A folder with the runs of another question raises UsageError.
+    shard:        (3, 20) carries out the third of 20 shares of the runs, into the folder `save`, and returns a Shard.
+                  When all shards are there, the same call without `shard`, or `merge_shards`, compares.
     The other arguments are those of `simulate`. Ctrl-C ends it early: the finished part is returned, with a note about
     what is missing; if nothing is finished, KeyboardInterrupt is raised.
 
@@ -384,12 +420,18 @@ def compare(
     specs, where = described(log, policies, replications, workers, executor, given)
     if optimum is not None:
         check_windows(optimum)
-    comparison = compare_specs(log, pool, specs, replications, where, progress)
+    if (of := needed(shard, save)) is not None and optimum is not None:
+        raise UsageError("optimum is about all runs; expected it without shard")
+    names(specs)
+    saved = None if save is None else saved_runs(log, pool, specs, (), replications, save, shard=of)
+    if of is not None and saved is not None:
+        return run_shard(log, pool, [specs], of, saved, where, progress)
+    comparison = compare_specs(log, pool, specs, replications, where, progress, saved)
     return comparison if optimum is None else comparison.with_optimum(optimum, where)
 
 
 def described(
-    log: Workload | str | Callable[[int], Workload],
+    log: Log,
     policies: Sequence[Chosen | tuple[Chosen, Params]],
     replications: int,
     workers: int,
@@ -411,26 +453,27 @@ def described(
 
 
 def compare_specs(
-    log: Workload | str | Callable[[int], Workload],
+    log: Log,
     pool: Platform | None,
     specs: Sequence[RunSpec],
     replications: int = 1,
     where: Where = None,
     progress: Progress | None = None,
+    keeper: Keeper | None = None,
 ) -> Comparison:
     """Compare specs that differ only in their policies. The other arguments are as for `compare`.
+
+    keeper: has the runs that were finished before, and gets the others.
 
     Raises UsageError if they are too few, or a policy occurs twice.
     """
     called = names(specs)
-    source = _source(log, specs[0].options.seed)
+    source = source_of(log, specs[0].options.seed)
     first = source(0)
     check_inputs(first, pool)
     plan = Shared(source=source, platform=pool, specs=specs, made={0: first})
-    for spec in specs:
-        _ = spec.policy.compiled and spec.policy.entry  # compile once, before several processes would
     runs = [RunKey(p, r) for r in range(replications) for p in range(len(specs))]
-    done, interrupted = carry_out(plan, runs, where, progress)
+    done, interrupted = carry_out(plan, runs, where, progress, keeper)
     if not any(run.replication == 0 for run in done):
         raise KeyboardInterrupt
     with held_back() as pressed:
@@ -438,20 +481,6 @@ def compare_specs(
     if pressed and not interrupted:
         return replace(comparison, interrupted="interrupted while the runs were compared; all runs are included")
     return comparison
-
-
-def _source(log: Workload | str | Callable[[int], Workload], seed: int) -> Source:
-    if isinstance(log, str):
-        return partial(generate, log)
-    return partial(_same, log) if isinstance(log, Workload) else partial(_drawn, log, seed)
-
-
-def _same(log: Workload, replication: int) -> Workload:
-    return log
-
-
-def _drawn(draw: Callable[[int], Workload], seed: int, replication: int) -> Workload:
-    return draw(seed + replication)
 
 
 def _comparison(

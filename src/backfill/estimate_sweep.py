@@ -1,9 +1,9 @@
 """Compare policies under several kinds of estimates: longer waits, slipping promises, and the groups that lose."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from backfill.analysis.groups import Fairness, fairness
 from backfill.analysis.metrics import Counted, Metrics, in_common
@@ -11,7 +11,9 @@ from backfill.comparison import Comparison, compare_specs, described
 from backfill.executors import Executor, Progress, Where
 from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
-from backfill.model.workload import Workload
+from backfill.runs import Log
+from backfill.saved_runs import SavedRuns
+from backfill.shards import Shard, behind, needed, run_shard, saved_runs
 from backfill.spec import Chosen, Given, Params, RunSpec
 from backfill.worlds.estimates import EXPECTED, Estimates
 from backfill.worlds.prediction import EXPECTED as PREDICTORS
@@ -168,26 +170,26 @@ def broken_share(metrics: Metrics) -> float | None:
 
 
 def sweep_specs(
-    log: Workload | str | Callable[[int], Workload],
+    log: Log,
     pool: Platform | None,
     specs: Sequence[RunSpec],
     kinds: Sequence[str],
     replications: int = 1,
     where: Where = None,
     progress: Progress | None = None,
+    saved: SavedRuns | None = None,
 ) -> EstimateSweep:
     """Compare specs under each kind of estimates. Raises UsageError for an unknown kind.
 
     progress: called with the number of finished runs of all kinds.
+    saved:    has the runs that were finished before, and gets the others.
     """
-    if len(kinds) < 2 or len(set(kinds)) < len(kinds):
-        raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, separated by commas")
-    parsed = [parse_kind(kind) for kind in kinds]
-    names, comparisons, interrupted = [str(each) for each in parsed], list[Comparison](), ""
-    for each in parsed:
-        tell = None if progress is None else _behind(progress, len(comparisons) * len(specs) * replications)
+    names, comparisons, interrupted = kinds_of(kinds), list[Comparison](), ""
+    for kind, under in enumerate(variants(specs, names)):
+        keeper = None if saved is None else saved.of_kind(kind)
+        tell = None if progress is None else behind(progress, len(comparisons) * len(specs) * replications)
         try:
-            one = compare_specs(log, pool, [_with(spec, each) for spec in specs], replications, where, tell)
+            one = compare_specs(log, pool, under, replications, where, tell, keeper)
         except KeyboardInterrupt:
             if not comparisons:
                 raise
@@ -201,9 +203,16 @@ def sweep_specs(
     return EstimateSweep(kinds=names[: len(comparisons)], comparisons=comparisons, interrupted=interrupted)
 
 
-def _behind(progress: Progress, done: float) -> Progress:
-    """Return the progress of runs that follow others."""
-    return lambda more: progress(done + more)
+def kinds_of(kinds: Sequence[str]) -> list[str]:
+    """Return the kinds of a sweep in their full form. Raises UsageError unless they are two or more different ones."""
+    if len(kinds) < 2 or len(set(kinds)) < len(kinds):
+        raise BadArgument("sweep", ",".join(kinds), "two or more different kinds of estimates, separated by commas")
+    return [str(parse_kind(kind)) for kind in kinds]
+
+
+def variants(specs: Sequence[RunSpec], kinds: Sequence[str]) -> list[list[RunSpec]]:
+    """Return the specs under each kind of estimates."""
+    return [[_with(spec, each) for spec in specs] for each in map(parse_kind, kinds)]
 
 
 def parse_kind(text: str) -> Estimates | Prediction:
@@ -222,8 +231,9 @@ def _with(spec: RunSpec, kind: Estimates | Prediction) -> RunSpec:
     return other
 
 
+@overload
 def sweep_estimates(
-    log: Workload | str | Callable[[int], Workload],
+    log: Log,
     pool: Platform | None = None,
     policies: Sequence[Chosen | tuple[Chosen, Params]] = ("easy", "conservative"),
     kinds: Sequence[str] = ("exact", "lognormal:0.5", "lognormal:1", "requested"),
@@ -231,8 +241,37 @@ def sweep_estimates(
     replications: int = 1,
     workers: int = 1,
     executor: Executor | None = None,
+    save: str | Path | None = None,
+    shard: None = None,
     **given: Unpack[Given],
-) -> EstimateSweep:
+) -> EstimateSweep: ...
+@overload
+def sweep_estimates(
+    log: Log,
+    pool: Platform | None = None,
+    policies: Sequence[Chosen | tuple[Chosen, Params]] = ("easy", "conservative"),
+    kinds: Sequence[str] = ("exact", "lognormal:0.5", "lognormal:1", "requested"),
+    *,
+    replications: int = 1,
+    workers: int = 1,
+    executor: Executor | None = None,
+    save: str | Path | None = None,
+    shard: tuple[int, int],
+    **given: Unpack[Given],
+) -> Shard: ...
+def sweep_estimates(
+    log: Log,
+    pool: Platform | None = None,
+    policies: Sequence[Chosen | tuple[Chosen, Params]] = ("easy", "conservative"),
+    kinds: Sequence[str] = ("exact", "lognormal:0.5", "lognormal:1", "requested"),
+    *,
+    replications: int = 1,
+    workers: int = 1,
+    executor: Executor | None = None,
+    save: str | Path | None = None,
+    shard: tuple[int, int] | None = None,
+    **given: Unpack[Given],
+) -> EstimateSweep | Shard:
     """Compare policies under estimates of several kinds; the other arguments are those of `compare`.
 
     kinds: as for the argument `estimates`, and predictors as for `predict`.
@@ -247,4 +286,8 @@ def sweep_estimates(
     ['exact', 'inflate:2']
     """
     specs, where = described(log, policies, replications, workers, executor, given)
-    return sweep_specs(log, pool, specs, kinds, replications, where)
+    of, names = needed(shard, save), kinds_of(kinds)
+    saved = None if save is None else saved_runs(log, pool, specs, names, replications, save, shard=of)
+    if of is not None and saved is not None:
+        return run_shard(log, pool, variants(specs, names), of, saved, where)
+    return sweep_specs(log, pool, specs, kinds, replications, where, saved=saved)

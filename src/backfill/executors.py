@@ -67,6 +67,7 @@ def carry_out(
     *,
     tells: bool = False,
     done: dict[int, Found] | None = None,
+    taken: Callable[[int, Found], None] | None = None,
 ) -> list[Found]:
     """Run the tasks and return the results of `run`, in their order.
 
@@ -76,6 +77,7 @@ def carry_out(
 
     tells: `run` takes a second argument: a function to call with the finished fraction of its task, or None.
     done:  is filled with the result of each task, by its index; after Ctrl-C it has the results of the finished tasks.
+    taken: called here, in this process, with the index and the result of each task as soon as it has finished.
     """
     results = {} if done is None else done
     waiting: dict[Future[Found], int] = {}
@@ -95,7 +97,10 @@ def carry_out(
         except Empty:
             pass
         for future in some:
-            results[waiting.pop(future)] = future.result()
+            place = waiting.pop(future)
+            results[place] = future.result()
+            if taken is not None:
+                taken(place, results[place])
         if progress is not None and (some or patience_s):
             progress(len(results) + sum(shares[place] for place in waiting.values()))
 

@@ -88,6 +88,20 @@ def is_kept(text: str) -> bool:
     return jit.FOLDER is not None and any(_own_folder(jit.FOLDER, _digest(sources)).rglob("*.nbc"))
 
 
+def source_digest(text: str) -> str:
+    """Return the SHA-256 of the source files of a policy or predictor named by its text; empty if backfill has it.
+
+    Raises UsageError if its file cannot be read.
+    """
+    match = _TEXT.fullmatch(resolved(text))
+    if match is None or not match["file"]:
+        return ""
+    try:
+        return _digest(_sources(Path(match["file"]).resolve(), Path(match["file"]).read_bytes()))
+    except OSError as error:
+        raise UsageError(at(match["file"], None, f"cannot be read: {error.strerror}")) from None
+
+
 def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Policy, dict[str, float | str]]:
     """Return the policy with its settings, and its parameters; pairs: `key=value`, and the argument with it."""
     policy, params = choose(policy, dict(_param(policy, *pair) for pair in pairs))

@@ -1,10 +1,10 @@
 """Run many simulations, policies x replications, one after the other in this process or in parallel in others."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from backfill import executors
 from backfill.analysis.bounds import Bound, bounds
@@ -15,9 +15,26 @@ from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.spec import RunSpec
+from backfill.workloads import generate
 from backfill.worlds.simulated import Simulation
 
 Source = partial[Workload]  # the workload of a replication
+Log = Workload | str | Callable[[int], Workload]  # a workload; or a model or function that gives one for each seed
+
+
+def source_of(log: Log, seed: int) -> Source:
+    """Return the source of the workloads of replications."""
+    if isinstance(log, str):
+        return partial(generate, log)
+    return partial(_same, log) if isinstance(log, Workload) else partial(_drawn, log, seed)
+
+
+def _same(log: Workload, replication: int) -> Workload:
+    return log
+
+
+def _drawn(draw: Callable[[int], Workload], seed: int, replication: int) -> Workload:
+    return draw(seed + replication)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +90,62 @@ class Shared:
         return Done(result.metrics, None if run.replication else result.simulation, lower)
 
 
+class Keeper(Protocol):
+    """A store of finished runs, so that they need not be run again."""
+
+    def found(self, run: RunKey) -> Done | None:
+        """Return a stored run; None if it has to be run."""
+
+    def keep(self, run: RunKey, done: Done) -> None:
+        """Store a run that has finished."""
+
+
 def carry_out(
-    plan: Shared, runs: Sequence[RunKey], where: Where = None, progress: Progress | None = None
+    plan: Shared,
+    runs: Sequence[RunKey],
+    where: Where = None,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
 ) -> tuple[dict[RunKey, Done], bool]:
-    """Return the results of the runs, and whether Ctrl-C ended them before all were done."""
-    if where is not None:
+    """Return the results of the runs, and whether Ctrl-C ended them before all were done.
+
+    keeper: has the runs that were finished before, and gets each of the others as soon as it is finished.
+    """
+    stored = {run: keeper.found(run) for run in runs} if keeper is not None else {}
+    results = {run: each for run, each in stored.items() if each is not None}
+    left = [run for run in runs if run not in results]
+    if where is not None and left:
         _check_can_be_sent(plan)
+    for policy in dict.fromkeys(run.policy for run in left):
+        found = plan.specs[policy].policy
+        _ = found.compiled and found.entry  # compile once, before several processes would
     done: dict[int, Done] = {}
-    interrupted = False
+    interrupted, before = False, len(results)
+
+    def taken(place: int, each: Done) -> None:
+        if keeper is not None:
+            with executors.held_back() as pressed:
+                keeper.keep(left[place], each)
+            if pressed:
+                raise KeyboardInterrupt
+
     try:
-        executors.carry_out(plan.carry_out, runs, where, progress, tells=True, done=done)
+        executors.carry_out(
+            plan.carry_out,
+            left,
+            where,
+            progress if progress is None else lambda finished: progress(before + finished),
+            tells=True,
+            done=done,
+            taken=taken,
+        )
     except KeyboardInterrupt:
         interrupted = True
-    return {runs[place]: each for place, each in done.items()}, interrupted
+    except SystemError as error:  # Ctrl-C within a call of numba's own C code
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        interrupted = True
+    return results | {left[place]: each for place, each in done.items()}, interrupted
 
 
 def _check_can_be_sent(plan: Shared) -> None:

@@ -16,7 +16,7 @@ from backfill.cli.options import (
     Quiet,
     Report,
     RunOptions,
-    Save,
+    SaveRuns,
     Verbose,
     Workers,
     examples,
@@ -24,13 +24,11 @@ from backfill.cli.options import (
     known_policies,
 )
 from backfill.cli.output import USUAL, keep, print_compared, print_json
+from backfill.cli.shards import INTERRUPTED, check_save, opened, run_share, say_kept
 from backfill.model.errors import BadArgument, NotLawful, UsageError
-from backfill.traces.files import check_folder
 
 if TYPE_CHECKING:
     from backfill.comparison import Comparison
-
-INTERRUPTED = 130
 
 
 @examples(
@@ -39,6 +37,7 @@ INTERRUPTED = 130
     "backfill compare 'model:lublin?jobs=5000&cpus=128' --policy easy --policy easy-sjbf --replications 20 --workers 4",
     "backfill compare jobs.csv --cpus 64 --policy easy --policy conservative --sweep exact,lognormal:0.5,lognormal:1",
     "backfill compare KTH-SP2.swf.gz --policy easy --policy easy-sjbf --sweep requested,average2,regression,history",
+    "backfill compare jobs.csv --cpus 64 --policy easy --policy fcfs --sweep exact,requested --shard 3/20 --save runs",
     "backfill compare 'model:farm' --policy bf-fcfs --policy bf-mod --replications 100 --cluster tcp://127.0.0.1:8786",
 )
 @grouped
@@ -87,10 +86,19 @@ def compare(
         str | None,
         typer.Option("--figures", metavar="DIR", help="With --sweep: folder for its figures, as PNG, SVG and CSV."),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard",
+            metavar="I/N",
+            help="Carry out the I-th of N shares of the runs, into the folder of --save. `backfill report DIR...` "
+            "merges the shares.",
+        ),
+    ] = None,
     check: Check = False,
     as_json: Json = False,
     report: Report = None,
-    save: Save = None,
+    save: SaveRuns = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -101,10 +109,11 @@ def compare(
     if replications > 1 and not log.startswith("model:"):
         raise UsageError(f"--replications {replications} needs a generated workload, model:NAME?...")
     check_outputs({"the log": log, "the events": options.events}, report=report)
-    if save is not None:
-        check_folder(save)
+    share = check_save(
+        save, shard, {"report": report, "figures": figures, "optimum": optimum is not None, "verify": check}
+    )
 
-    from backfill.cli.run import all_described, compare_all
+    from backfill.cli.run import all_described, compare_all, engine
     from backfill.executors import executor
     from backfill.spec import names
 
@@ -131,16 +140,28 @@ def compare(
         if not policies:
             say.note(f"policies: {', '.join(USUAL)}; --policy chooses others")
             say.note("`backfill policies` says at its end which policies to compare for which question")
+        saved, kinds = None, sweep.split(",") if sweep is not None else []
+        if save is not None:
+            engine()
+            from backfill.estimate_sweep import kinds_of, variants
+
+            kinds = kinds_of(kinds) if kinds else []
+            saved = opened(drawn, platform, specs, kinds, replications, save, share)
+            if share is not None:
+                run_share(drawn, platform, variants(specs, kinds) or [specs], share, saved, where, as_json)
+                return
         if sweep is not None:
             from backfill.cli.sweep import compare_under
 
-            swept = compare_under(drawn, platform, specs, sweep, replications, where, as_json, figures)
-            keep(swept, report, save)
+            swept = compare_under(drawn, platform, specs, sweep, replications, where, as_json, figures, saved)
+            keep(swept, report, None if swept.interrupted else save)
             if swept.interrupted:
                 say.note(swept.interrupted)
+                if saved is not None:
+                    say_kept(saved)
                 raise typer.Exit(INTERRUPTED)
             return
-        comparison = compare_all(drawn, platform, specs, replications, where)
+        comparison = compare_all(drawn, platform, specs, replications, where, saved)
         if optimum is not None and not comparison.interrupted:
             with say.bar("windows", optimum) as bar:
                 progress = None if bar is None else lambda done: bar(round(done))
@@ -152,12 +173,14 @@ def compare(
         print_json(comparison.to_dict())
     else:
         print_compared(comparison)
-    keep(comparison, report, save)
+    keep(comparison, report, None if comparison.interrupted else save)
     if lawless:
         raise NotLawful(f"the schedule of {', '.join(lawless)}")
     if check:
         say.note(f"lawful: {len(comparison.results)} schedules of {len(workload):,} jobs checked")
     if comparison.interrupted:
+        if saved is not None:
+            say_kept(saved)
         raise typer.Exit(INTERRUPTED)
     if report is None and log != "-":
         say.following(say.command("--report", "out.html"))

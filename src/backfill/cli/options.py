@@ -182,6 +182,15 @@ Check = Annotated[bool, typer.Option("--verify", help="Check the schedule indepe
 Save = Annotated[
     str | None, typer.Option("--save", metavar="DIR", help="Save the result in a folder, for `backfill report DIR`.")
 ]
+SaveRuns = Annotated[
+    str | None,
+    typer.Option(
+        "--save",
+        metavar="DIR",
+        help="Save the result in a folder, for `backfill report DIR`, and before it each run as soon as it has "
+        "finished: the same command goes on where it stopped.",
+    ),
+]
 Report = Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write an HTML page.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=say.be_quiet, help="Print errors only.")]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from backfill.executors import Where
     from backfill.model.platform import Platform
     from backfill.model.workload import Workload
+    from backfill.saved_runs import SavedRuns
     from backfill.spec import RunSpec
 
 STEPS = 1000  # of a bar, for each run
@@ -121,8 +122,9 @@ def compare_all(
     specs: "Sequence[RunSpec]",
     replications: int = 1,
     where: "Where" = None,
+    saved: "SavedRuns | None" = None,
 ) -> "Comparison":
-    """Compare policies, with a progress bar that shows the remaining time."""
+    """Compare policies, with a progress bar that shows the remaining time. saved: has the runs that have finished."""
     engine()
     from backfill.comparison import compare_specs
 
@@ -136,7 +138,7 @@ def compare_all(
     runs = len(specs) * replications
     with say.bar(f"{runs} runs", runs * STEPS) as bar:
         progress = None if bar is None else _in_steps(bar)
-        return compare_specs(log, platform, specs, replications, where, progress)
+        return compare_specs(log, platform, specs, replications, where, progress, saved)
 
 
 def _in_steps(bar: Callable[[int], None]) -> Callable[[float], None]:

@@ -36,9 +36,31 @@ def begin(arguments: Sequence[str]) -> None:
 
 def command(*more: str) -> str:
     """Return the command line as it can be typed again, with additional words."""
-    words = _manner.arguments
-    end = words.index("--") if "--" in words else len(words)
-    return shlex.join(["backfill", *words[:end], *more, *words[end:]])
+    return joined(with_options(_manner.arguments, *more))
+
+
+def joined(words: Sequence[str]) -> str:
+    """Return a command line as it can be typed."""
+    return shlex.join(["backfill", *words])
+
+
+def with_options(words: Sequence[str], *more: str) -> list[str]:
+    """Return the words of a command line with additional options, before `--` if that is among the words."""
+    end = list(words).index("--") if "--" in words else len(words)
+    return [*words[:end], *more, *words[end:]]
+
+
+def command_without(options: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return the words of the command line without these options, which have values, and flags, which have none."""
+    words, kept = iter(_manner.arguments), list[str]()
+    for word in words:
+        if word == "--":
+            return [*kept, word, *words]
+        if word in options:
+            next(words, None)
+        elif word not in flags and word.partition("=")[0] not in options:
+            kept.append(word)
+    return kept
 
 
 def path(name: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from backfill.executors import Where
     from backfill.model.platform import Platform
     from backfill.report.plots import Figure
+    from backfill.saved_runs import SavedRuns
     from backfill.spec import RunSpec
 
 DRAWN = (  # metric, name of its figure, title, axis
@@ -58,8 +59,9 @@ def compare_under(
     where: "Where",
     as_json: bool,
     figures: str | None,
+    saved: "SavedRuns | None" = None,
 ) -> "EstimateSweep":
-    """Run a sweep, print it, and draw its figures."""
+    """Run a sweep, print it, and draw its figures. saved: has the runs that were finished before."""
     from backfill.cli.run import compile_one, engine
 
     engine()
@@ -71,17 +73,18 @@ def compare_under(
     with say.bar("compare", 1000) as bar:
         many = len(kinds) * len(specs) * replications
         tell = None if bar is None else lambda done: bar(min(round(1000 * done / many), 1000))
-        swept = sweep_specs(log, platform, specs, kinds, replications, where, tell)
+        swept = sweep_specs(log, platform, specs, kinds, replications, where, tell, saved)
     if as_json:
         print_json(swept.to_dict())
     else:
-        _print(swept)
+        print_swept(swept)
     if figures is not None:
         _draw(swept, Path(figures))
     return swept
 
 
-def _print(swept: "EstimateSweep") -> None:
+def print_swept(swept: "EstimateSweep") -> None:
+    """Print a sweep as a table, and the jobs that start later than under the first kind."""
     from rich import box
     from rich.table import Table
 

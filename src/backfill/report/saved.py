@@ -34,6 +34,7 @@ from backfill.traces.table import read_table, write_csv
 
 SCHEMA = 1  # of the JSON that this version reads
 HEAD = ("title", "command", "names")  # keys in the JSON before the hashes of the files
+QUESTION = "question.json"  # beside the saved runs of a comparison, see saved_runs.py
 RESULT, JOBS, PLATFORM, EVENTS = "result.json", "jobs.csv.gz", "platform.toml", "events.csv.gz"
 
 
@@ -65,6 +66,11 @@ def save(folder: str | Path, outcome: Outcome) -> None:
         with written_text(inside / RESULT) as out:
             json.dump({**head, "files": hashes, **outcome.told}, out, indent=2, allow_nan=False, ensure_ascii=False)
             out.write("\n")
+
+
+def has_only_runs(path: str | Path) -> bool:
+    """Return whether a folder has runs of a comparison, but no result, which is written when all have finished."""
+    return (Path(path) / QUESTION).exists() and not (Path(path) / RESULT).exists()
 
 
 def load(path: str | Path) -> Page:
