@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     from backfill.report.outcome import Outcome
 
 
+class Pairs(list[Pair]):
+    """The differences of every two policies, metric by metric; a notebook shows them as a table with intervals."""
+
+    def _repr_html_(self) -> str:
+        from backfill.report.in_notebooks import pairs_html
+
+        return pairs_html(self)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison:
     """The results of several policies over the same workload, or the same generated workloads.
@@ -49,7 +58,7 @@ class Comparison:
     names: Sequence[str]  # names of the policies in pairs and groups
     results: Sequence[Result]  # one per policy
     replicated: Sequence[Sequence[Metrics]]  # [policy][replication]; one replication for a log
-    pairs: Sequence[Pair]  # every two policies x metric, the later policy minus the earlier one
+    pairs: Pairs  # every two policies x metric, the later policy minus the earlier one
     groups: Sequence[Groups]
     fairness: Sequence[Fairness]  # every two policies, in the order of `pairs`
     waits: Sequence[LongWait]  # the longest, policy by policy
@@ -516,7 +525,7 @@ def _comparison(
         names=kept,
         results=results,
         replicated=replicated,
-        pairs=pairs,
+        pairs=Pairs(pairs),
         groups=groups(log, counted),
         fairness=[
             fairness(log, (kept[a], kept[b]), counted[a], counted[b]) for b, a in combinations(range(len(kept)), 2)

@@ -9,6 +9,7 @@ from backfill.analysis.groups import Fairness, fairness
 from backfill.analysis.metrics import Counted, Metrics, in_common
 from backfill.comparison import Comparison, compare_specs, described
 from backfill.executors import Executor, Progress, Where
+from backfill.model import notebook
 from backfill.model.errors import BadArgument
 from backfill.model.platform import Platform
 from backfill.runs import Log
@@ -150,6 +151,15 @@ class EstimateSweep:
         from backfill.report.saved import save
 
         save(folder, self.outcome(command))
+
+    def __repr__(self) -> str:
+        return f"<EstimateSweep of {', '.join(self.names)} on {self.title}: {', '.join(self.kinds)}>"
+
+    def _repr_html_(self) -> str:
+        from backfill.report.in_notebooks import sweep_html
+
+        shown = sweep_html(self.title, {"kinds": self.kinds, "rows": self.rows()}, self.comparisons[0].unit)
+        return shown + notebook.paragraphs([self.interrupted] if self.interrupted else [])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of `compare --sweep --json`.
