@@ -56,16 +56,8 @@ def read_packed(path: str | Path, classes: Iterable[type]) -> Any:
         return _made(document, arrays, {each.__name__: each for each in classes})
     except OSError as problem:
         raise PackedError(at(str(path), None, f"cannot be read: {problem.strerror or problem}")) from None
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        InputError,
-    ) as problem:
+    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, AttributeError, TypeError, ValueError,
+            NotImplementedError, InputError) as problem:  # fmt: skip
         raise PackedError(at(str(path), None, f"is damaged: {' '.join(str(problem).split())}")) from None
 
 
