@@ -9,7 +9,10 @@ from backfill import policies
 from backfill.analysis.verify import verify
 from backfill.model.errors import EventsError
 from backfill.model.events import Events
+from backfill.model.platform import Platform
 from backfill.model.reservations import divide
+from backfill.model.schedule import NO_TIME
+from backfill.traces.table import read_table
 from backfill.worlds.simulated import Options, simulate
 from tests import compiled
 from tests.compiled import policy
@@ -55,6 +58,20 @@ def check(told, name, lost="requeue"):
 
 def drawn(cases, kinds=KINDS, whole=False):
     return st.builds(reserved.happening, DICE, cases, st.just(kinds), st.just(whole))
+
+
+def test_a_reservation_may_have_several_owners():
+    jobs = read_table(b"job,submit,runtime,user,reservation\n1,0,9,ann,x\n2,0,9,bob,x\n3,0,9,eve,x\n")
+    pool = Platform.pool(4, nodes=2)
+    shared = {"time": 0, "event": "reserve", "reservation": "x", "node": "n2", "value": 0, "until": "1h"}
+    events = Events.of([{**shared, "user": "ann; bob"}])
+    allows = {"events": events, "lost": "requeue"}
+    schedule = simulate(jobs, pool, *policy("easy"), Options(events=events)).schedule
+    assert [schedule.nodes[schedule.held[row][0]] for row in (0, 1)] == ["n2", "n2"]
+    assert schedule.start[2] == NO_TIME
+    assert verify(jobs, pool, schedule, **allows) == []
+    with pytest.raises(EventsError, match="user is ';'; expected a user, a group or a project"):
+        Events.of([{**shared, "user": ";"}])
 
 
 @every_policy

@@ -1,6 +1,8 @@
 import contextlib
 import gzip
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,11 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill.model.clock import Clock
 from backfill.model.errors import EventsError, InputError, UsageError
-from backfill.model.events import CANCEL, CAPACITY, COLUMNS, DOWN, PRIORITY, UP, WALLTIME, WINDOW, BoundEvents, Events
+from backfill.model.events import (
+    CANCEL,
+    CAPACITY,
+    COLUMNS,
+    DOWN,
+    PRIORITY,
+    UP,
+    WALLTIME,
+    WINDOW,
+    BoundEvents,
+    Events,
+    events_of,
+)
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, SECOND, TIME_MAX, seconds_text
-from backfill.traces.events import read_events
+from backfill.traces.events import read_events, write_events
 from backfill.traces.table import read_table
 
 JOBS = read_table(b"job,submit,runtime\n7,0,5\nb,1,5\nc,2,5\n")
@@ -34,6 +49,8 @@ FARM = Platform(
 
 KINDS = "cancel, walltime, priority, down, up, capacity, window, reserve, unreserve"
 SECONDS = "a number of seconds from -100000000000 to 100000000000"
+INSTANT = f"{SECONDS}, a date such as 2026-03-01T12:00:00, or a span such as 2h"
+WALLTIMES = "a walltime from 0 to 100000000000 s, or a span such as 2h"
 SIZE = "a whole number from 0 to 2^62 that may carry K, M, G or T"
 
 
@@ -196,12 +213,13 @@ def test_packed_csv_is_read(tmp_path: Path):
         ("0 cancel", "job is empty; expected a value: cancel needs job"),
         ("0 cancel job=b value=3", "value is '3'; expected nothing: cancel has no value"),
         ("0 cancel job=x", "job 'x' is unknown; expected the id of one of the 3 jobs of bytes"),
-        ("soon cancel job=b", "time is 'soon'; expected SECONDS"),
-        ("nan cancel job=b", "time is 'nan'; expected SECONDS"),
-        ("1e12 cancel job=b", "time is '1e12'; expected SECONDS"),
+        ("soon cancel job=b", "time is 'soon'; expected INSTANT"),
+        ("nan cancel job=b", "time is 'nan'; expected INSTANT"),
+        ("1e12 cancel job=b", "time is '1e12'; expected INSTANT"),
         ("0 walltime job=b", "value is empty; expected a value: walltime needs job and value"),
-        ("0 walltime job=b value=-1", "value is '-1'; expected a walltime from 0 to 100000000000 s"),
-        ("0 walltime job=b value=1h", "value is '1h'; expected SECONDS"),
+        ("0 walltime job=b value=-1", "value is '-1'; expected WALLTIMES"),
+        ("0 walltime job=b value=soon", "value is 'soon'; expected WALLTIMES"),
+        ("0 walltime job=b value=2026-03-01", "value is '2026-03-01'; expected WALLTIMES"),
         ("0 priority job=b value=nan", "value is 'nan'; expected a finite number"),
         ("0 priority job=b value=high", "value is 'high'; expected a finite number"),
         ("0 down", "node is empty; expected a value: down needs node"),
@@ -217,7 +235,24 @@ def test_packed_csv_is_read(tmp_path: Path):
         ("0 window value=5 until=6", "node is empty; expected a node: window needs node or resource"),
         ("0 window node=n1 value=5", "until is empty; expected a value: window needs value and until"),
         ("0 window node=n1 value=5 until=5", "until is '5'; expected a time after the window's begin, 5 s"),
-        ("0 window node=n1 value=5 until=nan", "until is 'nan'; expected SECONDS"),
+        ("0 window node=n1 value=2h until=7200", "until is '7200'; expected a time after the window's begin, 7200 s"),
+        (
+            "0 window node=n1 value=5 until=+2x",
+            "until is '+2x'; expected INSTANT, or with a + from the begin such as +2h",
+        ),
+        (
+            "0 window node=n1 value=99999999999 until=+2h",
+            "until is '+2h'; expected a time within 100000000000 s of time 0",
+        ),
+        (
+            "2026-03-01T12:00:00 down node=n1",
+            "time is '2026-03-01T12:00:00'; expected SECONDS, because bytes states no calendar (time_zero)",
+        ),
+        ("2026-03-01T25:00:00 down node=n1", "time is '2026-03-01T25:00:00'; expected INSTANT"),
+        (
+            "0 window node=n1 value=5 until=nan",
+            "until is 'nan'; expected INSTANT, or with a + from the begin such as +2h",
+        ),
         (
             "0 window node=big value=5 until=6 amount=2",
             "amount is '2'; expected nothing: a window of whole nodes has no amount",
@@ -236,7 +271,58 @@ def test_packed_csv_is_read(tmp_path: Path):
     ],
 )
 def test_what_an_event_cannot_say_is_refused(event, said):
-    assert of_one(event) == said.replace("SECONDS", SECONDS).replace("SIZE", SIZE)
+    for word, text in (("INSTANT", INSTANT), ("WALLTIMES", WALLTIMES), ("SECONDS", SECONDS), ("SIZE", SIZE)):
+        said = said.replace(word, text)
+    assert of_one(event) == said
+
+
+def on_clock(*lines: str, clock: Clock) -> BoundEvents:
+    return read_events("\n".join(lines).encode()).bind(replace(JOBS, clock=clock), FARM)
+
+
+def test_times_may_be_dates_and_spans_on_the_clock_of_the_log():
+    berlin = Clock.parse("2026-03-01T08:00:00Z[Europe/Berlin]")  # 9:00 there
+    found = on_clock(
+        "time,event,job,node,value,until",
+        "2026-03-01T10:00:00,down,,n1,,",  # an hour after time 0
+        "2026-03-01 10:00:00.5Z,up,,n1,,",
+        "3h,window,,n2,2026-03-02,+1-02:00:00",
+        "1:30,window,,n2,2d,2026-03-04T00:00+01:00",
+        "0,walltime,b,,1-12:00:00,",
+        clock=berlin,
+    )
+    hours = [round(t / 3600 / SECOND, 6) for t in found.time.tolist()]
+    assert hours == [0, 1, 1.5, round(2 + 0.5 / 3600, 6), 3]
+    assert [t / 3600 / SECOND for t in found.value.tolist()] == [36, 0, 48, 0, 15]
+    assert [t / 3600 / SECOND for t in found.until[[2, 4]].tolist()] == [63, 41]
+
+
+def test_a_date_counts_by_the_clock_of_the_log_also_under_another_load_and_in_a_copy(tmp_path: Path):
+    jobs = read_table(b"job,submit,runtime\n1,2026-03-01T00:00:00,5\n2,2026-03-02T00:00:00,5\n").at_load(2.0)
+    given = read_events(b"time,event,node\n2026-03-01T12:00:00,down,n1\n2026-03-01T12:30:00,up,n1\n")
+    bound = given.bind(jobs, FARM)
+    assert ((bound.time - jobs.jobs.submit[0]) / 3600 / SECOND).tolist() == [12, 12.5]
+    write_events(events_of(jobs, given), tmp_path / "copy.csv")
+    assert read_events(tmp_path / "copy.csv").bind(JOBS, FARM).time.tolist() == bound.time.tolist()
+
+
+def test_an_end_before_the_begin_is_refused_in_the_words_of_the_file():
+    with pytest.raises(EventsError) as caught:
+        on_clock("time,event,node,value,until", "0,window,n1,2026-03-02T00:00:00,2026-03-01T00:00:00Z", clock=Clock(0))
+    expected = "expected a time after the window's begin, 2026-03-02T00:00:00"
+    assert str(caught.value) == f"<bytes>:2: until is '2026-03-01T00:00:00Z'; {expected}"
+    far = "9999-01-01,down,n1,,"
+    with pytest.raises(EventsError, match="expected a date within 100000000000 s of the log's time 0"):
+        on_clock("time,event,node,value,until", far, clock=Clock(0))
+
+
+def test_dates_and_spans_of_python_are_events_too():
+    begin = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    table = {"time": [begin, timedelta(hours=2)], "event": ["down", "up"], "node": ["n1", "n1"]}
+    frame = pd.DataFrame({"time": [pd.Timestamp(begin)], "event": ["down"], "node": ["n1"]})
+    jobs = replace(JOBS, clock=Clock.parse("2026-03-01T11:00:00Z[UTC]"))
+    assert Events.of(table).bind(jobs, FARM).time.tolist() == [3600 * SECOND, 7200 * SECOND]
+    assert Events.of(frame).bind(jobs, FARM).time.tolist() == [3600 * SECOND]
 
 
 def test_tables_that_are_none_are_refused():

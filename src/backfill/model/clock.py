@@ -59,6 +59,16 @@ class Clock:
         except OverflowError:
             return None
 
+    def instant(self, date: datetime) -> int:
+        """Return the instant of a date in microseconds; a date without a zone is in that of the clock."""
+        return unix_micros(date, self._zone) - self.epoch * SECOND
+
+
+def unix_micros(date: datetime, zone: tzinfo) -> int:
+    """Return the microseconds from the begin of 1970 to a date; zone: that of a date which states none."""
+    since = (date if date.tzinfo is not None else date.replace(tzinfo=zone)) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * SECOND + since.microseconds
+
 
 def instant_text(time: int, clock: Clock | None) -> str:
     """Format an instant as `2013-01-30 08:41:41` in the clock's zone, or without a clock as `day 3 08:41:41`."""

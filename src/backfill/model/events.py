@@ -3,7 +3,9 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from backfill.model import notebook
 from backfill.model.constraint import NAME, is_feature, matching
 from backfill.model.errors import EventsError, UsageError, at, printable, quote
 from backfill.model.platform import Platform
-from backfill.model.units import NEVER, SECOND, TIME_MAX, counted, parse_seconds, parse_size, seconds_text
+from backfill.model.units import NEVER, SECOND, TIME_MAX, counted, parse_seconds, parse_size, parse_span, seconds_text
 from backfill.model.workload import Floats, Ints, Ragged, Workload
 
 EVENTS = ("cancel", "walltime", "priority", "down", "up", "capacity", "window", "reserve", "unreserve")
@@ -34,7 +36,11 @@ _NEEDS = {
 _AMOUNTS = ("node", "resource", "amount")
 _MAY_HAVE = {"capacity": ("node",), "window": _AMOUNTS, "reserve": (*_AMOUNTS, *OWNERS)}
 _SPANS = ("window", "reserve")  # events with a begin, given as their value, and an end
+_TIMES = ("time", "value", "until")  # columns that may hold instants
 _SECONDS = f"a number of seconds from {-TIME_MAX // SECOND} to {TIME_MAX // SECOND}"
+_INSTANT = f"{_SECONDS}, a date such as 2026-03-01T12:00:00, or a span such as 2h"
+_UNTIL = f"{_INSTANT}, or with a + from the begin such as +2h"
+_WALLTIME = f"a walltime from 0 to {TIME_MAX // SECOND} s, or a span such as 2h"
 _SIZE = "a whole number from 0 to 2^62 that may carry K, M, G or T"
 _NOTHING = ("nan", "NaN", "NaT", "<NA>")  # texts for an empty cell in Python tables
 _SHOWN = 5  # names listed in a message
@@ -45,7 +51,7 @@ class Reserved:
     """The names in an event that makes or ends a reservation."""
 
     reservation: str
-    owners: tuple[str, str, str]  # in the order of OWNERS; "" = none
+    owners: tuple[frozenset[str], ...]  # in the order of OWNERS
     where: str  # file and line, for messages
 
 
@@ -105,6 +111,7 @@ class Events:
     until: Ints = field(init=False)
     amount: Ints = field(init=False)
     priority: Floats = field(init=False)
+    dates: dict[tuple[str, int], datetime] = field(init=False, default_factory=dict)  # by column and row
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -115,24 +122,25 @@ class Events:
                 self._check_fields(row)
                 forms.add(form)
         kind = self.cells["event"]
-        seconds = ("walltime", *_SPANS)  # events whose value is a time
+        value = [
+            self._time("value", row) if kind[row] in _SPANS
+            else self._walltime(row) if kind[row] == "walltime"
+            else self._size("value", row) if kind[row] == "capacity"
+            else 0
+            for row in rows
+        ]  # fmt: skip
         columns: dict[str, Any] = {
             "time": [self._time("time", row) for row in rows],
             "kind": [EVENTS.index(event) for event in kind],
-            "value": [
-                self._time("value", row) if kind[row] in seconds
-                else self._size("value", row) if kind[row] == "capacity"
-                else 0
-                for row in rows
-            ],
-            "until": [self._time("until", row) if kind[row] in _SPANS else NEVER for row in rows],
+            "value": value,
+            "until": [self._until(row, value[row]) if kind[row] in _SPANS else NEVER for row in rows],
             "amount": [self._size("amount", row) if self.cells["amount"][row] else 0 for row in rows],
-        }  # fmt: skip
+        }
         for name, values in columns.items():
             object.__setattr__(self, name, np.array(values, np.int64))
         priority = [self._number("value", row) if kind[row] == "priority" else 0.0 for row in rows]
         object.__setattr__(self, "priority", np.array(priority, np.float64))
-        self._check_order()
+        self._check_order([row for row in rows if not self._dated(row)])
         if not self.sha256:
             says = json.dumps([list(self.cells[name]) for name in COLUMNS])
             object.__setattr__(self, "sha256", hashlib.sha256(says.encode()).hexdigest())
@@ -209,6 +217,36 @@ class Events:
         lines = None if self.lines is None else [*self.lines, *([0] * len(other))]
         return Events(cells, self.name, "", self.file, lines)
 
+    def on(self, workload: Workload) -> "Events":
+        """Return the events with seconds in place of dates, on the clock of a workload. Raises EventsError.
+
+        A date without a zone is in the zone of the clock.
+
+        >>> import backfill as bf
+        >>> log = bf.Workload.from_arrays({"job": [1], "submit": ["2026-03-01T12:00:00"], "runtime": [60]})
+        >>> bf.Events.of([{"time": "2026-03-01", "event": "cancel", "job": "1"}]).on(log).cells["time"]
+        ['1772323200']
+        """
+        if not self.dates:
+            return self
+        times = {name: getattr(self, name).copy() for name in _TIMES}
+        for (column, row), date in self.dates.items():
+            if workload.clock_of_log is None:
+                raise self._fail(column, row, f"{_SECONDS}, because {workload.name} states no calendar (time_zero)")
+            times[column][row] = instant = workload.clock_of_log.instant(date)
+            if not -TIME_MAX <= instant <= TIME_MAX:
+                raise self._fail(column, row, f"a date within {TIME_MAX // SECOND} s of the log's time 0")
+        for row in range(len(self)):
+            if ("value", row) in self.dates and self.cells["until"][row].startswith("+"):
+                times["until"][row] = self._until(row, int(times["value"][row]))
+        rows = [row for row in range(len(self)) if self._dated(row)]
+        self._check_order(rows, times["value"], times["until"])
+        cells = {name: [*texts] for name, texts in self.cells.items()}
+        for row in rows:
+            for column in ("time", *(("value", "until") if self.cells["event"][row] in _SPANS else ())):
+                cells[column][row] = seconds_text(int(times[column][row]))
+        return Events(cells, self.name, self.sha256, self.file, self.lines)
+
     def bind(self, workload: Workload, platform: Platform) -> BoundEvents:
         """Return the events sorted by time, with jobs and nodes as indices. Raises EventsError.
 
@@ -218,6 +256,8 @@ class Events:
         >>> bound.time.tolist()
         [0, 600000000]
         """
+        if self.dates:
+            return self.on(workload).bind(workload, platform)
         order = np.argsort(self.time, kind="stable")
         made = {place: row for place, row in enumerate(order.tolist()) if self.kind[row] in (RESERVE, UNRESERVE)}
         resource = self._resources([*platform.resources, *platform.licences])
@@ -243,9 +283,9 @@ class Events:
         return bound
 
     def _reserved(self, row: int) -> Reserved:
-        user, group, project = (self.cells[name][row] for name in OWNERS)
+        owners = tuple(frozenset(filter(None, map(str.strip, self.cells[name][row].split(";")))) for name in OWNERS)
         where = at(self.file, None, f"row {row + 1}") if self.lines is None else at(self.file, self.lines[row], "")
-        return Reserved(self.cells["reservation"][row], (user, group, project), where.rstrip(": "))
+        return Reserved(self.cells["reservation"][row], owners, where.rstrip(": "))
 
     def _jobs(self, workload: Workload) -> list[int]:
         if not any(self.cells["job"]):
@@ -306,23 +346,58 @@ class Events:
             if "amount" in has and "resource" not in has:
                 raise self._fail("amount", row, f"nothing: a {each} of whole nodes has no amount")
         if event == "reserve":
-            if not has & {*OWNERS}:
+            if not any(self.cells[name][row].strip("; ") for name in OWNERS):
                 raise self._fail("user", row, "a user, a group or a project, whose reservation it is")
             if not is_feature(name := self.cells["reservation"][row]) or "@" in name:
                 raise self._fail("reservation", row, f"{NAME} @")
 
-    def _check_order(self) -> None:
-        for row in np.flatnonzero((self.kind == WALLTIME) & (self.value < 0)).tolist():
-            raise self._fail("value", row, f"a walltime from 0 to {TIME_MAX // SECOND} s")
-        for row in np.flatnonzero(np.isin(self.kind, (WINDOW, RESERVE)) & (self.until <= self.value)).tolist():
-            each = "window" if self.kind[row] == WINDOW else "reservation"
-            raise self._fail("until", row, f"a time after the {each}'s begin, {seconds_text(int(self.value[row]))} s")
+    def _check_order(self, rows: Sequence[int], value: Ints | None = None, until: Ints | None = None) -> None:
+        """Raise EventsError unless windows and reservations of these rows end after their begins, by default ours."""
+        value, until = self.value if value is None else value, self.until if until is None else until
+        for row in rows:
+            if self.kind[row] in (WINDOW, RESERVE) and until[row] <= value[row]:
+                each = "window" if self.kind[row] == WINDOW else "reservation"
+                begin = (
+                    self.cells["value"][row] if ("value", row) in self.dates else f"{seconds_text(int(value[row]))} s"
+                )
+                raise self._fail("until", row, f"a time after the {each}'s begin, {begin}")
 
-    def _time(self, column: str, row: int) -> int:
+    def _dated(self, row: int) -> bool:
+        return any((column, row) in self.dates for column in _TIMES)
+
+    def _time(self, column: str, row: int, expected: str = _INSTANT) -> int:
+        """Return an instant in microseconds, 0 for a date, which only a workload's clock makes an instant."""
+        text = self.cells[column][row]
         try:
-            return parse_seconds(self.cells[column][row])
+            return parse_seconds(text)
         except ValueError:
-            raise self._fail(column, row, _SECONDS) from None
+            with suppress(ValueError):
+                return parse_span(text)
+        try:
+            self.dates[column, row] = datetime.fromisoformat(text)
+        except ValueError:
+            raise self._fail(column, row, expected) from None
+        return 0
+
+    def _until(self, row: int, begin: int) -> int:
+        """Return the end of a window or a reservation; `+2h` counts from its begin."""
+        if not (text := self.cells["until"][row]).startswith("+"):
+            return self._time("until", row, _UNTIL)
+        try:
+            until = begin + parse_span(text[1:])
+        except ValueError:
+            raise self._fail("until", row, _UNTIL) from None
+        if until > TIME_MAX:
+            raise self._fail("until", row, f"a time within {TIME_MAX // SECOND} s of time 0")
+        return until
+
+    def _walltime(self, row: int) -> int:
+        text = self.cells["value"][row]
+        for parse in (parse_seconds, parse_span):
+            with suppress(ValueError):
+                if (walltime := parse(text)) >= 0:
+                    return walltime
+        raise self._fail("value", row, _WALLTIME)
 
     def _size(self, column: str, row: int) -> int:
         try:
@@ -352,11 +427,11 @@ class Events:
 
 
 def events_of(workload: Workload, given: Events | None) -> Events | None:
-    """Return the events of a run: the given ones, without those of dropped jobs, and the cancellations from the log.
+    """Return the events of a run, in seconds: those given, without those of dropped jobs, and the log's cancellations.
 
     With `--cancelled leave`, a job that never ran is cancelled after the wait that the log records.
     """
-    ours = given
+    ours = given = None if given is None else given.on(workload)
     if given is not None and workload.left_out:
         kept = [row for row, job in enumerate(given.cells["job"]) if job not in workload.left_out]
         ours = given if len(kept) == len(given) else given.rows(kept)
@@ -385,6 +460,8 @@ def text_of(value: Any) -> str:
     """Return a cell of a Python table as in a CSV: whole floats without fraction, missing values empty."""
     if value is None or isinstance(value, str):
         return (value or "").strip()
+    if isinstance(value, timedelta) and value == value:  # NaT is one, and differs from itself
+        return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".")
     if isinstance(value, float | np.floating) and np.isfinite(value):
         return str(int(value)) if value == int(value) else repr(float(value))
     text = str(value).strip()

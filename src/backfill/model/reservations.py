@@ -295,9 +295,8 @@ def _made(events: BoundEvents, row: int, platform: Platform, others: Sequence[Re
             raise ValueError(f"node {twice[0]} is in it twice")
     except ValueError as error:
         raise EventsError(f"{asked.where}: reservation {asked.reservation}: {error}") from None
-    owners = tuple(frozenset([name] if name else []) for name in asked.owners)
     nodes, much, all_of_it = zip(*granted, strict=True)
-    return Reservation(asked.reservation, owners, known, begin, until, nodes, np.array(much), all_of_it, row)
+    return Reservation(asked.reservation, asked.owners, known, begin, until, nodes, np.array(much), all_of_it, row)
 
 
 def _windows(events: BoundEvents) -> Iterator[Window]:

@@ -429,8 +429,16 @@ class Workload:
         >>> bf.Workload.from_arrays(arrays, timezone="Europe/Berlin").calendar.name
         'Europe/Berlin'
         """
-        if "load" in self.chosen:
-            return None
+        return None if "load" in self.chosen else self.clock_of_log
+
+    @property
+    def clock_of_log(self) -> Clock | None:
+        """The clock of the log's times, stated or guessed, also after `at_load`; None if neither is possible.
+
+        >>> import backfill as bf
+        >>> bf.generate("lublin?jobs=100&cpus=64").clock_of_log is None
+        True
+        """
         return self.clock or self._guessed
 
     @property

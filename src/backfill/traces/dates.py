@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from backfill.model.clock import unix_micros
 from backfill.model.errors import BadArgument
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, parse_seconds
@@ -16,7 +17,6 @@ from backfill.traces.fixed import Texts, number
 
 EXPECTED = "a number of seconds or a date such as 2026-03-01T12:00:00 or 2026-03-01 12:00+01:00"
 ZONELESS = "dates without a zone are read as UTC; import --timezone Europe/Berlin (for example) names the zone"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Microseconds of `59:59`: a lookup of the end of a date or span is cheaper than parsing it.
 CLOCK = {f"{minute:02}:{second:02}": (minute * 60 + second) * SECOND for minute in range(60) for second in range(60)}
 
@@ -106,8 +106,5 @@ class Instants:
     def _date(self, text: str) -> int:
         date = datetime.fromisoformat(text)
         self.dated = True
-        if date.tzinfo is None:
-            self.zoneless = True
-            date = date.replace(tzinfo=self._zone)
-        since = date - _EPOCH
-        return (since.days * 86_400 + since.seconds) * SECOND + since.microseconds
+        self.zoneless |= date.tzinfo is None
+        return unix_micros(date, self._zone)
