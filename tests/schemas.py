@@ -15,8 +15,9 @@ WRITE = os.environ.get("BACKFILL_SCHEMAS") == "write"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 MAPS = {"assumed", "capacity", "difference_s", "dropped", "free", "held", "left_out", "licences", "need", "nodes",
-        "of_the_queue", "papers", "params", "partitions", "parts", "per_task", "qos", "questions", "queues", "slips",
-        "states", "status", "synonyms", "unchanged", "why", "within_s"}  # objects whose keys are names  # fmt: skip
+        "not_carried", "of_the_queue", "papers", "params", "partitions", "parts", "per_task", "qos", "questions",
+        "queues", "slips", "states", "status", "synonyms", "unchanged", "why",
+        "within_s"}  # objects whose keys are names  # fmt: skip
 Schema = dict[str, Any]
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from backfill.traces.read import read
+from tests import schemas
+from tests.traces import test_slurm_events as slurm_events
 from tests.traces.jobs import same
 
 SWF = """; MaxProcs: 4
@@ -374,3 +376,40 @@ def test_all_files_are_there_before_anything_is_printed(backfill, monkeypatch, t
     done = backfill("simulate", "jobs.csv", "--explain", "2", "-q")
     assert "jobs: 2 jobs on 4 cpus, estimated from the log" in done.out
     assert "the machine has 4 cpus, estimated from the log" in " ".join(done.out.split())
+
+
+def test_outages_and_reservations_of_slurm_become_a_file_that_simulate_takes(backfill, tmp_path):
+    (tmp_path / "jobs.csv").write_text(
+        "job,submit,runtime,walltime,procs,user,reservation,time_zero\n"
+        "1,0,600,3600,8,ann,course,2026-03-02T07:00:00Z[Europe/Berlin]\n2,60,600,7200,8,bob,,\n"
+    )
+    (tmp_path / "nodes.txt").write_text("".join(f"NodeName=n{i} CPUTot=16 State=IDLE\n" for i in (1, 2, 3, 4)))
+    (tmp_path / "slurm.txt").write_text(slurm_events.EVENTS + slurm_events.RESERVATIONS)
+    words = ("import", "slurm-events", "slurm.txt", "--log", "jobs.csv", "--platform", "nodes.txt")
+    first = backfill(*words)
+    assert (first.code, first.out) == (0, "slurm.txt: 2 outages, 3 drains, 2 reservations, 1 window\n")
+    assert first.err.endswith(f"next: backfill {' '.join(words)} --out slurm-events.csv\n")
+    (tmp_path / "other.txt").write_text(slurm_events.EVENTS + "soon\n")
+    other = backfill(*words[:2], "other.txt", *words[3:], "--json")
+    assert schemas.check("import-events", other.out)["left_out"]["broken line"] == 1
+    done = backfill(*words, "--out", "events.csv", "--json")
+    assert schemas.check("import-events", done.out)["not_carried"]["DAILY"] == 1
+    assert "left out: rows of the whole cluster (1), those over before" in done.err
+    assert "not carried over from reservations: DAILY (1), Licenses (1), cpus of" in done.err
+    after = done.err.splitlines()[-1].removeprefix("next: backfill ").split()
+    assert after[:2] == ["compare", "jobs.csv"]
+    assert backfill(*after).code == 0
+    run = backfill(
+        "simulate", "jobs.csv", "--platform", "nodes.txt", "--events", "events.csv", "--verify", "--runs", "-"
+    )
+    assert run.code == 0
+    assert run.out.splitlines()[1].startswith("1,1,21600,22200,COMPLETED,")  # the course begins at 14:00
+    for more, said in (
+        (("--cpus", "4"), "--cpus cannot be combined with slurm-events"),
+        (("--zero-run", "drop"), "--zero-run cannot be combined with slurm-events"),
+        (("--out", "events.swf"), "--out is 'events.swf'; expected a name that ends in .csv or .csv.gz"),
+    ):
+        refused = backfill(*(words[:5] if "--cpus" in more else words), *more)
+        assert (refused.code, refused.complaint) == (2, said)
+    assert backfill(*words[:3]).complaint.startswith("slurm-events needs --log FILE")
+    assert backfill("import", "csv", "jobs.csv", "--log", "jobs.csv").complaint == "--log is for slurm-events"

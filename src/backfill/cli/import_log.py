@@ -1,4 +1,4 @@
-"""backfill import: reads a log, reports on its quality, and writes a cleaned copy."""
+"""backfill import: reads a log, reports on its quality, and writes a cleaned copy; events see import_events.py."""
 
 import shlex
 import textwrap
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
+from backfill.cli.import_events import import_events
 from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Cpus, Json, PlatformFile, Quiet, Verbose, ZeroRun, examples
 from backfill.cli.output import print_json, print_lines
@@ -31,9 +32,9 @@ COLUMNS = 60  # most characters of a bar chart
 
 def known_formats(incomplete: str) -> list[str]:
     """Return the formats that the shell offers for completion."""
-    from backfill.traces.formats import FORMATS
+    from backfill.traces.formats import EVENTS, FORMATS
 
-    return [name for name in FORMATS if name.startswith(incomplete)]
+    return [name for name in (*FORMATS, EVENTS) if name.startswith(incomplete)]
 
 
 @examples(
@@ -41,13 +42,14 @@ def known_formats(incomplete: str) -> list[str]:
     "backfill import swf KTH-SP2.swf.gz",
     "backfill import csv jobs.csv --cpus 64 --out clean.parquet",
     "backfill import swf log.txt --zero-run drop-cancelled --out clean.swf.gz --json",
+    "backfill import slurm-events outages.txt --log jobs.csv --out events.csv",
 )
 def import_log(
     format: Annotated[
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="Format of the file: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, alibaba or csv.",
+            help="Format: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, alibaba, csv; or slurm-events.",
             autocompletion=known_formats,
         ),
     ],
@@ -72,7 +74,9 @@ def import_log(
     ] = None,
     fields: Annotated[
         str | None,
-        typer.Option("--fields", metavar="NAME,...", help="sacct: the columns of a dump without a header."),
+        typer.Option(
+            "--fields", metavar="NAME,...", help="sacct, slurm-events: the columns of a dump without a header."
+        ),
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -82,19 +86,35 @@ def import_log(
             help="csv: the column that holds NAME, such as runtime=Elapsed; repeatable.",
         ),
     ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="FILE", help="slurm-events: the log in whose time the events happen."),
+    ] = None,
     zero_run: ZeroRun = "keep",
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Read a log; report jobs kept and dropped, assumptions and oddities; write a cleaned copy."""
-    from backfill.traces.formats import Rules, check_format
+    """Read a log; report jobs kept and dropped, assumptions and oddities; write a cleaned copy.
+
+    `slurm-events` reads what `sacctmgr show event` and `scontrol show reservation` print, and writes a file of events.
+    """
+    from backfill.traces.formats import EVENTS, Rules, check_format
     from backfill.traces.formats import import_log as read
     from backfill.traces.write import check_suffix, write
 
     if platform is not None and (cpus, machines) != (None, None):
         raise UsageError(f"{'--machines' if cpus is None else '--cpus'} cannot be combined with --platform")
-    check_format(format)
+    check_format(format, EVENTS)
+    others: dict[str, object] = {"machines": machines, "cpus": cpus, "column": column}
+    others["zero-run"] = None if zero_run == "keep" else zero_run
+    if format == EVENTS:
+        if unused := next((name for name, value in others.items() if value is not None), None):
+            raise UsageError(f"--{unused} cannot be combined with {EVENTS}")
+        import_events(file, log, platform, out, timezone, fields, as_json)
+        return
+    if log is not None:
+        raise UsageError(f"--log is for {EVENTS}")
     rules = Rules(zero_run=zero_run, machines=machines, zone=timezone, fields=fields, columns=_columns(column))
     suffix = "" if out is None else check_suffix(out)
     check_outputs({"the log": file, "the table of machines": machines}, out=out)

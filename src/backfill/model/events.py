@@ -230,7 +230,7 @@ class Events:
         if not self.dates:
             return self
         times = {name: getattr(self, name).copy() for name in _TIMES}
-        for (column, row), date in self.dates.items():
+        for (column, row), date in sorted(self.dates.items(), key=lambda each: each[0][1]):
             if workload.clock_of_log is None:
                 raise self._fail(column, row, f"{_SECONDS}, because {workload.name} states no calendar (time_zero)")
             times[column][row] = instant = workload.clock_of_log.instant(date)

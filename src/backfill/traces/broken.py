@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from backfill.model.errors import WorkloadError, at, quote
+from backfill.model.errors import InputError, WorkloadError, at, quote
 
 BROKEN = "broken line"  # reason why a job is dropped
 COUNT_MAX = 2**40  # of a job's nodes, cpus, GPUs and the like
@@ -73,7 +73,7 @@ class BrokenLines:
             *([f"and {more:,} more broken lines"] if more else []),
         ]
 
-    def refuse_all(self) -> None:
-        """Raise WorkloadError with the first message, for a log without a readable line."""
+    def refuse_all(self, error: type[InputError] = WorkloadError) -> None:
+        """Raise the error with the first message, for a log without a readable line."""
         if self.count:
-            raise WorkloadError(self._first[0])
+            raise error(self._first[0])

@@ -35,9 +35,13 @@ def read_events(source: Source | bytes | str | Path) -> Events:
 
 
 def write_events(events: Events, path: str | Path) -> None:
-    """Write events as CSV, compressed if the path ends in .gz; values as stated in the file they were read from."""
+    """Write events as CSV, compressed if the path ends in .gz; values as stated in the file they were read from.
+
+    Columns that no event uses are omitted.
+    """
+    columns = [name for name in COLUMNS if name in ("time", "event") or any(events.cells[name])]
     with written_text(path) as out:
-        write_rows(out, COLUMNS, zip(*(events.cells[name] for name in COLUMNS), strict=True))
+        write_rows(out, columns, zip(*(events.cells[name] for name in columns), strict=True))
 
 
 def suffix_of(path: str) -> str:

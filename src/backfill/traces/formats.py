@@ -12,6 +12,7 @@ from backfill.traces.accounting.pbs import read_pbs
 from backfill.traces.accounting.records import Accounted
 from backfill.traces.accounting.sacct import read_sacct
 from backfill.traces.accounting.sge import read_sge
+from backfill.traces.accounting.slurm_events import EVENTS as EVENTS
 from backfill.traces.accounting.slurm_json import read_slurm_json
 from backfill.traces.alibaba import read_alibaba
 from backfill.traces.broken import BrokenLines
@@ -135,7 +136,7 @@ def import_log(
     return FORMATS[format](replace(Source.of(file), progress=progress), rules or Rules())
 
 
-def check_format(format: str) -> None:
-    """Raise UsageError unless it is a name in FORMATS."""
-    if format not in FORMATS:
-        raise UsageError(f"unknown format {quote(format)}; known: {', '.join(FORMATS)}")
+def check_format(format: str, *others: str) -> None:
+    """Raise UsageError unless it is a name in FORMATS, or one of the others."""
+    if format not in (known := (*FORMATS, *others)):
+        raise UsageError(f"unknown format {quote(format)}; known: {', '.join(known)}")
