@@ -1,8 +1,11 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.model.units import TIME_MAX, parse_size, parse_span, seconds_text
+from backfill.model.units import MIB, PLAIN, SACCT, SECOND, SLURM, TIME_MAX, parse_size, parse_span, seconds_text
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,47 @@ def test_every_whole_number_is_its_own_size(size: int):
 )
 def test_a_span_of_time_has_many_forms(text: str, seconds: float):
     assert parse_span(text) == seconds * 10**6
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "slurm", "sacct"),
+    [
+        ("90", 90, 5400, 90),
+        ("1:30", 5400, 90, 90),
+        ("1:30:00", 5400, 5400, 5400),
+        ("1-12", None, 129_600, 129_600),
+        ("1-12:30", 131_400, 131_400, 131_400),
+        ("1.5h", 5400, 5400, 5400),
+        ("00:01.5", None, None, 1),
+        ("1:2:3:4", None, None, None),
+    ],
+)
+def test_what_a_span_without_a_unit_means_depends_on_who_writes_it(text, plain, slurm, sacct):
+    for form, seconds in ((PLAIN, plain), (SLURM, slurm), (SACCT, sacct)):
+        if seconds is None:
+            with pytest.raises(ValueError, match="is not a span of time; expected"):
+                parse_span(text, form)
+        else:
+            assert parse_span(text, form) == seconds * SECOND
+
+
+def test_memory_without_a_unit_is_bytes_or_as_in_slurm_mebibytes():
+    assert (parse_size("512"), parse_size("512", MIB)) == (512, 2**29)
+    assert parse_size("1.5", MIB) == parse_size("1.5M") == 3 * 2**19
+
+
+def test_the_table_of_the_page_says_what_the_parsers_do():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `([\d:-]+)` \| (.+) \| (.+) \| (.+) \|$", page.split("### Spans and sizes")[1], re.MULTILINE
+    )
+    assert len(rows) == 5
+    for text, *told in rows:
+        for form, said in zip((PLAIN, SLURM, SACCT), told, strict=True):
+            if said != "refused":
+                assert parse_span(text, form) == sum(
+                    parse_span(part.replace(" ", "")) for part in re.findall(r"\d+ \w+", said)
+                )
 
 
 @given(st.integers(-TIME_MAX, TIME_MAX))

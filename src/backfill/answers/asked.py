@@ -187,8 +187,3 @@ class Queue:
         """Return starts by row, in which jobs that the policy would start now start now."""
         starts[[self.planner.rows[number] for number in self.at_once]] = self.now
         return starts
-
-
-def seconds(micros: int | None) -> float | None:
-    """Convert microseconds to seconds; None stays None."""
-    return None if micros is None else micros / 1e6

@@ -8,13 +8,13 @@ import numpy as np
 
 from backfill.analysis.explain.lacks import LICENCE
 from backfill.answers.ahead import ahead, keeping, listed
-from backfill.answers.asked import Queue, seconds
+from backfill.answers.asked import Queue
 from backfill.answers.situation import BOUND, Situation, lack_facts, may_run
 from backfill.answers.whatif import estimates_of
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.runs import RUNNING
 from backfill.model.schedule import REASONS
-from backfill.model.units import NEVER
+from backfill.model.units import NEVER, seconds
 from backfill.queue import feed
 from backfill.queue.job import Facts, Job
 from backfill.queue.nodes import FLOATING

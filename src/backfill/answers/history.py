@@ -12,7 +12,7 @@ from backfill.model.errors import InputError
 from backfill.model.events import OWNERS, Events
 from backfill.model.platform import Platform
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import NEVER, seconds_text
+from backfill.model.units import NEVER, seconds, seconds_text
 from backfill.model.workload import Ints, Ragged, Workload
 from backfill.queue import events
 from backfill.queue.book import each_job
@@ -97,17 +97,17 @@ def cpus(store: Store, jobs: Sequence[Job]) -> dict[int, int]:
 def row(job: Job, cpus: int) -> Facts:
     """Return one job for JSON, times in seconds. cpus: its total."""
     facts: Facts = {name: getattr(job, name) for name in ("id", "label", "name", "user", "project", "state", "reason")}
-    facts |= {f"{name}_s": _seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise")}
+    facts |= {f"{name}_s": seconds(getattr(job, name)) for name in ("submit", "start", "end", "promise")}
     facts |= {"cpu_s": None, "need": job.need, **unusual(job), "cpus": cpus}
     attempt = job.attempt
     if attempt is not None and attempt.nodes and attempt.nodes[0][0] != MACHINE:
         facts["nodes"] = attempt.nodes
-    facts |= {"limit_s": job.walltime / 1e6, "wait_s": _seconds(waited(job)), "why": job.why}
+    facts |= {"limit_s": job.walltime / 1e6, "wait_s": seconds(waited(job)), "why": job.why}
     facts |= {"exit_code": None, "signal": None, "maxrss": None, "slip": "", "preemptions": job.preemptions}
     facts |= {"keeps": job.keeps, "done_s": job.done / 1e6}
     if attempt is not None:
         facts |= {"exit_code": attempt.exit_code, "signal": attempt.signal, "maxrss": attempt.maxrss}
-        facts |= {"slip": attempt.slip, "cpu_s": _seconds(attempt.cpu)}
+        facts |= {"slip": attempt.slip, "cpu_s": seconds(attempt.cpu)}
     return facts
 
 
@@ -146,10 +146,6 @@ def summed(jobs: Iterable[Job], key: str, cpus: dict[int, int]) -> list[Facts]:
             "limit_used": float(np.median(shares)) if shares else None,
         })  # fmt: skip
     return sorted(found, key=lambda each: -each["cpu_h"])
-
-
-def _seconds(micros: int | None) -> float | None:
-    return None if micros is None else micros / 1e6
 
 
 # ---------------------------------------------------------------------- as a workload

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backfill.answers.asked import Queue, seconds
+from backfill.answers.asked import Queue
 from backfill.answers.whatif import Tried, estimates_of, likely, tried
 from backfill.core.plan.promises import NO_TIME
+from backfill.model.units import seconds
 from backfill.model.workload import Ints
 from backfill.queue.departures import departure
 from backfill.queue.job import Job

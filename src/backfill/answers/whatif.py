@@ -5,9 +5,9 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from backfill.answers.asked import Queue, seconds
+from backfill.answers.asked import Queue
 from backfill.core.plan.promises import NO_TIME
-from backfill.model.units import NEVER
+from backfill.model.units import NEVER, seconds
 from backfill.model.workload import Ints
 from backfill.queue import feed
 from backfill.queue.job import Job

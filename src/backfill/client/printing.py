@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from backfill.model.units import counted
+from backfill.model.units import SECOND, counted
 from backfill.queue.words import (
-    SECOND,
     WHOLE,
     asks_text,
     bound_text,

@@ -4,7 +4,8 @@ from collections import Counter
 from functools import partial
 from typing import TypedDict
 
-from backfill.daemon.shown import dependency_text, row, seconds
+from backfill.daemon.shown import dependency_text, row
+from backfill.model.units import seconds
 from backfill.queue.engine import Engine
 from backfill.queue.job import Facts, Job
 from backfill.queue.projects import Project

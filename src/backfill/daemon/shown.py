@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
+from backfill.model.units import seconds
 from backfill.pools.base import Evidence
 from backfill.queue import commands, reserving
 from backfill.queue.book import Book
@@ -347,8 +348,3 @@ def _wants(book: Book, job: Job) -> str:
 def _why_not(attempt: Attempt) -> str:
     """Return why an attempt does not continue; empty if it does."""
     return "Preempted" if attempt.cause == PREEMPT else "Suspended" if attempt.suspended else ""
-
-
-def seconds(micros: int | None, skew: int = 0) -> float | None:
-    """Return seconds; for an instant of the queue clock, those of the calendar."""
-    return None if micros is None else (micros + skew) / 1e6

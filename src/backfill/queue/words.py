@@ -6,20 +6,19 @@ import re
 import time
 from itertools import groupby, pairwise
 
+from backfill.model.units import MIB, SECOND, SLURM, parse_size, parse_span
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imports for types only
     from collections.abc import Iterable
     from typing import Any
 
-SECOND = 1_000_000
 MINUTE = 60 * SECOND
 TASKS_MAX = 1_000_000  # of a job
 NEAR = 10 * MINUTE  # instants this near are shown to the second
 AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
 FEW = 4  # names of nodes listed if they cannot be written as ranges
 WHOLE = "-array"  # suffix of the kind of a dependency on all tasks of an array
-_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_SIZES = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 class Unreadable(ValueError):
@@ -28,23 +27,13 @@ class Unreadable(ValueError):
 
 def parse_time(text: str) -> int:
     """Return a time limit in microseconds, as in Slurm: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S; or 90s, 1.5h, 2d."""
-    clean = text.strip().lower()
-    if match := re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h|d|w)", clean):
-        seconds = float(match[1]) * _UNITS[match[2]]
-    elif match := re.fullmatch(r"(?:(\d+)-(\d+)(?::(\d+))?(?::(\d+))?)", clean):
-        days, hours, minutes, rest = (int(part or 0) for part in match.groups())
-        seconds = float(days * 86_400 + hours * 3600 + minutes * 60 + rest)
-    elif match := re.fullmatch(r"(?:(?:(\d+):)?(\d+):)?(\d+)", clean):
-        first, second, third = match.groups()
-        if second is None:
-            seconds = float(int(third) * 60)
-        else:
-            seconds = float(int(first or 0) * 3600 + int(second) * 60 + int(third))
-    else:
-        raise Unreadable(f"{text!r} is not a time; expected minutes, H:M:S, D-H:M:S, or for instance 90s, 1.5h, 2d")
-    if not 0 < seconds <= 10**10:
+    try:
+        span = parse_span(text, SLURM)
+    except ValueError:
+        raise Unreadable(f"{text!r} is not a time; expected {SLURM.expected}") from None
+    if not 0 < span <= 10**10 * SECOND:
         raise Unreadable(f"{text!r} is not a time that a job could take")
-    return round(seconds * SECOND)
+    return span
 
 
 def parse_instant(text: str, now: int) -> int:
@@ -77,10 +66,10 @@ def parse_instant(text: str, now: int) -> int:
 
 def parse_memory(text: str) -> int:
     """Return a size in bytes: 16G, 512M; without a unit MiB, as in Slurm."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
-    if not match:
-        raise Unreadable(f"{text!r} is not a size; expected for instance 512M or 16G")
-    return round(float(match[1]) * _SIZES[match[2]])
+    try:
+        return parse_size(text, MIB)
+    except ValueError:
+        raise Unreadable(f"{text!r} is not a size; expected for instance 512M or 16G") from None
 
 
 def parse_count(text: str) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from backfill.model.constraint import is_feature, is_gpu_type
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import SECOND, TIME_MAX, counted
+from backfill.model.units import MIB, SACCT, SECOND, counted, parse_size, parse_span
 from backfill.model.workload import Ints
 from backfill.traces.accounting.stays import Record, check_amounts
 from backfill.traces.broken import BrokenLine, BrokenLines, Field
@@ -25,9 +25,7 @@ STATES = UNFINISHED | AGAIN | {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "O
                                "LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB", "POWER_UP_NODE"}  # fmt: skip
 PER_CPU = 1 << 31  # the bit by which Slurm marks memory as per cpu; old versions printed it with the number
 PER_CPU_64 = 1 << 63  # the same in later versions
-_UNITS = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)B?([nc]?)")
-_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
 _DEPENDENCY = re.compile(r"(?:--dependency[= ]|-d ?)(['\"]?)([a-z]+:[^\s'\"]+)\1")
 _TASKS_MAX = 10**6  # of a waiting array
 _PLAIN = {"cpu", "mem", "node"}
@@ -97,29 +95,13 @@ def memory_of(text: str) -> tuple[int, str]:
         for mark in (PER_CPU_64, PER_CPU):
             if int(number) >= mark:
                 number, each = str(int(number) - mark), "c"
-    size = round(float(number) * _UNITS[unit]) if "." in number else int(number) * _UNITS[unit]
-    if size >= 2**62:
-        raise ValueError(text)
-    return size, each
+    return parse_size(number + unit, MIB), each
 
 
 @lru_cache(maxsize=1 << 16)
 def span_of(text: str) -> int:
     """Parse `1-02:03:04`, `02:03:04` or `03:04` (minutes and seconds) to microseconds. Raises ValueError."""
-    match = _CLOCK.fullmatch(text)
-    if not match:
-        raise ValueError(text)
-    days, first, second, last = match.groups()
-    if days is not None and second is None:  # sbatch's forms with days begin with hours: 1-12, 1-12:30
-        hours, minutes, seconds = (int(first), int(last), 0) if first is not None else (int(last), 0, 0)
-    elif second is not None:
-        hours, minutes, seconds = int(first), int(second), int(last)
-    else:
-        hours, minutes, seconds = 0, int(first or 0), int(last)
-    micros = ((int(days or 0) * 24 + hours) * 3600 + minutes * 60 + seconds) * SECOND
-    if micros > TIME_MAX:
-        raise ValueError(text)
-    return micros
+    return parse_span(text, SACCT)
 
 
 def spans_of(texts: Sequence[str]) -> tuple[Ints, list[int]]:
