@@ -181,6 +181,9 @@ def test_serve_begins_a_queue_and_changes_none(live, tmp_path_factory):
     assert "broken.toml" in live.run("serve", *asked, "--platform", folder / "broken.toml", check=2).stderr
     assert not (live.folder / "config.toml").exists()
     assert not (live.folder / "platform.toml").exists()
+    whole = [*asked, "--platform", folder / "cluster.toml", "--policy", "eazy"]
+    assert "did you mean easy?" in live.run("serve", *whole, check=2).stderr
+    assert {path.name for path in live.folder.iterdir()} == set()  # no queue was made
     for _ in range(2):
         live.run("serve", *asked, "--platform", folder / "cluster.toml")
     assert live.request("queue")["capacity"]["cpus"] == 256

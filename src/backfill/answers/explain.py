@@ -35,10 +35,12 @@ MINUTE = 60 * SECOND
 def explain(queue: Queue, number: int, reason: str) -> Facts:
     """Return all facts about why a job waits. reason: the queue's reason."""
     job = queue.jobs.get(number)
+    if job is None:  # the daemon knows that it waits, and the planner has not been told of it
+        return {"error": {"code": "starting", "message": "the planner does not know the job yet; ask again", "field": ""}}
     told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "id": number,
                    "reason": reason}  # fmt: skip
-    if job is None or job.state != PENDING:
-        return told | {"state": "starting" if job is not None else "over"}
+    if job.state != PENDING:
+        return told | {"state": "starting"}
     told |= {"label": job.label, "state": job.state, "need": job.need, "limit_s": job.walltime / 1e6}
     told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
     told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}

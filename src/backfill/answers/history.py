@@ -112,8 +112,11 @@ def row(job: Job, cpus: int) -> Facts:
 
 
 def waited(job: Job) -> int | None:
-    """Return the wait from submit to start, in microseconds, without earlier runs; None if the job never started."""
-    return None if job.start is None else job.start - job.submit - job.ran
+    """Return the wait from submit to start, in microseconds, without earlier runs; None if the job never started.
+
+    A start by others may have been seen before the job was: then it did not wait.
+    """
+    return None if job.start is None else max(job.start - job.submit - job.ran, 0)
 
 
 def used(job: Job) -> float | None:

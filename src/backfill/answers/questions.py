@@ -23,7 +23,7 @@ from backfill.worlds.live import Planner
 from backfill.worlds.watchdog import WATCHDOG
 
 CPU_MOST_S, MOST_S = 120.0, 300.0  # limits for an answer, in seconds: a user's policy may loop or sleep for ever
-TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # limits for the trial of another policy, in seconds
+TRIAL_CPU_S, TRIAL_S = 15.0, 28.0  # limits for the trial of a policy of a file, in seconds
 LEAST = 19  # nice value of an answering process: all others go first
 
 
@@ -89,7 +89,7 @@ def aside(planner: Planner | None, asked: Asked) -> int:
         return pid
     code = 1
     try:
-        if asked["question"].get("what") == "switch":
+        if ".py" in asked["question"].get("policy", ""):
             WATCHDOG.bound(TRIAL_CPU_S, TRIAL_S)
         else:
             WATCHDOG.bound(CPU_MOST_S, MOST_S)

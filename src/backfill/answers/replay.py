@@ -49,7 +49,7 @@ class Check:
     passes: int = 0
     starts: int = 0
     open_loop: list[str] = field(default_factory=list)  # differences
-    closed_jobs: int = 0  # jobs compared in the closed loop
+    closed_jobs: int = 0  # jobs compared in the closed loop; one that is open in two epochs counts twice
     simulated_jobs: int = 0  # those of them also compared with `simulate`
     closed_loop: list[str] = field(default_factory=list)  # differences
     left_out: dict[str, int] = field(default_factory=dict)  # number of epochs by reason

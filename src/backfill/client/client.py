@@ -372,6 +372,10 @@ def serve(words: Sequence[str]) -> int:
         raise Unreadable(f"unexpected {left[0]!r}")
     if "policy" not in given and (given.get("dry") or given.get("drop")):
         raise Unreadable("--dry-run and --drop-promises belong to --policy")
+    if "policy" in given:  # before a queue is made
+        from backfill.daemon.config import named
+
+        named(given["policy"])
     settings: dict[str, Any] = {
         name: given[name] for name in ("pool", "platform", "shadow", "adopt", "predict") if name in given
     }

@@ -190,7 +190,7 @@ def print_job(job: Facts) -> None:
         "project": job["project"],
         "state": job["state"] + (f" ({job['reason']})" if job["reason"] else ""),
         "command": " ".join(job["argv"]),
-        "in": str(job["cwd"]),
+        "in": str(job["cwd"] or ""),
         "needs": asks_text(job),
         "tasks": str(job.get("ntasks", "")),
         "constraint": job.get("constraint", ""),
@@ -275,6 +275,8 @@ def event_text(data: Facts) -> str:
             parts.append(f"{name[:-2]}={_span(value)}")
         elif name == "maxrss":
             parts.append(f"{name}={size_text(value)}")
+        elif name == "nodes":
+            parts.append(f"{name}={nodes_text(value)}")
         elif isinstance(value, list):
             parts.append(f"{name}={','.join(map(str, value))}")
         else:

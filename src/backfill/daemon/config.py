@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # numpy and pydantic are needed only with a platform file
 
 POLICY, PLATFORM, LOCAL, STORE = "conservative", "platform.toml", "local", "store.db"
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
+FILE = re.compile(r"(.*\.py)(:.*)?$")  # a policy, or predictions, of a user's file
 KEYS = ("policy", "predict", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow",
         "adopt", "publish")  # fmt: skip
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
@@ -328,19 +329,24 @@ def platform_facts(platform: "Platform") -> dict[str, Any]:
 
 def kept(home: Path, policy: str) -> str:
     """Return a policy with a copy of its file, so that a later edit does not change a running queue."""
+    policy = named(policy)
+    return _copied(home, policy, "policy") or policy
+
+
+def named(policy: str) -> str:
+    """Return the text of a policy, see `resolved`. Raises Unreadable if it names no file, and no policy that exists."""
     try:
         policy = resolved(policy)
-        copied = _copied(home, policy, "policy")
-        if not copied:
+        if not FILE.match(policy):
             check_name(policy.partition(":")[0])
     except UsageError as error:
         raise Unreadable(str(error)) from None
-    return copied or policy
+    return policy
 
 
 def _copied(home: Path, text: str, what: str) -> str:
     """Return a text with the user's file in it replaced by a copy; empty if it names no file."""
-    match = re.match(r"(.*\.py)(:.*)?$", text)
+    match = FILE.match(text)
     if not match:
         return ""
     source = home / match[1] if not os.path.isabs(match[1]) else Path(match[1])

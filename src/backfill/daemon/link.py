@@ -234,7 +234,7 @@ class PlannerLink:
         if not text and self._made.get(kind) is not made:  # its copies were ended with it
             raise _Starting
         if not text:
-            raise OSError("its process was ended because its policy seemed to loop; see daemon.log")
+            raise OSError("its process was ended because its policy seemed to loop, or had too many jobs to simulate")
         answer: JsonObject = json.loads(text)
         return answer
 
