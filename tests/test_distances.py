@@ -59,6 +59,8 @@ def test_a_policy_that_interrupts_jobs_is_refused(results):
 
 
 def test_windows_must_not_overlap(results):
+    with pytest.raises(bf.UsageError, match="expected a log of 40 jobs or more, a window; this one has 39"):
+        bf.compare(crowded(39), bf.Platform.pool(8), ["easy", "fcfs"], optimum=1)
     with pytest.raises(bf.UsageError, match="at most 1 windows of 40 jobs"):
         distances(results, ["fcfs", "easy"], 2)
 

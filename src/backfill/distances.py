@@ -124,6 +124,8 @@ def check(windows: int, jobs: int = JOBS, there: int | None = None) -> None:
     """Raise UsageError if this many windows cannot be drawn, or the solver is not installed."""
     if windows < 1:
         raise BadArgument("optimum", windows, "a number of windows >= 1")
+    if there is not None and there < jobs:
+        raise BadArgument("optimum", windows, f"a log of {jobs} jobs or more, a window; this one has {there}")
     if there is not None and windows * jobs > there:
         raise BadArgument("optimum", windows, f"at most {there // jobs} windows of {jobs} jobs, which do not overlap")
     check_installed()

@@ -54,6 +54,22 @@ def test_the_same_schedule_goes_to_a_file(backfill, tmp_path):
     assert done.err.endswith("next: backfill verify tiny.csv out.csv --cpus 4\n")
 
 
+@pytest.mark.parametrize("policy", ["round-robin", "preemptive:how=suspend", "gang-matrix-backfill"])
+def test_a_schedule_that_runs_alone_make_is_verified_with_them(backfill, policy):
+    words = ["simulate", "tiny.csv", *ON4, "--policy", policy, "--schedule", "out.csv"]
+    assert backfill(*words).err.endswith(f"next: backfill {' '.join(words)} --runs runs.csv\n")
+    following = backfill(*words, "--runs", "runs.csv").err.splitlines()[-1]
+    assert following.startswith("next: backfill verify tiny.csv out.csv --cpus 4 --runs runs.csv")
+    assert "lawful" in backfill(*following.split()[2:]).out
+
+
+def test_the_turns_of_runs_are_not_verified_without_a_file_of_them(backfill):
+    backfill("simulate", "tiny.csv", *ON4, "--schedule", "out.csv", "-q")
+    done = backfill("verify", "tiny.csv", "out.csv", *ON4, "--mpl", "5")
+    assert (done.code, done.complaint) == (
+        2, "--mpl needs the turns of each run; expected --runs FILE, which simulate --runs writes")  # fmt: skip
+
+
 def test_json_has_the_documented_keys(backfill):
     found = json.loads(
         backfill("simulate", "tiny.csv", *ON4, "--policy", "k-reservations", "--set", "k=2", "--json").out

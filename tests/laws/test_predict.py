@@ -104,6 +104,8 @@ def test_the_page_shows_errors_of_predictions_beside_those_of_walltimes_by_user(
     ("text", "message"),
     [
         ("def wrong(job, ended):\n    return 1 / 0\n", r"mine.py:2: ZeroDivisionError"),
+        ("def wrong(job, ended):\n    return None\n", "function wrong: it predicts None for job 1; expected seconds"),
+        ("def wrong(job, ended):\n    return float('nan')\n", "it predicts nan for job 1; expected seconds"),
         ("def other(job, ended):\n    return 1\n", "has no function 'wrong'"),
         ("def wrong(:\n", "mine.py:1: SyntaxError"),
     ],

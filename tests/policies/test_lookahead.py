@@ -103,3 +103,10 @@ def test_the_set_is_the_best_of_all(items, unit, free, less, most):
     arrays = (np.array(cpus, np.int64), np.array(value, np.int64), np.array(is_long, np.bool_))
     found = most_valuable(*arrays, np.int64(free), np.int64(extra))
     assert found.tolist() == by_trying_all(cpus, value, is_long, free, extra)
+
+
+def test_a_wide_machine_needs_no_table_as_wide():
+    cpus, wide = np.array([3, 5, 2], np.int64), np.int64(10**13)
+    is_long = np.array([True, False, True])
+    assert most_valuable(cpus, cpus, is_long, wide, np.int64(4)).tolist() == [True, True, False]
+    assert most_valuable(cpus, cpus, is_long, np.int64(6), wide).tolist() == [True, False, True]

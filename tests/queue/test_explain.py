@@ -96,6 +96,7 @@ def test_what_keeps_a_job_from_the_queue_of_the_policy_is_told(tmp_path):
     ]
     assert [*explained(explain(queue, held, "JobHeldUser"))][-1] == f"next: backfill release {held}"
     assert next(explained(explain(queue, begin, "BeginTime"))).startswith(f"job {begin} waits for its begin time, ")
+    assert explain(queue, running + 99)["error"]["code"] == "starting"  # the planner does not know it: it is not over
     assert [*explained(explain(queue, running))] == [f"job {running} is being started: it waits for nothing"]
 
 

@@ -36,7 +36,8 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     """Return all facts about why a job waits. reason: the queue's reason."""
     job = queue.jobs.get(number)
     if job is None:  # the daemon knows that it waits, and the planner has not been told of it
-        return {"error": {"code": "starting", "message": "the planner does not know the job yet; ask again", "field": ""}}
+        problem = {"code": "starting", "message": "the planner does not know the job yet; ask again", "field": ""}
+        return {"error": problem}
     told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "id": number,
                    "reason": reason}  # fmt: skip
     if job.state != PENDING:

@@ -128,7 +128,8 @@ def replay(
         same = (
             "all start at the same microsecond" if not checked.closed_loop else f"{len(checked.closed_loop):,} differ"
         )
-        print(f"{counted(checked.closed_jobs, 'job')} played again, {checked.simulated_jobs:,} of them simulated: {same}")
+        again = counted(checked.closed_jobs, "job")
+        print(f"{again} played again, {checked.simulated_jobs:,} of them simulated: {same}")
         for why, count in checked.left_out.items():
             say.note(f"{counted(count, 'epoch')} not simulated: {why}")
         for line in differences[: recorded.SHOWN]:

@@ -148,7 +148,7 @@ def simulate(
         for option, value in same.items()
         if value not in (None, False) and (option[2:].replace("-", "_"), value) not in usual
     }
-    _following(log, schedule, report, same)
+    _following(log, schedule, report, same, _goes_on(result) and not files["runs"])
 
 
 def _print(result: "Result") -> None:
@@ -171,11 +171,22 @@ def _print(result: "Result") -> None:
         print(f"\n{result.explain(result.spec.explained)}")
 
 
-def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object]) -> None:
-    """Print the command that is useful next, unless it would need standard input again."""
+def _goes_on(result: "Result") -> bool:
+    """Return whether runs share processors, or go on after a preemption: then start and end do not make a schedule."""
+    policy, params = result.policy, result.params
+    return policy.sharing(params)[0] > 1 or (policy.preempts and policy.in_full(params).get("how") != "requeue")
+
+
+def _following(log: str, schedule: str | None, report: str | None, same: dict[str, object], runs: bool) -> None:
+    """Print the command that is useful next, unless it would need standard input again.
+
+    runs: whether the file of the schedule can only be verified with one of the runs, which was not written.
+    """
     if log == "-":
         return
-    if schedule not in (None, "-"):
+    if schedule not in (None, "-") and runs:
+        say.following(say.command("--runs", "runs.csv"))
+    elif schedule not in (None, "-"):
         words = [text for key, value in same.items() for text in ([key] if value is True else [key, str(value)])]
         say.following(shlex.join(["backfill", "verify", say.path(log), say.path(str(schedule)), *words]))
     elif report is None:

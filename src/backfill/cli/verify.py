@@ -84,6 +84,8 @@ def verify(
         raise UsageError(f"--mpl is {mpl}; expected 1 to {ROWS_MOST}")
     if not 0.0 <= switching < 1.0:
         raise UsageError(f"--switching is {switching:g}; expected a share from 0 to below 1")
+    if mpl > 1 and runs is None:
+        raise UsageError("--mpl needs the turns of each run; expected --runs FILE, which simulate --runs writes")
     read = None if events is None else read_events(events)
     options = Options.of(
         {"overrun": overrun, "ties": ties, "events": read, "lost": lost, "estimates": estimates, "seed": seed}

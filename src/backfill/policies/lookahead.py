@@ -184,7 +184,11 @@ def most_valuable(cpus, value, is_long, free, extra):
 
 @kernel()
 def greatest_values(cpus, value, counted, room):
-    """Return [i, c]: the greatest value of counted items from i on that together hold at most c cpus."""
+    """Return [i, c]: the greatest value of counted items from i on that together hold at most c cpus.
+
+    c ends at the cpus of all counted items; more make no difference.
+    """
+    room = min(room, (cpus * counted).sum())
     best = np.zeros((len(cpus) + 1, room + 1), np.int64)
     for i in range(len(cpus) - 1, -1, -1):
         best[i] = best[i + 1]
@@ -198,8 +202,8 @@ def greatest_values(cpus, value, counted, room):
 def greatest_together(short, long, free, extra):
     """Return the greatest value of short and long items; the long ones must fit in the extra, all in the free cpus."""
     most = np.int64(0)
-    for c in range(min(free, extra) + 1):
-        most = max(most, long[c] + short[free - c])
+    for c in range(min(free, extra, len(long) - 1) + 1):
+        most = max(most, long[c] + short[min(free - c, len(short) - 1)])
     return most
 
 

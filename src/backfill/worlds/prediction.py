@@ -17,6 +17,10 @@ EXPECTED = (
 )
 
 
+class PredictorError(Exception):
+    """A user's function returns what is no number of seconds."""
+
+
 @dataclass(frozen=True)
 class Prediction:
     """A predictor, and its correction of predictions that a job outlasts.
@@ -66,6 +70,8 @@ class Prediction:
 
     def mistake(self, error: Exception) -> PolicyError:
         """Return the error of a user's function, with its line."""
+        if isinstance(error, PredictorError):
+            return PolicyError(at(self.file, None, f"function {self.rule.partition(OWN)[2]}: {error}"))
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == Path(self.file)]
         line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
         return PolicyError(at(self.file, line, f"{type(error).__name__}: {error}"))

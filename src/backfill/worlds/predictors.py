@@ -1,7 +1,9 @@
 """Predictors of run times for a World or a live queue: a kernel and its memory."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Protocol
 
 from backfill.compiler.far import address_of, address_outside
@@ -12,7 +14,7 @@ from backfill.core.predict.regression import FEATURES, TERMS, regression
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs
 from backfill.queue.protocol import LEARNED
-from backfill.worlds.prediction import CORRECTIONS, Prediction
+from backfill.worlds.prediction import CORRECTIONS, Prediction, PredictorError
 from backfill.worlds.runtimes import RunTimes
 
 
@@ -192,4 +194,6 @@ class _Own:
     def predict(self, facts: Facts, row: int, walltime: int) -> int:
         job = facts.known(row)
         seconds = self._function(job, self.memory.get(job.user, []))
+        if isinstance(seconds, bool) or not isinstance(seconds, Real) or math.isnan(seconds):
+            raise PredictorError(f"it predicts {seconds!r} for job {job.job}; expected seconds")
         return round(min(max(float(seconds), 0.0), walltime / SECOND) * SECOND)
