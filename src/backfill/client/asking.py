@@ -218,6 +218,11 @@ def explain(words: Sequence[str]) -> int:
     return 0
 
 
+def _instant(answer: Facts, seconds: float) -> str:
+    """Return the text of an instant that is known, not rounded up as a start that is promised."""
+    return instant_text(round(seconds * 1e6), round(answer["now_s"] * 1e6))
+
+
 def explained(answer: Facts) -> Iterator[str]:
     """Yield an explanation, line by line."""
     name = f"job {answer.get('label', answer['id'])}"
@@ -251,7 +256,7 @@ def explained(answer: Facts) -> Iterator[str]:
         return
     mine = next((each for each in answer["reservations"] if each["own"] and each["begin_s"] > answer["now_s"]), None)
     if mine is not None:
-        yield f"{name} waits for reservation {mine['reservation']}, which begins {at(mine['begin_s'])}"
+        yield f"{name} waits for reservation {mine['reservation']}, which begins {_instant(answer, mine['begin_s'])}"
         return
     yield from _lacking(answer, name)
     if answer["lacks"]:
@@ -274,7 +279,7 @@ def explained(answer: Facts) -> Iterator[str]:
         elif behind is None and kept_by["count"]:
             yield f"{name} would fit now, and waits behind jobs {_labels(kept_by)}"
         elif behind is None and then:
-            reservation = f"reservation {then[0]['reservation']}, which begins {at(then[0]['begin_s'])}"
+            reservation = f"reservation {then[0]['reservation']}, which begins {_instant(answer, then[0]['begin_s'])}"
             yield f"{name} would fit now, and might run into {reservation}"
         elif behind is None:
             yield f"{name} would fit now; policy {answer['policy']} keeps it behind earlier jobs"
@@ -352,7 +357,8 @@ def _reserved(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
     """Yield the reservations of others that are active now."""
     for each in answer["reservations"]:
         if not each["own"] and each["begin_s"] <= answer["now_s"]:
-            yield f"  reservation {each['reservation']} has {', '.join(each['nodes'])} until {at(each['until_s'])}"
+            until = _instant(answer, each["until_s"])
+            yield f"  reservation {each['reservation']} has {', '.join(each['nodes'])} until {until}"
 
 
 def _labels(jobs: Facts) -> str:
@@ -414,7 +420,7 @@ def _kept_back(answer: Facts, name: str, at: Callable[[float], str]) -> Iterator
         yield hint
         return
     if answer["reason"] == "BeginTime":
-        yield f"{name} waits for its begin time, {at(answer['begin_s'])}"
+        yield f"{name} waits for its begin time, {_instant(answer, answer['begin_s'])}"
     elif answer["reason"] == "JobArrayTaskLimit":
         those = answer.get("throttled_by", {"count": 0})
         now = f", now {_labels(those)}" if those["count"] else ""
