@@ -117,10 +117,8 @@ def test_a_copy_that_is_killed_harms_nobody(live):
     asking = subprocess.Popen([*PYTHON, "eta"], env=live.env, stderr=subprocess.PIPE, text=True)
     (copy, *_) = live.until(lambda: processes.descendants(planner))
     live.kill(copy)
-    assert (
-        asking.communicate(timeout=PATIENCE_S)[1]
-        == "backfill: there is no answer: its process was ended because its policy seemed to loop; see daemon.log\n"
-    )
+    told = asking.communicate(timeout=PATIENCE_S)[1]
+    assert told.startswith("backfill: there is no answer: its process was ended because its policy seemed to loop, or")
     assert asking.returncode == 1
     assert answer(live, "eta")["jobs"][0]["id"] == waiting
     (live.folder / "on").unlink()
@@ -146,7 +144,7 @@ def test_a_trial_of_a_policy_that_computes_for_ever_is_ended(tmp_path, monkeypat
     pipe = tmp_path / "answer.1"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    copy = questions.aside(None, {"to": str(pipe), "question": {"what": "switch"}})
+    copy = questions.aside(None, {"to": str(pipe), "question": {"what": "switch", "policy": "mine.py:mine"}})
     assert os.waitpid(copy, 0)[1] == signal.SIGPROF
     assert os.read(reader, 1) == b""
     os.close(reader)
