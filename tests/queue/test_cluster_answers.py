@@ -56,7 +56,9 @@ def test_slots_offers_no_more_than_limits_leave_to_the_user_who_asks(live):
     number = live.submit("-c", 2, "-t", "10:00:00", "--", "true")
     live.until(lambda: live.job(number)["state"] == "RUNNING")
     assert json.loads(live.run("slots", "--json").stdout)["slots"] == []
-    assert live.run("slots").stdout.startswith("nothing fits now")
+    head, why, *_ = live.run("slots").stdout.splitlines()
+    assert head.startswith("nothing fits now")
+    assert why == "  limit users (running cpus of root) leaves nothing"
     other = live.request("slots", user="somebody else")["slots"]
     assert max(one["tasks"] for one in other) == 2
 

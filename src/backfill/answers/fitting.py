@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from backfill.analysis.explain.asks import Asks
-from backfill.analysis.explain.lacks import LIMIT, Lacking
+from backfill.analysis.explain.lacks import LIMIT, Lacking, limits
 from backfill.analysis.explain.room import Room
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
@@ -46,6 +46,10 @@ class Fitting:
         if asked not in self._known:
             self._known[asked] = self._lacks(job)
         return self._known[asked]
+
+    def limits(self, job: Job) -> list[str]:
+        """Return the limits on running jobs that leave too little for a job."""
+        return [lack.name for lack in limits(self._room(job)) if lack.short.any()]
 
     def _lacks(self, job: Job) -> str:
         lacks = Lacking.of(self._room(job))

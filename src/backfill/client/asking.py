@@ -576,6 +576,8 @@ def offered(answer: Facts, span: str = "") -> Iterator[str]:
         yield f"  {'on one node' if one['on_one'] else 'on any nodes':<13}{counted(one['tasks'], 'task')} {end}{why}"
     if not answer["slots"]:
         yield f"nothing fits now{f' beside {beside}' if beside else ''}{span}; next: backfill submit --test-only"
+        for name, _, count in (limit.partition(": ") for limit in answer.get("limits", ())):
+            yield f"  limit {name} ({count}) leaves nothing"
     free = [f"{_amount(name, amount)} of {_amount(name, answer['capacity'][name])} {name}" for name, amount in
             answer["free"].items() if answer["capacity"][name]]  # fmt: skip
     if among:

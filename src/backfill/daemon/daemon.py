@@ -549,7 +549,13 @@ class Daemon:
             check_feature(gpu_type, platform)
         asked: Question = {"what": "slots", "need": need, "grace": self.config.defaults["grace"], "gpu_type": gpu_type}
         asked |= {"user": message.get("user", ""), "group": message.get("group", "")}
-        self._question(asked, lambda told: reply(self._dated(told)), reply)
+        more = {}
+        if self.engine.book.platform:
+            from backfill.answers.fitting import fitting  # loads numpy, which a queue of one node does not need
+
+            job = Job(0, need={"cpus": 1, **need}, walltime=1, user=asked["user"], group=asked["group"])
+            more["limits"] = fitting(self.engine.book).limits(job)
+        self._question(asked, lambda told: reply({**self._dated(told), **more}), reply)
         return None
 
     def _look_test(self, message: SubmitRequest, reply: Answer) -> Steps:
