@@ -83,19 +83,12 @@ def test_a_shard_says_what_it_ran(backfill):
     assert "backfill report a\n" in second.err
 
 
+LONG = ["compare", "model:lublin?jobs=20000&cpus=64", "--policy", "easy", "--policy", "fcfs", "--replications", "60"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["term", "kill"])
 def test_an_interrupted_sweep_goes_on_where_it_stopped(backfill, tmp_path, number):
-    words = (
-        "compare",
-        "model:lublin?jobs=20000&cpus=64",
-        "--policy",
-        "easy",
-        "--policy",
-        "fcfs",
-        "--replications",
-        "60",
-    )
-    with started(tmp_path, *words, "--save", "a") as command:
+    with started(tmp_path, *LONG, "--save", "a") as command:
         until(lambda: (tmp_path / "a").exists() and len(runs_of(tmp_path / "a")) >= 3)
         os.kill(command.pid, number)
         _, err = command.communicate(timeout=PATIENCE_S)
@@ -107,24 +100,14 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(backfill, tmp_path, numbe
         assert not list((tmp_path / "a").glob(".*"))
     assert not (tmp_path / "a" / "result.json").exists()
     kept = {name: (tmp_path / "a" / name).stat().st_mtime_ns for name in before}
-    done = backfill(*words, "--shard", "1/30", "--save", "a")  # the first four runs
+    done = backfill(*LONG, "--shard", "1/30", "--save", "a")  # the first four runs
     assert done.code == 0
     assert re.search(r"^a: [34] of 4 runs were there already$", done.err, re.MULTILINE)
     assert {name: (tmp_path / "a" / name).stat().st_mtime_ns for name in before} == kept
 
 
 def test_an_interrupted_shard_is_told(tmp_path):
-    words = (
-        "compare",
-        "model:lublin?jobs=20000&cpus=64",
-        "--policy",
-        "easy",
-        "--policy",
-        "fcfs",
-        "--replications",
-        "60",
-    )
-    with started(tmp_path, *words, "--save", "a", "--shard", "1/2") as command:
+    with started(tmp_path, *LONG, "--save", "a", "--shard", "1/2") as command:
         until(lambda: (tmp_path / "a").exists() and runs_of(tmp_path / "a"))
         os.kill(command.pid, signal.SIGTERM)
         out, err = command.communicate(timeout=PATIENCE_S)

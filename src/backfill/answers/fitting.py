@@ -47,7 +47,7 @@ class Fitting:
             self._known[asked] = self._lacks(job)
         return self._known[asked]
 
-    def limits(self, job: Job) -> list[str]:
+    def limited_by(self, job: Job) -> list[str]:
         """Return the limits on running jobs that leave too little for a job."""
         return [lack.name for lack in limits(self._room(job)) if lack.short.any()]
 

@@ -238,8 +238,8 @@ def explained(answer: Facts) -> Iterator[str]:
         yield f"{name} {PAUSED}"
         return
     if answer["state"] != "PENDING":
-        state = {"starting": "is being started", "over": "is over"}.get(answer["state"])
-        yield f"{name} {state or 'is ' + answer['state']}: it waits for nothing"
+        state = "being started" if answer["state"] == "starting" else answer["state"]
+        yield f"{name} is {state}: it waits for nothing"
         return
     now = round(answer["now_s"] * 1e6)
 

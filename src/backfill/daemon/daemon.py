@@ -554,7 +554,7 @@ class Daemon:
             from backfill.answers.fitting import fitting  # loads numpy, which a queue of one node does not need
 
             job = Job(0, need={"cpus": 1, **need}, walltime=1, user=asked["user"], group=asked["group"])
-            more["limits"] = fitting(self.engine.book).limits(job)
+            more["limits"] = fitting(self.engine.book).limited_by(job)
         self._question(asked, lambda told: reply({**self._dated(told), **more}), reply)
         return None
 

@@ -66,7 +66,7 @@ def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], un
         for policy, rows in by_policy.items()
         if policy in known
     )
-    own = "%" if metric.endswith("_share") else _unit(metric, [v for values in lines.values() for v in values], unit)
+    own = "%" if described(metric).share else _unit(metric, [v for values in lines.values() for v in values], unit)
     notes = ["" if policy in known else "promises no starts" for policy in lines]
     return {"chart": names_chart(kinds, list(lines.values()), own), "told": shown, "notes": notes}
 
@@ -79,9 +79,9 @@ def _texts(metric: str, rows: Rows, unit: str) -> list[str]:
     if metric == "users_longer":
         return [NONE if not row["users"] else f"{row[metric]:,} of {row['users']:,}" for row in rows]
     values = [row[metric] for row in rows]
-    if metric.endswith("_share"):
+    if described(metric).share:
         return [NONE if value is None else share_text(value) for value in values]
-    if metric.endswith("_s"):
+    if described(metric).unit == "s":
         return times(values, _unit(metric, values, unit))
     return [NONE if value is None else f"{value:,.1f}" for value in values]
 
