@@ -254,7 +254,12 @@ def _dask(address: str) -> Iterator[Executor]:
     except KilledWorker as problem:
         raise BackfillError(f"a task repeatedly ended its worker; memory may have run out: {problem}") from None
     finally:
-        client.close()
+        try:
+            client.close()
+        except RuntimeError:
+            # If the scheduler goes away while tasks are submitted, Dask changes a dict while its thread iterates over
+            # it; each `close` raises that error of the thread again.
+            client.status = "closed"
 
 
 def _check_answers(address: str) -> None:

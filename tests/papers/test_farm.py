@@ -170,6 +170,25 @@ def test_a_cluster_whose_scheduler_goes_away_is_told(cluster):
         carry_out(time.sleep, [0.3] * 400, dask, kill_it)  # the death is noticed before all are done
 
 
+@pytest.mark.filterwarnings("ignore")  # Dask's own
+def test_the_error_of_a_cluster_is_told_although_closing_fails(cluster, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    clients, close = [], distributed.Client.close
+
+    def fails(client):
+        clients.append(client)
+        if client.status != "closed":
+            raise RuntimeError("dictionary changed size during iteration")
+
+    monkeypatch.setattr(distributed.Client, "close", fails)
+    with pytest.raises(BackfillError, match="a reason"), executor(cluster=cluster[0]):
+        raise BackfillError("a reason")
+    clients[0].close()  # as Python does when it collects it
+    monkeypatch.undo()
+    clients[0].status = "running"
+    close(clients[0])
+
+
 def test_a_cluster_without_workers_is_told(cluster, monkeypatch):
     address, _, *workers = cluster
     for worker in workers:
