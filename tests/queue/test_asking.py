@@ -10,6 +10,7 @@ import pytest
 
 from backfill.answers import questions
 from backfill.client import asking
+from backfill.client.calling import Problem
 from backfill.client.printing import start_text
 from backfill.system import processes
 from tests.patience import PATIENCE_S
@@ -86,13 +87,27 @@ def test_a_deadline_that_the_bound_misses_is_told_at_submit_and_in_the_queue(liv
     told = "job 2 may miss its deadline, "
     assert late.stdout.startswith("job 2 queued")
     assert late.stderr == "" or told in late.stderr  # if it was known in a second
-    assert told in live.run("eta").stdout
-    assert "deadline at risk" in live.run("queue").stdout
+    assert told in live.run("eta", 2).stdout
+    live.until(lambda: "deadline at risk" in live.run("queue").stdout)
     assert "it may miss its deadline, " in live.run("explain", 2).stdout
     said = live.run("submit", "--parsable", "-t", 30, "--deadline", "now+31m", "--", "true")
     assert (said.stdout, said.stderr) == ("3\n", "")
     tried = live.run("submit", "--test-only", "-t", 30, "-c", 4, "--deadline", "now+31m", "--", "true").stdout
     assert "it may miss its deadline, " in tried
+
+
+def test_a_planner_that_does_not_know_a_job_yet_is_asked_again(monkeypatch):
+    row, answers = {"id": 7}, []
+
+    def persistent(what, folder, **_):
+        return {"job": {"label": "7", "state": "PENDING"}} if what == "output" else answers.pop(0)
+
+    monkeypatch.setattr(asking, "persistent", persistent)
+    answers += [{"jobs": []}, {"jobs": [{"id": 6}, row]}]
+    assert asking.estimates("q", [7]) == {"jobs": [row]}
+    answers += [{"jobs": [{"id": number} for number in range(10, 2010)]}]
+    with pytest.raises(Problem, match=r"job 7 is PENDING; expected one of the first 2,000 that wait"):
+        asking.estimates("q", [7])
 
 
 def test_of_bounds_far_ahead_it_is_said_how_often_such_bounds_hold(live):

@@ -12,13 +12,13 @@ from backfill.model.workload import Ints
 from backfill.queue import feed
 from backfill.queue.job import Job
 from backfill.queue.nodes import FLOATING
+from backfill.queue.protocol import ESTIMATED
 from backfill.queue.shapes import Estimate, JsonObject, Question, Row
 from backfill.queue.states import PENDING, STARTING
 from backfill.worlds.live import Planner
 from backfill.worlds.runtimes import Pool
 
 SECOND = 1_000_000
-ESTIMATED = 2_000  # most pending jobs with an estimate
 GRAINS = ((120, 1), (3600, 60), (86_400, 300))  # estimates up to (seconds ahead) are rounded to (seconds)
 
 

@@ -13,7 +13,8 @@ from backfill.client.options import ids_of, parse
 from backfill.client.printing import goes_on, start_text, table
 from backfill.model.units import counted
 from backfill.queue.parts import amounts_of, gpu_type_of
-from backfill.queue.protocol import FEW
+from backfill.queue.protocol import ESTIMATED, FEW
+from backfill.queue.states import PENDING
 from backfill.queue.words import (
     Unreadable,
     asks_text,
@@ -57,6 +58,7 @@ FAR = "bounds more than 6 h ahead hold less often: 73 to 96 % did in simulated q
 START_S = 20.0  # seconds that a planner may take to start before its policy is replaced without a comparison
 DROP_S = 3.0  # the same with --drop-promises
 PATIENCE_S = 600.0  # seconds; an answer may have to wait for a policy to be compiled
+KNOWN_S = 20.0  # seconds in which the planner should know a job that was submitted
 HISTORY = {
     "user and name": "{} of the same user and name",
     "user": "{} of the same user",
@@ -88,6 +90,26 @@ def question(what: str, patience_s: float = PATIENCE_S, folder: str = "", **more
         time.sleep(0.1)
 
 
+def estimates(folder: str, wanted: Sequence[int]) -> Facts:
+    """Return the estimates of these jobs; if the planner does not know one of them yet, it is asked again.
+
+    Raises Problem if one has no estimate.
+    """
+    end = time.monotonic() + KNOWN_S
+    while True:
+        answer = question("eta", folder=folder)
+        rows = {row["id"]: row for row in answer["jobs"]}
+        missing = next((number for number in wanted if number not in rows), None)
+        if missing is None:
+            return {**answer, "jobs": [rows[number] for number in wanted]}
+        job = persistent("output", folder, ids=[missing])["job"]
+        waits = job["state"] == PENDING
+        if not waits or len(rows) >= ESTIMATED or time.monotonic() > end:
+            expected = f"one of the first {ESTIMATED:,} that wait" if waits else "a pending one"
+            raise Problem(f"job {job['label']} is {job['state']}; expected {expected}", FAILED)
+        time.sleep(0.1)
+
+
 def eta(words: Sequence[str]) -> int:
     """Print when pending jobs start."""
     options, left, _ = parse("eta", words)
@@ -97,18 +119,10 @@ def eta(words: Sequence[str]) -> int:
         return _accuracy(bool(options.get("json")))
     if "of_project" in options:
         return _eta_project(options, left)
-    wanted = None
     if left or "name" in options:
-        wanted = persistent("find", home(), ids=ids_of(options, left))["ids"]
-    answer = question("eta")
-    rows = {row["id"]: row for row in answer["jobs"]}
-    if wanted is not None:
-        for number in wanted:
-            if number not in rows:
-                job = persistent("output", home(), ids=[number])["job"]
-                expected = "a pending one" if job["state"] != "PENDING" else "one of the first 2,000 that wait"
-                raise Problem(f"job {job['label']} is {job['state']}; expected {expected}", FAILED)
-        answer["jobs"] = [rows[number] for number in wanted]
+        answer = estimates(home(), persistent("find", home(), ids=ids_of(options, left))["ids"])
+    else:
+        answer = question("eta")
     if options.get("json"):
         print(json.dumps(answer))
         return 0

@@ -264,11 +264,10 @@ class Job:
         >>> job.cancel()
         """
         number = self.facts()["id"]
-        for row in self.queue._question("eta")["jobs"]:
-            if row["id"] == number:
-                basis = asking.why_not(row) or asking.HISTORY[row["history"]].format(row["ended_jobs"])
-                return Estimate(_local(row["guaranteed_s"]), _local(row["median_s"]), _local(row["p90_s"]), basis)
-        raise QueueError(f"job {self.label} is {self.state}; expected a pending one, of the first 2,000 that wait")
+        with _as_errors():
+            (row,) = asking.estimates(self.queue.folder, [number])["jobs"]
+        basis = asking.why_not(row) or asking.HISTORY[row["history"]].format(row["ended_jobs"])
+        return Estimate(_local(row["guaranteed_s"]), _local(row["median_s"]), _local(row["p90_s"]), basis)
 
     def explain(self) -> str:
         """Explain why the job waits, as `backfill explain` does.
