@@ -284,6 +284,21 @@ def test_a_pass_that_does_not_return_is_named(compiled):
         assert str(caught.value).startswith((f"{__file__}:{line + 1}: ", f"{__file__}:{line + 2}: "))
 
 
+def test_a_policy_may_take_longer_to_compile_than_a_pass(monkeypatch):
+    def fcfs(state):
+        start_heads(state)
+
+    policy = Policy("slow-to-compile", fcfs, patience=1)
+    compiles = Policy.entry.func
+
+    def slowly(policy):
+        time.sleep(1.5)
+        return compiles(policy)
+
+    monkeypatch.setattr(Policy.entry, "func", slowly)
+    assert simulate(Workload(JOBS), Platform.pool(9), policy).schedule.start.tolist() == [0, 10 * SECOND]
+
+
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 def test_a_pass_that_does_not_return_after_a_misuse_is_told_the_misuse(compiled):
     with pytest.raises(PolicyError, match="starts job a for reason 99"):

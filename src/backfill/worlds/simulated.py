@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -52,6 +52,7 @@ NOT_THE_POLICY = ("numba", "bdb", "pdb", "pydevd", "_pydevd_bundle")  # modules 
 ANSWER_S = 0.2  # between two checks for Ctrl-C
 PATIENCE_S = 0.1  # time between returns, so that interrupts are handled and the bar moves, however slow a pass is
 MAKES = "; --cpus N --nodes N makes such nodes, and easy takes any platform"
+Result = TypeVar("Result")
 Progress = Callable[[int], None]  # called with the number of jobs submitted so far
 
 
@@ -225,6 +226,7 @@ def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
 
 def _run_compiled(policy: Policy, state: Any, world: Any, clock: Clock | None, progress: Progress | None) -> int:
     arrange = arranger(policy)
+    _interruptible(lambda: policy.entry, lambda: None)  # to compile it may take longer than a pass
     passes, budget, look = 0, FIRST_BUDGET, _patience(policy, state, clock)
     while True:
         since = time.perf_counter()
@@ -241,14 +243,14 @@ def _run_compiled(policy: Policy, state: Any, world: Any, clock: Clock | None, p
         budget = int(min(max(budget * min(pace, 8), 1), LARGEST_BUDGET))
 
 
-def _interruptible(call: Callable[[], int], look: Callable[[], None]) -> int:
+def _interruptible(call: Callable[[], Result], look: Callable[[], None]) -> Result:
     """Make a call and return its result. On Ctrl-C, or an error of `look`, the call is abandoned at once."""
-    result: list[int] = []
+    result: list[Result] = []
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
-            result.append(int(call()))
+            result.append(call())
         except BaseException as error:
             failed.append(error)
 
