@@ -8,7 +8,8 @@ import pytest
 from numba.core.event import install_recorder
 
 import backfill as bf
-from backfill.compiler import jit
+from backfill import loading
+from backfill.compiler import jit, kept
 from backfill.loading import choose, is_kept, load
 from backfill.model.errors import PolicyError, UsageError
 from backfill.spec import RunSpec
@@ -110,6 +111,14 @@ def test_of_an_edited_policy_its_own_functions_alone_are_compiled(tmp_path):
     with install_recorder("numba:compile") as recorded:
         _ = load(str(file))[0].entry
     assert {event.data["dispatcher"].__name__ for _, event in recorded.buffer} == {"mine", "longest"}
+
+
+def test_the_package_is_cached_for_all_although_a_file_imports_it_first(tmp_path):
+    own, ours = tmp_path / "mine.py", jit.PACKAGE / "core" / "plan" / "way.py"
+    with loading._own_cache("0123456789abcdef"):
+        places = {path: kept._Place(len, str(path)).get_cache_path() for path in (own, ours)}
+    assert Path(places[ours]) == jit.FOLDER / "core" / "plan"
+    assert Path(places[own]).is_relative_to(jit.FOLDER / "own-0123456789abcdef")
 
 
 def test_a_file_that_fails_is_tried_again(file):

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from numba import njit
-from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 from numba.core.sigutils import normalize_signature
 
@@ -68,12 +67,16 @@ class _Files(IndexDataCacheFile):
 
 
 class _Place(UserProvidedCacheLocator):
-    """The folder for the cache of one function; path and date of its source are ignored."""
+    """The folder for the cache of one function; path and date of its source are ignored.
+
+    While a user's file is loaded, numba's folder is that of the file. The package's own functions do not go there, even
+    if they are imported for the first time: others need them as well.
+    """
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)
         if (path := Path(file)).is_relative_to(jit.PACKAGE):
-            self._cache_path = str(Path(config.CACHE_DIR) / path.parent.relative_to(jit.PACKAGE))
+            self._cache_path = str(Path(jit.FOLDER or jit.SHIPPED or "") / path.parent.relative_to(jit.PACKAGE))
 
     def get_source_stamp(self) -> str:
         """Return an empty stamp: source dates are not compared."""
