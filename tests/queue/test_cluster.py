@@ -40,6 +40,17 @@ def cluster(live):
     return live
 
 
+OF_A_FILE = """
+import backfill as bf
+from backfill.verbs import start_heads
+
+
+@bf.policy("mine", params={"k": bf.Param(3, low=1, high=9)}, compiled=False)
+def mine(state):
+    start_heads(state)
+"""
+
+
 def settings(live, *lines):
     (live.folder / "config.toml").write_text("\n".join(['policy = "easy"', *lines, ""]))
 
@@ -259,6 +270,16 @@ def test_a_pool_that_cannot_be_is_told_by_the_option_that_named_it(live):
 def test_the_first_policy_of_a_queue_takes_over_from_none(live):
     assert live.run("serve", "--policy", "fcfs").stdout.startswith("policy fcfs decides, until")
     assert live.run("serve", "--policy", "easy").stdout.startswith("policy easy takes over from fcfs, until")
+
+
+def test_a_policy_is_named_with_its_parameters(live):
+    live.run("serve", "--policy", "k-reservations:k=3")
+    told = live.run("serve", "--policy", "preemptive:how=requeue").stdout
+    assert told.startswith("policy preemptive:how=requeue takes over from k-reservations:k=3, until")
+    (live.folder.parent / "mine.py").write_text(OF_A_FILE)
+    live.run("serve", "--policy", f"{live.folder.parent}/mine.py:mine:k=4")
+    assert live.run("slots").stdout.endswith("policy mine:k=4\n")
+    assert live.run("serve", "--policy", "easy", "--dry-run").stdout.startswith("easy in place of mine:k=4: ")
 
 
 def test_slots_of_a_cluster_without_gpus_do_not_speak_of_a_machine(live):

@@ -29,7 +29,7 @@ def slots(
     limits and partitions apply. Each combination is tried with the policy itself.
     """
     planner, state = queue.planner, queue.planner.state
-    told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need}
+    told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.spec, "need": need}
     if not planner.named:
         told["slots"] = _on_one_machine(queue, need, grace)
     else:
