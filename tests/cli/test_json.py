@@ -63,7 +63,7 @@ def test_schemas_of_files_that_are_read_again(backfill):
     [
         (("simulate", "nothing.csv"), 3, "nothing.csv: cannot be read"),
         (("simulate", "tiny.csv", "--cpus", "4", "--policy", "eazy"), 2, "unknown policy 'eazy'; did you mean easy"),
-        (("simulate", "tiny.csv", "--cpuz", "4"), 2, "No such option: --cpuz"),
+        (("simulate", "tiny.csv", "--cpuz", "4"), 2, "unknown option --cpuz; did you mean --cpus?"),
         (("queue", "--lines", "many"), 2, "--lines: 'many' is not a whole number"),
     ],
 )

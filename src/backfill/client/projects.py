@@ -13,7 +13,6 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from backfill.client.asking import departure_lines, left_text, question
@@ -23,6 +22,7 @@ from backfill.client.printing import start_text, table
 from backfill.client.requests import request_of, script_of, submitter
 from backfill.client.sbatch import of_script, settled, submitted
 from backfill.model.errors import at
+from backfill.model.names import did_you_mean
 from backfill.model.units import counted
 from backfill.queue.schema import NAME_MAX, PROJECT_MAX
 from backfill.queue.words import Unreadable, bound_text, date_text, safe, time_text
@@ -89,7 +89,8 @@ class File:
             raise self.wrong(f"is not valid TOML: {message}", line) from None
         for key in self.data:
             if key not in ("name", "defaults", "job"):
-                raise self.wrong(f"unknown key {key!r}; expected name, [defaults] or [[job]]", self.line("", key))
+                hint = did_you_mean(key, ("name", "defaults", "job"), "expected name, [defaults] or [[job]]")
+                raise self.wrong(f"unknown key {key!r}; {hint}", self.line("", key))
         self.name = self._name()
         self.defaults, self.jobs = self.data.get("defaults", {}), self.data.get("job", [])
         if not isinstance(self.defaults, dict):
@@ -177,11 +178,9 @@ class File:
             option = OPTIONS.get(key.replace("_", "-"))
             if option is None:
                 known = [*OPTIONS, *(OWN if where != "defaults" else ())]
-                close = get_close_matches(key, known, 1)
-                expected = f"{close[0]}?" if close else "a long option of submit" + (
-                    f", or {', '.join(OWN)}" if where != "defaults" else ""
-                )  # fmt: skip
-                raise self.wrong(f"unknown key {key!r}; expected {expected}", self.line(where, key))
+                own = f", or {', '.join(OWN)}" if where != "defaults" else ""
+                hint = did_you_mean(key, known, f"expected a long option of submit{own}")
+                raise self.wrong(f"unknown key {key!r}; {hint}", self.line(where, key))
             try:
                 if (read := _read(option, value)) is not None:
                     options[option.key] = read
@@ -226,9 +225,8 @@ class File:
             if text in self.names or not colon or kind not in KINDS:
                 kind, name = KINDS[0], text
             if name not in self.names:
-                close = get_close_matches(name, self.names, 1)
-                expected = close[0] if close else "the name of another job of the file"
-                raise self.wrong(f"after: there is no job {name!r:.60}; expected {expected}", self.line(place, "after"))
+                hint = did_you_mean(name, self.names, "expected the name of another job of the file")
+                raise self.wrong(f"after: there is no job {name!r:.60}; {hint}", self.line(place, "after"))
             after.append([kind, self.names[name]])
         return after
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill.daemon.licences import Licence
 from backfill.model.errors import PolicyError, UsageError
+from backfill.model.names import did_you_mean
 from backfill.packaged import resolved
 from backfill.policies import check_name
 from backfill.queue.events import Capacity
@@ -48,7 +49,7 @@ class Config:
             raise Unreadable(f"{self.file}: {error}") from None
         for name in settings:
             if name not in KEYS:
-                raise Unreadable(f"{self.file}: unknown setting {name!r}; known: {', '.join(KEYS)}")
+                raise Unreadable(f"{self.file}: unknown setting {name!r}; {did_you_mean(name, KEYS)}")
         try:
             self.policy = kept(home, str(settings.get("policy", POLICY)))
         except Unreadable as error:

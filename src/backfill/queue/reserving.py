@@ -7,6 +7,7 @@ them longer are ended then. The planner divides its platform by reservations (wo
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from backfill.model.names import did_you_mean
 from backfill.queue import events
 from backfill.queue.book import Book
 from backfill.queue.events import Event, Reserve, Unreserve
@@ -87,7 +88,7 @@ def cancelled(name: str, force: bool, book: Book, now: int) -> Unreserve | None:
     if name in book.reserved and name not in book.reservations:
         return None
     if name not in book.reservations:
-        raise Refused(f"there is no reservation {name}; {_there(book)}", "unknown", "reservation")
+        raise Refused(f"there is no reservation {name}; {_there(name, book)}", "unknown", "reservation")
     if not force:
         _spare([*_inside(book, name)], f"the end of reservation {name}", book, now)
     return Unreserve(name, early=True)
@@ -169,7 +170,8 @@ def _amounts(
     wanted = {}
     for name, amount in request["amount"].items():
         if name not in platform.resources:
-            raise ValueError(f"{name!r} is not a resource of a node; expected {', '.join(platform.resources)}")
+            hint = did_you_mean(name, platform.resources, f"expected {', '.join(platform.resources)}")
+            raise ValueError(f"{name!r} is not a resource of a node; {hint}")
         wanted[platform.resources.index(name)] = amount
 
     def on(room: "Ints") -> list[Any]:
@@ -199,7 +201,9 @@ def admit(job: Job, book: Book, now: int, platform: "Platform | None") -> None:
     each = book.reservations.get(job.reservation)
     if each is None:
         what = "is over" if job.reservation in book.reserved else "is not there"
-        raise Refused(f"reservation {job.reservation!r} {what}; {_there(book)}", "unknown", "reservation")
+        raise Refused(
+            f"reservation {job.reservation!r} {what}; {_there(job.reservation, book)}", "unknown", "reservation"
+        )
     if not any(getattr(each, owner) and getattr(each, owner) == getattr(job, owner) for owner in OWNERS):
         told = f"reservation {each.reservation} is for {owners_text(each)}, and the job is of user {job.user}"
         raise Refused(f"{told}; expected another one, or none", "usage", "reservation")
@@ -243,9 +247,9 @@ def owners_text(each: Reserve) -> str:
     return ", ".join(f"{owner} {name}" for owner in OWNERS if (name := getattr(each, owner)))
 
 
-def _there(book: Book) -> str:
+def _there(name: str, book: Book) -> str:
     names = sorted(book.reservations)
-    return f"expected {', '.join(names)}" if names else "there are none"
+    return did_you_mean(name, names, f"expected {', '.join(names)}" if names else "there are none")
 
 
 # ---------------------------------------------------------------------- passing time
