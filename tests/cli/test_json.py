@@ -1,6 +1,7 @@
 """`--json` of every verb: what is printed has its published schema, and errors are JSON too."""
 
 import json
+from pathlib import Path
 
 import pytest
 import typer
@@ -50,6 +51,28 @@ def test_what_is_printed_has_the_published_schema(backfill, verb, words):
     done = backfill(verb, *words, "--json")
     assert done.code == 0, done.err
     check(verb, done.out)
+
+
+SHORTEST = """
+import backfill as bf
+from backfill.verbs import head, reserve, shadow_time, start_heads
+
+
+@bf.policy("shortest", order="sjf", compiled=False)
+def shortest(state):
+    start_heads(state)
+    if state.queue.waiting:
+        reserve(state, head(state), shadow_time(state, head(state)))
+"""
+
+
+def test_the_jobs_that_a_policy_preferred_are_in_the_published_schema(backfill):
+    Path("shortest.py").write_text(SHORTEST)
+    Path("four.csv").write_text("job,submit,runtime,procs,user\na,0,100,3,\nb,1,10,4,bob\nd,1,11,4,\nc,2,60,1,\n")
+    words = ["four.csv", "--cpus", "4", "--policy", "shortest.py:shortest", "--explain", "c", "--json"]
+    (cause, _) = check("simulate", backfill("simulate", *words).out)["explanation"]["causes"]
+    first = [{"job": "b", "user": "bob", "time_s": 98.0}, {"job": "d", "user": None, "time_s": 98.0}]
+    assert cause["ahead"] == {"count": 2, "first": first}
 
 
 def test_schemas_of_files_that_are_read_again(backfill):

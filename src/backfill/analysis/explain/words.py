@@ -8,7 +8,7 @@ import numpy as np
 
 from backfill.analysis.explain.asks import DISTINCT, NODE, SITE
 from backfill.analysis.explain.holders import ELSEWHERE, WHY, Held, Passer
-from backfill.analysis.explain.holding import ORDER, RESERVATION, WINDOW
+from backfill.analysis.explain.holding import ORDER, POLICY, RESERVATION, WINDOW
 from backfill.analysis.explain.lacks import LICENCE, LIMIT, OUTAGE, RESOURCE, SCATTERED
 from backfill.analysis.explain.promised import Change, Mover
 from backfill.analysis.explain.spans import DEPENDENCY, Cause, Short, Span
@@ -168,6 +168,13 @@ def _details(explained: "Explanation", cause: Cause, held: Held) -> list[str]:
     """
     if cause.lacks:
         return [_needs(explained, cause), *_held_by(explained, cause, held)]
+    if cause.kind == POLICY and explained.ahead and explained.ahead[0].jobs:
+        before = explained.ahead[0]
+        (job, time), *_ = before.first
+        if before.jobs == 1:
+            return [f"{_capital(_job(explained, job))} waited beside it and started no later."]
+        longest = f"{_job(explained, job)} for the longest time ({_time(explained, time)})"
+        return [f"{counted(before.jobs, 'job')} waited beside it and started no later; {longest}."]
     if not cause.who or cause.kind not in (RESERVATION, ORDER):
         return []
     (job, time), *others = cause.who
@@ -306,7 +313,7 @@ def _causes(explained: "Explanation") -> Rows:
         f"{length}  {time / explained.waited:4.0%}  "
         for time, length in zip(parts, _column(explained, parts), strict=True)
     ]
-    for cause, held, front in zip(explained.causes[:CAUSES], explained.held, fronts, strict=False):
+    for place, (cause, held, front) in enumerate(zip(explained.causes[:CAUSES], explained.held, fronts, strict=False)):
         rows.append((front, _phrase(explained, cause, where=False)))
         for each in [one for one in held.largest[:NAMED] if one.share >= LITTLE]:
             limit = f"{each.share:.0%}, limit {_instant(explained, each.limit)}"
@@ -314,6 +321,9 @@ def _causes(explained: "Explanation") -> Rows:
             rows.append((" " * (len(front) + 2), f"{_job(explained, each.job)} {much} ({limit})"))
         for who, time in cause.who[:NAMED]:
             text = f"{_who(explained, cause.kind, who)}: {_time(explained, time)}"
+            rows.append((" " * (len(front) + 2), text))
+        for who, time in explained.ahead[place].first[:NAMED] if explained.ahead else ():
+            text = f"ahead of it: {_job(explained, who)}, for {_time(explained, time)}"
             rows.append((" " * (len(front) + 2), text))
     return [*rows, (fronts[-1], f"for {counted(len(rest), 'other reason')}")] if rest else rows
 
