@@ -286,7 +286,7 @@ def test_slots_of_a_cluster_without_gpus_do_not_speak_of_a_machine(live):
     (live.folder / "cluster.toml").write_text('resources = ["cpus"]\n[[node]]\nname = "n[1-2]"\ncpus = 4\n')
     settings(live, 'platform = "cluster.toml"', 'pool = "fake:60"')
     told = live.run("slots", "-G", 1, check=None).stderr
-    assert "the job asks for 1 gpus; the cluster has 0 gpus" in told
+    assert "the job asks for 1 gpu; the cluster has 0 gpus" in told
 
 
 def test_history_tells_the_cpus_of_all_tasks_and_of_whole_nodes(cluster):

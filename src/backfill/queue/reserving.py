@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from backfill.model.names import did_you_mean
+from backfill.model.units import amount_text, local_text, names_text, time_text
 from backfill.queue import events
 from backfill.queue.book import Book
 from backfill.queue.events import Event, Reserve, Unreserve
@@ -16,7 +17,6 @@ from backfill.queue.nodes import MACHINE, Amounts
 from backfill.queue.schema import Refused, dated
 from backfill.queue.shapes import ReserveRequest
 from backfill.queue.states import ENDING
-from backfill.queue.words import amount_text, instant_text, names_text, time_text
 
 if TYPE_CHECKING:  # a queue without reservations needs no numpy
     from backfill.model.platform import Platform
@@ -339,7 +339,7 @@ def _spare(lost: Sequence[Job], what: str, book: Book, now: int) -> None:
     if not lost:
         return
     some = sorted(lost, key=_limit)[-SHOWN:]
-    until = [instant_text(_limit(job) + book.skew, now + book.skew) for job in some]
+    until = [local_text(_limit(job) + book.skew, now + book.skew) for job in some]
     told = ", ".join(f"job {job.label} (may run until {t})" for job, t in zip(some, until, strict=True))
     more = f", and {len(lost) - len(some)} others" if len(lost) > len(some) else ""
     raise Refused(f"{what} would end {told}{more}; expected other nodes, a later time, or --force", "state", "force")

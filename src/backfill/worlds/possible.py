@@ -12,11 +12,12 @@ from backfill.model.errors import PlatformError, WorkloadError
 from backfill.model.names import did_you_mean
 from backfill.model.partitions import Rules
 from backfill.model.platform import Platform
+from backfill.model.units import amount_text, time_text
 from backfill.model.workload import Jobs, Workload
 from backfill.queue.job import Facts, Job
 from backfill.queue.protocol import FACTS
 from backfill.queue.schema import Refused
-from backfill.queue.words import amount_text, asks_text, time_text
+from backfill.queue.words import asks_text
 from backfill.worlds.adapt import as_run
 from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.rules import with_default_walltimes

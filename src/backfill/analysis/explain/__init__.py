@@ -29,8 +29,7 @@ from backfill.analysis.explain.spans import Cause, Span, before, causes_of, span
 from backfill.model import notebook
 from backfill.model.clock import Clock
 from backfill.model.promises import Promises
-from backfill.model.spans import UNITS, unit_of
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, UNITS, unit_of
 from backfill.model.workload import Ints
 
 __all__ = ["Asks", "Explanation", "Record", "Rules", "brief", "explain"]

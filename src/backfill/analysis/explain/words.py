@@ -15,9 +15,8 @@ from backfill.analysis.explain.spans import DEPENDENCY, Cause, Short, Span
 from backfill.model.clock import instant_text
 from backfill.model.errors import printable
 from backfill.model.schedule import NO_TIME, REASONS, STATES
-from backfill.model.spans import UNITS, times, unit_of
-from backfill.model.spans import span as within
-from backfill.model.units import NEVER, SECOND, amount, counted, span_text
+from backfill.model.units import NEVER, SECOND, UNITS, amount, amount_text, counted, span_text, times, unit_of
+from backfill.model.units import span as within
 
 if TYPE_CHECKING:
     from backfill.analysis.explain import Explanation
@@ -284,12 +283,12 @@ def _asked(explained: "Explanation", row: int) -> str:
     """Phrase a demand: `12 cpus and 6 GiB of memory`, `8 tasks of 4 cpus`."""
     asks = explained.record.asks
     tasks, names = int(asks.jobs.tasks[row]), asks.platform.resources
-    each = [_of(name, value) for name, value in zip(names, asks.demand[row].tolist(), strict=True) if value]
+    each = [amount_text(name, value) for name, value in zip(names, asks.demand[row].tolist(), strict=True) if value]
     if asks.whole[row]:
         return counted(tasks, "whole node")
     whole = asks.spread(row) != NODE and len(names) == 1 and asks.demand[row, 0] == 1
     if tasks == 1 or whole:
-        return _of(names[0], tasks) if whole else _listed(each) or "nothing"
+        return amount_text(names[0], tasks) if whole else _listed(each) or "nothing"
     return f"{tasks:,} tasks of {_listed(each)}"
 
 
@@ -465,18 +464,11 @@ def _much(lack: Short, value: int) -> str:
         return f"{value:,} of limit {lack.name.partition(': ')[0]}"
     if lack.kind == LICENCE:
         return f"{value:,} {'copy' if value == 1 else 'copies'} of {lack.name}"
-    return _of(lack.name, value)
+    return amount_text(lack.name, value)
 
 
 def _at_most(name: str, value: int) -> str:
     return f"at most {amount(name, value)}" if value else "none"
-
-
-def _of(name: str, value: int) -> str:
-    """Format an amount: `12 cpus`, `1 cpu`, `6 GiB of memory`."""
-    if name == "memory":
-        return f"{amount(name, value)} of memory"
-    return f"{value:,} {name.removesuffix('s') if value == 1 else name}"
 
 
 def _listed(texts: Sequence[str]) -> str:
