@@ -28,8 +28,7 @@ from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
 from backfill.model.promises import Promises, subject
 from backfill.model.schedule import NO_TIME, TEXTS, Runs, Schedule
-from backfill.model.spans import span
-from backfill.model.units import SECOND, counted
+from backfill.model.units import SECOND, counted, span
 from backfill.model.workload import Ints, Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated

@@ -23,7 +23,7 @@ from backfill.executors import Executor, Processes, Progress, Where, held_back
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError, wrong_type
 from backfill.model.platform import Platform
-from backfill.model.spans import span
+from backfill.model.units import span
 from backfill.model.workload import Ints, Workload
 from backfill.runs import Done, Keeper, Log, RunKey, Shared, carry_out, source_of
 from backfill.shards import Shard, needed, run_shard, saved_runs

@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-import difflib
 import dis
 import hashlib
 import importlib
@@ -26,6 +25,7 @@ from numba.core import event
 from backfill.compiler import jit
 from backfill.core.policy import ANSWERS, Policy
 from backfill.model.errors import BackfillError, BadArgument, PolicyError, UsageError, at
+from backfill.model.names import did_you_mean
 from backfill.packaged import resolved
 from backfill.policies import get
 from backfill.walls import check_policy
@@ -203,9 +203,8 @@ def _check_names(decide: Any, file: str) -> None:
                 continue
             value = module.get(step.argval, step)
             if value is step:
-                near = difflib.get_close_matches(step.argval, module, 1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise PolicyError(at(file, line, f"unknown name {step.argval!r}{hint}"))
+                hint = did_you_mean(step.argval, module, "expected a name that the file defines or imports")
+                raise PolicyError(at(file, line, f"unknown name {step.argval!r}; {hint}"))
             if mistake := _not_for_compiled(step.argval, value):
                 raise PolicyError(at(file, line, mistake))
             open_ones.append(getattr(value, "py_func", value))
@@ -229,7 +228,8 @@ def _missing(file: str, name: str, value: Any, known: list[str], tree: ast.Modul
         policies = f"has {len(known)} policies ({', '.join(known)})" if known else "has no policy"
         return at(file, None, f"{policies}; expected {file}:NAME of a function under @policy(...)")
     if value is None:
-        return at(file, None, f"has no policy {name!r} (policies: {', '.join(known) or 'none'})")
+        hint = did_you_mean(name, known, f"policies: {', '.join(known) or 'none'}")
+        return at(file, None, f"has no policy {name!r}; {hint}")
     lines = [n.lineno for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
     kind = f"a plain {type(value).__name__}" if not lines else "a plain function"
     hint = f"expected @policy({name!r}) above it" if lines else "expected a function under @policy(...)"

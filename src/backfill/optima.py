@@ -159,7 +159,7 @@ class Optimum:
         >>> bf.optimum(bf.generate("lublin?jobs=8&cpus=64&seed=3")).text(90)
         '90.0 s'
         """
-        from backfill.model.spans import times, unit_of
+        from backfill.model.units import times, unit_of
 
         if self.objective not in _METRIC:
             return f"{value:.3f}"

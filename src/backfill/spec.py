@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union, Unpack, cast, get_type_hints
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, Unpack, cast, get_type_hi
 from backfill.analysis.metrics import NOTHING, Trim
 from backfill.analysis.names import name_of, names_of
 from backfill.model.errors import UsageError
+from backfill.model.names import did_you_mean
 from backfill.worlds.options import Options, OptionsGiven
 
 if TYPE_CHECKING:  # needed at run time only with a policy, whose module imports the compiler
@@ -66,9 +66,8 @@ class RunSpec:
         params: by name, or `key=value` each. Raises UsageError, and PolicyError for a mistake in a policy's file.
         """
         if unknown := [name for name in given if name not in Given.__annotations__]:
-            near = get_close_matches(unknown[0], ["policy", *Given.__annotations__], 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"unexpected keyword argument {unknown[0]!r}{hint}")
+            hint = did_you_mean(unknown[0], ["policy", *Given.__annotations__])
+            raise TypeError(f"unexpected keyword argument {unknown[0]!r}; {hint}")
         given = with_events(given)
         options = Options.of(
             cast("OptionsGiven", {n: v for n, v in given.items() if n in OptionsGiven.__annotations__})

@@ -202,6 +202,37 @@ def test_a_policy_that_lets_a_job_wait_without_a_reason_that_is_on_record():
     assert found.sentence == "Job a waited 50 s held back by late, although it would have fitted."
 
 
+def test_the_jobs_that_the_policy_preferred_are_named():
+    from backfill.verbs import start_heads
+
+    shortest = bf.policy("shortest", order="sjf", compiled=False)(start_heads)
+    log = workload([0, 1, 2, 2, 3], [100, 10, 20, 60, 90], cpus=[3, 4, 4, 1, 4])
+    found = explained(log, POOL, "d", shortest)
+    assert spans(found) == [(2, 100, "policy", None), (100, 130, "resource", ["cpus"])]
+    assert [[(log.jobs.job[job], time // SECOND) for job, time in each.first] for each in found.ahead] == [
+        [("b", 98), ("c", 98)],  # not e, which starts later, and not a, which runs
+        [],
+    ]
+    assert "2 jobs waited beside it and started no later; job b for the longest time (1.63 min)." in found.sentence
+    assert "ahead of it: job c, for 1.63 min" in after_heading(found, "waited")
+    (cause, other) = found.as_dict()["causes"]
+    assert cause["ahead"] == {
+        "count": 2,
+        "first": [{"job": "b", "user": None, "time_s": 98.0}, {"job": "c", "user": None, "time_s": 98.0}],
+    }
+    assert "ahead" not in other
+
+
+def test_a_job_on_other_nodes_or_one_that_left_is_not_ahead():
+    from backfill.verbs import start_heads
+
+    shortest = bf.policy("shortest", order="sjf", compiled=False)(start_heads)
+    log = workload([0, 1, 1, 2], [100, 10, 20, 60], cpus=[3, 4, 4, 1])
+    events = bf.Events.of([{"time": 50, "event": "cancel", "job": "b"}])
+    found = explained(log, POOL, "d", shortest, events=events)
+    assert [log.jobs.job[job] for each in found.ahead for job, _ in each.first] == ["c"]
+
+
 def test_a_window_that_was_announced():
     window = {"time": 0, "event": "window", "node": "m1", "value": 60, "until": 90}
     found = explained(workload([1], [100]), farm(4), "a", events=[window])

@@ -7,6 +7,8 @@ import pytest
 
 import backfill as bf
 from backfill import estimate_sweep
+from backfill.analysis.metric_table import described
+from backfill.cli.sweep import SHOWN
 from backfill.estimate_sweep import broken_share
 from backfill.model.errors import BadArgument, UsageError
 from backfill.worlds.estimates import Estimates
@@ -93,6 +95,16 @@ def test_the_command_prints_a_table_and_draws(backfill, tmp_path):
     assert "under:1" in done.out
     assert "jobs that start later than under exact:" in done.out
     assert {"estimates-wait.svg", "estimates-slip.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_the_columns_of_a_sweep_have_the_headings_of_the_table_of_metrics(backfill):
+    words = ["--policy", "fcfs", "--policy", "easy", "--sweep", "exact,over:1"]
+    head = backfill("compare", "model:lublin?jobs=50&cpus=64", *words).out.splitlines()[2:5]
+    for metric in SHOWN:
+        below = [
+            line.find(word) for word, line in zip(reversed(described(metric).heading.split()), head[::-1], strict=False)
+        ]
+        assert min(below) >= 0, (metric, head)
 
 
 def test_ctrl_c_keeps_the_kinds_that_are_whole_and_says_which_are_missing(backfill, monkeypatch):

@@ -179,7 +179,7 @@ REFUSED = {
     "format": (
         ("sacctt", "log.swf"),
         2,
-        "unknown format 'sacctt'; known: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, ",
+        "unknown format 'sacctt'; did you mean sacct?",
     ),
     "suffix": (("swf", "log.swf", "--out", "a.txt"), 2, "--out is 'a.txt'; expected a name that ends in .swf, "),
     "the log": (("swf", "log.swf", "--out", "./log.swf"), 2, "--out ./log.swf is also the log; expected a different"),

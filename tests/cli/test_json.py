@@ -1,6 +1,7 @@
 """`--json` of every verb: what is printed has its published schema, and errors are JSON too."""
 
 import json
+from pathlib import Path
 
 import pytest
 import typer
@@ -52,6 +53,28 @@ def test_what_is_printed_has_the_published_schema(backfill, verb, words):
     check(verb, done.out)
 
 
+SHORTEST = """
+import backfill as bf
+from backfill.verbs import head, reserve, shadow_time, start_heads
+
+
+@bf.policy("shortest", order="sjf", compiled=False)
+def shortest(state):
+    start_heads(state)
+    if state.queue.waiting:
+        reserve(state, head(state), shadow_time(state, head(state)))
+"""
+
+
+def test_the_jobs_that_a_policy_preferred_are_in_the_published_schema(backfill):
+    Path("shortest.py").write_text(SHORTEST)
+    Path("four.csv").write_text("job,submit,runtime,procs,user\na,0,100,3,\nb,1,10,4,bob\nd,1,11,4,\nc,2,60,1,\n")
+    words = ["four.csv", "--cpus", "4", "--policy", "shortest.py:shortest", "--explain", "c", "--json"]
+    (cause, _) = check("simulate", backfill("simulate", *words).out)["explanation"]["causes"]
+    first = [{"job": "b", "user": "bob", "time_s": 98.0}, {"job": "d", "user": None, "time_s": 98.0}]
+    assert cause["ahead"] == {"count": 2, "first": first}
+
+
 def test_schemas_of_files_that_are_read_again(backfill):
     backfill("simulate", "tiny.csv", "--cpus", "4", "--schedule", "run.csv", "--save", "run")
     check("verify", backfill("verify", "tiny.csv", "run.csv", "--cpus", "4", "--json").out)
@@ -63,7 +86,7 @@ def test_schemas_of_files_that_are_read_again(backfill):
     [
         (("simulate", "nothing.csv"), 3, "nothing.csv: cannot be read"),
         (("simulate", "tiny.csv", "--cpus", "4", "--policy", "eazy"), 2, "unknown policy 'eazy'; did you mean easy"),
-        (("simulate", "tiny.csv", "--cpuz", "4"), 2, "No such option: --cpuz"),
+        (("simulate", "tiny.csv", "--cpuz", "4"), 2, "unknown option --cpuz; did you mean --cpus?"),
         (("queue", "--lines", "many"), 2, "--lines: 'many' is not a whole number"),
     ],
 )

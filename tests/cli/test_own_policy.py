@@ -162,7 +162,7 @@ MISTAKES = {
     "other name": (
         '@policy("mine")\ndef mine',
         '@policy("yours")\ndef yours',
-        "mine.py: has no policy 'mine' (policies: yours)",
+        "mine.py: has no policy 'mine'; policies: yours",
     ),
     "no function": ('@policy("mine")\ndef mine', "mine = 3\ndef yours", "mine.py: mine is a plain int"),
 }

@@ -236,7 +236,7 @@ USAGE = {
     ),
     "zero run": (("tiny.csv", *ON4, "--zero-run", "all"), "--zero-run is 'all'; expected keep, drop-cancelled, drop"),
     "promise": (("tiny.csv", *ON4, "--promise", "z"), "--promise is 'z'; expected the id of one of the 4 jobs of tiny"),
-    "model": (("model:lubin",), "unknown workload model 'lubin'; known: "),
+    "model": (("model:lubin",), "unknown workload model 'lubin'; did you mean lublin?"),
     "model key": (("model:lublin?jobs=5&size=3",), "model lublin: unknown key 'size'; known: jobs,"),
 }
 
@@ -250,10 +250,31 @@ def test_a_usage_error_is_one_line_and_exit_2(backfill, arguments):
     assert complaint in done.complaint
 
 
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("simulat", "x.csv"), "unknown command 'simulat'; did you mean simulate? See backfill --help"),
+        (("xyz",), "unknown command 'xyz'; see backfill --help"),
+        (("pool", "reprt"), "unknown command 'reprt'; did you mean report? See backfill pool --help"),
+        (
+            ("submit", "--tme", "3", "--", "true"),
+            "unknown option --tme; did you mean --time? See backfill submit --help",
+        ),
+        (("queue", "--xyz"), "unknown option --xyz; see backfill queue --help"),
+        (("queue", "--state", "runing"), "--state: RUNING is not a state; did you mean RUNNING?"),
+        (("reproduce", "gird"), "unknown paper 'gird'; did you mean grid?"),
+        (("simulate", "sample:eagl"), "sample:eagl is unknown; did you mean sample:eagle?"),
+    ],
+)
+def test_an_unknown_word_is_answered_with_the_nearest_one(backfill, words: tuple[str, ...], complaint: str):
+    done = backfill(*words)
+    assert (done.code, done.complaint) == (2, complaint)
+
+
 def test_an_unknown_option_is_exit_2(backfill):
     done = backfill("simulate", "tiny.csv", "--cpu", "4")
     assert done.code == 2
-    assert "No such option: --cpu" in done.err
+    assert "unknown option --cpu; did you mean --cpus? See backfill simulate --help" in done.err
     assert "Traceback" not in done.err
 
 

@@ -1,10 +1,12 @@
 import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill.model import units
 from backfill.model.units import MIB, PLAIN, SACCT, SECOND, SLURM, TIME_MAX, parse_size, parse_span, seconds_text
 
 
@@ -94,3 +96,36 @@ def test_seconds_are_written_exactly_and_without_trailing_zeros(micros: int):
     assert text.startswith("-") == (micros < 0)
     assert not part.endswith("0")
     assert not text.endswith(".")
+
+
+def test_numbers_and_labels_are_folded():
+    assert [units.numbers_text(some) for some in ([3], [3, 4, 5, 9], [1, 3, 5], [2, 1, 4])] == [
+        "3", "3-5,9", "1-5:2", "1-2,4"
+    ]  # fmt: skip
+    assert units.numbers_text([*range(0, 40, 2), 41]).endswith(",14,...")
+    assert units.folded_labels([(7, 0, None), (9, 8, 1), (8, 8, 0), (12, 11, 4)]) == ["7", "8_[0-1]", "11_4"]
+
+
+def test_spans_and_sizes_for_people():
+    assert [units.time_text(s * SECOND) for s in (45, 300, 5400, 187_200)] == ["45 s", "5 min", "1 h 30 min", "2 d 4 h"]
+    assert [units.clock_text(s * SECOND) for s in (42, 3723, 187_200)] == ["0:42", "1:02:03", "2-04:00:00"]
+    assert [units.size_text(n) for n in (0, 2**29, 2**34)] == ["-", "512M", "16G"]
+
+
+def test_an_amount_in_a_sentence_is_of_one_form_everywhere():
+    """The queue said `1 cpus`, `28416 cpus` and `0.5 GiB of memory`, explanations of simulations did not."""
+    texts = [units.amount_text(*each) for each in (("cpus", 1), ("gpus", 2), ("cpus", 28_416), ("memory", 2**29))]
+    assert texts == ["1 cpu", "2 gpus", "28,416 cpus", "512 MiB of memory"]
+    assert units.amount_text("bus", 1) == "1 bus"
+
+
+def test_an_instant_in_local_time_is_shown_as_exactly_as_it_is_near():
+    now = round(datetime(2026, 3, 2, 12, 0, 30).timestamp()) * SECOND
+    texts = [units.local_text(now + s * SECOND, now) for s in (90, 3600, 86_400)]
+    assert texts == ["12:02:00", "13:00", "2026-03-03 12:00"]
+    assert units.bound_text(now + 3600 * SECOND, now) == "13:01"
+    assert units.date_text(now) == "2026-03-02 12:00:30"
+
+
+def test_the_id_of_a_task_has_its_array():
+    assert (units.label_text(118, 0, None), units.label_text(118, 112, 3)) == ("118", "112_3")

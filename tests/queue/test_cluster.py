@@ -40,6 +40,17 @@ def cluster(live):
     return live
 
 
+OF_A_FILE = """
+import backfill as bf
+from backfill.verbs import start_heads
+
+
+@bf.policy("mine", params={"k": bf.Param(3, low=1, high=9)}, compiled=False)
+def mine(state):
+    start_heads(state)
+"""
+
+
 def settings(live, *lines):
     (live.folder / "config.toml").write_text("\n".join(['policy = "easy"', *lines, ""]))
 
@@ -261,11 +272,21 @@ def test_the_first_policy_of_a_queue_takes_over_from_none(live):
     assert live.run("serve", "--policy", "easy").stdout.startswith("policy easy takes over from fcfs, until")
 
 
+def test_a_policy_is_named_with_its_parameters(live):
+    live.run("serve", "--policy", "k-reservations:k=3")
+    told = live.run("serve", "--policy", "preemptive:how=requeue").stdout
+    assert told.startswith("policy preemptive:how=requeue takes over from k-reservations:k=3, until")
+    (live.folder.parent / "mine.py").write_text(OF_A_FILE)
+    live.run("serve", "--policy", f"{live.folder.parent}/mine.py:mine:k=4")
+    assert live.run("slots").stdout.endswith("policy mine:k=4\n")
+    assert live.run("serve", "--policy", "easy", "--dry-run").stdout.startswith("easy in place of mine:k=4: ")
+
+
 def test_slots_of_a_cluster_without_gpus_do_not_speak_of_a_machine(live):
     (live.folder / "cluster.toml").write_text('resources = ["cpus"]\n[[node]]\nname = "n[1-2]"\ncpus = 4\n')
     settings(live, 'platform = "cluster.toml"', 'pool = "fake:60"')
     told = live.run("slots", "-G", 1, check=None).stderr
-    assert "the job asks for 1 gpus; the cluster has 0 gpus" in told
+    assert "the job asks for 1 gpu; the cluster has 0 gpus" in told
 
 
 def test_history_tells_the_cpus_of_all_tasks_and_of_whole_nodes(cluster):

@@ -153,7 +153,10 @@ def test_licences_are_never_used_beyond_their_copies(live):
     [
         (["submit"], "no command; expected backfill submit [OPTIONS] -- COMMAND, or a script"),
         (["submit", "--time", "soon", "--", "true"], "--time: 'soon' is not a time; expected minutes, H:M:S, ..."),
-        (["submit", "--tme", "5", "--", "true"], "unknown option --tme; see backfill submit --help"),
+        (
+            ["submit", "--tme", "5", "--", "true"],
+            "unknown option --tme; did you mean --time? See backfill submit --help",
+        ),
         (["submit", "-d", "later:3", "--", "true"], "--dependency: 'later:3' is not a dependency; expected after, ..."),
         (["show", "x"], "'x' is not a job; expected its number, or ARRAY_INDEX"),
         (["wait"], "no job; expected its number"),

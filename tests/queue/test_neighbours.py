@@ -10,7 +10,8 @@ import pytest
 
 from backfill.daemon import neighbours
 from backfill.daemon.config import Config
-from backfill.queue.words import Unreadable, numbers_text, parse_array
+from backfill.model.units import numbers_text
+from backfill.queue.words import Unreadable, parse_array
 from tests.queue.conftest import Live
 
 CPUS = sorted(os.sched_getaffinity(0))

@@ -198,7 +198,7 @@ JOB = '[[job]]\nname = "a"\ncommand = "true"\n'
         (JOB + 'script = "x"\n', "climate.toml:4: job a has command and script; expected one of them", 2),
         ('[[job]]\nname = "a"\ncommand = 7\n', "climate.toml:3: command is 7; expected a text for the shell, or a", 2),
         ('[[job]]\nname = "a"\nscript = "no.sh"\n', "climate.toml:3: script: no.sh: No such file", 2),
-        (JOB + "cpu = 3\n", "climate.toml:4: unknown key 'cpu'; expected cpus?", 2),
+        (JOB + "cpu = 3\n", "climate.toml:4: unknown key 'cpu'; did you mean cpus?", 2),
         (JOB + "array = 3\n", "climate.toml:4: unknown key 'array'; expected", 2),
         (JOB + 'cpus = "many"\n', "climate.toml:4: cpus: 'many' is not", 2),
         (JOB + "cpus = true\n", "climate.toml:4: cpus: True; expected a text or a number", 2),

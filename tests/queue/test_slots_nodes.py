@@ -7,7 +7,7 @@ import pytest
 from backfill.answers.kinds import choices
 from backfill.answers.slots import ALWAYS, slots
 from backfill.client.asking import offered
-from backfill.queue.words import names_text
+from backfill.model.units import names_text
 from tests.queue.nodes import Nodes, submit
 from tests.queue.test_planner import SECOND
 from tests.shares import LONG

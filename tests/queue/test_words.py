@@ -87,14 +87,6 @@ def test_a_line_of_a_script_that_cannot_be_read_is_named():
             of_script(f"#!/bin/sh\n{line}\n")
 
 
-def test_numbers_and_labels_are_folded():
-    assert [words.numbers_text(some) for some in ([3], [3, 4, 5, 9], [1, 3, 5], [2, 1, 4])] == [
-        "3", "3-5,9", "1-5:2", "1-2,4"
-    ]  # fmt: skip
-    assert words.numbers_text([*range(0, 40, 2), 41]).endswith(",14,...")
-    assert words.folded_labels([(7, 0, None), (9, 8, 1), (8, 8, 0), (12, 11, 4)]) == ["7", "8_[0-1]", "11_4"]
-
-
 HELP = ("-h", "--help")
 
 
@@ -104,9 +96,3 @@ def test_help_is_asked_for_before_the_command_alone():
     assert has(HELP, "show", ["12", "-h"])
     for command in (["fit.sh", "-h"], ["-t", "5", "fit.sh", "--help"], ["--", "ls", "-h"], ["-J", "-h", "fit.sh"]):
         assert not has(HELP, "submit", command)
-
-
-def test_spans_and_sizes_for_people():
-    assert [words.time_text(s * SECOND) for s in (45, 300, 5400, 187_200)] == ["45 s", "5 min", "1 h 30 min", "2 d 4 h"]
-    assert [words.clock_text(s * SECOND) for s in (42, 3723, 187_200)] == ["0:42", "1:02:03", "2-04:00:00"]
-    assert [words.size_text(n) for n in (0, 2**29, 2**34)] == ["-", "512M", "16G"]

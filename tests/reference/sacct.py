@@ -173,6 +173,7 @@ def stays(cells: dict[str, str], instants: Instants) -> tuple[list[tuple[str, Re
         group=cell("account") or cell("group"),
         partition=cell("partition"),
         qos=cell("qos"),
+        reservation=cell("reservation"),
         constraint=Field("Constraints", constraint_of, "features with & and | between")[cell("constraints")],
         gpu_type=asked.gpu_type,
         licences=held.licences or asked.licences,

@@ -7,7 +7,7 @@ import pytest
 
 import backfill as bf
 from backfill.analysis.metric_table import described
-from backfill.model.spans import brief
+from backfill.model.units import brief
 from backfill.report.values import texts, wait_unit
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from backfill.model.schedule import REASONS
-from backfill.model.spans import brief, span
+from backfill.model.units import brief, span
 from backfill.report.values import (
     UNTIL,
     WHY,

@@ -328,11 +328,12 @@ def test_dates_and_spans_of_python_are_events_too():
 def test_tables_that_are_none_are_refused():
     assert refusal("time,job", "0,b") == "1: no column event; the columns are 'time,job'"
     known = "time, event, job, node, resource, value, until, amount, reservation, user, group, project"
-    assert refusal("time,event,nodes", "0,up,n1") == f"1: column 'nodes' is unknown; expected {known}"
+    assert refusal("time,event,nodes", "0,up,n1") == "1: column 'nodes' is unknown; did you mean node?"
+    assert refusal("time,event,where", "0,up,n1") == f"1: column 'where' is unknown; expected {known}"
     assert refusal("time,event,job", "", "0,cancel") == "3: 2 cells; expected 3, as in the header"
     assert refusal(b"time,event,job", b"0,cancel,\xff") == "2: is not UTF-8 text: byte 0xff"
     assert refusal("time,event,time") == "1: column 'time' and column 'time' are the same"
-    assert refusal('{"time":0,"event":"up","nodes":"n1"}') == f"1: field 'nodes' is unknown; expected {known}"
+    assert refusal('{"time":0,"event":"up","nodes":"n1"}') == "1: field 'nodes' is unknown; did you mean node?"
     assert refusal("{}", "[1]") == f"2: '[1]'; expected an object with {known}"
     assert refusal("{}") == f"1: event is empty; expected {KINDS}"
     assert refusal('{"time":0', "}").startswith("1: is not JSON: Expecting")

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import backfill as bf
 from backfill.model.errors import UsageError, WorkloadError
+from backfill.model.platform_file import parse_platform
 from backfill.model.units import SECOND
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.accounting.slurm import memory_of, span_of, state_of, task_numbers, tres_of
@@ -54,6 +56,23 @@ def test_of_several_partitions_the_first_is_taken(dump):
     )
     assert label(log, "partition") == {"1": "gpu", "2": "main", "3": ""}
     assert log.assumed["list of partitions: the job is taken to be in the first"] == 1
+
+
+def test_a_job_of_a_reservation_is_tied_to_the_events_that_make_it(dump):
+    two, three = ONE.replace("1|", "2|", 1), ONE.replace("1|", "3|", 1)
+    log = dump(HEAD + "|Reservation", ONE + "|course", two + "|", three + "|party")
+    assert label(log, "reservation") == {"1": "course", "2": "", "3": "party"}
+    told = "2 jobs asked for an advance reservation, which only events make (import slurm-events): course, party"
+    assert told in log.notes
+    assert not any("reservation" in note for note in dump(HEAD, ONE).notes)
+    begin = int(log.jobs.submit.min()) // SECOND
+    course = {"time": begin - 60, "event": "reserve", "reservation": "course", "user": "ann", "node": "*",
+              "value": begin, "until": begin + 7200}  # fmt: skip
+    machine = parse_platform("", "[[node]]\nname = 'n'\ncount = 2\ncpus = 8\n")
+    done = bf.simulate(log, machine, "easy", events=[course])
+    assert done.schedule.rejected_for.tolist() == ["", "", "reservation"]
+    assert done.notes[0].startswith("rejected 1 of 3 jobs, which can never run here: reservation (1)")
+    assert bf.simulate(log, machine, "easy").metrics["jobs"] == 3  # without such events the column has no effect
 
 
 def test_a_line_is_a_job_of_equal_tasks_one_per_node(dump):

@@ -197,13 +197,18 @@ def test_broken_lines_are_counted_and_a_file_of_nothing_else_is_refused():
     lines = EVENTS + "c|n1|soon|Unknown|DOWN|x|y\nc|n1|2026\nhello\n" + f"c|n1|2026-03-03|2026-03-02|DOWN|x|y\n{PARTY}"
     found = taken(lines.format(users="ann", groups="", accounts="", flags="").replace("Nodes=n3", "Nodes=n[x]"))
     assert found.left_out["broken line"] == 5
-    assert found.notes[0].startswith("broken line: <bytes>:12: start is 'soon'; expected a number of seconds or a date")
+    assert found.notes[0].startswith(
+        "broken line: <bytes>:12: TimeStart is 'soon'; expected a number of seconds or a date"
+    )
     assert found.notes[1] == "broken line: <bytes>:13: 3 cells; expected 7, as in the header"
     assert found.notes[3] == "and 2 more broken lines"
-    assert refusal(f"{HEADER}\nc|n1|soon|Unknown|DOWN|x|y\n").startswith("<bytes>:2: start is 'soon'; expected")
+    assert refusal(f"{HEADER}\nc|n1|soon|Unknown|DOWN|x|y\n").startswith("<bytes>:2: TimeStart is 'soon'; expected")
     assert refusal("hello\n").startswith("<bytes>:1: is 'hello'; expected")
     assert refusal("c|n1|2026\n").startswith("<bytes>:1: no header with NodeName and TimeStart; expected the output of")
-    assert refusal("NodeName|State|TimeStart\n") == "<bytes>:1: no column end; expected nodename, start, end, state"
+    assert (
+        refusal("NodeName|State|TimeStart\n")
+        == "<bytes>:1: no column TimeEnd; expected NodeName, TimeStart, TimeEnd, State"
+    )
     other = EVENTS.replace("|n", "|m")
     assert refusal(other).startswith(
         "<bytes>: no outage or reservation of the 4 nodes of farm in the time of the log; "

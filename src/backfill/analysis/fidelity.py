@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.analysis.groups import SIZES, class_of
-from backfill.model.spans import times
-from backfill.model.units import SECOND, counted, seconds_text
+from backfill.model.units import SECOND, counted, seconds_text, times
 from backfill.model.workload import Floats, Ints, Labels, total
 
 ERROR_MAX = 0.10  # of the mean wait; a model with a larger error cannot predict the effect of other policies

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import reduce
 from typing import NoReturn
 
@@ -17,6 +16,7 @@ from backfill.analysis.projects import project_metrics
 from backfill.analysis.resources import resource_metrics
 from backfill.analysis.series import idle_while_waiting
 from backfill.model.errors import BadArgument
+from backfill.model.names import did_you_mean
 from backfill.model.platform import Platform
 from backfill.model.schedule import (
     BACKFILL,
@@ -40,8 +40,7 @@ class Named(Metrics):
 
     def __missing__(self, name: str) -> NoReturn:
         """Raise KeyError."""
-        near = get_close_matches(name, self, 1)
-        raise KeyError(f"no metric {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(self)}"))
+        raise KeyError(f"no metric {name!r}; {did_you_mean(name, self)}")
 
 
 TAU = 10 * SECOND  # minimum run time in the bounded slowdown

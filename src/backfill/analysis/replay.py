@@ -14,8 +14,7 @@ from backfill.model import notebook
 from backfill.model.errors import wrong_type
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
-from backfill.model.spans import times
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, times
 from backfill.model.workload import Ints, Jobs, Workload, total
 
 WITHIN_S = (60, 600, 3600)  # maximum distance from its real start for a job to count as reproduced

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from statistics import median
 
+from backfill.model.units import time_text
 from backfill.queue.job import Job
-from backfill.queue.words import time_text
 
 
 def advice_text(jobs: Iterable[Job]) -> Iterator[str]:

@@ -38,7 +38,7 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
     if job is None:  # the daemon knows that it waits, and the planner has not been told of it
         problem = {"code": "starting", "message": "the planner does not know the job yet; ask again", "field": ""}
         return {"error": problem}
-    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "id": number,
+    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.spec, "id": number,
                    "reason": reason}  # fmt: skip
     if job.state != PENDING:
         return told | {"state": "starting"}

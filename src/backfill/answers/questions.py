@@ -40,7 +40,7 @@ def eta_project(queue: Queue, asked: Question) -> ProjectEta:
 
 def _told(queue: Queue, rows: list[Estimate]) -> Eta:
     """Return estimates together with the facts about how they were made."""
-    return {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.policy.name, "binds": queue.binds,
+    return {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.spec, "binds": queue.binds,
             "futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3),
             "arrivals": queue.arrivals is not None, "jobs": rows}  # fmt: skip
 

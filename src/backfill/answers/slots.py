@@ -10,10 +10,9 @@ from backfill.answers.kinds import Kind, choices
 from backfill.answers.situation import may_run
 from backfill.core.plan.promises import NO_TIME
 from backfill.model.reservations import Reservation
-from backfill.model.units import NEVER
+from backfill.model.units import NEVER, names_text
 from backfill.queue.job import Job
 from backfill.queue.shapes import JsonObject, Row
-from backfill.queue.words import names_text
 
 SECOND = 1_000_000
 ALWAYS = 3650 * 86_400 * SECOND  # stands for an unlimited walltime
@@ -29,7 +28,7 @@ def slots(
     limits and partitions apply. Each combination is tried with the policy itself.
     """
     planner, state = queue.planner, queue.planner.state
-    told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "need": need}
+    told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.spec, "need": need}
     if not planner.named:
         told["slots"] = _on_one_machine(queue, need, grace)
     else:

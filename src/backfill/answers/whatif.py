@@ -198,7 +198,7 @@ def tried(queue: Queue, tasks: list[Row]) -> tuple[Tried, list[Job], Ints]:
         for number, then in before.items()
         if (now_ := after.get(number, then)) > then + SECOND
     ]
-    told: Tried = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.policy.name, "binds": queue.binds,
+    told: Tried = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.spec, "binds": queue.binds,
                    "at_once": sum(job.id in at_once for job in some), "jobs": found, "delayed": delayed}  # fmt: skip
     return told, some, starts
 
@@ -237,7 +237,7 @@ def switch(queue: Queue, asked: Question) -> JsonObject:
                      "before": _three(old[number]), "after": _three(row)})  # fmt: skip
     both = [(row["before"]["median_s"], row["after"]["median_s"]) for row in rows]
     known = [(a, b) for a, b in both if a is not None and b is not None]
-    return {"schema": 1, "now_s": queue.now / 1e6, "from": queue.planner.policy.name, "to": other.policy.name,
+    return {"schema": 1, "now_s": queue.now / 1e6, "from": queue.planner.spec, "to": other.spec,
             "binds": after.binds, "earlier": sum(b < a for a, b in known), "later": sum(b > a for a, b in known),
             "fall": [row["label"] for row in rows if not row["kept"]], "jobs": rows}  # fmt: skip
 

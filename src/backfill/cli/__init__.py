@@ -14,10 +14,10 @@ from types import FrameType
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from backfill.cli import say
 from backfill.cli.anonymize import anonymize
+from backfill.cli.commands import Commands
 from backfill.cli.compare import compare
 from backfill.cli.demo import demo
 from backfill.cli.generate import generate
@@ -34,6 +34,7 @@ from backfill.cli.simulate import simulate
 from backfill.cli.verify import verify
 from backfill.client.client import main as queue_verb
 from backfill.client.options import VERBS as QUEUE
+from backfill.client.options import unknown_option
 from backfill.model.errors import BackfillError, UsageError
 
 _Misuse: Any = typer.BadParameter.__base__  # base class of typer's errors about a command line
@@ -96,7 +97,7 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-class _Verbs(TyperGroup):
+class _Verbs(Commands):
     """Turns unexpected exceptions in any verb into errors that `main` can print in one line."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -115,9 +116,6 @@ class _Verbs(TyperGroup):
             if isinstance(error, BrokenPipeError):  # the reader of our output has closed it
                 raise SystemExit(1) from None
             raise BackfillError(f"{error.filename or 'standard output'}: {error.strerror}") from error
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
 
 
 # rich_markup_mode None: help is plain text, needs no import of rich and looks the same everywhere.
@@ -189,6 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             misuse.show()  # the help
         else:
             verb = misuse.ctx.command_path if misuse.ctx else "backfill"
+            if name := getattr(misuse, "option_name", "") if type(misuse).__name__ == "NoSuchOption" else "":
+                known = [option for each in misuse.ctx.command.params for option in each.opts]
+                say.error(UsageError(unknown_option(name, known, verb)))
+                return UsageError.exit_code
             message = " ".join(misuse.format_message().split()).rstrip(".")
             say.error(UsageError(f"{message}; see {verb} --help"))
         return UsageError.exit_code

@@ -14,6 +14,7 @@ from backfill.cli import say
 from backfill.cli.options import Json, Verbose, examples
 from backfill.cli.output import print_json
 from backfill.model.errors import BackfillError, UsageError
+from backfill.model.names import did_you_mean
 from backfill.model.units import counted
 from backfill.system.home import home
 
@@ -139,7 +140,8 @@ def setup(
     with _answering():
         parts = SETUPS[pool](_site(pool, queue, user, partition))
     if part is not None and part not in parts:
-        raise UsageError(f"--part is {part!r}; expected {', '.join(parts)}")
+        hint = did_you_mean(part, parts, f"expected {', '.join(parts)}")
+        raise UsageError(f"--part is {part!r}; {hint}")
     chosen = parts if part is None else {part: parts[part]}
     if as_json:
         print_json({"schema": 1, "pool": pool, "parts": chosen})

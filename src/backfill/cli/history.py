@@ -11,9 +11,9 @@ from backfill.cli.options import Json, Quiet, Verbose, examples
 from backfill.cli.output import print_json
 from backfill.client.printing import table
 from backfill.model.errors import BadArgument, UsageError
-from backfill.model.units import counted
+from backfill.model.units import clock_text, counted, local_text
 from backfill.queue.states import OVER
-from backfill.queue.words import Unreadable, clock_text, instant_text, parse_instant, parse_time, safe
+from backfill.queue.words import Unreadable, parse_instant, parse_time, safe
 from backfill.system.home import home
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def history(
             ran = None if each["start_s"] is None else each["end_s"] - each["start_s"]
             lines.append([
                 each["label"], safe(each["name"])[:20], safe(each["user"])[:12], each["state"],
-                str(each["cpus"]), instant_text(round(each["end_s"] * 1e6), now), _span(each["wait_s"]),
+                str(each["cpus"]), local_text(round(each["end_s"] * 1e6), now), _span(each["wait_s"]),
                 _span(ran), _share(None if ran is None else min(ran / each["limit_s"], 1.0)),
                 *[str(each["preemptions"] or "-")] * again,
             ])  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from backfill.cli import say
+from backfill.cli.commands import Commands
 from backfill.cli.held import adopt, release_all, setup, show, watchdog
 from backfill.cli.options import Json, Quiet, Verbose, examples, known_policies
 from backfill.cli.output import print_compared, print_json
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from backfill.pool_report import PoolReport, Watched
 
 pool = typer.Typer(
+    cls=Commands,
     help="Commands about the pool of a queue: how it starts jobs, and what another policy would change.",
     rich_markup_mode=None,
 )

@@ -11,6 +11,7 @@ from backfill.cli.options import Cluster, Json, Quiet, Seed, Verbose, Workers, e
 from backfill.cli.output import print_json, print_lines
 from backfill.cli.reproduce_pool import OfPool, check_pool, reproduce_on_pool
 from backfill.model.errors import BadArgument, UsageError
+from backfill.model.names import did_you_mean
 from backfill.traces.files import make_folder
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def reproduce(
         say.following("backfill reproduce PAPER --quick")
         return
     if paper not in PAPERS:
-        raise UsageError(f"unknown paper {paper!r}; known: {', '.join(PAPERS)}")
+        raise UsageError(f"unknown paper {paper!r}; {did_you_mean(paper, PAPERS)}")
     if quick and replications is not None:
         raise UsageError("--quick is --replications 3; leave one of them out")
     own = OfPool(scale, tuple(policy or ()), cycle)

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from backfill.saved_runs import SavedRuns
     from backfill.spec import RunSpec
 
-DRAWN = (  # metric, name of its figure, title, axis
-    ("mean_wait_s", "wait", "Mean wait", "mean wait, s"),
-    ("mean_bounded_slowdown", "slowdown", "Mean bounded slowdown", "mean bounded slowdown"),
-    ("mean_slip_s", "slip", "Mean slip of broken promises", "mean slip of broken promises, s"),
-    ("broken_share", "broken", "Share of broken promises", "broken promises, %"),
-)
+SHOWN = ("mean_wait_s", "mean_bounded_slowdown", "broken_share", "mean_slip_s", "max_slip_s")
+DRAWN = {  # metric: name of its figure
+    "mean_wait_s": "wait",
+    "mean_bounded_slowdown": "slowdown",
+    "mean_slip_s": "slip",
+    "broken_share": "broken",
+}
 
 
 def check_sweep(
@@ -88,21 +89,20 @@ def print_swept(swept: "EstimateSweep") -> None:
     from rich import box
     from rich.table import Table
 
+    from backfill.analysis.metric_table import described
+    from backfill.report.terminal import stacked
     from backfill.report.values import texts
 
     print(swept.title)
     print()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for head in ("policy", "estimates"):
-        table.add_column(head, overflow="fold")
-    for head in ("mean wait", "slowdown", "broken", "mean slip", "max slip"):
-        table.add_column(head, justify="right", no_wrap=True)
+        table.add_column(head, overflow="fold", vertical="bottom")
+    for metric in SHOWN:
+        table.add_column(stacked(described(metric).heading), justify="right", no_wrap=True, vertical="bottom")
     hurt, last = [], ""
     for row in swept.rows():
-        cells = [*(texts(metric, [row[metric]])[0] for metric in ("mean_wait_s", "mean_bounded_slowdown"))]
-        share = row["broken_share"]
-        cells += ["-" if share is None else f"{100 * share:.1f}%"]
-        cells += ["-" if row[m] is None else texts("mean_wait_s", [row[m]])[0] for m in ("mean_slip_s", "max_slip_s")]
+        cells = [texts(metric, [row[metric]])[0] for metric in SHOWN]
         table.add_row("" if row["policy"] == last else row["policy"], row["estimates"], *cells)
         last = row["policy"]
         if row["estimates"] != swept.kinds[0] and row["worst_class"]:
@@ -131,25 +131,28 @@ def _draw(swept: "EstimateSweep", folder: Path) -> None:
 
 def _figures(swept: "EstimateSweep") -> "list[Figure]":
     from backfill.analysis.interval import Estimate
+    from backfill.analysis.metric_table import described
     from backfill.report.plots import Figure
 
     figures = []
-    for metric, name, title, y in DRAWN:
+    for metric, name in DRAWN.items():
+        about = described(metric)
         lines = {}
         for policy, each in enumerate(swept.names):
             values = swept.values(metric, policy)
             if any(values):
                 lines[each] = [Estimate.of(replicated) if replicated else None for replicated in values]
         if lines:
+            title, unit = about.heading, ", s" if about.unit == "s" else ", %" if about.share else ""
             figures.append(
                 Figure(
                     f"estimates-{name}",
-                    title,
+                    title[0].upper() + title[1:],
                     "estimates",
-                    y,
+                    f"{title}{unit}",
                     list(swept.kinds),
                     lines,
-                    percent=metric == "broken_share",
+                    percent=about.share,
                 )
             )
     return figures

@@ -11,21 +11,11 @@ from typing import TYPE_CHECKING, Any
 from backfill.client.calling import FAILED, STARTING, Problem, persistent
 from backfill.client.options import ids_of, parse
 from backfill.client.printing import goes_on, start_text, table
-from backfill.model.units import counted
+from backfill.model.units import clock_text, counted, local_text, more_text, size_text, time_text
 from backfill.queue.parts import amounts_of, gpu_type_of
 from backfill.queue.protocol import ESTIMATED, FEW
 from backfill.queue.states import PENDING
-from backfill.queue.words import (
-    Unreadable,
-    asks_text,
-    clock_text,
-    instant_text,
-    more_text,
-    needs_text,
-    safe,
-    size_text,
-    time_text,
-)
+from backfill.queue.words import Unreadable, asks_text, needs_text, safe
 from backfill.system.home import group_name, home, user_name
 
 if TYPE_CHECKING:  # saves import time at run time
@@ -167,7 +157,7 @@ def _ended(jobs: int) -> str:
 
 def deadline_text(row: Facts, now: int) -> str:
     """Return how a job may miss its deadline. row: its estimate."""
-    deadline = instant_text(round(row["deadline_s"] * 1e6), now)
+    deadline = local_text(round(row["deadline_s"] * 1e6), now)
     which, start = "90 % bound of its start", row["p90_s"]
     if start is None:
         which, start = "guaranteed start", row["guaranteed_s"]
@@ -234,7 +224,7 @@ def explain(words: Sequence[str]) -> int:
 
 def _instant(answer: Facts, seconds: float) -> str:
     """Return the text of an instant that is known, not rounded up as a start that is promised."""
-    return instant_text(round(seconds * 1e6), round(answer["now_s"] * 1e6))
+    return local_text(round(seconds * 1e6), round(answer["now_s"] * 1e6))
 
 
 def explained(answer: Facts) -> Iterator[str]:

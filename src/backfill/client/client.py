@@ -24,8 +24,9 @@ from backfill.client.calling import (
 from backfill.client.options import has, help_text, ids_of, parse
 from backfill.client.requests import absolute, instant_of, request_of, script_of
 from backfill.model.errors import error_json
+from backfill.model.units import more_text, time_text
 from backfill.queue.states import OVER as ENDED
-from backfill.queue.words import Unreadable, asks_text, more_text, safe, time_text
+from backfill.queue.words import Unreadable, asks_text, safe
 from backfill.system.home import LOCK, home, python_path
 
 LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer

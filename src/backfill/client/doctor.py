@@ -27,13 +27,14 @@ from backfill.client.printing import planned_by
 from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
+from backfill.model.units import numbers_text, size_text, time_text
 from backfill.pools.local import groups
 from backfill.queue.deep import check_deep
 from backfill.queue.job import Facts, Job, Run
 from backfill.queue.nodes import FLOATING
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
-from backfill.queue.words import Unreadable, numbers_text, safe, size_text, time_text
+from backfill.queue.words import Unreadable, safe
 from backfill.system import processes, witness
 from backfill.system.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any
 
 from backfill.client import asking, calling
 from backfill.client.options import VERBS, Option, parse
 from backfill.client.requests import request_of
 from backfill.model.errors import QueueError, UsageError, wrong_type
+from backfill.model.names import did_you_mean
 from backfill.queue.states import OVER, PENDING
 from backfill.queue.words import Unreadable, parse_id
 from backfill.system.home import home
@@ -316,8 +316,7 @@ def _words(name: str, value: Any) -> Iterator[str]:
             names = [each.lstrip("-").replace("-", "_") for each in (*option.each, option.key)]
             table |= {each: option for each in names if len(each) > 1}
     if name not in table:
-        near = get_close_matches(name, table, 1)
-        raise UsageError(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise UsageError(f"unknown option {name!r}; {did_you_mean(name, table)}")
     option = table[name]
     if option.read is None:
         if not isinstance(value, bool):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from backfill.model.names import did_you_mean, help_hint, nearest
 from backfill.queue.states import HOLDING, OVER, PENDING
 from backfill.queue.words import (
     Unreadable,
@@ -21,7 +22,7 @@ from backfill.queue.words import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # saves import time at run time, for every submit
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
 
@@ -89,7 +90,8 @@ def _states(value: str) -> list[str]:
     states = [SHORT.get(part, part) for part in parse_names(value.upper())]
     for state in states:
         if state not in known:
-            raise Unreadable(f"{state} is not a state; expected {', '.join(known)}")
+            hint = did_you_mean(state, known, f"expected {', '.join(known)}")
+            raise Unreadable(f"{state} is not a state; {hint}")
     return states
 
 
@@ -318,7 +320,7 @@ def parse(verb: str, words: Sequence[str], more: Sequence[Option] = ()) -> tuple
         name, equals, value = _split(word)
         option = table.get(name) or _begun(name, table)
         if option is None:
-            raise Unreadable(f"unknown option {name}; see backfill {verb} --help")
+            raise Unreadable(unknown_option(name, table, f"backfill {verb}"))
         if option.read is None:
             if equals and not option.value:
                 raise Unreadable(f"{option.shown} takes no value")
@@ -333,6 +335,12 @@ def parse(verb: str, words: Sequence[str], more: Sequence[Option] = ()) -> tuple
         except Unreadable as error:
             raise Unreadable(f"{option.shown}: {error}") from None
     return options, left, False
+
+
+def unknown_option(name: str, known: Iterable[str], command: str) -> str:
+    """Return the message about an option that a command does not have."""
+    near = nearest(name, [each for each in known if each.startswith("--")]) if name.startswith("--") else ""
+    return f"unknown option {name}; {help_hint(near, command)}"
 
 
 def has(names: Sequence[str], verb: str, words: Sequence[str]) -> bool:

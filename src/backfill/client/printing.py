@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from backfill.model.units import SECOND, counted
-from backfill.queue.words import (
-    WHOLE,
-    asks_text,
+from backfill.model.units import (
+    SECOND,
     bound_text,
     clock_text,
+    counted,
     date_text,
-    instant_text,
+    local_text,
     more_text,
     names_text,
-    needs_text,
     numbers_text,
-    safe,
     size_text,
     time_text,
 )
+from backfill.queue.words import WHOLE, asks_text, needs_text, safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
@@ -114,7 +112,7 @@ def reservation_lines(some: Sequence[Facts], now_s: float) -> Iterator[str]:
     """Yield a line for each reservation: where, when and for whom."""
     now = round(now_s * 1e6)
     for each in some:
-        begin, until = (instant_text(round(each[name] * 1e6), now) for name in ("begin_s", "until_s"))
+        begin, until = (local_text(round(each[name] * 1e6), now) for name in ("begin_s", "until_s"))
         owners = ", ".join(f"{owner} {each[owner]}" for owner in ("user", "group", "project") if each[owner])
         whole = names_text(name for name, _, whole in each["nodes"] if whole)
         parts = [f"{_amounts_text(has)} of {name}" for name, has, whole in each["nodes"] if not whole]
@@ -179,7 +177,7 @@ def _advised(job: Facts) -> str:
     if advised is None:
         return ""
     ahead = f", {clock_text(round((start - advised) * 1e6))} before its start" if start and start > advised else ""
-    return f"{_date(advised)}{ahead}"
+    return f"{dated(advised)}{ahead}"
 
 
 def print_job(job: Facts) -> None:
@@ -202,8 +200,8 @@ def print_job(job: Facts) -> None:
         "array": _array(job),
         "priority": str(job["priority"]),
         "dependency": job["dependency"],
-        "begin": _date(job["begin_s"]),
-        "deadline": _date(job["deadline_s"]),
+        "begin": dated(job["begin_s"]),
+        "deadline": dated(job["deadline_s"]),
         "requeue": "if the machine goes down" if job["requeue"] else "",
         "restarts": str(job["restarts"] or ""),
         "retries": f"{job['retries']} of {job['retry']}" if job["retry"] else "",
@@ -211,12 +209,12 @@ def print_job(job: Facts) -> None:
         "output": job["output"] or "",
         "errors": job["error"] or "",
         "notify": job["notify"],
-        "submitted": _date(job["submit_s"]),
-        "guaranteed": _date(job["promise_s"]),
-        "expected": _date(job.get("expected_s")),
+        "submitted": dated(job["submit_s"]),
+        "guaranteed": dated(job["promise_s"]),
+        "expected": dated(job.get("expected_s")),
         "advised": _advised(job),
-        "started": _date(job["start_s"]) + (f" ({job['why']})" if job["start_s"] and job["why"] else ""),
-        "ended": _date(job["end_s"]),
+        "started": dated(job["start_s"]) + (f" ({job['why']})" if job["start_s"] and job["why"] else ""),
+        "ended": dated(job["end_s"]),
         "preempted": _times(job["preemptions"], job["preempted_for"]),
         "progress": f"{time_text(round(job['done_s'] * SECOND))}; {goes_on(job['keeps'])}" if job["keeps"] else "",
         "exit code": "" if job["exit_code"] is None else str(job["exit_code"]),
@@ -230,7 +228,7 @@ def print_job(job: Facts) -> None:
             print(f"  {name:<12}{safe(value)}")
     for t, kind, data in job["events"]:
         text = edit_text(data["to"]) if kind == "edit" else event_text(data)
-        print(f"  {_date(t)}  {kind} {safe(text)}".rstrip())
+        print(f"  {dated(t)}  {kind} {safe(text)}".rstrip())
 
 
 def _place(job: Facts) -> str:
@@ -270,7 +268,7 @@ def event_text(data: Facts) -> str:
         if isinstance(value, dict):
             parts.append(event_text(value))
         elif name in INSTANTS:
-            parts.append(f"{name[:-2]}={_date(value)}")
+            parts.append(f"{name[:-2]}={dated(value)}")
         elif name.endswith("_s"):
             parts.append(f"{name[:-2]}={_span(value)}")
         elif name == "maxrss":
@@ -296,14 +294,15 @@ def edit_text(to: Facts) -> str:
             some += ["singleton"] if to.get("singleton") else []
             parts.append(f"dependency={('?' if to.get('any_of') else ',').join(some) or 'none'}")
         elif name in INSTANTS:
-            parts.append(f"{name[:-2]}={'none' if value is None else _date(value)}")
+            parts.append(f"{name[:-2]}={'none' if value is None else dated(value)}")
         elif name not in ("any_of", "singleton", "never"):  # part of the dependency
             text = "none" if value == "" else value
             parts.append(f"{name[:-2]}={_span(value)}" if name.endswith("_s") else f"{name}={text}")
     return " ".join(parts)
 
 
-def _date(seconds: float | None) -> str:
+def dated(seconds: float | None) -> str:
+    """Return the date of an instant in seconds; empty if there is none."""
     return "" if seconds is None else date_text(round(seconds * 1e6))
 
 
@@ -331,7 +330,7 @@ def _times(count: int, by: int) -> str:
 def waiting_text(job: Facts) -> str:
     """Return what a pending job waits for."""
     more = {
-        "BeginTime": _date(job["begin_s"]),
+        "BeginTime": dated(job["begin_s"]),
         "Dependency": job["dependency"],
         "JobArrayTaskLimit": job["throttle"],
         "Reservation": job.get("reservation"),
@@ -339,7 +338,7 @@ def waiting_text(job: Facts) -> str:
     }
     reason = job["reason"]
     text = str(WAITS.get(reason, reason)).format(more.get(reason, job["label"]))
-    start = f"; guaranteed start {_date(job['guaranteed_s'])}" if job["guaranteed_s"] is not None else ""
+    start = f"; guaranteed start {dated(job['guaranteed_s'])}" if job["guaranteed_s"] is not None else ""
     held = ("JobHeldUser", "LaunchFailed", "StartsDeclined", "BadConstraints")
     joint = ": " if reason in held else " for "
     return f"job {job['label']} is pending, it waits{joint}{text}{start}"

@@ -13,19 +13,19 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from backfill.client.asking import departure_lines, left_text, question
 from backfill.client.calling import STARTING, USAGE, Problem, persistent, token
 from backfill.client.options import SUBMIT, Option
-from backfill.client.printing import start_text, table
+from backfill.client.printing import dated, start_text, table
 from backfill.client.requests import request_of, script_of, submitter
 from backfill.client.sbatch import of_script, settled, submitted
 from backfill.model.errors import at
-from backfill.model.units import counted
+from backfill.model.names import did_you_mean
+from backfill.model.units import bound_text, counted, time_text
 from backfill.queue.schema import NAME_MAX, PROJECT_MAX
-from backfill.queue.words import Unreadable, bound_text, date_text, safe, time_text
+from backfill.queue.words import Unreadable, safe
 from backfill.system.home import home
 
 Facts = dict[str, Any]
@@ -89,7 +89,8 @@ class File:
             raise self.wrong(f"is not valid TOML: {message}", line) from None
         for key in self.data:
             if key not in ("name", "defaults", "job"):
-                raise self.wrong(f"unknown key {key!r}; expected name, [defaults] or [[job]]", self.line("", key))
+                hint = did_you_mean(key, ("name", "defaults", "job"), "expected name, [defaults] or [[job]]")
+                raise self.wrong(f"unknown key {key!r}; {hint}", self.line("", key))
         self.name = self._name()
         self.defaults, self.jobs = self.data.get("defaults", {}), self.data.get("job", [])
         if not isinstance(self.defaults, dict):
@@ -177,11 +178,9 @@ class File:
             option = OPTIONS.get(key.replace("_", "-"))
             if option is None:
                 known = [*OPTIONS, *(OWN if where != "defaults" else ())]
-                close = get_close_matches(key, known, 1)
-                expected = f"{close[0]}?" if close else "a long option of submit" + (
-                    f", or {', '.join(OWN)}" if where != "defaults" else ""
-                )  # fmt: skip
-                raise self.wrong(f"unknown key {key!r}; expected {expected}", self.line(where, key))
+                own = f", or {', '.join(OWN)}" if where != "defaults" else ""
+                hint = did_you_mean(key, known, f"expected a long option of submit{own}")
+                raise self.wrong(f"unknown key {key!r}; {hint}", self.line(where, key))
             try:
                 if (read := _read(option, value)) is not None:
                     options[option.key] = read
@@ -226,9 +225,8 @@ class File:
             if text in self.names or not colon or kind not in KINDS:
                 kind, name = KINDS[0], text
             if name not in self.names:
-                close = get_close_matches(name, self.names, 1)
-                expected = close[0] if close else "the name of another job of the file"
-                raise self.wrong(f"after: there is no job {name!r:.60}; expected {expected}", self.line(place, "after"))
+                hint = did_you_mean(name, self.names, "expected the name of another job of the file")
+                raise self.wrong(f"after: there is no job {name!r:.60}; {hint}", self.line(place, "after"))
             after.append([kind, self.names[name]])
         return after
 
@@ -353,11 +351,11 @@ def show(options: Facts, left: Sequence[str]) -> int:
     facts = {
         "user": answer["user"],
         "jobs": ", ".join(f"{count} {state}" for state, count in sorted(answer["states"].items())),
-        "submitted": _date(answer["submit_s"]),
-        "started": _date(answer["start_s"]),
+        "submitted": dated(answer["submit_s"]),
+        "started": dated(answer["start_s"]),
         "promised": _promised(answer, now),
-        "first": _date(answer["first_promised_s"]),
-        "departed": _date(answer["end_s"]),
+        "first": dated(answer["first_promised_s"]),
+        "departed": dated(answer["end_s"]),
         "kept": _kept(answer),
     }
     print(f"project {safe(answer['project'])}")
@@ -368,8 +366,8 @@ def show(options: Facts, left: Sequence[str]) -> int:
         print(line)
     lines = [["JOB", "NAME", "STATE", "START", "END", "WAITS FOR"]]
     for job in answer["jobs"]:
-        start = _date(job["start_s"]) or start_text(job.get("planned_s"), now)
-        lines.append([job["label"], safe(job["name"])[:20], job["state"], start, _date(job["end_s"]) or "-",
+        start = dated(job["start_s"]) or start_text(job.get("planned_s"), now)
+        lines.append([job["label"], safe(job["name"])[:20], job["state"], start, dated(job["end_s"]) or "-",
                       job["dependency"]])  # fmt: skip
     table(lines, right=(0,))
     return 0
@@ -382,9 +380,9 @@ def promise_lines(promises: list[Facts]) -> list[str]:
         if one is not promises[0] and one["departure_s"] == before:
             continue
         before = one["departure_s"]
-        until = "no departure" if before is None else f"departure {_date(before)}"
+        until = "no departure" if before is None else f"departure {dated(before)}"
         part = f" without {counted(one['left'], 'job')}" if one["left"] and before is not None else ""
-        lines.append(f"  {_date(one['at_s'])}  {until}{part}: {safe(cause_text(one))}")
+        lines.append(f"  {dated(one['at_s'])}  {until}{part}: {safe(cause_text(one))}")
     if len(lines) > SHOWN:
         lines[1 : len(lines) - SHOWN + 1] = [f"  and {len(lines) - SHOWN:,} more; --json has all of them"]
     return lines
@@ -410,7 +408,3 @@ def cause_text(promise: Facts) -> str:
     """Return why a departure was promised, or changed."""
     text = str(CAUSES.get(promise["cause"], promise["cause"])).format(**promise)
     return f"{text}, of project {promise['by_project']}" if promise["by_project"] else text
-
-
-def _date(seconds: float | None) -> str:
-    return "" if seconds is None else date_text(round(seconds * 1e6))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from backfill.client.calling import Problem, persistent
 from backfill.client.options import parse
 from backfill.client.printing import age_text, fitting, planned_by, start_text, starts_shown, why_text
-from backfill.queue.words import Unreadable, asks_text, clock_text, safe, size_text
+from backfill.model.units import clock_text, size_text
+from backfill.queue.words import Unreadable, asks_text, safe
 from backfill.system.home import home
 
 if TYPE_CHECKING:

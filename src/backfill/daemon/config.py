@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from backfill.daemon.licences import Licence
 from backfill.model.errors import PolicyError, UsageError
+from backfill.model.names import did_you_mean
+from backfill.model.units import numbers_text
 from backfill.packaged import resolved
 from backfill.policies import check_name
 from backfill.queue.events import Capacity
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.shapes import Defaults
-from backfill.queue.words import Unreadable, numbers_text, parse_array, parse_memory, parse_time
+from backfill.queue.words import Unreadable, parse_array, parse_memory, parse_time
 
 if TYPE_CHECKING:  # numpy and pydantic are needed only with a platform file
     from backfill.model.platform import Platform
@@ -48,7 +50,7 @@ class Config:
             raise Unreadable(f"{self.file}: {error}") from None
         for name in settings:
             if name not in KEYS:
-                raise Unreadable(f"{self.file}: unknown setting {name!r}; known: {', '.join(KEYS)}")
+                raise Unreadable(f"{self.file}: unknown setting {name!r}; {did_you_mean(name, KEYS)}")
         try:
             self.policy = kept(home, str(settings.get("policy", POLICY)))
         except Unreadable as error:

@@ -11,7 +11,8 @@ import os
 import socket
 from contextlib import suppress
 
-from backfill.queue.words import Unreadable, numbers_text, parse_array
+from backfill.model.units import numbers_text
+from backfill.queue.words import Unreadable, parse_array
 from backfill.system.home import peer, user_name
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
-from backfill.model.units import seconds
+from backfill.model.units import folded_labels, names_text, numbers_text, seconds
 from backfill.pools.base import Evidence
 from backfill.queue import commands, reserving
 from backfill.queue.book import Book
@@ -16,7 +16,7 @@ from backfill.queue.job import PREEMPT, Attempt, Facts, Job
 from backfill.queue.shapes import JsonObject, QueueRequest
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store, encode
-from backfill.queue.words import WHOLE, folded_labels, names_text, numbers_text
+from backfill.queue.words import WHOLE
 
 PART = 50  # jobs that are processed in one step
 MOST = 1000  # default number of rows of an answer

@@ -13,6 +13,7 @@ import numpy as np
 from backfill.model import notebook
 from backfill.model.constraint import NAME, is_feature, matching
 from backfill.model.errors import EventsError, UsageError, at, printable, quote
+from backfill.model.names import did_you_mean
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, SECOND, TIME_MAX, counted, parse_seconds, parse_size, parse_span, seconds_text
 from backfill.model.workload import Floats, Ints, Ragged, Workload
@@ -177,7 +178,7 @@ class Events:
             raise EventsError(at(file, None, f"no column {missing}; the columns are {quote(','.join(columns))}"))
         if unknown := next((name for name in columns if name not in COLUMNS), None):
             header = 1 if where.get("lines") is not None else None
-            raise EventsError(at(file, header, f"column {quote(unknown)} is unknown; expected {', '.join(COLUMNS)}"))
+            raise EventsError(at(file, header, _unknown_column("column", unknown)))
         rows = max(lengths, default=0)
         return cls({name: [text_of(value) for value in columns.get(name, [None] * rows)] for name in COLUMNS}, **where)
 
@@ -185,7 +186,7 @@ class Events:
     def _of_rows(cls, rows: Sequence[Mapping[Any, Any]], **where: Any) -> "Events":
         for row, each in enumerate(rows):
             if unknown := next((name for name in each if name not in COLUMNS), None):
-                message = f"field {quote(unknown)} is unknown; expected {', '.join(COLUMNS)}"
+                message = _unknown_column("field", unknown)
                 raise _refused(where.get("file", "events"), where.get("lines"), row, message)
         return cls({name: [text_of(each.get(name)) for each in rows] for name in COLUMNS}, **where)
 
@@ -300,7 +301,7 @@ class Events:
         place = {"": -1, **{name: names.index(name) for name in names}}
         for row, name in enumerate(self.cells["resource"]):
             if name not in place:
-                raise self._unknown("resource", row, listed(names))
+                raise self._unknown("resource", row, listed(names), names)
         return [place[name] for name in self.cells["resource"]]
 
     def _nodes(self, resource: Sequence[int], platform: Platform) -> list[list[int]]:
@@ -419,8 +420,10 @@ class Events:
         text = self.cells[column][row]
         return self._refused(row, f"{column} is {quote(text) if text else 'empty'}; expected {expected}")
 
-    def _unknown(self, column: str, row: int, expected: str) -> EventsError:
-        return self._refused(row, f"{column} {quote(self.cells[column][row])} is unknown; expected {expected}")
+    def _unknown(self, column: str, row: int, expected: str, known: Sequence[str] = ()) -> EventsError:
+        text = self.cells[column][row]
+        hint = did_you_mean(text, known, f"expected {expected}")
+        return self._refused(row, f"{column} {quote(text)} is unknown; {hint}")
 
     def _refused(self, row: int, what: str) -> EventsError:
         return _refused(self.file, self.lines, row, what)
@@ -445,6 +448,11 @@ def events_of(workload: Workload, given: Events | None) -> Events | None:
     cells["job"] = [str(job) for job in jobs.job[rows].tolist()]
     leaving = Events(cells, workload.name)
     return leaving if ours is None else ours + leaving
+
+
+def _unknown_column(kind: str, name: str) -> str:
+    hint = did_you_mean(str(name), COLUMNS, f"expected {', '.join(COLUMNS)}")
+    return f"{kind} {quote(name)} is unknown; {hint}"
 
 
 def _refused(file: str, lines: Sequence[int] | None, row: int, what: str) -> EventsError:

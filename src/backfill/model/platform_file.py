@@ -3,7 +3,6 @@
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from backfill.model.constraint import GPU_TYPE, NAME, is_feature, is_gpu_type
 from backfill.model.errors import PlatformError, at, printable
+from backfill.model.names import did_you_mean, nearest
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.model.rules_file import FairshareTable, LimitTable, PartitionTable, RulesTable, RuleTables, rules_text
 from backfill.model.tables import AMOUNT, Amount, Name, Table, key, plain, quoted
@@ -193,8 +193,9 @@ def _platform(file: str, content: _File) -> Platform:
         where = f"node {name}"
         own = node.__pydantic_extra__
         if strange := [licence for licence in node.licences or () if licence not in copies]:
-            known = ", ".join(copies) or "none"
-            raise fail(where, f"licence {_shown(strange[0])} has no [[licence]] table; known: {known}")
+            raise fail(
+                where, f"licence {_shown(strange[0])} has no [[licence]] table; {did_you_mean(strange[0], copies)}"
+            )
         if node.gpu_type and not own.get("gpus"):
             raise fail(where, f"gpu_type is {_shown(node.gpu_type)} without gpus; expected gpus of 1 or more")
         if twice := [key for key in node.node_licences if key in own]:
@@ -267,8 +268,8 @@ def _unknown_key(data: dict[str, Any]) -> str | None:
     for table, where, name in _keys(data):
         if name in known[table]:
             continue
-        if near := get_close_matches(name.lower(), known[table], 1):
-            hint = f"did you mean {_called(table, near[0])}?"
+        if near := nearest(name, known[table]):
+            hint = f"did you mean {_called(table, near)}?"
         elif name == "resources":
             hint = "expected at the top of the file, above the first table"
         elif not table and name in known["node"]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from backfill.model.constraint import alternatives
 from backfill.model.errors import EventsError
 from backfill.model.events import CANCEL, CAPACITY, DOWN, OWNERS, RESERVE, UNRESERVE, UP, WINDOW, BoundEvents
+from backfill.model.names import nearest
 from backfill.model.platform import Platform
 from backfill.model.schedule import Schedule
 from backfill.model.units import NEVER, amount
@@ -248,7 +249,9 @@ def reservations_of(events: BoundEvents, platform: Platform) -> list[Reservation
         before = next((i for i, each in enumerate(made) if each.name == name), None)
         if events.kind[row] == UNRESERVE:
             if before is None or made[before].over <= time:
-                raise EventsError(f"{asked.where}: there is no reservation {name} to end")
+                near = nearest(name, [each.name for each in made if each.over > time])
+                hint = f"; did you mean {near}?" if near else ""
+                raise EventsError(f"{asked.where}: there is no reservation {name} to end{hint}")
             made[before] = replace(made[before], revoked=time)
         elif before is None:
             made.append(_made(events, row, platform, made))

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from backfill.model.constraint import matching
+from backfill.model.names import did_you_mean
 from backfill.model.partitions import PER, PLACES, SHARED, Limit, Partition, Rules, Target
 from backfill.model.tables import AMOUNT, Amount, Name, Table, key, quoted
 from backfill.model.units import parse_span, seconds_text
@@ -157,7 +158,8 @@ class RuleTables(Table):
                 if strange := [name for name in getattr(limit, what) if name not in names]:
                     table = "partition" if what == "partitions" else what
                     expected = f"some of {', '.join(names)}" if names else f"a [[{table}]] table of that name"
-                    raise ValueError(f"limit {limit.name}: {what} has {strange[0]!r}; expected {expected}")
+                    hint = did_you_mean(strange[0], names, f"expected {expected}")
+                    raise ValueError(f"limit {limit.name}: {what} has {strange[0]!r}; {hint}")
             if limit.running_jobs is None and limit.queued_jobs is None and not limit.running:
                 raise ValueError(f"limit {limit.name}: limits nothing; expected running_jobs, queued_jobs or running")
         return {
@@ -183,9 +185,8 @@ class RuleTables(Table):
         amounts |= {f"limit {each.name}": each.running for each in self.limit}
         for table, amount in amounts.items():
             if strange := [name for name in amount if name not in resources]:
-                raise ValueError(
-                    f"{table}: {strange[0]!r} is not a resource of a node; expected {', '.join(resources)}"
-                )
+                hint = did_you_mean(strange[0], resources, f"expected {', '.join(resources)}")
+                raise ValueError(f"{table}: {strange[0]!r} is not a resource of a node; {hint}")
 
 
 def rules_text(partitions: tuple[Partition, ...], qos: tuple[Rules, ...], limits: tuple[Limit, ...],

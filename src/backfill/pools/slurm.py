@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from backfill.model.constraint import with_feature
 from backfill.model.errors import PlatformError
+from backfill.model.units import runs
 from backfill.pools.base import Identity
 from backfill.pools.comments import KEPT, part_of, with_part
 from backfill.pools.marks import MARK, OTHER, mark_of
@@ -43,7 +44,6 @@ from backfill.pools.seen import (
 )
 from backfill.queue.nodes import Amounts, Placement
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, FAILED, NODE_FAIL, OUT_OF_MEMORY, TIMEOUT
-from backfill.queue.words import runs
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.accounting.slurm import Tres, span_of, tres_of
 from backfill.traces.inventory.nodes import Inventory

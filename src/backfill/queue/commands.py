@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from backfill.model.units import amount_text, folded_labels
 from backfill.queue import events, feed, reserving
 from backfill.queue.book import ONE_FAILED, Book, each_job
 from backfill.queue.events import End, Event, JobEvent, Stop
@@ -35,7 +36,7 @@ from backfill.queue.shapes import (
     UnreserveRequest,
 )
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
-from backfill.queue.words import WHOLE, amount_text, folded_labels
+from backfill.queue.words import WHOLE
 
 if TYPE_CHECKING:  # a queue of one node needs no numpy
     from backfill.model.platform import Platform

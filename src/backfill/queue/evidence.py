@@ -5,6 +5,7 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
+from backfill.model.units import runs
 from backfill.queue.engine import Engine
 from backfill.queue.events import End
 from backfill.queue.files import files
@@ -12,7 +13,6 @@ from backfill.queue.job import Job, Run
 from backfill.queue.shapes import Spec
 from backfill.queue.states import CANCELLED, DEADLINE
 from backfill.queue.store import BACKUP, Store, encode
-from backfill.queue.words import runs
 from backfill.system import witness
 
 AHEAD = 1000  # job numbers reserved in the witness at a time

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
+from backfill.model.units import label_text
 from backfill.queue.shapes import Record, Row
 from backfill.queue.states import BY_ITSELF, COMPLETED, NEW
 
@@ -130,7 +131,7 @@ class Job:
         """Its number for users: 118, or 112_3 for a task of an array; in a batch system its number there."""
         if self.native:
             return self.native
-        return str(self.id) if self.index is None else f"{self.array}_{self.index}"
+        return label_text(self.id, self.array, self.index)
 
     @property
     def left(self) -> int:
@@ -269,4 +270,4 @@ class Task:
     @property
     def label(self) -> str:
         """Its number for users."""
-        return f"{self.array}_{self.index}"
+        return label_text(self.id, self.array, self.index)

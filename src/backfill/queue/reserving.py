@@ -7,6 +7,8 @@ them longer are ended then. The planner divides its platform by reservations (wo
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from backfill.model.names import did_you_mean
+from backfill.model.units import amount_text, local_text, names_text, time_text
 from backfill.queue import events
 from backfill.queue.book import Book
 from backfill.queue.events import Event, Reserve, Unreserve
@@ -15,7 +17,6 @@ from backfill.queue.nodes import MACHINE, Amounts
 from backfill.queue.schema import Refused, dated
 from backfill.queue.shapes import ReserveRequest
 from backfill.queue.states import ENDING
-from backfill.queue.words import amount_text, instant_text, names_text, time_text
 
 if TYPE_CHECKING:  # a queue without reservations needs no numpy
     from backfill.model.platform import Platform
@@ -87,7 +88,7 @@ def cancelled(name: str, force: bool, book: Book, now: int) -> Unreserve | None:
     if name in book.reserved and name not in book.reservations:
         return None
     if name not in book.reservations:
-        raise Refused(f"there is no reservation {name}; {_there(book)}", "unknown", "reservation")
+        raise Refused(f"there is no reservation {name}; {_there(name, book)}", "unknown", "reservation")
     if not force:
         _spare([*_inside(book, name)], f"the end of reservation {name}", book, now)
     return Unreserve(name, early=True)
@@ -169,7 +170,8 @@ def _amounts(
     wanted = {}
     for name, amount in request["amount"].items():
         if name not in platform.resources:
-            raise ValueError(f"{name!r} is not a resource of a node; expected {', '.join(platform.resources)}")
+            hint = did_you_mean(name, platform.resources, f"expected {', '.join(platform.resources)}")
+            raise ValueError(f"{name!r} is not a resource of a node; {hint}")
         wanted[platform.resources.index(name)] = amount
 
     def on(room: "Ints") -> list[Any]:
@@ -199,7 +201,9 @@ def admit(job: Job, book: Book, now: int, platform: "Platform | None") -> None:
     each = book.reservations.get(job.reservation)
     if each is None:
         what = "is over" if job.reservation in book.reserved else "is not there"
-        raise Refused(f"reservation {job.reservation!r} {what}; {_there(book)}", "unknown", "reservation")
+        raise Refused(
+            f"reservation {job.reservation!r} {what}; {_there(job.reservation, book)}", "unknown", "reservation"
+        )
     if not any(getattr(each, owner) and getattr(each, owner) == getattr(job, owner) for owner in OWNERS):
         told = f"reservation {each.reservation} is for {owners_text(each)}, and the job is of user {job.user}"
         raise Refused(f"{told}; expected another one, or none", "usage", "reservation")
@@ -243,9 +247,9 @@ def owners_text(each: Reserve) -> str:
     return ", ".join(f"{owner} {name}" for owner in OWNERS if (name := getattr(each, owner)))
 
 
-def _there(book: Book) -> str:
+def _there(name: str, book: Book) -> str:
     names = sorted(book.reservations)
-    return f"expected {', '.join(names)}" if names else "there are none"
+    return did_you_mean(name, names, f"expected {', '.join(names)}" if names else "there are none")
 
 
 # ---------------------------------------------------------------------- passing time
@@ -335,7 +339,7 @@ def _spare(lost: Sequence[Job], what: str, book: Book, now: int) -> None:
     if not lost:
         return
     some = sorted(lost, key=_limit)[-SHOWN:]
-    until = [instant_text(_limit(job) + book.skew, now + book.skew) for job in some]
+    until = [local_text(_limit(job) + book.skew, now + book.skew) for job in some]
     told = ", ".join(f"job {job.label} (may run until {t})" for job, t in zip(some, until, strict=True))
     more = f", and {len(lost) - len(some)} others" if len(lost) > len(some) else ""
     raise Refused(f"{what} would end {told}{more}; expected other nodes, a later time, or --force", "state", "force")

@@ -1,23 +1,18 @@
-"""Times, sizes and lists in the notation of Slurm's users, and as people read them."""
+"""Options in the notation of Slurm's users, and what a job asks for as text. Times and sizes: model/units.py."""
 
 from __future__ import annotations
 
 import re
 import time
-from itertools import groupby, pairwise
 
-from backfill.model.units import MIB, SECOND, SLURM, parse_size, parse_span
+from backfill.model.units import MIB, SECOND, SLURM, parse_size, parse_span, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imports for types only
-    from collections.abc import Iterable
     from typing import Any
 
-MINUTE = 60 * SECOND
 TASKS_MAX = 1_000_000  # of a job
-NEAR = 10 * MINUTE  # instants this near are shown to the second
 AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
-FEW = 4  # names of nodes listed if they cannot be written as ranges
 WHOLE = "-array"  # suffix of the kind of a dependency on all tasks of an array
 
 
@@ -163,53 +158,6 @@ def parse_dependency(text: str) -> dict[str, object]:
     return dependency
 
 
-def time_text(micros: int) -> str:
-    """Return a limit for people: 45 s, 5 min, 1 h 30 min, 2 d 4 h."""
-    seconds = round(micros / SECOND)
-    days, hours, minutes, rest = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
-    shown = [f"{value} {unit}" for value, unit in parts if value]
-    return " ".join(shown[:2]) or "0 s"
-
-
-def clock_text(micros: int) -> str:
-    """Return a span for a table: 0:42, 1:02:03, 2-04:00:00."""
-    seconds = max(micros, 0) // SECOND
-    days, hours, minutes, rest = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
-    if days:
-        return f"{days}-{hours:02}:{minutes:02}:{rest:02}"
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def bound_text(micros: int, now: int) -> str:
-    """Return an instant like `instant_text`, rounded up."""
-    far = abs(micros - now) >= NEAR
-    return instant_text(-(-micros // MINUTE) * MINUTE if far else micros, now)
-
-
-def instant_text(micros: int, now: int) -> str:
-    """Return an instant in local time: 14:05 today, else with its date."""
-    then, today = time.localtime(micros / SECOND), time.localtime(now / SECOND)
-    if then[:3] == today[:3]:
-        return time.strftime("%H:%M:%S" if abs(micros - now) < NEAR else "%H:%M", then)
-    return time.strftime("%Y-%m-%d %H:%M", then)
-
-
-def size_text(size: int) -> str:
-    """Return a size for a table: 512M, 16G."""
-    if not size:
-        return "-"
-    for unit, power in (("T", 40), ("G", 30), ("M", 20)):
-        if size >= 1 << power:
-            return f"{size / (1 << power):.4g}{unit}"
-    return f"{size / 1024:.4g}K"
-
-
-def date_text(micros: int) -> str:
-    """Return an instant in local time, to the second, with its date."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(micros / SECOND))
-
-
 def needs_text(need: dict[str, int]) -> str:
     """Return a need such as `4 cpus, 16G, matlab 1`."""
     parts = [f"{need['cpus']} cpu{'' if need['cpus'] == 1 else 's'}"]
@@ -217,11 +165,6 @@ def needs_text(need: dict[str, int]) -> str:
         parts.append(size_text(need["memory"]))
     parts += [f"{name} {count}" for name, count in need.items() if name not in ("cpus", "memory") and count]
     return ", ".join(parts)
-
-
-def amount_text(name: str, amount: int) -> str:
-    """Return an amount of a resource in a sentence: 4 cpus, 1.5 GiB of memory."""
-    return f"{amount / 2**30:.4g} GiB of memory" if name == "memory" else f"{amount} {name}"
 
 
 def asks_text(job: dict[str, Any]) -> str:
@@ -237,66 +180,6 @@ def asks_text(job: dict[str, Any]) -> str:
         text = f"{parts:,} {'nodes' if job.get('spread') == 'distinct' else 'tasks'} of {needs_text(own)}"
         text = "; ".join([text, *others])
     return f"{text}, whole nodes" if job.get("exclusive") else text
-
-
-def more_text(count: int) -> str:
-    """Return `1 more job`, `1,234 more jobs`."""
-    return f"{count:,} more job{'' if count == 1 else 's'}"
-
-
-def numbers_text(numbers: Iterable[int], most: int = 8) -> str:
-    """Return numbers as ranges, as `--array` takes them: 3-400, 1,5,7-9, 1-9:2; after `most` ranges `...`."""
-    ordered = sorted(set(numbers))
-    steps = {later - before for before, later in pairwise(ordered)}
-    if len(ordered) > 2 and len(steps) == 1 and steps != {1}:
-        return f"{ordered[0]}-{ordered[-1]}:{steps.pop()}"
-    found_runs = runs(ordered)
-    parts = [str(first) if first == last else f"{first}-{last}" for first, last in found_runs[:most]]
-    return ",".join([*parts, *(["..."] if len(found_runs) > most else [])])
-
-
-def names_text(names: Iterable[str]) -> str:
-    """Return names of nodes, grouped if they differ only by a number at the end: `n[1-6], g2`."""
-    texts = []
-    for base, group in groupby(names, lambda name: name.rstrip("0123456789")):
-        numbers = [name[len(base) :] for name in group]
-        plain = [int(number) for number in numbers if number and str(int(number)) == number]
-        if len(numbers) > 1 and len(plain) == len(numbers):
-            texts.append(f"{base}[{numbers_text(plain)}]")
-        else:
-            texts += [base + number for number in (numbers if len(numbers) <= FEW else [*numbers[:FEW], "..."])]
-    return ", ".join(texts)
-
-
-def runs(numbers: Iterable[int]) -> list[list[int]]:
-    """Return the first and the last of each run of successive numbers, given in ascending order."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and spans[-1][1] == number - 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return spans
-
-
-def folded_labels(jobs: Iterable[tuple[int, int, int | None]]) -> list[str]:
-    """Return the labels of jobs, given as (number, array, index), in order; the tasks of an array share one label."""
-    arrays: dict[int, list[int]] = {}
-    labels: list[int | str] = []
-    for number, array, index in jobs:
-        if index is None:
-            labels.append(str(number))
-            continue
-        if array not in arrays:
-            arrays[array] = []
-            labels.append(array)
-        arrays[array].append(index)
-
-    def of_array(array: int) -> str:
-        tasks = arrays[array]
-        return f"{array}_{tasks[0]}" if len(tasks) == 1 else f"{array}_[{numbers_text(tasks)}]"
-
-    return [one if isinstance(one, str) else of_array(one) for one in labels]
 
 
 def safe(text: str) -> str:

@@ -8,8 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from backfill.analysis.series import Binned
-from backfill.model.spans import UNITS, span
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, UNITS, span
 from backfill.model.workload import Floats
 from backfill.report.dates import Dates
 

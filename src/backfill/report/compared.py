@@ -10,8 +10,7 @@ from backfill.analysis.distance import Distance
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metric_table import described
 from backfill.analysis.metrics import Metrics
-from backfill.model.spans import span
-from backfill.model.units import counted
+from backfill.model.units import counted, span
 from backfill.report.sentences import loser_sentence, wait_sentence, with_baseline
 from backfill.report.terminal import WIDTH, plain, policy_table
 from backfill.report.values import BOUND_0, columns, cut, grouped, texts, wait_unit, without_cpus

@@ -8,7 +8,7 @@ from backfill.analysis.blocks import BLOCKS
 from backfill.analysis.metric_table import described
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
-from backfill.model.spans import NONE
+from backfill.model.units import NONE
 from backfill.report.chart import Tick
 from backfill.report.values import texts
 

@@ -9,8 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from backfill.model.spans import NONE, brief, times, unit_of
-from backfill.model.units import counted
+from backfill.model.units import NONE, brief, counted, times, unit_of
 from backfill.report.chart import cloud_chart, tail_chart
 from backfill.report.terminal import WIDTH, as_text, plain
 

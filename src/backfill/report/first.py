@@ -11,7 +11,7 @@ from backfill.analysis.metric_table import described
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.paired import Pair
 from backfill.analysis.replay import FAR
-from backfill.model.spans import span
+from backfill.model.units import span
 from backfill.report.findings import Findings
 from backfill.report.reality import Reality
 from backfill.report.sentences import DOUBLE, but_always, factor, users_longer

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from backfill.analysis.series import Binned
-from backfill.model.spans import NONE
-from backfill.model.units import amount, span_text
+from backfill.model.units import NONE, amount, span_text
 from backfill.report.chart import count_chart, ratio_chart, share_chart, table, tail_chart
 from backfill.report.dates import Dates
 from backfill.report.shown import BINS, QUANTILES, Shown, Used, longest, quantiles

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from backfill.analysis.bounds import BoundGap, by_metric
 from backfill.analysis.groups import RUNS, SIZES, Fairness, Groups, LongWait
 from backfill.analysis.metric_table import described
-from backfill.model.spans import NONE, brief, times
+from backfill.model.units import NONE, brief, times
 from backfill.report.values import BOUND_0, UNTIL, grouped, number, share_text, texts
 
 ROWS_MOST = 15  # users or groups that a table shows at first

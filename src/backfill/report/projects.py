@@ -9,8 +9,7 @@ from typing import Any
 from backfill.analysis.departures import KEPT, LATE, LATER
 from backfill.analysis.promises import WHY
 from backfill.model.clock import Clock
-from backfill.model.spans import NONE
-from backfill.model.units import SECOND, counted, span_text
+from backfill.model.units import NONE, SECOND, counted, span_text
 from backfill.report.chart import Tick
 from backfill.report.dates import Dates
 from backfill.report.values import cut, texts

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backfill.model.spans import NONE, brief
+from backfill.model.units import NONE, brief
 
 NEAR_S = "600"  # seconds; the share of jobs that start within this distance of their real start
 

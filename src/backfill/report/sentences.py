@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from backfill.analysis.blocks import BLOCKS
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.paired import Pair
-from backfill.model.spans import span
+from backfill.model.units import span
 from backfill.report.values import UNTIL, share_text
 
 LONGEST_NAME = 40  # characters of a user or job in a sentence

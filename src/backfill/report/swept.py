@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from backfill.analysis.metric_table import described
-from backfill.model.spans import NONE, times, unit_of
+from backfill.model.units import NONE, times, unit_of
 from backfill.report.chart import names_chart
 from backfill.report.values import cut, share_text
 

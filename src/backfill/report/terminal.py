@@ -57,7 +57,7 @@ def policy_table(policies: Sequence[str], named: Sequence[tuple[str, Sequence[st
     Lines fit 80 columns: a policy's name is cut if it is too long, or wrapped if cut names would be equal.
     Print it with a `rich.console.Console`, which handles colours, NO_COLOR and non-terminals.
     """
-    narrow = [("\n".join(map(plain, head.split(" "))), cells) for head, cells in named]
+    narrow = [(stacked(head), cells) for head, cells in named]
     room = WIDTH - sum(_GAP + max(map(len, [*head.split("\n"), *cells])) for head, cells in narrow)
     padding = (0, _GAP - 1, 0, 0)  # the box adds a column
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
@@ -78,6 +78,11 @@ def as_text(table: Table) -> str:
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
+
+
+def stacked(heading: str) -> str:
+    """Return the heading of a narrow column: one word on each line."""
+    return "\n".join(map(plain, heading.split(" ")))
 
 
 def plain(label: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from backfill.analysis.metric_table import LOWER, NEITHER, described
 from backfill.analysis.metrics import Metrics
-from backfill.model.spans import NONE, UNITS, times, unit_of
+from backfill.model.units import NONE, UNITS, times, unit_of
 
 HEADLINE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization", "max_queue")
 FARM = ("out_deadline", "licence_usage", "mean_project_turnaround_s")  # shown if a workload or platform has them

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill.model.errors import InputError, MissingExtra, at, quote
+from backfill.model.names import did_you_mean
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, number, parse_size
 from backfill.model.workload import Floats, Ints
@@ -85,7 +86,8 @@ class Columns:
         for name, header in wanted:
             if self._called.get(name) != header:
                 listed = quote(",".join(self._called.values()))
-                raise self._refused(1, f"no column {quote(header)} for {name}; the columns are {listed}")
+                hint = did_you_mean(header, self._called.values(), f"the columns are {listed}")
+                raise self._refused(1, f"no column {quote(header)} for {name}; {hint}")
 
     def texts(self, name: str) -> list[str]:
         """Return the cells, stripped of white space; all empty if the column is absent."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from backfill.model.errors import BadArgument, UsageError, WorkloadError, check_path, quote
+from backfill.model.names import did_you_mean
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.accounting.htcondor import read_htcondor
@@ -139,4 +140,4 @@ def import_log(
 def check_format(format: str, *others: str) -> None:
     """Raise UsageError unless it is a name in FORMATS, or one of the others."""
     if format not in (known := (*FORMATS, *others)):
-        raise UsageError(f"unknown format {quote(format)}; known: {', '.join(known)}")
+        raise UsageError(f"unknown format {quote(format)}; {did_you_mean(format, known)}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from backfill.data import PREFIX, SAMPLES
 from backfill.model.errors import UsageError, WorkloadError, at, check_path
+from backfill.model.names import nearest
 from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.traces.files import SUFFIXES, Source, suffix_of
@@ -58,7 +59,10 @@ def read(
 
 def _sample(name: str) -> Workload:
     if name not in SAMPLES:
-        raise UsageError(f"{PREFIX}{name} is unknown; expected {' or '.join(PREFIX + each for each in SAMPLES)}")
+        known = [PREFIX + each for each in SAMPLES]
+        near = nearest(name, SAMPLES)  # without the prefix, which makes all of them alike
+        hint = f"did you mean {PREFIX}{near}?" if near else f"expected {' or '.join(known)}"
+        raise UsageError(f"{PREFIX}{name} is unknown; {hint}")
     sample = SAMPLES[name]
     size = f"the log does not state the size of the machine; {sample.cpus:,} processors are assumed"
     log = read_table(Source.of(sample.path), ())

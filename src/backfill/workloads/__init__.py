@@ -8,6 +8,7 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from backfill.model.errors import UsageError, wrong_type
+from backfill.model.names import did_you_mean
 from backfill.model.workload import Workload
 
 # Name -> module:function, imported on use. A model is a function of plain arguments that returns a Workload;
@@ -22,9 +23,9 @@ MODELS: dict[str, str] = {
 
 
 def model(name: str) -> Callable[..., Workload]:
-    """Return the generator of that name. Raises UsageError, which lists the known names."""
+    """Return the generator of that name. Raises UsageError, which gives the nearest name or lists all."""
     if name not in MODELS:
-        raise UsageError(f"unknown workload model {name!r}; known: {', '.join(sorted(MODELS))}")
+        raise UsageError(f"unknown workload model {name!r}; {did_you_mean(name, sorted(MODELS))}")
     module, _, function = MODELS[name].partition(":")
     generator: Callable[..., Workload] = getattr(import_module(module), function)
     return generator
@@ -52,7 +53,7 @@ def generate(text: str, more_seed: int = 0) -> Workload:
         raise UsageError(f"model {name}: {query!r} is not of the form key=value&key=value") from None
     for key, value in pairs:
         if key not in known:
-            raise UsageError(f"model {name}: unknown key {key!r}; known: {', '.join(known)}")
+            raise UsageError(f"model {name}: unknown key {key!r}; {did_you_mean(key, known)}")
         if key in arguments:
             raise UsageError(f"model {name}: {key} is given twice")
         arguments[key] = _parsed(name, key, value, known[key].annotation)

@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from backfill.model.errors import UsageError
+from backfill.model.names import did_you_mean
 from backfill.model.units import SECOND, TIME_MAX
 from backfill.model.workload import Floats, Ints, Jobs, Labels, Workload, total
 from backfill.workloads.uniform import Uniform
@@ -135,7 +136,7 @@ def lublin(
     if not 1 <= estimate_factor <= 1e6:
         raise UsageError(f"lublin: estimate_factor is {estimate_factor}; expected 1 to 1000000")
     if isinstance(sample, str) and sample not in SAMPLES:
-        raise UsageError(f"lublin: unknown sample {sample!r}; known: {', '.join(SAMPLES)}")
+        raise UsageError(f"lublin: unknown sample {sample!r}; {did_you_mean(sample, SAMPLES)}")
     types = SAMPLES[sample] if isinstance(sample, str) else {"own": sample}
 
     # One row per type and job; `mixed` draws enough of each type to take the first `jobs` of both together.

@@ -121,6 +121,7 @@ class Planner:
         preempts = preempts or epoch.get("preempts", LOCAL)  # empty for a queue that only watches
         hint = "" if self.divided is None else ", as reservations divide its nodes"
         self.policy, params = load_policy(text, self.platform, preempts, hint)
+        self.spec = text.rpartition(".py:")[2]  # the policy with its parameters, without the file
         self._preempts = preempts
         self.advises = epoch.get("advises", False)  # its starts are only advice, and are withdrawn
         self._values = self.policy.values(params)

@@ -9,13 +9,15 @@ import numpy as np
 
 from backfill.model.constraint import alternatives
 from backfill.model.errors import PlatformError, WorkloadError
+from backfill.model.names import did_you_mean
 from backfill.model.partitions import Rules
 from backfill.model.platform import Platform
+from backfill.model.units import amount_text, time_text
 from backfill.model.workload import Jobs, Workload
 from backfill.queue.job import Facts, Job
 from backfill.queue.protocol import FACTS
 from backfill.queue.schema import Refused
-from backfill.queue.words import amount_text, asks_text, time_text
+from backfill.queue.words import asks_text
 from backfill.worlds.adapt import as_run
 from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.rules import with_default_walltimes
@@ -73,10 +75,9 @@ def _refusal(cause: str, job: Job, asked: Jobs, jobs: Jobs, platform: Platform) 
     """Return why a job can never run. asked, jobs: the job as requested, and as a run on the platform has it."""
     names: dict[str, Sequence[Rules]] = {"partition": platform.partitions, "qos": platform.qos}
     if cause in names:
-        known = _some(each.name for each in names[cause]) or "none, as there are none"
-        return Refused(f"{cause} {getattr(job, cause)!r} is unknown; expected {known}", field=cause)
+        return _unknown(cause, getattr(job, cause), [each.name for each in names[cause]])
     if cause == "site":
-        return Refused(f"site {job.site!r} is unknown; expected {_some(platform.sites)}", field=cause)
+        return _unknown(cause, job.site, platform.sites)
     if cause == "constraint":
         try:
             for each in alternatives(job.constraint):
@@ -93,11 +94,20 @@ def _refusal(cause: str, job: Job, asked: Jobs, jobs: Jobs, platform: Platform) 
     return Refused(_broken(cause, job, asked, platform), "impossible")
 
 
+def _unknown(field: str, name: str, known: Sequence[str]) -> Refused:
+    return Refused(f"{field} {name!r} is unknown; {_expected(name, known)}", field=field)
+
+
+def _expected(name: str, known: Sequence[str]) -> str:
+    return did_you_mean(name, known, f"expected {_some(known) or 'none, as there are none'}")
+
+
 def check_feature(name: str, platform: Platform) -> None:
     """Raise Refused for a feature that no node has."""
     if not platform.allows(name).any():
-        told = f"no node has the feature {name!r}; expected {_some(platform.feature_names)}, or a node"
-        raise Refused(told, field="constraint")
+        known = [*platform.feature_names]
+        hint = did_you_mean(name, known, f"expected {_some(known)}, or a node")
+        raise Refused(f"no node has the feature {name!r}; {hint}", field="constraint")
 
 
 def _broken(cause: str, job: Job, asked: Jobs, platform: Platform) -> str:
@@ -135,7 +145,7 @@ def _too_much(name: str, job: Job, platform: Platform) -> str:
         return f"the job asks for {amount} {name}; there are {there} licences of it, for the nodes that may use them"
     if name in ("memory", "gpus"):
         return f"the job asks for {amount_text(name, amount)}; no node has any"
-    return f"licence {name!r} is unknown; expected {_some(platform.all_licences) or 'none, as there are none'}"
+    return f"licence {name!r} is unknown; {_expected(name, [*platform.all_licences])}"
 
 
 def _too_few(job: Job, jobs: Jobs, platform: Platform) -> str:

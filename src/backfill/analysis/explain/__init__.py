@@ -11,16 +11,17 @@ holds the complete explanation and its assembly; a job that ran several times wa
 | `lacks.py` | the missing resources: one function for each kind of amount |
 | `holding.py` | if nothing was missing: the reservation, window or earlier job that held it back |
 | `spans.py` | both as time spans, and the causes that spans share |
-| `holders.py` | the jobs that held the missing resources, and those that overtook it |
+| `holders.py` | the jobs that held the missing resources, those that the policy preferred, and those that overtook it |
 | `promised.py` | its promises, and the reasons for changes |
 | `words.py` | the text of an explanation |
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from backfill.analysis.explain.asks import Asks
-from backfill.analysis.explain.holders import Held, Passed, held, passed
+from backfill.analysis.explain.holders import Ahead, Held, Passed, ahead, held, passed
 from backfill.analysis.explain.holding import Rules, instants
 from backfill.analysis.explain.promised import Change, promised
 from backfill.analysis.explain.room import Record, Stretch
@@ -28,8 +29,7 @@ from backfill.analysis.explain.spans import Cause, Span, before, causes_of, span
 from backfill.model import notebook
 from backfill.model.clock import Clock
 from backfill.model.promises import Promises
-from backfill.model.spans import UNITS, unit_of
-from backfill.model.units import SECOND
+from backfill.model.units import SECOND, UNITS, unit_of
 from backfill.model.workload import Ints
 
 __all__ = ["Asks", "Explanation", "Record", "Rules", "brief", "explain"]
@@ -50,6 +50,7 @@ class Explanation:
     promised: list[Change]
     policy: str
     wanted: str | None = None  # the unit of waits in the surrounding output
+    ahead: Sequence[Ahead] = ()  # of each cause: the jobs that the policy preferred; empty in a brief explanation
 
     @property
     def unit(self) -> str:
@@ -115,6 +116,7 @@ def explain(
         promised=[] if promises is None else promised(record, row, promises),
         policy=rules.name,
         wanted=unit,
+        ahead=[ahead(rooms, cause, those) for cause, those in causes],
     )
 
 

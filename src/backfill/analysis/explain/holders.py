@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from backfill.analysis.explain.asks import NODE, SITE, Asks
-from backfill.analysis.explain.holding import in_force, reserved_by
+from backfill.analysis.explain.holding import POLICY, in_force, may_meet, reserved_by
 from backfill.analysis.explain.lacks import LICENCE, LIMIT, Lack
 from backfill.analysis.explain.room import Mask, Record, Stretch
 from backfill.analysis.explain.spans import Cause, Short, Span
@@ -118,6 +118,44 @@ def _users(record: Record, job: Ints, shares: Ints) -> tuple[tuple[str, float], 
     sums = np.bincount(codes[codes >= 0], shares[codes >= 0], len(labels.names))
     most = np.argsort(-sums, kind="stable")[:SHOWN]
     return tuple((labels.names[code], float(sums[code])) for code in most.tolist() if sums[code] > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The jobs that waited beside a job that the policy kept back, and started no later."""
+
+    jobs: int = 0
+    first: tuple[tuple[int, int], ...] = ()  # (job, for how long both waited), the longest first
+
+
+def ahead(rooms: Sequence[Stretch], cause: Cause, spans: Sequence[Span]) -> Ahead:
+    """Return the jobs that went ahead of one job in these spans of one cause; none unless the policy is the cause.
+
+    Only jobs count that could use the same nodes or licences.
+    """
+    if cause.kind != POLICY:
+        return Ahead()
+    record, beside = rooms[0].record, dict[int, int]()
+    begin, until = (np.array([getattr(span, name) for span in spans], np.int64) for name in ("begin", "until"))
+    job, since, to = record.waits
+    for room in rooms:
+        some = np.flatnonzero((job != room.row) & (since < room.until) & (to > room.times[0]) & (to <= room.until))
+        time = _within(begin, until, to[some]) - _within(begin, until, np.maximum(since[some], room.times[0]))
+        there = (time > 0) & may_meet(room, job[some]) & _starts(record, job[some], to[some])
+        for one, length in zip(job[some[there]].tolist(), time[there].tolist(), strict=True):
+            beside[one] = beside.get(one, 0) + length
+    longest = sorted(beside.items(), key=lambda each: (-each[1], record.rank[each[0]]))
+    return Ahead(len(beside), tuple(longest[:SHOWN]))
+
+
+def _starts(record: Record, job: Ints, time: Ints) -> Mask:
+    """Return whether each of these jobs starts at this time; a wait may also end with a cancellation, or never."""
+    times = np.unique(record.runs.start)
+    wide, place = len(times) + 1, np.searchsorted(times, time)
+    known = record.runs.job * wide + np.searchsorted(times, record.runs.start)
+    exact = np.append(times, -1)[place] == time
+    starts: Mask = exact & np.isin(job * wide + place, known)
+    return starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def _kept(room: Stretch, fits: Mask, promises: Promises) -> Ints:
     record, rows = room.record, np.full(len(room.times), -1)
     begin, until = int(room.times[0]), room.until
     job, start, since, to = _spells(room, promises)
-    near = (job != room.row) & (since < until) & (to > begin) & _may_meet(room, job)
+    near = (job != room.row) & (since < until) & (to > begin) & may_meet(room, job)
     job, start, since, to = job[near], start[near], since[near], to[near]
     alone = len(record.asks.platform.nodes) == 1 and not len(room.licences) and record.outages is None
     runs = np.flatnonzero(record.during(begin, until)) if alone else np.zeros(0, np.int64)
@@ -184,7 +184,7 @@ def _spells(room: Stretch, promises: Promises) -> tuple[Ints, Ints, Ints, Ints]:
     return job[some], start[some], at[some], to[some]
 
 
-def _may_meet(room: Stretch, jobs: Ints) -> Mask:
+def may_meet(room: Stretch, jobs: Ints) -> Mask:
     """Return whether each of these jobs could take resources that the room's job requests."""
     asks = room.record.asks
     each, place = np.unique(jobs, return_inverse=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backfill.analysis.explain.asks import NODE
-from backfill.analysis.explain.holders import Held, Passed
-from backfill.analysis.explain.holding import WINDOW
+from backfill.analysis.explain.holders import Ahead, Held, Passed
+from backfill.analysis.explain.holding import POLICY, WINDOW
 from backfill.analysis.explain.lacks import SCATTERED
 from backfill.analysis.explain.promised import Change
 from backfill.analysis.explain.spans import Cause, Short, Span
@@ -38,7 +38,9 @@ def told(explained: "Explanation") -> dict[str, Any]:
         "policy": explained.policy,
         "waited_s": explained.waited / SECOND,
         "asks": _asks(explained),
-        "causes": [_cause(explained, *each) for each in zip(explained.causes, explained.held, strict=True)],
+        "causes": [
+            _cause(explained, *each) for each in zip(explained.causes, explained.held, explained.ahead, strict=True)
+        ],
         "before": [_span(explained, span) for span in explained.before],
         "spans": [_span(explained, span) for span in explained.spans],
         "passed": _passed(explained, explained.passed),
@@ -86,7 +88,8 @@ def _asks(explained: "Explanation") -> dict[str, Any]:
     }
 
 
-def _cause(explained: "Explanation", cause: Cause, held: Held) -> dict[str, Any]:
+def _cause(explained: "Explanation", cause: Cause, held: Held, ahead: Ahead) -> dict[str, Any]:
+    beside = [{**_job(explained, row), "time_s": time / SECOND} for row, time in ahead.first]
     return {
         "kind": cause.kind,
         "time_s": cause.time / SECOND,
@@ -94,6 +97,7 @@ def _cause(explained: "Explanation", cause: Cause, held: Held) -> dict[str, Any]
         "spans": cause.spans,
         **_lacks(cause.lacks, cause.seated),
         **_who(explained, cause.kind, cause.who),
+        **({"ahead": {"count": ahead.jobs, "first": beside}} if cause.kind == POLICY else {}),
         "held_by_jobs": held.jobs,
         "held_by": [
             {

@@ -8,16 +8,15 @@ import numpy as np
 
 from backfill.analysis.explain.asks import DISTINCT, NODE, SITE
 from backfill.analysis.explain.holders import ELSEWHERE, WHY, Held, Passer
-from backfill.analysis.explain.holding import ORDER, RESERVATION, WINDOW
+from backfill.analysis.explain.holding import ORDER, POLICY, RESERVATION, WINDOW
 from backfill.analysis.explain.lacks import LICENCE, LIMIT, OUTAGE, RESOURCE, SCATTERED
 from backfill.analysis.explain.promised import Change, Mover
 from backfill.analysis.explain.spans import DEPENDENCY, Cause, Short, Span
 from backfill.model.clock import instant_text
 from backfill.model.errors import printable
 from backfill.model.schedule import NO_TIME, REASONS, STATES
-from backfill.model.spans import UNITS, times, unit_of
-from backfill.model.spans import span as within
-from backfill.model.units import NEVER, SECOND, amount, counted, span_text
+from backfill.model.units import NEVER, SECOND, UNITS, amount, amount_text, counted, span_text, times, unit_of
+from backfill.model.units import span as within
 
 if TYPE_CHECKING:
     from backfill.analysis.explain import Explanation
@@ -168,6 +167,13 @@ def _details(explained: "Explanation", cause: Cause, held: Held) -> list[str]:
     """
     if cause.lacks:
         return [_needs(explained, cause), *_held_by(explained, cause, held)]
+    if cause.kind == POLICY and explained.ahead and explained.ahead[0].jobs:
+        before = explained.ahead[0]
+        (job, time), *_ = before.first
+        if before.jobs == 1:
+            return [f"{_capital(_job(explained, job))} waited beside it and started no later."]
+        longest = f"{_job(explained, job)} for the longest time ({_time(explained, time)})"
+        return [f"{counted(before.jobs, 'job')} waited beside it and started no later; {longest}."]
     if not cause.who or cause.kind not in (RESERVATION, ORDER):
         return []
     (job, time), *others = cause.who
@@ -277,12 +283,12 @@ def _asked(explained: "Explanation", row: int) -> str:
     """Phrase a demand: `12 cpus and 6 GiB of memory`, `8 tasks of 4 cpus`."""
     asks = explained.record.asks
     tasks, names = int(asks.jobs.tasks[row]), asks.platform.resources
-    each = [_of(name, value) for name, value in zip(names, asks.demand[row].tolist(), strict=True) if value]
+    each = [amount_text(name, value) for name, value in zip(names, asks.demand[row].tolist(), strict=True) if value]
     if asks.whole[row]:
         return counted(tasks, "whole node")
     whole = asks.spread(row) != NODE and len(names) == 1 and asks.demand[row, 0] == 1
     if tasks == 1 or whole:
-        return _of(names[0], tasks) if whole else _listed(each) or "nothing"
+        return amount_text(names[0], tasks) if whole else _listed(each) or "nothing"
     return f"{tasks:,} tasks of {_listed(each)}"
 
 
@@ -306,7 +312,7 @@ def _causes(explained: "Explanation") -> Rows:
         f"{length}  {time / explained.waited:4.0%}  "
         for time, length in zip(parts, _column(explained, parts), strict=True)
     ]
-    for cause, held, front in zip(explained.causes[:CAUSES], explained.held, fronts, strict=False):
+    for place, (cause, held, front) in enumerate(zip(explained.causes[:CAUSES], explained.held, fronts, strict=False)):
         rows.append((front, _phrase(explained, cause, where=False)))
         for each in [one for one in held.largest[:NAMED] if one.share >= LITTLE]:
             limit = f"{each.share:.0%}, limit {_instant(explained, each.limit)}"
@@ -314,6 +320,9 @@ def _causes(explained: "Explanation") -> Rows:
             rows.append((" " * (len(front) + 2), f"{_job(explained, each.job)} {much} ({limit})"))
         for who, time in cause.who[:NAMED]:
             text = f"{_who(explained, cause.kind, who)}: {_time(explained, time)}"
+            rows.append((" " * (len(front) + 2), text))
+        for who, time in explained.ahead[place].first[:NAMED] if explained.ahead else ():
+            text = f"ahead of it: {_job(explained, who)}, for {_time(explained, time)}"
             rows.append((" " * (len(front) + 2), text))
     return [*rows, (fronts[-1], f"for {counted(len(rest), 'other reason')}")] if rest else rows
 
@@ -455,18 +464,11 @@ def _much(lack: Short, value: int) -> str:
         return f"{value:,} of limit {lack.name.partition(': ')[0]}"
     if lack.kind == LICENCE:
         return f"{value:,} {'copy' if value == 1 else 'copies'} of {lack.name}"
-    return _of(lack.name, value)
+    return amount_text(lack.name, value)
 
 
 def _at_most(name: str, value: int) -> str:
     return f"at most {amount(name, value)}" if value else "none"
-
-
-def _of(name: str, value: int) -> str:
-    """Format an amount: `12 cpus`, `1 cpu`, `6 GiB of memory`."""
-    if name == "memory":
-        return f"{amount(name, value)} of memory"
-    return f"{value:,} {name.removesuffix('s') if value == 1 else name}"
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -11,10 +11,12 @@ import numpy as np
 from backfill.model.clock import Clock
 from backfill.model.constraint import alternatives, with_feature
 from backfill.model.errors import in_file
+from backfill.model.events import listed
 from backfill.model.platform import Platform
 from backfill.model.precedence import circles
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND
+from backfill.model.units import counted as many
 from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.accounting.estimate import estimated_platform
 from backfill.traces.accounting.stays import LABELS, Hosts, Mask, Numbered, Stays
@@ -116,9 +118,18 @@ def workload_of(
         clock=clock,
         dropped=dropped,
         assumed=assumed,
-        notes=(*told_of(assumed, len(jobs)), *notes, *broken.notes, *oddities(jobs)),
+        notes=(*told_of(assumed, len(jobs)), *_reserved(jobs.reservation), *notes, *broken.notes, *oddities(jobs)),
     )
     return Accounted(workload, table.whole["start"], table.whole["end"], table.hosts)
+
+
+def _reserved(asked: Labels) -> list[str]:
+    """Return the note about jobs of advance reservations; empty if there are none."""
+    if not (count := int(np.count_nonzero(asked.codes >= 0))):
+        return []
+    names = listed(sorted({asked.names[code] for code in asked.codes[asked.codes >= 0].tolist()}))
+    what = f"{many(count, 'job')} asked for an advance reservation, which only events make"
+    return [f"{what} (import slurm-events): {names}"]
 
 
 def _drop(table: Stays, dropped: dict[str, int]) -> None:

@@ -226,6 +226,7 @@ class Reader:
             "group": groups,
             "partition": cells["partition"],
             "qos": cells["qos"],
+            "reservation": cells["reservation"],
             "constraint": _labels(constraint, constraints),
             "gpu_type": _labels(held, amounts["gpu_type"]),
             "licences": _labels(held, amounts["licences"]),

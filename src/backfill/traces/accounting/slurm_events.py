@@ -33,7 +33,7 @@ _STATES = {"DOWN": DOWN, **dict.fromkeys(("DRAIN", "DRNG", "FAIL", "MAINT", "REB
 _SUFFIXES = "*~#!%$@^-+"  # of states; the first one: the node does not respond
 _OPEN = ("Unknown", "None", "")
 _CALLED = {"timestart": "start", "timeend": "end"}
-_NEEDED = ("nodename", "start", "end", "state")
+_NEEDED = {"nodename": "NodeName", "start": "TimeStart", "end": "TimeEnd", "state": "State"}
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _CORES = re.compile(r"NodeName=(\S+)\s+CoreIDs=(\S+)")
 _KEPT_FLAGS = {"MAINT", "IGNORE_JOBS", "SPEC_NODES", "ALL_NODES", "ANY_NODES", "PART_NODES", "OVERLAP", "STATIC", ""}
@@ -77,7 +77,7 @@ def read_slurm_events(
 
 def _entries(source: Source, reader: "_Reader", fields: str | None) -> Iterator[tuple[int, str | Row]]:
     """Yield the line and the text of each reservation, and the line and the cells of each event."""
-    names, trailing = [] if fields is None else _names(source.file, 1, fields.split(",")), False
+    names, trailing = [] if fields is None else reader.header(1, fields.split(",")), False
     begin, parts = 0, list[str]()
     for number, line in enumerate((*source.lines(), ""), 1):
         line = line.rstrip("\r")
@@ -90,7 +90,7 @@ def _entries(source: Source, reader: "_Reader", fields: str | None) -> Iterator[
         if line.startswith("ReservationName="):
             begin, parts = number, [line]
         elif "|" in line and {"TimeStart", "State"} <= {*line.split("|")}:
-            names, trailing = _names(source.file, number, line.rstrip("|").split("|")), line.endswith("|")
+            names, trailing = reader.header(number, line.rstrip("|").split("|")), line.endswith("|")
         elif "|" in line:
             if not names:
                 message = (
@@ -108,14 +108,6 @@ def _entries(source: Source, reader: "_Reader", fields: str | None) -> Iterator[
             reader.broken.add(number, f"is {quote(line)}; expected {_CELL}, or ReservationName=")
 
 
-def _names(file: str, line: int, called: Sequence[str]) -> list[str]:
-    names = [name.partition("%")[0].replace(" ", "").lower() for name in called]
-    names = [_CALLED.get(name, name) for name in names]
-    if missing := next((name for name in _NEEDED if name not in names), None):
-        raise EventsError(at(file, line, f"no column {missing}; expected {', '.join(_NEEDED)}"))
-    return names
-
-
 @dataclass
 class _Reader:
     """What was read so far."""
@@ -131,26 +123,43 @@ class _Reader:
     made: list[tuple[int, int, Row, list[Row]]] = field(default_factory=list)  # reservations: the cells of each node
     spans: dict[str, tuple[int, int, frozenset[str], bool]] = field(default_factory=dict)  # begin, end, nodes, whole
     seen: set[tuple[str, int, int]] = field(default_factory=set)
+    times: tuple[str, str] = ("TimeStart", "TimeEnd")  # the columns of events with start and end, as the file has them
 
     def __post_init__(self) -> None:
         self.broken, self.windows = BrokenLines(self.file), 0
         self.first = int(self.workload.jobs.submit.min())
         self.cpus = dict(zip(self.platform.nodes, self.platform.capacity[:, 0].tolist(), strict=True))
-        self._start, self._end, self._hosts, self._tres = (
-            Field("start", self._instant, EXPECTED),
-            Field("end", lambda text: TIME_MAX if text in _OPEN else self._instant(text), f"{EXPECTED}, or Unknown"),
+        self._starts, self._ends = dict[str, Field[int]](), dict[str, Field[int]]()  # by the name of the column
+        self._hosts, self._tres = (
             Field("Nodes", host_names, "a list of nodes such as n[01-03,7]"),
             Field("TRES", tres_of, "amounts such as cpu=4,mem=8G"),
         )
 
+    def header(self, line: int, called: Sequence[str]) -> list[str]:
+        """Read the columns of events, and return them in lower case. Raises EventsError."""
+        called = [name.partition("%")[0].replace(" ", "") for name in called]
+        names = [_CALLED.get(name.lower(), name.lower()) for name in called]
+        if missing := next((name for key, name in _NEEDED.items() if key not in names), None):
+            raise EventsError(at(self.file, line, f"no column {missing}; expected {', '.join(_NEEDED.values())}"))
+        self.times = called[names.index("start")], called[names.index("end")]
+        return names
+
     def _instant(self, text: str) -> int:
         return self.instants(text) - self.clock.epoch * SECOND
 
-    def _span(self, start: str, end: str) -> tuple[int, int] | None:
-        """Return begin and end; None if they are over before the log begins. Raises BrokenLine."""
-        begin, until = self._start[start], self._end[end]
+    def _end_of(self, text: str) -> int:
+        return TIME_MAX if text in _OPEN else self._instant(text)
+
+    def _span(self, start: str, end: str, columns: tuple[str, str]) -> tuple[int, int] | None:
+        """Return begin and end; None if they are over before the log begins. Raises BrokenLine.
+
+        columns: the names of start and end in the file.
+        """
+        first, last = columns
+        begin = self._starts.setdefault(first, Field(first, self._instant, EXPECTED))[start]
+        until = self._ends.setdefault(last, Field(last, self._end_of, f"{EXPECTED}, or Unknown"))[end]
         if until < begin:
-            raise BrokenLine("end", end, f"a time after the start, {start}")
+            raise BrokenLine(last, end, f"a time after {first}, {start}")
         if until <= self.first:
             self.left_out["those over before the log begins"] += 1
             return None
@@ -167,14 +176,15 @@ class _Reader:
             self.left_out[f"rows in state {row['state'].rstrip(_SUFFIXES) or '(none)'}, which is no outage"] += 1
         elif row["nodename"] not in self.cpus:
             self.left_out["rows of nodes that the platform does not have"] += 1
-        elif (span := self._span(row["start"], row["end"])) is not None:
+        elif (span := self._span(row["start"], row["end"], self.times)) is not None:
             self.down.setdefault(row["nodename"], []).append((*span, max(kinds, default=DRAIN)))
 
     def reservation(self, text: str) -> None:
         """Enter a reservation of scontrol. Raises BrokenLine."""
         said = dict(reversed(_PAIR.findall(text)))  # the first of equal keys: later ones are in comments
         said = {key: "" if value in ("(null)", "None") else value for key, value in said.items()}
-        name, span = said["ReservationName"], self._span(said.get("StartTime", ""), said.get("EndTime", ""))
+        name, times = said["ReservationName"], ("StartTime", "EndTime")
+        span = self._span(said.get(times[0], ""), said.get(times[1], ""), times)
         if span is None or (name, *span) in self.seen:  # several dumps may list it
             return
         self.seen.add((name, *span))

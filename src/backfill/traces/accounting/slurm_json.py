@@ -145,6 +145,7 @@ def _record(job: dict[str, Any], others: dict[str, int]) -> list[tuple[str, Reco
         group=str(job.get("account") or job.get("group") or ""),
         partition=str(job.get("partition") or ""),
         qos=str(job.get("qos") or ""),
+        reservation=_reservation(job.get("reservation")),
         constraint=constraint,
         gpu_type=asked.gpu_type,
         licences=held.licences or asked.licences,
@@ -174,6 +175,11 @@ def _id(job: dict[str, Any]) -> str:
 def _name(job: dict[str, Any]) -> str:
     association = job.get("association") or {}
     return str(job.get("user") or (association.get("user") if isinstance(association, dict) else "") or "")
+
+
+def _reservation(said: Any) -> str:
+    """Return the name of the reservation that a job asked for; empty if none."""
+    return str(said.get("name") or "") if isinstance(said, dict) else ""
 
 
 def _first(state: Any) -> str:

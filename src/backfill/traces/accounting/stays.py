@@ -54,6 +54,7 @@ class Record:
     partition: str = ""
     queue: str = ""
     qos: str = ""
+    reservation: str = ""
     constraint: str = ""
     gpu_type: str = ""
     licences: str = ""  # `a:1;b:2`
@@ -93,7 +94,8 @@ def check_amounts(held: Any) -> None:
 TIMES = ("submit", "eligible", "start", "end", "runtime", "walltime", "deadline")
 WHOLE = (*TIMES, "nodes", "cpus", "memory", "gpus")
 FLAGS = ("unfinished", "again", "suspended", "unlimited", "exclusive", "heterogeneous")
-LABELS = ("status", "user", "group", "project", "partition", "queue", "qos", "constraint", "gpu_type", "licences")
+LABELS = ("status", "user", "group", "project", "partition", "queue", "qos", "reservation", "constraint", "gpu_type",
+          "licences")  # fmt: skip
 
 
 class Numbered(dict[Hashable, int]):

@@ -1,0 +1,40 @@
+"""The nearest known name to a mistyped one, for messages. Clients of the queue load this, so it imports little."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # imports for types only
+    from collections.abc import Iterable
+
+LIKE = 0.61  # similarity from which a name is offered; at 0.6 `retry` would be offered for `array`
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is most like a mistyped one; empty if none is alike.
+
+    Capital letters, `_` in place of `-`, and dashes in front make no difference.
+    """
+    from difflib import get_close_matches  # takes 5 ms, and most commands have no such mistake
+
+    names = {_folded(each): each for each in known}
+    return next((names[near] for near in get_close_matches(_folded(name), names, 1, LIKE)), "")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """Return the hint of a message about an unknown name: `did you mean easy?`, or `otherwise` if no name is alike.
+
+    otherwise: by default all known names, `known: fcfs, easy`.
+    """
+    known = [*known]
+    if near := nearest(name, known):
+        return f"did you mean {near}?"
+    return f"known: {', '.join(known) or 'none'}" if otherwise is None else otherwise
+
+
+def help_hint(near: str, command: str) -> str:
+    """Return the hint of a message about an unknown option or command. near: the nearest one, perhaps empty."""
+    return f"did you mean {near}? See {command} --help" if near else f"see {command} --help"
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "-").lstrip("-")
