@@ -1,5 +1,6 @@
 """Shared settings: hypothesis profiles, and where the shared traces are."""
 
+import gc
 import os
 import signal
 import sys
@@ -40,6 +41,12 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the recorded logs in ../shared, which are not part of the project")
     return SHARED
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave what the tests and the compiler are made of to no later garbage collection: it is most of the memory."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -87,7 +87,7 @@ def test_the_parameters_of_a_file_are_judged_before_it_is_compiled(backfill, tmp
     (tmp_path / "mine.py").write_text("from backfill import policy\n@policy('mine')\ndef mine(state):\n    pass\n")
     monkeypatch.setattr("backfill.core.policy.kernel", lambda *_: pytest.fail("was compiled"))
     done = backfill(*ON4, "--policy", "mine.py", "--set", "k=1")
-    assert (done.code, done.complaint) == (2, "policy mine has no parameter 'k' (parameters: place)")
+    assert (done.code, done.complaint) == (2, "policy mine has no parameter 'k'; known: place")
 
 
 @pytest.mark.parametrize("option", ["--schedule", "--report"])

@@ -203,7 +203,7 @@ USAGE = {
     ),
     "parameter": (
         ("tiny.csv", *ON4, "--set", "k=2"),
-        "policy easy has no parameter 'k' (parameters: order, tried, place)",
+        "policy easy has no parameter 'k'; known: order, tried, place",
     ),
     "set": (("tiny.csv", *ON4, "--set", "k"), "--set is 'k'; expected KEY=VALUE with a number, for instance k=4"),
     "number": (("tiny.csv", *ON4, "--policy", "k-reservations:k=x"), "--policy is 'k=x'; expected KEY=VALUE with"),

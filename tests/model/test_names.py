@@ -41,11 +41,10 @@ def test_a_client_that_makes_no_mistake_loads_no_difflib():
 
 
 def test_only_one_module_computes_nearest_names():
-    """Compiled code excepted: core, compiler and policies name the fields and answers of a policy by themselves."""
     own = re.compile(r"get_close_matches|difflib")
     root = Path(backfill.__file__).parent
     files = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if own.search(path.read_text())}
-    assert files == {"model/names.py", "compiler/explain.py", "core/policy.py", "policies/__init__.py"}
+    assert files == {"model/names.py", "compiler/explain.py"}  # which names the fields of the State by itself
 
 
 def test_a_name_that_is_hardly_alike_is_not_offered():

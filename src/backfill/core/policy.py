@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from functools import cached_property
 from types import CodeType
 from typing import Any
@@ -20,6 +19,7 @@ from backfill.compiler.kernel import kernel
 from backfill.compiler.view import Layout, Named, View, view_type
 from backfill.core.queue.order import DYNAMIC, FCFS, ORDERS
 from backfill.model.errors import PolicyError, UsageError
+from backfill.model.names import did_you_mean
 from backfill.model.partitions import PLACES
 from backfill.model.units import SECOND
 
@@ -263,8 +263,8 @@ class Policy:
         numbers = {name: param.default for name, param in self.params.items()}
         for name, value in given.items():
             if name not in self.params:
-                known = ", ".join([*self.params, *self.synonyms, *self.settable, "place"])
-                raise UsageError(f"policy {self.name} has no parameter {name!r} (parameters: {known})")
+                hint = did_you_mean(name, [*self.params, *self.synonyms, *self.settable, "place"])
+                raise UsageError(f"policy {self.name} has no parameter {name!r}; {hint}")
             number = self.params[name].number(value)
             if number is None:
                 shown = f"{value:.15g}" if isinstance(value, int | float) else repr(value)
@@ -331,9 +331,7 @@ def policy(name: str, **answers: Any) -> Callable[[Any], Policy]:
     known = [each.name for each in fields(Policy) if each.name not in ("name", "decide")]
     for answer in answers:
         if answer not in known:
-            near = get_close_matches(answer, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-            raise PolicyError(f"policy {name}: unknown answer {answer!r}; {hint}")
+            raise PolicyError(f"policy {name}: unknown answer {answer!r}; {did_you_mean(answer, known)}")
 
     def make(decide: Callable[[Any], None]) -> Policy:
         return Policy(name=name, decide=decide, **answers)

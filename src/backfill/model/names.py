@@ -20,14 +20,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return next((names[near] for near in get_close_matches(_folded(name), names, 1, LIKE)), "")
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
+def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None, see: str = "") -> str:
     """Return the hint of a message about an unknown name: `did you mean easy?`, or `otherwise` if no name is alike.
 
-    otherwise: by default all known names, `known: fcfs, easy`.
+    otherwise: by default all known names, `known: fcfs, easy`. see: the command that lists them.
     """
     known = [*known]
     if near := nearest(name, known):
-        return f"did you mean {near}?"
+        return f"did you mean {near}?" + (f" See {see}" if see else "")
     return f"known: {', '.join(known) or 'none'}" if otherwise is None else otherwise
 
 

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from functools import cache
@@ -15,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from backfill.model.errors import UsageError
+from backfill.model.names import did_you_mean
 
 if TYPE_CHECKING:  # the daemon of a queue checks names without loading numba
     from backfill.core.policy import Policy
@@ -73,9 +73,7 @@ sys.modules[__name__].__class__ = _Callable
 def check_name(name: str) -> None:
     """Raise UsageError, which names the nearest policy or else all of them, if there is none of this name."""
     if name not in TABLE:
-        near = difflib.get_close_matches(name.lower().replace("_", "-"), TABLE, 1)
-        hint = f"did you mean {near[0]}? See backfill policies" if near else f"known: {', '.join(TABLE)}"
-        raise UsageError(f"unknown policy {name!r}; {hint}")
+        raise UsageError(f"unknown policy {name!r}; {did_you_mean(name, TABLE, see='backfill policies')}")
 
 
 @cache
