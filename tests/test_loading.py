@@ -116,7 +116,7 @@ def test_of_an_edited_policy_its_own_functions_alone_are_compiled(tmp_path):
 def test_the_package_is_cached_for_all_although_a_file_imports_it_first(tmp_path):
     own, ours = tmp_path / "mine.py", jit.PACKAGE / "core" / "plan" / "way.py"
     with loading._own_cache("0123456789abcdef"):
-        places = {path: kept._Place(len, str(path)).get_cache_path() for path in (own, ours)}
+        places = {path: kept._Place(choose, str(path)).get_cache_path() for path in (own, ours)}
     assert Path(places[ours]) == jit.FOLDER / "core" / "plan"
     assert Path(places[own]).is_relative_to(jit.FOLDER / "own-0123456789abcdef")
 

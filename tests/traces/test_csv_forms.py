@@ -52,7 +52,7 @@ def test_columns_under_names_of_their_own():
     text = PLAIN.replace("runtime", "Elapsed").replace("procs", "NCPUS").encode()
     assert same(read_table(text, columns=[("runtime", "Elapsed"), ("procs", "NCPUS")]), read_table(PLAIN.encode()))
     assert same(read_table(text, columns=[("run", "Elapsed"), ("procs", "NCPUS")]), read_table(PLAIN.encode()))
-    with pytest.raises(WorkloadError, match="no column 'Ncpus' for procs; the columns are"):
+    with pytest.raises(WorkloadError, match=r"no column 'Ncpus' for procs; did you mean NCPUS\?"):
         read_table(text, columns=[("runtime", "Elapsed"), ("procs", "Ncpus")])
     with pytest.raises(WorkloadError, match="no column 'Limit' for runtime; the columns are"):
         read_table(PLAIN.encode(), columns=[("runtime", "Limit")])  # although there is a runtime

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # imports for types only
     from collections.abc import Iterable
 
-LIKE = 0.61  # similarity from which a name is offered; at 0.6 `retry` would be offered for `array`
+LIKE, ELSEWHERE = 0.6, 0.61  # similarity from which a name is offered, and one with another first letter
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -16,8 +16,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     from difflib import get_close_matches  # takes 5 ms, and most commands have no such mistake
 
-    names = {_folded(each): each for each in known}
-    return next((names[near] for near in get_close_matches(_folded(name), names, 1, LIKE)), "")
+    names, wanted = {_folded(each): each for each in known}, _folded(name)
+    alike = [near for near in names if near[:1] == wanted[:1]]
+    found = get_close_matches(wanted, names, 1, ELSEWHERE) or get_close_matches(wanted, alike, 1, LIKE)
+    return names[found[0]] if found else ""
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None, see: str = "") -> str:
