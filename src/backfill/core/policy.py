@@ -151,9 +151,9 @@ class Policy:
     forgets: str = "no"
     projects: bool = False  # it promises the departure of whole projects
     processors: bool = False  # it requires nodes of one cpu each, without floating licences
-    # what it knows before the run, given its parameters by name, the platform, and the jobs in queue order (None on a
-    # live queue, whose jobs are not known before they come)
-    facts: Callable[[Mapping[str, float], Any, Any], Facts] | None = None
+    # what it knows before the run, given its parameters by name, the platform, the jobs in queue order and what they
+    # requested (None on a live queue, whose jobs are not known before they come)
+    facts: Callable[[Mapping[str, float], Any, Any, Any], Facts] | None = None
     patience: float = 10.0  # seconds after which a pass of a user's policy is stopped
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 
@@ -312,11 +312,17 @@ class Policy:
         usual = {name: param.shown(param.default) for name, param in self.params.items()}
         return {name: value for name, value in self.in_full(given).items() if value != usual.get(name)}
 
-    def prepared(self, params: NDArray[np.float64], platform: Any, jobs: Any = None) -> Facts:
-        """Return what the policy knows before the run. jobs: in queue order; None if they are not known."""
+    def prepared(self, params: NDArray[np.float64], platform: Any, jobs: Any = None, asked: Any = None) -> Facts:
+        """Return what the policy knows before the run.
+
+        jobs: in queue order; None if they are not known. asked: what each requested, shape (jobs, resources), if that
+        is not what it holds.
+        """
         if self.facts is None:
             return Facts(params)
-        return self.facts(dict(zip(self.params, params.tolist(), strict=True)), platform, jobs)
+        if jobs is not None and asked is None:
+            asked = jobs.tasks[:, None] * jobs.demand
+        return self.facts(dict(zip(self.params, params.tolist(), strict=True)), platform, jobs, asked)
 
     def lengths(self, facts: Numbers, **many: int) -> tuple[list[int], list[int]]:
         """Return the lengths of the integer and of the float memories.

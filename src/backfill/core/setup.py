@@ -125,19 +125,21 @@ def state_of(
     *,
     estimate: Ints,
     licences: int | None = None,
+    asked: Ints | None = None,
     **more: Any,
 ) -> Any:
     """Return a State with rows for a whole log, of which nothing is submitted yet.
 
     jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: the walltime
     that the policy may count on. licences: how many of the platform's licences are real, not accounts of limits; None
-    means all. more: see `new_state`.
+    means all. asked: what each job requested, shape (jobs, resources), if that is not what it holds. more: see
+    `new_state`.
     """
     alone = without_accounts(platform, len(platform.licences) if licences is None else licences)
     entry = Entry(alone, policy, platform.is_pool)
     some = entry.take(jobs, platform, estimate)
     sizes = np.ascontiguousarray(some.columns["need"][:, 0])
-    facts = policy.prepared(params, platform, jobs)
+    facts = policy.prepared(params, platform, jobs, asked)
     state = new_state(alone, policy, params, entry.room, sizes=sizes, facts=facts, **more)
     entry.write(state, some)
     return state
