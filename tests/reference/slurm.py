@@ -460,7 +460,7 @@ class Cycle:
         """The runs on these nodes, in groups of growing width."""
         runs, window, barrier = self.of.running(), 30 * SECOND, None
         group: list[Running] = []
-        for r, following in zip(runs, [*runs[1:], None], strict=True):
+        for r, following in zip(runs, [*runs[1:], None], strict=False):
             if not allowed & {n for n, _ in r.placement}:
                 continue
             if self.keys.version >= 24.11 and later is not None and self.guess(r) > later:

@@ -48,7 +48,7 @@ class Requests:
     notes: tuple[str, ...]
 
 
-def read_requests(path: str | Path) -> Requests:
+def read_requests(path: Source | str | Path) -> Requests:
     """Read a table of `sacct --parsable2 -X` with the columns SubmitLine (the last one), ReqTRES and those of a job.
 
     Raises WorkloadError if no line can be read.

@@ -25,12 +25,14 @@ from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.files import Source
 from backfill.traces.inventory.nodes import Inventory, Terms
 from backfill.traces.inventory.slurm import nodes_of_scontrol
+from backfill.traces.slurm_requests import read_requests
 
 Row = dict[str, str]
 Rows = list[Row]
 _SUFFIXES = (".txt", "", ".out", ".txt.gz")
 CONFIG, PARTITIONS, NODES = "scontrol-show-config", "scontrol-show-partition", "scontrol-show-node"
 ASSOC, QOS, SSHARE, LICENCES = "sacctmgr-show-assoc", "sacctmgr-show-qos", "sshare", "scontrol-show-license"
+SACCT = "sacct"
 REQUIRED = (PARTITIONS, NODES)
 MISSING = {  # what counts without a dump
     CONFIG: f"every key has the default of Slurm, version {DEFAULT_VERSION}",
@@ -38,6 +40,7 @@ MISSING = {  # what counts without a dump
     QOS: "no quality of service has a priority or a limit, and each is charged in full",
     SSHARE: "usage is 0 at the begin of the log",
     LICENCES: "there are no licences",
+    SACCT: "a job may run on any number of nodes that hold its tasks",
 }
 _FIELDS = {  # columns in the order of docs/reference/slurm.md, for dumps without a header
     ASSOC: "cluster account user partition parentname share priority grpjobs grptres grptresmins grptresrunmins "
@@ -65,6 +68,15 @@ class ReadSite:
     missing: Mapping[str, str]  # name of a dump -> what counts without it
     left_out: tuple[str, ...]  # what the configuration has and the policy `slurm` does not
     notes: tuple[str, ...]  # damaged lines
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is missing, damaged or left out, one sentence each."""
+        return [
+            *(f"no {name}.txt: {what}" for name, what in self.missing.items()),
+            *self.notes,
+            *(["left out by policy slurm: " + "; ".join(self.left_out)] if self.left_out else []),
+        ]
 
     @property
     def site(self) -> SlurmSite:
@@ -119,6 +131,9 @@ class _Reader:
         limits = [*_qos_limits(rows[QOS]), *_assoc_limits(rows[ASSOC], associations)] if site.enforces_limits else []
         platform = replace(platform, slurm=site, qos=tuple(Rules(name=each.name) for each in qos),
                            limits=tuple(_on(platform, limit) for limit in limits))  # fmt: skip
+        if (jobs := self.source(SACCT)) is not None:
+            site = replace(site, nodes=self.requests(jobs))
+            platform = replace(platform, slurm=site)
         self.judge(site, rows, inventory)
         return ReadSite(platform, self.found, self.missing, tuple(self.left_out), tuple(self.notes))
 
@@ -246,6 +261,13 @@ class _Reader:
             if row["user"]:
                 found.append(_association(row, place.get(row["account"], 0), usage))
         return tuple(found)
+
+    def requests(self, source: Source) -> Mapping[str, tuple[int, int]]:
+        """Return the least and the most nodes of jobs, from their command lines."""
+        asked = read_requests(source)
+        self.notes += asked.notes
+        self.found[source.file] = counted(len(asked.nodes), "job")
+        return asked.nodes
 
     def judge(self, site: SlurmSite, rows: Mapping[str, Rows], inventory: Inventory) -> None:
         """Note what the configuration has and the policy `slurm` leaves out."""

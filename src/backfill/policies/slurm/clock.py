@@ -8,6 +8,7 @@ import numpy as np
 
 from backfill.compiler.kernel import kernel
 from backfill.core.plan.promises import NO_TIME
+from backfill.core.transitions import TIMEOUT
 from backfill.core.verbs import wake
 from backfill.policies.slurm.ends import SECOND, whole_second
 
@@ -35,10 +36,14 @@ def hear(state):
         own.cycle_end[0] = whole_second(state.now) + microseconds(own.bf_phase) - microseconds(own.bf_interval)
         own.next_cycle[0] = own.accounted[0] = NO_TIME
     others = batch.arrivals + batch.leaves + batch.changes + batch.begins
-    own.at_once[0] = np.int64(batch.ends > 0 and own.epilog > 0.0)
-    if others > 0 or (batch.ends > 0 and own.epilog <= 0.0):
+    over = 0  # runs that completed or reached their limit; others were lost or cancelled
+    for i in range(batch.ends):
+        over += state.runs.how[batch.ended[i]] <= TIMEOUT
+    others += batch.ends - over
+    own.at_once[0] = np.int64(over > 0 and own.epilog > 0.0)
+    if others > 0 or (over > 0 and own.epilog <= 0.0):
         own.request[0] = 1
-    if others + batch.ends > 0:
+    if others + over > 0:
         own.dirty[0] = 1
 
 

@@ -108,19 +108,20 @@ def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, as
 
 
 def _resolved(params: Mapping[str, float], site: SlurmSite | None) -> dict[str, float]:
-    for name, (_, low, high, _, _, _) in _KEYS.items():
-        if params[name] not in (SITE, min(max(params[name], low), high)):
-            expected = f"{low:g} to {high:g}, or {SITE:g} for that of the site"
+    for name in _KEYS:
+        if params[name] != SITE and not _is_valid(name, params[name]):
+            expected = f"{_expected(name)}, or {SITE:g} for that of the site"
             raise UsageError(f"policy slurm: {name} is {params[name]:g}; expected {expected}")
     found = dict(params)
     if found["version"] == SITE:
         found["version"] = 22.05 if site is None else site.number
     if found["epilog"] == SITE:
         found["epilog"] = 0.0 if site is None else float(site.value("Epilog") != "")
-    for name, (_, low, high, default, where, _) in _KEYS.items():
+    for name, (_, _, _, default, where, _) in _KEYS.items():
         if found[name] == SITE and site is not None:
             stated = _stated(site, name, where)
-            found[name] = stated if stated is not None and low <= stated <= high else SITE  # as Slurm does, silently
+            if stated is not None and _is_valid(name, stated):  # otherwise Slurm uses its default, silently
+                found[name] = stated
         if found[name] == SITE:
             found[name] = 100 if name == "bf_max_job_test" and found["version"] < 21.08 else default
     if site is not None and "builtin" in site.value("SchedulerType") and params["bf_interval"] == SITE:
@@ -130,6 +131,17 @@ def _resolved(params: Mapping[str, float], site: SlurmSite | None) -> dict[str, 
     if found["bf_node_space_size"] == SITE:
         found["bf_node_space_size"] = found["bf_max_job_test"]
     return found
+
+
+def _is_valid(name: str, value: float) -> bool:
+    """Return whether Slurm accepts a value: within the bounds, or -1 if that switches a loop off."""
+    _, low, high, _, _, _ = _KEYS[name]
+    return value == low or max(low, 1.0 if low == -1.0 else low) <= value <= high
+
+
+def _expected(name: str) -> str:
+    _, low, high, _, _, _ = _KEYS[name]
+    return f"1 to {high:g}, -1 for never" if low == -1.0 else f"{low:g} to {high:g}"
 
 
 def _stated(site: SlurmSite, name: str, where: str) -> float | None:
@@ -199,7 +211,7 @@ def _of_jobs(
     return {
         "partition": partition,
         "association": association,
-        "min_nodes": asked[:, 0],
+        "min_nodes": np.minimum(asked[:, 0], jobs.tasks),
         "max_nodes": asked[:, 1],
         "of_association": weight["Assoc"] * _relative(people, association, "NO_NORMAL_ASSOC" in flags),
         "of_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, cpus, partition, flags),
