@@ -471,7 +471,9 @@ class Cycle:
             if following is not None and second(following.limit) > barrier + window:
                 yield group
                 group = []
-                window += self.keys.bf_window_linear * SECOND or min(window, 2**60 - window)
+                window += self.keys.bf_window_linear * SECOND or window
+                while second(following.limit) > barrier + window:  # a width that no run is within is skipped
+                    window += self.keys.bf_window_linear * SECOND or window
         if group:
             yield group
 

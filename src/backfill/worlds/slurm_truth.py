@@ -102,7 +102,7 @@ def _judge(
     some = replace(workload, jobs=_take(jobs, rows))
     begun = begin_run(some, platform, policy, params, Options(), None, False)
     state, names = begun.state, [str(name) for name in begun.jobs.job.tolist()]
-    _load(state, each, names, platform, found.held, [cause == "" for cause in begun.causes])
+    _load(state, each, names, platform, found.held, [cause in ("", *begun.platform.licences) for cause in begun.causes])
     view: Any = View(state, policy.layout)
     arranger(policy)(state)
     for job in range(len(names)):

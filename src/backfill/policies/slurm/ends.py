@@ -1,5 +1,7 @@
 """When a job could start if nobody else waited: running jobs leave in groups that grow, in order of their limits.
 
+A width within which no run ends is skipped.
+
 Source: _will_run_test in select/cons_tres (job_test.c) of Slurm 22.05.8; versions from 24.11 on are read, not run.
 Times are microseconds; Slurm counts whole seconds.
 """
@@ -12,7 +14,6 @@ from backfill.policies.slurm.seats import choose
 
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
-LONGEST = np.int64(2**60)
 
 
 @kernel(inline=True)
@@ -120,7 +121,14 @@ def expected_start(state, job, allowed, now, after, later, usable, taken):
                     if holds_taken(state, runs.by_limit[i], taken):
                         last = runs.by_limit[i]
             return guessed_end(state, last, now)
-        window = (
-            window + np.int64(own.bf_window_linear) * SECOND if own.bf_window_linear > 0.0 else min(2 * window, LONGEST)
-        )
+        window = grown(state, window)
+        while at < runs.active and limit_of_run(state, runs.by_limit[at]) > barrier + window:
+            window = grown(state, window)
     return NO_TIME
+
+
+@kernel(inline=True)
+def grown(state, window):
+    """Return the width of the next group."""
+    linear = np.int64(state.own.bf_window_linear) * SECOND
+    return window + linear if linear > 0 else 2 * window
