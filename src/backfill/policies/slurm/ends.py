@@ -9,8 +9,9 @@ Times are microseconds; Slurm counts whole seconds.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.core.place.gangs import shares_site
 from backfill.core.plan.promises import NO_TIME
-from backfill.policies.slurm.seats import choose
+from backfill.policies.slurm.seats import choose, enough, seat, usable_tasks
 
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
@@ -66,6 +67,18 @@ def give_back(state, run, room):
 
 
 @kernel()
+def count_again(state, job, run, allowed, room, usable):
+    """Count again how many tasks of a job the nodes of a run can take."""
+    if state.machine.pool:
+        usable[0] = usable_tasks(state, job, allowed, room, np.int64(0))
+        return
+    first = state.runs.first[run]
+    for pair in range(first, first + state.runs.many[run]):
+        node = state.runs.held[pair, 0]
+        usable[node] = usable_tasks(state, job, allowed, room, node)
+
+
+@kernel()
 def holds_taken(state, run, taken):
     """Return whether a run has any of the nodes with taken > 0."""
     if state.machine.pool:
@@ -95,6 +108,9 @@ def expected_start(state, job, allowed, now, after, later, usable, taken):
         room = state.free.nodes.copy()
     elif choose(state, job, allowed, room, usable, taken):
         return now
+    if recent and after > now:
+        choose(state, job, allowed, room, usable, taken)  # counts again, with what is free now
+    apart = shares_site(state, job)
     window, barrier, at = WINDOW, NO_TIME, 0
     while at < runs.active:
         last = np.int64(-1)
@@ -110,12 +126,18 @@ def expected_start(state, job, allowed, now, after, later, usable, taken):
             if barrier == NO_TIME:
                 barrier = -(-limit_of_run(state, run) // WINDOW) * WINDOW
             give_back(state, run, room)
+            if not apart:
+                count_again(state, job, run, allowed, room, usable)
             last = run
             if at < runs.active and limit_of_run(state, runs.by_limit[at]) > barrier + window:
                 break
         if last < 0:
             return NO_TIME
-        if choose(state, job, allowed, room, usable, taken):
+        if apart:
+            fits = choose(state, job, allowed, room, usable, taken)
+        else:  # the same, with counts that are kept from group to group
+            fits = enough(state, job, usable) and seat(state, job, usable, taken)
+        if fits:
             if own.version >= 25.05:
                 for i in range(first, at):
                     if holds_taken(state, runs.by_limit[i], taken):

@@ -7,8 +7,8 @@ import numpy as np
 
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
-from backfill.core.place.gangs import may_run_on
-from backfill.core.place.placement import DISTINCT, NODE, SITE, tasks_that_fit
+from backfill.core.place.gangs import may_run_on, shares_site
+from backfill.core.place.placement import DISTINCT, NODE, tasks_that_fit
 from backfill.core.verbs import place, place_on
 
 PLENTY = np.int64(2**40)  # tasks on a node, for a job that requests nothing of it
@@ -44,21 +44,24 @@ def choose(state, job, allowed, room, usable, taken):
 
     allowed: int8 (m,). room: (m, k). usable: int64 (m,), overwritten.
     """
-    jobs, machine = state.jobs, state.machine
-    alone = most_nodes(state, job) == 1
-    sites = len(machine.sites) if jobs.spread[job] == SITE and jobs.tasks[job] > 1 else 1
+    machine = state.machine
+    sites = len(machine.sites) if shares_site(state, job) else 1
     for i in range(sites):
         for node in range(machine.nodes):
-            usable[node] = 0
-            if allowed[node] == 0 or (sites > 1 and machine.site[node] != machine.sites[i]):
-                continue
-            if may_run_on(state, job, node):
-                usable[node] = tasks_that_fit(room, node, jobs.demand, job, PLENTY)
-                if alone and usable[node] < jobs.tasks[job]:
-                    usable[node] = 0
+            away = sites > 1 and machine.site[node] != machine.sites[i]
+            usable[node] = 0 if away else usable_tasks(state, job, allowed, room, node)
         if enough(state, job, usable) and seat(state, job, usable, taken):
             return True
     return False
+
+
+@kernel(inline=True)
+def usable_tasks(state, job, allowed, room, node):
+    """Return how many tasks of a job a node can take within these amounts; 0 if it must take them all and cannot."""
+    if allowed[node] == 0 or not may_run_on(state, job, node):
+        return np.int64(0)
+    tasks = tasks_that_fit(room, node, state.jobs.demand, job, PLENTY)
+    return np.int64(0) if tasks < state.jobs.tasks[job] and most_nodes(state, job) == 1 else tasks
 
 
 @kernel()
