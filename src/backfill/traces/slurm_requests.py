@@ -83,7 +83,7 @@ def _workload(source: Source, rows: list[dict[str, str]]) -> Workload:
     def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array([int(row[name]) for row in rows], np.int64)
 
-    labels = {"project": "account", "user": "user", "partition": "partition", "qos": "qos"}
+    labels = {"group": "account", "user": "user", "partition": "partition", "qos": "qos"}
     resources = ("cpus", "memory", *(("gpus",) if column("gpus").any() else ()))
     jobs = Jobs(
         job=np.array([row["jobid"] for row in rows]),

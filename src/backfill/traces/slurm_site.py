@@ -349,7 +349,7 @@ def _qos_limits(rows: Rows) -> Iterator[Limit]:
     for row in rows:
         for per, what, jobs, tres in (
             ("user", "each user", "maxjobspu", "maxtrespu"),
-            ("project", "each account", "maxjobspa", "maxtrespa"),
+            ("group", "each account", "maxjobspa", "maxtrespa"),
             ("all", "all", "grpjobs", "grptres"),
         ):
             most, running = _amounts(row[jobs], row[tres])
@@ -370,7 +370,7 @@ def _assoc_limits(rows: Rows, people: tuple[Association, ...]) -> Iterator[Limit
         if most is not None or running:
             accounts = tuple(dict.fromkeys(other.account for j, other in enumerate(people) if _is_below(people, j, i)))
             name = f"association {each.account}{each.user and ' ' + each.user}"
-            yield Limit(name=name, projects=accounts, running_jobs=most, running=running, users=users)
+            yield Limit(name=name, groups=accounts, running_jobs=most, running=running, users=users)
         if each.user:
             inherited, above = row["maxjobs"], each.parent
             while not inherited and above >= 0:
@@ -378,7 +378,7 @@ def _assoc_limits(rows: Rows, people: tuple[Association, ...]) -> Iterator[Limit
                 above = people[above].parent
             if inherited:
                 name = f"association {each.account} {each.user}, MaxJobs"
-                yield Limit(name=name, projects=(each.account,), users=(each.user,), running_jobs=int(inherited))
+                yield Limit(name=name, groups=(each.account,), users=(each.user,), running_jobs=int(inherited))
 
 
 def _is_below(people: tuple[Association, ...], one: int, other: int) -> bool:

@@ -231,14 +231,14 @@ def _by_label(labels: Labels, place: Mapping[str, int]) -> Ints:
 
 
 def _associations(site: SlurmSite, jobs: Jobs) -> Ints:
-    """Return the association of each job by account, user and partition; -1 if it has none."""
+    """Return the association of each job by account (its group), user and partition; -1 if it has none."""
     known = {(each.account, each.user, each.partition): i for i, each in enumerate(site.associations) if each.user}
     found = np.full(len(jobs), -1, np.int64)
     seen: dict[tuple[int, int, int], int] = {}
-    codes = zip(jobs.project.codes.tolist(), jobs.user.codes.tolist(), jobs.partition.codes.tolist(), strict=True)
+    codes = zip(jobs.group.codes.tolist(), jobs.user.codes.tolist(), jobs.partition.codes.tolist(), strict=True)
     for row, key in enumerate(codes):
         if key not in seen:
-            account, user, partition = jobs.project[row], jobs.user[row], jobs.partition[row]
+            account, user, partition = jobs.group[row], jobs.user[row], jobs.partition[row]
             seen[key] = known.get((account, user, partition), known.get((account, user, ""), -1))
         found[row] = seen[key]
     return found
