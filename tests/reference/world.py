@@ -31,6 +31,7 @@ from .relaxed import dynamic, relaxed
 from .roundrobin import round_robin
 from .selective import selective
 from .slack import slack
+from .slurm import Keys, slurm
 from .threads import thread_matrix
 from .twotier import project_of, two_tier
 from .words import (
@@ -188,6 +189,40 @@ POLICIES: dict[str, Policy] = {
     "gang-matrix-backfill:mpl=3,repack=false,switch=0": gang_matrix(3, switch="0", repack=False, backfill=True),
     "gang-matrix-backfill:mpl=1": easy(),
     "2tpb:sf=3,pl=2,high_at=0.25": two_tier(moves=True, sf=3, pl=2, high_at=0.25),
+    "slurm": slurm(),
+    "slurm:bf_interval=2,bf_resolution=1,sched_interval=7,batch_sched_delay=0,epilog=1": slurm(
+        Keys(bf_interval=2, bf_resolution=1, sched_interval=7, batch_sched_delay=0, epilog=True)
+    ),
+    "slurm:bf_interval=1,bf_resolution=3,version=24.11,tick_phase=0.5,bf_phase=0.75,bf_test_cost=700": slurm(
+        Keys(bf_interval=1, bf_resolution=3, version=24.11, tick_phase=0.5, bf_phase=0.75, bf_test_cost=700)
+    ),
+    "slurm:bf_interval=3,version=25.05,bf_resolution=2,bf_job_part_count_reserve=1,bf_max_job_test=3,"
+    "default_queue_depth=1": slurm(
+        Keys(
+            bf_interval=3,
+            version=25.05,
+            bf_resolution=2,
+            bf_job_part_count_reserve=1,
+            bf_max_job_test=3,
+            bf_node_space_size=3,
+            default_queue_depth=1,
+        )
+    ),
+    "slurm:bf_window=1,bf_interval=1,bf_max_job_part=2,bf_max_job_user=2,bf_min_age_reserve=3,partition_job_depth=2,"
+    "bf_max_job_start=1,sched_max_job_start=1,assoc_limit_stop=1,bf_window_linear=10": slurm(
+        Keys(
+            bf_window=1,
+            bf_interval=1,
+            bf_max_job_part=2,
+            bf_max_job_user=2,
+            bf_min_age_reserve=3,
+            partition_job_depth=2,
+            bf_max_job_start=1,
+            sched_max_job_start=1,
+            assoc_limit_stop=True,
+            bf_window_linear=10,
+        )
+    ),
 }
 
 

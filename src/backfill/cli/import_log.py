@@ -10,6 +10,7 @@ import typer
 
 from backfill.cli import say
 from backfill.cli.import_events import import_events
+from backfill.cli.import_site import import_site
 from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Cpus, Json, PlatformFile, Quiet, Verbose, ZeroRun, examples
 from backfill.cli.output import print_json, print_lines
@@ -32,9 +33,9 @@ COLUMNS = 60  # most characters of a bar chart
 
 def known_formats(incomplete: str) -> list[str]:
     """Return the formats that the shell offers for completion."""
-    from backfill.traces.formats import EVENTS, FORMATS
+    from backfill.traces.formats import EVENTS, FORMATS, SITE
 
-    return [name for name in (*FORMATS, EVENTS) if name.startswith(incomplete)]
+    return [name for name in (*FORMATS, EVENTS, SITE) if name.startswith(incomplete)]
 
 
 @examples(
@@ -43,17 +44,20 @@ def known_formats(incomplete: str) -> list[str]:
     "backfill import csv jobs.csv --cpus 64 --out clean.parquet",
     "backfill import swf log.txt --zero-run drop-cancelled --out clean.swf.gz --json",
     "backfill import slurm-events outages.txt --log jobs.csv --out events.csv",
+    "backfill import slurm-site dumps",
 )
 def import_log(
     format: Annotated[
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="Format: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, alibaba, csv; or slurm-events.",
+            help="Format: sacct, slurm, pbs, lsf, sge, htcondor, swf, mwf, alibaba, csv; slurm-events; or slurm-site.",
             autocompletion=known_formats,
         ),
     ],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A log, plain or gzip; - is standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A log, plain or gzip; - is standard input; slurm-site: a folder.")
+    ],
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="Write a cleaned copy; ends in .swf, .csv (.gz) or .parquet."),
@@ -98,16 +102,23 @@ def import_log(
     """Read a log; report jobs kept and dropped, assumptions and oddities; write a cleaned copy.
 
     `slurm-events` reads what `sacctmgr show event` and `scontrol show reservation` print, and writes a file of events.
+    `slurm-site` reads a folder of dumps of a Slurm, and says what is missing for the policy slurm.
     """
-    from backfill.traces.formats import EVENTS, Rules, check_format
+    from backfill.traces.formats import EVENTS, SITE, Rules, check_format
     from backfill.traces.formats import import_log as read
     from backfill.traces.write import check_suffix, write
 
     if platform is not None and (cpus, machines) != (None, None):
         raise UsageError(f"{'--machines' if cpus is None else '--cpus'} cannot be combined with --platform")
-    check_format(format, EVENTS)
+    check_format(format, EVENTS, SITE)
     others: dict[str, object] = {"machines": machines, "cpus": cpus, "column": column}
     others["zero-run"] = None if zero_run == "keep" else zero_run
+    if format == SITE:
+        others |= {"out": out, "platform": platform, "timezone": timezone, "fields": fields, "log": log}
+        if unused := next((name for name, value in others.items() if value is not None), None):
+            raise UsageError(f"--{unused} cannot be combined with {SITE}")
+        import_site(file, as_json)
+        return
     if format == EVENTS:
         if unused := next((name for name, value in others.items() if value is not None), None):
             raise UsageError(f"--{unused} cannot be combined with {EVENTS}")

@@ -26,6 +26,7 @@ def inputs(
     cpus: int | None,
     nodes: int | None,
     memory: str | None,
+    site: str | None = None,
     jobs: int | None = None,
     load: float | None = None,
     dead_time: str | None = None,
@@ -36,8 +37,10 @@ def inputs(
     """Return the workload and the platform that the options describe; prints what was assumed."""
     if platform is not None and (cpus, nodes, memory) != (None, None, None):
         raise UsageError("--cpus, --nodes and --memory cannot be combined with --platform")
+    if site is not None and (platform, cpus, nodes, memory) != (None, None, None, None):
+        raise UsageError("--platform, --cpus, --nodes and --memory cannot be combined with --site")
     size = None if memory is None else _size(memory)
-    if (platform, cpus, nodes, memory) == (None, None, None, None) and (platform := found_beside(log)) is not None:
+    if (platform, site, cpus, nodes, memory) == (None,) * 5 and (platform := found_beside(log)) is not None:
         say.note(f"{log}: the platform is {platform}, which lies beside it")
     for option, count in (("jobs", jobs), ("nodes", nodes)):
         if count is not None and count < 1:
@@ -54,14 +57,16 @@ def inputs(
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
     pool = None
-    if platform is not None:
+    if site is not None:
+        pool = site_of(site)
+    elif platform is not None:
         pool = read_platform(platform)
     elif cpus is not None:
         pool = Platform.pool(cpus, nodes or 1, size)
     resources = pool.resources if pool else ("memory",) if memory else ()
     rules: dict[str, Any] = {"zero_run": zero_run, "cancelled": cancelled, "think": think}
     named = tuple(r for r in resources if r != "cpus")
-    workload = read(log, resources=named, machines=pool if platform else None, **rules)
+    workload = read(log, resources=named, machines=pool if platform or site else None, **rules)
     workload = _changed(workload, jobs, load, dead)
     if pool is None and workload.platform is not None and (nodes, memory) == (None, None):
         pool = Platform.of(workload)
@@ -72,6 +77,16 @@ def inputs(
     if not len(workload):
         say.problem(f"{workload.name}: contains no jobs")
     return workload, pool
+
+
+def site_of(folder: str) -> "Platform":
+    """Return the platform of a site's dumps; prints what they lack and what the policy `slurm` leaves out."""
+    from backfill.traces.slurm_site import read_slurm_site
+
+    found = read_slurm_site(folder)
+    for text in found.remarks:
+        say.note(f"{folder}: {text}")
+    return found.platform
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,15 @@ PlatformFile = Annotated[
         help="Nodes, licences, partitions: TOML, or what scontrol, sinfo, pbsnodes or condor_status print.",
     ),
 ]
+Site = Annotated[
+    str | None,
+    typer.Option(
+        "--site",
+        metavar="DIR",
+        help="A folder with what scontrol, sacctmgr and sshare print: nodes, partitions and rules of a Slurm, "
+        "for the policy slurm.",
+    ),
+]
 Cpus = Annotated[
     int | None, typer.Option("--cpus", metavar="N", help="Total number of processors, instead of --platform.")
 ]
@@ -199,9 +208,10 @@ Verbose = Annotated[bool, typer.Option("--verbose", callback=say.be_verbose, hel
 
 @dataclass(frozen=True)
 class Machine:
-    """The platform: a file, or its size."""
+    """The platform: a file, the dumps of a site, or its size."""
 
     platform: PlatformFile = None
+    site: Site = None
     cpus: Cpus = None
     nodes: Nodes = None
     memory: Memory = None

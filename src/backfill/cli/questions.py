@@ -6,6 +6,7 @@ QUESTIONS = {
     "easy-f2 easy-f3 easy-f4",
     "Should priorities decide, and of whom?": "easy-priority flexible",
     "Should users get equal shares of the machine?": "flexible-fairshare",
+    "What would my own Slurm do with other settings?": "slurm",
     "Should short and long jobs have queues of their own?": "multi-queue",
     "Should short jobs fill the holes first?": "easy-sjbf",
     "Is the machine fuller if jobs are chosen together?": "lookahead combinational best-fit",

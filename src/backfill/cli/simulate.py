@@ -103,6 +103,7 @@ def simulate(
     if save is not None:
         check_folder(save)
 
+    from backfill.cli.phases import judged
     from backfill.cli.run import described, run
     from backfill.model.promises import subject
     from backfill.traces.schedules import write_runs, write_schedule
@@ -123,10 +124,14 @@ def simulate(
     if runs is not None:
         write_runs(result.schedule, sys.stdout if runs == "-" else runs)
     keep(result, report, save)
+    faithful = judged(result)
+    more: dict[str, object] = {"violations": violations} if check else {}
     if as_json:
-        print_json(result.to_dict() | ({"violations": violations} if check else {}))
+        print_json(result.to_dict() | more | ({"fidelity": faithful.to_dict()} if faithful else {}))
     elif not printed:
         _print(result)
+        for text in faithful.sentences if faithful else ():
+            print(text)
     if violations:
         for line in violations:
             say.problem(line)

@@ -24,6 +24,7 @@ from backfill.cli.options import (
     grouped,
 )
 from backfill.cli.output import print_json
+from backfill.cli.slurm_log import judge_log
 from backfill.model.errors import NotLawful, UsageError
 
 
@@ -31,14 +32,16 @@ from backfill.model.errors import NotLawful, UsageError
     "backfill verify KTH-SP2.swf.gz out.csv",
     "backfill verify jobs.csv theirs.csv --cpus 64 --overrun extend",
     "backfill verify jobs.swf out.csv --events outages.csv --runs runs.csv",
+    "backfill verify sacct.txt --slurmctld-log slurmctld.log --site dumps",
 )
 @grouped
 def verify(
     *,
     log: Log,
     schedule: Annotated[
-        str, typer.Argument(metavar="SCHEDULE", help="A CSV with job and start; other columns are checked if present.")
-    ],
+        str | None,
+        typer.Argument(metavar="SCHEDULE", help="A CSV with job and start; other columns are checked if present."),
+    ] = None,
     machine: Machine,
     part: Part,
     overrun: Overrun = "kill",
@@ -63,11 +66,27 @@ def verify(
     ] = 0.0,
     estimates: Seen = "requested",
     seed: Seed = 0,
+    slurmctld_log: Annotated[
+        str | None,
+        typer.Option(
+            "--slurmctld-log",
+            metavar="FILE",
+            help="Instead of SCHEDULE, with --site: a debug log of slurmctld, whose decisions are compared with those "
+            "of the policy slurm. LOG is what sacct printed.",
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Check a schedule, ours or another tool's, against its workload and platform."""
+    if slurmctld_log is not None:
+        if schedule is not None or machine.site is None:
+            raise UsageError("--slurmctld-log needs --site DIR, and no SCHEDULE")
+        judge_log(log, slurmctld_log, machine.site, as_json)
+        return
+    if schedule is None:
+        raise UsageError("missing argument SCHEDULE; expected one, or --slurmctld-log FILE with --site DIR")
     if [log, schedule, runs].count("-") > 1:
         raise UsageError("only one of LOG, SCHEDULE and --runs can come from standard input")
 

@@ -31,9 +31,11 @@ SHARING = ("mpl", "quantum", "switch")  # the parameters of a policy that shares
 MILLION = 1_000_000
 FORGETS = ("no", "alone", "all")
 # What memory can have one number for each of. A memory_f `user_target` (`group_target`, `project_target`) of "targets"
-# begins with the targets that the platform has for single users, by their numbers; -1 where there are no more.
-SIZES = ("jobs", "licences", "nodes", "sites", "targets")
+# begins with the targets that the platform has for single users, by their numbers; -1 where there are no more. The
+# length of memory of size "facts" is that of its facts, 0 without them.
+SIZES = ("jobs", "licences", "nodes", "sites", "targets", "facts")
 
+Numbers = Mapping[str, Any]  # arrays of numbers, by name
 NO_JOB = "no job"  # the answer of a policy without reservations, or without backfilling
 
 
@@ -110,6 +112,14 @@ class Param:
         return self.choices[int(number)] if self.choices else number
 
 
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What a policy knows of a site before the run: resolved parameters, and the first content of its memory."""
+
+    params: NDArray[np.float64]
+    memory: Numbers = field(default_factory=dict)  # by name; those of size "jobs" have one number for each job
+
+
 @dataclass(frozen=True)
 class Policy:
     """A pass over the State and its declarations. `decide` is compiled when it is first needed."""
@@ -141,6 +151,9 @@ class Policy:
     forgets: str = "no"
     projects: bool = False  # it promises the departure of whole projects
     processors: bool = False  # it requires nodes of one cpu each, without floating licences
+    # what it knows before the run, given its parameters by name, the platform, the jobs in queue order and what they
+    # requested (None on a live queue, whose jobs are not known before they come)
+    facts: Callable[[Mapping[str, float], Any, Any, Any], Facts] | None = None
     patience: float = 10.0  # seconds after which a pass of a user's policy is stopped
     compiled: bool = True  # False: plain Python, run through the stepping form of the loop
 
@@ -299,10 +312,31 @@ class Policy:
         usual = {name: param.shown(param.default) for name, param in self.params.items()}
         return {name: value for name, value in self.in_full(given).items() if value != usual.get(name)}
 
-    def lengths(self, **many: int) -> tuple[list[int], list[int]]:
-        """Return the lengths of the integer and of the float memories, given the number of each of SIZES."""
+    def prepared(self, params: NDArray[np.float64], platform: Any, jobs: Any = None, asked: Any = None) -> Facts:
+        """Return what the policy knows before the run.
+
+        jobs: in queue order; None if they are not known. asked: what each requested, shape (jobs, resources), if that
+        is not what it holds.
+        """
+        if self.facts is None:
+            return Facts(params)
+        if jobs is not None and asked is None:
+            asked = jobs.tasks[:, None] * jobs.demand
+        return self.facts(dict(zip(self.params, params.tolist(), strict=True)), platform, jobs, asked)
+
+    def lengths(self, facts: Numbers, **many: int) -> tuple[list[int], list[int]]:
+        """Return the lengths of the integer and of the float memories.
+
+        facts: the content of those of size "facts". many: the number of each of the other SIZES.
+        """
+
+        def length(name: str, size: int | str) -> int:
+            if size == "facts":
+                return len(facts.get(name, ()))
+            return many[size] if isinstance(size, str) else size
+
         kinds = (self.memory, self.memory_f)
-        ints, floats = ([many[size] if isinstance(size, str) else size for size in kind.values()] for kind in kinds)
+        ints, floats = ([length(name, size) for name, size in kind.items()] for kind in kinds)
         return ints, floats
 
     def like(self, name: str, **answers: Any) -> "Policy":

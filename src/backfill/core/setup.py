@@ -19,7 +19,7 @@ from backfill.core.plan.plan import new_plan
 from backfill.core.plan.promises import NO_TIME, new_promises
 from backfill.core.plan.search import new_search
 from backfill.core.plan.shadow import new_shadow
-from backfill.core.policy import Policy
+from backfill.core.policy import Facts, Policy
 from backfill.core.projects import new_projects
 from backfill.core.queue.places import new_queue
 from backfill.core.runs import new_runs
@@ -40,19 +40,21 @@ def new_state(
     watched: int = -1,
     recorded: bool = False,
     journal: bool = False,
+    facts: Facts | None = None,
 ) -> Any:
     """Return a State that knows no job yet, and in which nothing has happened.
 
     room: the capacity for the jobs of an Entry; no accounts if no limit counts running jobs. sizes: expected needs of
     the first resource, for speed only. watched: the job whose promises are recorded; recorded: whether those of all
-    jobs are. journal: whether one is kept.
+    jobs are. journal: whether one is kept. facts: what the policy knows of the jobs to come; None if that is nothing.
     """
+    facts = policy.prepared(params, platform) if facts is None else facts
     n, (nodes, k), licences = room.rows, platform.capacity.shape, len(platform.licences)
     counted, pool = licences + room.accounts, platform.is_pool and not room.accounts
     shapes = 0 if pool else room.shapes
     machine = new_machine(platform, pool, room.accounts)
     sites, targets = len(platform.sites), len(platform.targets)
-    lengths = policy.lengths(jobs=n, licences=licences, nodes=nodes, sites=sites, targets=targets)
+    lengths = policy.lengths(facts.memory, jobs=n, licences=licences, nodes=nodes, sites=sites, targets=targets)
     second = policy.preempts or (policy.booked and not pool)
     plan, *other = (new_plan(platform, pool, n, machine.base_copies, shapes, sizes) for _ in range(1 + second))
     return State(
@@ -78,7 +80,7 @@ def new_state(
         promises=new_promises(n, watched, recorded),
         bookings=new_bookings(n, k, policy.booked),
         batch=new_batch(),
-        own=_own(platform, policy, params, lengths, seed),
+        own=_own(platform, policy, facts, lengths, seed),
         search=new_search(nodes, len(platform.sites)),
         scratch=new_scratch(nodes, k, counted),
         journal=new_journal(journal),
@@ -86,9 +88,16 @@ def new_state(
     )
 
 
-def _own(platform: Platform, policy: Policy, params: Floats, lengths: tuple[list[int], list[int]], seed: int) -> Any:
-    """What belongs to the policy, with the targets that the platform has for single names."""
-    own = new_own(params, *lengths, seed)
+def _own(platform: Platform, policy: Policy, facts: Facts, lengths: tuple[list[int], list[int]], seed: int) -> Any:
+    """What belongs to the policy, with its facts and the targets that the platform has for single names."""
+    own = new_own(facts.params, *lengths, seed)
+    for names, memory, at in (
+        (policy.memory, own.memory_int, own.at_int),
+        (policy.memory_f, own.memory_float, own.at_float),
+    ):
+        for place, name in enumerate(names):
+            if name in facts.memory:
+                memory[at[place] : at[place + 1]] = facts.memory[name]
     for place, (name, size) in enumerate(policy.memory_f.items()):
         if size == "targets":
             given = [*platform.targets_of(name.removesuffix("_target")).values()]
@@ -116,18 +125,21 @@ def state_of(
     *,
     estimate: Ints,
     licences: int | None = None,
+    asked: Ints | None = None,
     **more: Any,
 ) -> Any:
     """Return a State with rows for a whole log, of which nothing is submitted yet.
 
     jobs: in queue order (submit, then file order), resources and licences those of the platform. estimate: the walltime
     that the policy may count on. licences: how many of the platform's licences are real, not accounts of limits; None
-    means all. more: see `new_state`.
+    means all. asked: what each job requested, shape (jobs, resources), if that is not what it holds. more: see
+    `new_state`.
     """
     alone = without_accounts(platform, len(platform.licences) if licences is None else licences)
     entry = Entry(alone, policy, platform.is_pool)
     some = entry.take(jobs, platform, estimate)
     sizes = np.ascontiguousarray(some.columns["need"][:, 0])
-    state = new_state(alone, policy, params, entry.room, sizes=sizes, **more)
+    facts = policy.prepared(params, platform, jobs, asked)
+    state = new_state(alone, policy, params, entry.room, sizes=sizes, facts=facts, **more)
     entry.write(state, some)
     return state

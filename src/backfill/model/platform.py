@@ -13,6 +13,7 @@ from backfill.model import notebook
 from backfill.model.constraint import NAME, alternatives, is_feature
 from backfill.model.errors import BadArgument, PlatformError, at, printable, quote
 from backfill.model.partitions import Limit, Partition, Rules, Target, stated
+from backfill.model.slurm_site import SlurmSite
 from backfill.model.units import amount, counted
 from backfill.model.workload import Ints, Workload
 
@@ -47,6 +48,7 @@ class Platform:
     targets: tuple[Target, ...] = ()  # of single users, groups and projects; others have those of the policy
     coallocation_overhead: float = 0.0  # relative increase of a run time if it spans several sites
     estimated: bool = False  # from the jobs of a log, which may have used less than there was
+    slurm: SlurmSite | None = None  # the site's own scheduler, see policy slurm
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", printable(self.name))
@@ -334,7 +336,8 @@ class Platform:
                 *([self.coallocation_overhead] if self.coallocation_overhead else []),
                 *([[stated(each) for each in tables] for tables in (self.partitions, self.qos, self.limits)]
                   if self.has_rules else []),
-                *([[[each.per, each.name, each.target] for each in self.targets]] if self.targets else [])]  # fmt: skip
+                *([[[each.per, each.name, each.target] for each in self.targets]] if self.targets else []),
+                *([repr(self.slurm)] if self.slurm is not None else [])]  # fmt: skip
         return hashlib.sha256(json.dumps(says).encode()).hexdigest()
 
     @property

@@ -52,6 +52,7 @@ TABLE = {
     "round-robin": "roundrobin",
     **dict.fromkeys(_GRID.split(), "gang"),
     **dict.fromkeys(_MATRIX.split(), "gangmatrix"),
+    "slurm": "slurm",
 }
 
 

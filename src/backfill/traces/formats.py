@@ -24,6 +24,7 @@ from backfill.traces.read import read_any_swf, under_rules, with_cancelled
 from backfill.traces.swf_lines import count_fields, without_broken_lines
 from backfill.traces.table import read_table
 
+SITE = "slurm-site"  # the name of a folder of dumps as a format of `import`
 Reader = Callable[[Source, "Rules"], Workload]
 
 

@@ -73,6 +73,10 @@ def as_run(workload: Workload, platform: Platform, place: str = "power") -> tupl
     rule of jobs whose partition sets none.
     """
     jobs, causes = adapt(workload, platform)
+    if platform.slurm is not None:  # the limits of Slurm count whole nodes
+        jobs, whole = on_whole_nodes(jobs, platform, place)
+        jobs, platform = with_accounts(jobs, platform) if platform.limits else (jobs, platform)
+        return jobs, platform, whole, causes
     if platform.limits:
         jobs, platform = with_accounts(jobs, platform)
     jobs, whole = on_whole_nodes(jobs, platform, place)

@@ -99,10 +99,11 @@ class WholeNodes:
     tasks: Ints  # shape (jobs,): their own
     per_node: Ints  # shape (jobs,): number of tasks on one node; 0 for jobs that share nodes
     nodes: NDArray[np.bool_]  # shape (nodes,): nodes on which some of these jobs may run
+    asked: Ints  # shape (jobs, resources): what each job requested
 
     def take(self, rows: Ints) -> "WholeNodes":
         """Return the rules of these rows, in this order."""
-        return WholeNodes(self.tasks[rows], self.per_node[rows], self.nodes)
+        return WholeNodes(self.tasks[rows], self.per_node[rows], self.nodes, self.asked[rows])
 
     def own_tasks(self, held: Ragged, job: Ints) -> Ragged:
         """Return pairs (node, tasks) of runs of these jobs, with their own tasks instead of whole nodes."""
@@ -127,7 +128,8 @@ def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, Wh
     """
     n, several = len(jobs), [(each.place or place) == "exclusive" for each in platform.partitions]
     partition = jobs.partition.codes if several else np.full(n, NONE)
-    whole = WholeNodes(jobs.tasks, np.zeros(n, np.int64), np.zeros(len(platform.nodes), np.bool_))
+    asked = jobs.tasks[:, None] * jobs.demand
+    whole = WholeNodes(jobs.tasks, np.zeros(n, np.int64), np.zeros(len(platform.nodes), np.bool_), asked)
     rows = np.flatnonzero(jobs.exclusive | np.array([*several, place == "exclusive"])[partition])
     if not len(rows):
         return jobs, whole

@@ -187,6 +187,7 @@ def begin(
         recorded=of_all or policy.booked,
         journal=journal,
         licences=len(platform.licences),
+        asked=whole.asked,
     )
     cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
     reject_hopeless(jobs, machine, causes, *most, cancelled)

@@ -1,6 +1,6 @@
 """Nodes as listed by a batch system, and the platform that they form."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,7 @@ class Node:
     features: tuple[str, ...] = ()
     gpu_types: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
+    weight: int = 1  # Slurm: nodes of lower weight are chosen first
 
 
 @dataclass(slots=True)
@@ -37,6 +38,7 @@ class Terms:
     place: str = ""
     groups: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()  # if the partition names them
+    stated: Mapping[str, str] = field(default_factory=dict)  # everything that the batch system says of it
 
 
 @dataclass(slots=True)

@@ -48,6 +48,7 @@ def _scontrol_node(inventory: Inventory, line: int, pairs: dict[str, str]) -> No
             features=_listed(pairs.get("AvailableFeatures", pairs.get("Features", ""))),
             gpu_types=types,
             partitions=_listed(pairs.get("Partitions", "")),
+            weight=_whole(inventory.file, line, name, "Weight", pairs.get("Weight", "1")),
         ),
         line,
     )
@@ -77,6 +78,7 @@ def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
         place="exclusive" if pairs.get("OverSubscribe") == "EXCLUSIVE" else "",
         groups=() if accounts in ("ALL", *_NOTHING) else tuple(accounts.split(",")),
         nodes=nodes,
+        stated=pairs,
     )
 
 

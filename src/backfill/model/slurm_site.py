@@ -1,0 +1,108 @@
+"""A site's own Slurm, as its dumps describe it: configuration, partitions, associations, quality of service, usage.
+
+The terms are Slurm's (slurm.conf, sacctmgr, sshare). Times in microseconds unless a key of slurm.conf says otherwise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PARENT = -1  # shares: those of the parent
+DEFAULT_VERSION = "22.05"
+
+
+@dataclass(frozen=True, slots=True)
+class SitePartition:
+    """What a partition adds to its nodes and limits: its place in the queue, and what its jobs are charged."""
+
+    name: str
+    tier: int = 1
+    job_factor: int = 1
+    max_time: int = 0  # 0 = unlimited
+    billing: Mapping[str, float] = field(default_factory=dict)  # TRESBillingWeights, memory per byte; lower case
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """An account, or a user in an account. The first one of a site is root."""
+
+    account: str
+    user: str = ""  # empty: the account itself
+    partition: str = ""  # empty: all
+    parent: int = -1  # index of the account above; -1 for root
+    shares: int = 1
+    priority: int = 0
+    usage: float = 0.0  # RawUsage, in seconds of billing, at the begin
+
+
+@dataclass(frozen=True, slots=True)
+class SiteQos:
+    """A quality of service."""
+
+    name: str
+    priority: int = 0
+    usage_factor: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SlurmSite:
+    """A site's own Slurm. Partitions and weights are those of the platform it belongs to, in the same order."""
+
+    version: str = DEFAULT_VERSION
+    config: Mapping[str, str] = field(default_factory=dict)  # `scontrol show config`, keys in lower case
+    partitions: tuple[SitePartition, ...] = ()
+    weights: tuple[int, ...] = ()  # of each node
+    associations: tuple[Association, ...] = ()  # each account before its children
+    qos: tuple[SiteQos, ...] = ()
+    # what a workload has no column for: the least and the most nodes of jobs by their ids; 0 = not stated
+    nodes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def number(self) -> float:
+        """The version as a number: 22.05 for 22.05.8."""
+        return float(".".join(self.version.split(".")[:2]))
+
+    @property
+    def scheduler(self) -> dict[str, str]:
+        """The SchedulerParameters, keys in lower case; one without a value is `1`."""
+        return {
+            key.strip().lower(): value.strip() or "1"
+            for key, _, value in (part.partition("=") for part in self.config.get("schedulerparameters", "").split(","))
+            if key.strip() and key.strip() != "(null)"
+        }
+
+    def value(self, key: str, missing: str = "") -> str:
+        """Return a value of the configuration; `missing` if it has none."""
+        found = self.config.get(key.lower(), "")
+        return missing if found in ("", "(null)", "None", "NONE", "none") else found
+
+    def flags(self, key: str) -> set[str]:
+        """Return a list of the configuration, in upper case."""
+        return {part.strip().upper() for part in self.value(key).split(",") if part.strip()}
+
+    @property
+    def stored(self) -> bool:
+        """Return whether slurmdbd keeps accounts: without it, age and fair share count nothing."""
+        return "slurmdbd" in self.value("AccountingStorageType")
+
+    @property
+    def enforces_limits(self) -> bool:
+        """Return whether limits of associations and QOS count."""
+        return bool(self.flags("AccountingStorageEnforce") & {"LIMITS", "SAFE", "ALL"})
+
+
+def tres_weights(text: str, memory: float) -> dict[str, float]:
+    """Parse weights of resources, `CPU=1.0,Mem=0.25G`, to numbers by name in lower case; that of memory per byte.
+
+    memory: the bytes in the unit of a weight of memory without a letter. Raises ValueError.
+
+    >>> tres_weights("CPU=2,Mem=1G", 1.0) == {"cpu": 2.0, "mem": 2.0**-30}
+    True
+    """
+    found: dict[str, float] = {}
+    for part in text.split(",") if text not in ("", "(null)") else ():
+        name, _, value = part.strip().partition("=")
+        unit = memory
+        if value[-1:].upper() in "KMGTP" and value[:-1]:
+            unit, value = 1024.0 ** ("KMGTP".index(value[-1].upper()) + 1), value[:-1]
+        found[name.lower()] = float(value) / (unit if name.lower() == "mem" else 1.0)
+    return found

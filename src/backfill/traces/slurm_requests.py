@@ -1,0 +1,181 @@
+"""The requests of jobs as users made them, from what `sacct` prints with SubmitLine: tasks, cpus per task, nodes.
+
+Source: the manual pages of sbatch and sacct.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from backfill.model.errors import WorkloadError, at, quote
+from backfill.model.units import MIB, SECOND, SLURM, parse_size, parse_span
+from backfill.model.workload import SPREAD, Jobs, Labels, Workload
+from backfill.traces.accounting.slurm import tres_of
+from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.files import Source
+
+_NEEDED = ("jobid", "submit", "start", "end", "timelimit", "reqtres", "partition", "account", "user", "submitline")
+_SHORT = {
+    "n": "ntasks",
+    "N": "nodes",
+    "c": "cpus-per-task",
+    "t": "time",
+    "p": "partition",
+    "A": "account",
+    "q": "qos",
+    "o": "output",
+    "J": "job-name",
+    "d": "dependency",
+    "w": "nodelist",
+    "x": "exclude",
+    "C": "constraint",
+}
+_FLAGS = {"exclusive", "parsable", "hold", "requeue", "no-requeue", "contiguous", "overcommit", "spread-job", "wait"}
+_NODES = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Jobs as they were requested, and the least and the most nodes of each by its id."""
+
+    workload: Workload
+    nodes: Mapping[str, tuple[int, int]]
+    notes: tuple[str, ...]
+
+
+def read_requests(path: Source | str | Path) -> Requests:
+    """Read a table of `sacct --parsable2 -X` with the columns SubmitLine (the last one), ReqTRES and those of a job.
+
+    Raises WorkloadError if no line can be read.
+    """
+    source = Source.of(path, WorkloadError)
+    names: list[str] = []
+    rows, broken = list[dict[str, str]](), BrokenLines(source.file)
+    for number, line in enumerate(source.lines(), 1):
+        cells = line.rstrip("\r\n").split("|")
+        if not names:
+            names = [cell.lower() for cell in cells]
+            if missing := [name for name in _NEEDED if name not in names]:
+                raise WorkloadError(at(source.file, number, f"no column {missing[0]}; expected {', '.join(_NEEDED)}"))
+            continue
+        if len(cells) < len(names):
+            broken.add(number, f"{len(cells)} cells; expected {len(names)}, as in the header")
+            continue
+        cells[len(names) - 1 :] = ["|".join(cells[len(names) - 1 :])]
+        row = dict(zip(names, cells, strict=True))
+        try:
+            rows.append(row | _request(row))
+        except BrokenLine as problem:
+            broken.add(number, problem)
+    if not rows:
+        broken.refuse_all()
+        raise WorkloadError(at(source.file, None, "contains no jobs"))
+    rows.sort(key=lambda row: (row["submit"], int(row["jobid"].partition("_")[0])))
+    return Requests(_workload(source, rows), {row["jobid"]: _range(row) for row in rows}, tuple(broken.notes))
+
+
+def _workload(source: Source, rows: list[dict[str, str]]) -> Workload:
+    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array([int(row[name]) for row in rows], np.int64)
+
+    labels = {"group": "account", "user": "user", "partition": "partition", "qos": "qos"}
+    resources = ("cpus", "memory", *(("gpus",) if column("gpus").any() else ()))
+    jobs = Jobs(
+        job=np.array([row["jobid"] for row in rows]),
+        submit=column("at"),
+        runtime=column("ran"),
+        walltime=column("limit"),
+        tasks=column("tasks"),
+        demand=np.column_stack([column(f"{name}_each" if name != "gpus" else name) for name in resources]),
+        spread=np.array([SPREAD.index(row["spread"]) for row in rows], np.int8),
+        exclusive=np.array([row["whole"] == "1" for row in rows]),
+        admin_priority=-column("nice").astype(np.float64),
+        **{name: Labels.of([row.get(called, "") for row in rows]) for name, called in labels.items()},  # type: ignore[arg-type]
+    )
+    return Workload(jobs, name=source.name, resources=resources)
+
+
+def _range(row: Mapping[str, str]) -> tuple[int, int]:
+    return int(row["least"]), int(row["most"])
+
+
+def _request(row: Mapping[str, str]) -> dict[str, str]:
+    """Return the request of a job as further cells. Raises BrokenLine."""
+    options = options_of(row["submitline"])
+    total = tres_of(row["reqtres"])
+
+    def count(name: str, usual: int) -> int:
+        text = options.get(name, "")
+        if text and not text.isdecimal():
+            raise BrokenLine(f"--{name}", text, "a whole number")
+        return int(text) if text else usual
+
+    nodes = _NODES.match(options.get("nodes", ""))
+    least = int(nodes[1]) if nodes else 0
+    most = int(nodes[2] or nodes[1]) if nodes else 0
+    per_node, each = count("ntasks-per-node", 0), count("cpus-per-task", 1)
+    tasks = count("ntasks", max(least, 1) * max(per_node, 1))
+    memory = 0
+    if "mem-per-cpu" in options:
+        memory = each * parse_size(options["mem-per-cpu"], MIB)
+    elif "mem" in options:
+        memory = parse_size(options["mem"], MIB) // max(per_node, -(-tasks // max(least, 1)))
+    elif total.cpus:
+        memory = total.memory * each // total.cpus
+    spread = "distinct" if per_node == 1 else "node" if most == 1 else "any"
+    start, end = (_instant(row[name]) for name in ("start", "end"))
+    limit = row["timelimit"]
+    try:
+        span = parse_span(limit, SLURM) if "-" in limit or limit.count(":") == 2 else 365 * 86_400 * SECOND
+    except ValueError:
+        raise BrokenLine("Timelimit", limit, "a span such as 1-02:03:04") from None
+    nice = options.get("nice", "0")
+    cells = {
+        "at": _instant(row["submit"], needed=True), "ran": max(end - start, 0) if start and end else 0, "limit": span,
+        "tasks": max(tasks, 1), "cpus_each": each, "memory_each": memory, "gpus": total.gpus, "spread": spread,
+        "whole": int("exclusive" in options), "least": least, "most": most,
+        "nice": int(nice) if nice.lstrip("-").isdecimal() else 100,
+    }  # fmt: skip
+    return {name: str(value) for name, value in cells.items()}
+
+
+def options_of(command: str) -> dict[str, str]:
+    """Return the options of a command line of sbatch, srun or salloc by their long names, up to its script.
+
+    >>> options_of("sbatch -n4 --mem=2G -p a,b job.sh -n 7")
+    {'ntasks': '4', 'mem': '2G', 'partition': 'a,b'}
+    """
+    try:
+        words = shlex.split(command)[1:]
+    except ValueError:
+        words = command.split()[1:]
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        word = words[at]
+        at += 1
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            if not equals and name not in _FLAGS and name != "nice" and at < len(words):
+                value, at = words[at], at + 1
+        else:
+            name, value = _SHORT.get(word[1], word[1]), word[2:].removeprefix("=")
+            if not value and at < len(words) and name not in ("H", "W", "Q"):
+                value, at = words[at], at + 1
+        found.setdefault(name, value)
+    return found
+
+
+def _instant(text: str, *, needed: bool = False) -> int:
+    try:
+        stamp = datetime.fromisoformat(text)
+    except ValueError:
+        if needed:
+            raise BrokenLine("Submit", text, f"a date such as 2026-01-02T03:04:05, not {quote(text)}") from None
+        return 0
+    return int((stamp - datetime(1970, 1, 1)).total_seconds()) * SECOND

@@ -1,0 +1,123 @@
+"""A debug log of slurmctld: SlurmctldDebug=debug2, DebugFlags=Backfill,BackfillMap, LogTimeFormat=iso8601_ms.
+
+Source: the messages of Slurm 22.05.8 (job_scheduler.c, sched/backfill, job_mgr.c).
+"""
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+from backfill.model.errors import WorkloadError, at, check_path
+from backfill.model.slurm_log import Decided, LoopPass, SlurmctldLog
+from backfill.traces.accounting.hosts import host_names
+from backfill.traces.files import Source
+
+_LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
+_SUBMIT = re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) InitPrio=(\d+)")
+_SHARE = re.compile(r"Weighted Fairshare priority is ([\d.]+) \*")
+_INITIAL = re.compile(r"initial priority for job (\d+) is")
+_PRIORITY = re.compile(r"(?:priority for job |_set_priority.*JobId=)(\d+) is now (\d+)")
+_MAIN = re.compile(r"sched: Running job scheduler for (default depth|full queue|all jobs)?")
+_ALLOCATE = re.compile(r"sched: Allocate JobId=(\d+) NodeList=(\S+) #CPUs=")
+_TEST = re.compile(r"BACKFILL: test for JobId=(\d+) Prio=(\d+)")
+_STARTED = re.compile(r"_start_job: Started JobId=(\d+) in \S+ on (\S+)")
+_PLAN = re.compile(r"_dump_job_sched: JobId=(\d+) to start at (\S+), end at \S+ on nodes (\S+)")
+_OVER = re.compile(r"_job_complete: JobId=(\d+) done")
+_CANCELLED = re.compile(r"(?:REQUEST_KILL_JOB|job_str_signal|_slurm_rpc_kill_job).*JobId=(\d+)")
+_EPILOG = re.compile(r"_slurm_rpc_epilog_complete: JobId=(\d+) Node=")  # of the last node of the job
+_ANSWER = re.compile(r"node_did_resp (\S+)")
+
+
+def read_slurmctld_log(path: str | Path) -> SlurmctldLog:
+    """Read the passes of both loops. Raises WorkloadError if there are none."""
+    check_path("slurmctld_log", path)
+    source = Source.of(path, WorkloadError)
+    reader = _Reader()
+    for number, line in enumerate(source.lines(), 1):
+        if match := _LINE.match(line):
+            reader.take(number, _instant(match[1]), match[2])
+    if not reader.passes:
+        expected = "expected SlurmctldDebug=debug2 and DebugFlags=Backfill,BackfillMap"
+        raise WorkloadError(at(source.file, None, f"has no pass of a loop; {expected}"))
+    return SlurmctldLog(source.file, tuple(reader.passes), reader.submits, reader.first, reader.shares)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.passes: list[LoopPass] = []
+        self.submits: dict[str, int] = {}
+        self.first: dict[str, int] = {}
+        self.shares: dict[str, float] = {}
+        self.share = 0.0
+        self.waiting: dict[str, int] = {}
+        self.running: dict[str, Decided] = {}
+        self.completing: dict[str, Decided] = {}
+        self.left: dict[str, set[str]] = {}  # nodes of these that have not answered
+        self.main: LoopPass | None = None
+        self.cycle: LoopPass | None = None
+
+    def take(self, number: int, now: int, text: str) -> None:
+        """Take one line, without its date."""
+        if match := _SUBMIT.search(text):
+            job, priority = match[1], int(match[2])
+            self.submits[job], self.first[job], self.waiting[job] = now, priority, priority
+        elif match := _SHARE.search(text):
+            self.share = float(match[1])
+        elif match := _INITIAL.search(text):
+            self.shares[match[1]], self.share = self.share, 0.0
+        elif match := _PRIORITY.search(text):
+            if match[1] in self.waiting:
+                self.waiting[match[1]] = int(match[2])
+        elif match := _MAIN.search(text):
+            self.main = self._begin(number, now, backfill=False, full=match[1] != "default depth")
+        elif "_attempt_backfill: beginning" in text:
+            self.cycle = self._begin(number, now, backfill=True, full=True)
+        elif match := _ALLOCATE.search(text):
+            self._start(self.main, Decided(match[1], now, host_names(match[2])))
+        elif match := _STARTED.search(text):
+            self._start(self.cycle, Decided(match[1], now, host_names(match[2])))
+        elif match := _TEST.search(text):
+            self.waiting[match[1]] = int(match[2])
+            if self.cycle is not None:
+                self.cycle.waiting[match[1]] = int(match[2])
+        elif match := _PLAN.search(text):
+            if self.cycle is not None:
+                self.cycle.plans.append(Decided(match[1], _instant(match[2]), host_names(match[3])))
+        elif "_attempt_backfill: completed testing" in text:
+            if self.cycle is not None:
+                self.cycle.ended = True
+        elif match := _OVER.search(text):
+            self._over(match[1])
+        elif match := _EPILOG.search(text):
+            self.left.pop(match[1], None)
+            self.completing.pop(match[1], None)
+        elif match := _ANSWER.search(text):
+            self._answer(match[1])
+
+    def _begin(self, number: int, now: int, *, backfill: bool, full: bool) -> LoopPass:
+        states = (dict(self.waiting), dict(self.running), dict(self.completing))
+        self.passes.append(LoopPass(backfill, full, now, number, *states, ended=not backfill))
+        return self.passes[-1]
+
+    def _start(self, of: LoopPass | None, started: Decided) -> None:
+        if of is not None:
+            of.starts.append(started)
+        self.waiting.pop(started.job, None)
+        self.running[started.job] = started
+
+    def _over(self, job: str) -> None:
+        self.waiting.pop(job, None)
+        if (run := self.running.pop(job, None)) is not None:
+            self.completing[job], self.left[job] = run, set(run.nodes)
+
+    def _answer(self, node: str) -> None:
+        for job in list(self.left):
+            self.left[job].discard(node)
+            if not self.left[job]:
+                del self.left[job], self.completing[job]
+
+
+def _instant(text: str) -> int:
+    stamp = datetime.fromisoformat(text)
+    whole = int((stamp.replace(microsecond=0) - datetime(1970, 1, 1)).total_seconds())
+    return whole * 1_000_000 + stamp.microsecond

@@ -1,0 +1,264 @@
+"""The policy `slurm` against the debug log of a real slurmctld, re-synchronised: at each pass of the log a State gets
+what the log says of waiting and running jobs, and the model decides once.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from backfill.compiler.view import View
+from backfill.core.once import arranger
+from backfill.core.policy import Facts, Policy
+from backfill.core.queue.walk import arrange_by
+from backfill.core.runs import RUNNING
+from backfill.core.transitions import ask, begin, put, release, submit, tick
+from backfill.core.verbs import HEAD
+from backfill.model.platform import Platform
+from backfill.model.slurm_log import Decided, LoopPass, SlurmctldLog
+from backfill.model.units import SECOND
+from backfill.model.workload import Ints, Jobs, Ragged, Workload
+from backfill.policies import get
+from backfill.policies.slurm.backfill import cycle
+from backfill.policies.slurm.main import main_pass
+from backfill.policies.slurm.priority import TIER, points_of
+from backfill.worlds.options import Options
+from backfill.worlds.simulated import begin as begin_run
+
+SHOWN = 5  # differences that are quoted
+
+
+@dataclass
+class Agreement:
+    """How often the model decided as the log says: kind -> number alike, and number in all; and some differences."""
+
+    alike: Counter[str] = field(default_factory=Counter)
+    total: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+    different: int = 0
+    # tasks of each running job on each node, by its name, as the model gave them: the log does not say
+    held: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    def note(self, kind: str, same: bool, story: str) -> None:
+        """Count one decision. story: what to say if it is not the same."""
+        self.total[kind] += 1
+        self.alike[kind] += same
+        if not same:
+            self.different += 1
+            if len(self.differences) < SHOWN:
+                self.differences.append(story)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the agreement as in the JSON output."""
+        counts = {kind: {"alike": self.alike[kind], "total": total} for kind, total in self.total.items()}
+        return {"decisions": counts, "differences": self.differences}
+
+
+def agreement(
+    log: SlurmctldLog, workload: Workload, platform: Platform, params: Mapping[str, float | str] | None = None
+) -> Agreement:
+    """Compare the starts and plans of each pass with those of the model, from the state in the log.
+
+    workload: the jobs of the log as they were requested. platform: with its `slurm`. Passes with jobs that the workload
+    does not have are left out.
+    """
+    found, params, policy = Agreement(), params or {}, _recording(get("slurm"))
+    known = {str(name): row for row, name in enumerate(workload.jobs.job.tolist())}
+    for each in log.passes:
+        if not each.ended or not (each.waiting.keys() | each.running.keys() | each.completing.keys()) <= known.keys():
+            found.total["left out"] += 1
+            continue
+        if each.waiting:
+            _judge(each, log, workload, platform, policy, params, found)
+    return found
+
+
+def _recording(policy: Policy) -> Policy:
+    """Return the policy with memory for the plans of a cycle."""
+
+    def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, asked: Ints | None) -> Facts:
+        assert policy.facts is not None
+        known = policy.facts(params, platform, jobs, asked)
+        room = 1 + (0 if jobs is None else len(jobs) * (3 + len(platform.nodes)))
+        return Facts(known.params, {**known.memory, "record": np.zeros(room, np.int64)})
+
+    return replace(policy, facts=facts)
+
+
+def _judge(
+    each: LoopPass,
+    log: SlurmctldLog,
+    workload: Workload,
+    platform: Platform,
+    policy: Policy,
+    params: Mapping[str, float | str],
+    found: Agreement,
+) -> None:
+    present = {*each.waiting, *each.running, *each.completing}
+    jobs = workload.jobs
+    rows = np.array([row for row, name in enumerate(jobs.job.tolist()) if str(name) in present], np.int64)
+    some = replace(workload, jobs=_take(jobs, rows))
+    begun = begin_run(some, platform, policy, params, Options(), None, False)
+    state, names = begun.state, [str(name) for name in begun.jobs.job.tolist()]
+    _load(state, each, names, platform, found.held, [cause in ("", *begun.platform.licences) for cause in begun.causes])
+    view: Any = View(state, policy.layout)
+    arranger(policy)(state)
+    for job in range(len(names)):
+        if state.queue.waits[job]:
+            view.own.since[job] = log.submits.get(names[job], each.at)
+            view.own.points[job] = float(each.waiting[names[job]])
+            tier = view.own.tier[view.own.partition[job]] if len(view.own.tier) else 0
+            view.own.key[job] = -(float(tier) * TIER + view.own.points[job])
+    arrange_by(view, 0, view.own.key)
+    if each.backfill:
+        cycle(view)
+    else:
+        main_pass(view, each.full)
+    _compare(each, state, view, names, platform, found)
+
+
+def _take(jobs: Jobs, rows: Any) -> Jobs:
+    return jobs.take(rows).replace(after=Ragged.empty(len(rows)))
+
+
+def _load(
+    state: Any,
+    each: LoopPass,
+    names: list[str],
+    platform: Platform,
+    held: Mapping[str, tuple[tuple[int, int], ...]],
+    can_run: Sequence[bool],
+) -> None:
+    """Tell a State what waits and runs at a pass.
+
+    The nodes of jobs that are over, but not yet out of the way, take no new job; limits do not count such jobs.
+    """
+    place, closed = {name: node for node, name in enumerate(platform.nodes)}, set[int]()
+    tick(state, each.at)
+    for job in range(len(names)):
+        submit(state)
+        ask(state, job)
+    for job, name in enumerate(names):
+        run = each.running.get(name) or each.completing.get(name)
+        if run is None:
+            if can_run[job]:
+                release(state, job)
+            continue
+        nodes = sorted(place[node] for node in run.nodes)
+        pairs = held.get(name, ())
+        if [node for node, _ in pairs] != nodes:
+            pairs = _tasks(state, job, nodes)
+        for pair, (node, tasks) in enumerate(pairs):
+            put(state, job, np.int64(pair), np.int64(node), np.int64(tasks))
+        over = name in each.completing
+        since = each.at - int(state.jobs.walltime[job]) if over else run.at
+        begin(state, job, since // SECOND * SECOND, HEAD)
+        if over:
+            closed |= {*nodes}
+            for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
+                state.free.licences[state.jobs.licence[item]] += state.jobs.licence_count[item, 0]
+    for node in closed:
+        state.free.nodes[node] = np.minimum(state.free.nodes[node], 0)
+
+
+def _tasks(state: Any, job: int, nodes: list[int]) -> tuple[tuple[int, int], ...]:
+    """Return how Slurm distributes the tasks of a job over its nodes: each gets as many as fit, but one is left for
+    every later node.
+    """
+    left, pairs = int(state.jobs.tasks[job]), list[tuple[int, int]]()
+    for i, node in enumerate(nodes):
+        fit = [
+            int(state.free.nodes[node, k]) // int(amount)
+            for k, amount in enumerate(state.jobs.demand[job].tolist())
+            if amount
+        ]
+        tasks = max(min([*fit, left - (len(nodes) - 1 - i)]), 1)
+        pairs.append((node, min(tasks, left) if i + 1 < len(nodes) else left))
+        left -= pairs[-1][1]
+    return tuple((node, tasks) for node, tasks in pairs if tasks > 0)
+
+
+def _compare(each: LoopPass, state: Any, view: Any, names: list[str], platform: Platform, found: Agreement) -> None:
+    """Compare the decisions of the model with those of the log."""
+    loop = "backfill" if each.backfill else "main"
+    where = f"line {each.line}, {loop}"
+    model: dict[str, tuple[str, ...]] = {}
+    for i in range(state.batch.starts):
+        run = state.batch.started[i]
+        name = names[state.runs.job[run]]
+        model[name] = _nodes_of_run(state, run, platform)
+        if not state.machine.pool:
+            first = state.runs.first[run]
+            pairs = state.runs.held[first : first + state.runs.many[run]].tolist()
+            found.held[name] = tuple((node, tasks) for node, tasks in pairs)
+        assert state.runs.how[run] == RUNNING
+    real = {start.job: tuple(start.nodes) for start in each.starts}
+    story = f"{where}: slurmctld starts {_listed(real)}, the model {_listed(model)}"
+    found.note(f"{loop}: jobs started", model.keys() == real.keys(), story)
+    for job in sorted(real.keys() & model.keys(), key=int):
+        same = {*real[job]} == {*model[job]}
+        told = f"{where}: job {job} starts on {','.join(real[job])}, in the model on {','.join(model[job])}"
+        found.note(f"{loop}: nodes of a start", same, told)
+    if not each.backfill:
+        return
+    mine, theirs = _recorded(view, names, platform), {plan.job: plan for plan in each.plans}
+    for job in sorted({*each.waiting} - real.keys() - model.keys(), key=int):
+        one, other = theirs.get(job), mine.get(job)
+        if one is None or other is None:
+            told = f"{where}: job {job} has {'a' if one else 'no'} plan, in the model {'one' if other else 'none'}"
+            found.note("backfill: no plan", one is other, told)
+            continue
+        told = f"{where}: job {job} planned {_plan(one, each.at)}, in the model {_plan(other, each.at)}"
+        found.note("backfill: begin of a plan", one.at == other.at, told)
+        found.note("backfill: nodes of a plan", {*one.nodes} == {*other.nodes}, told)
+
+
+def _nodes_of_run(state: Any, run: int, platform: Platform) -> tuple[str, ...]:
+    if state.machine.pool:
+        return platform.nodes[:1]
+    first = state.runs.first[run]
+    return tuple(platform.nodes[node] for node in state.runs.held[first : first + state.runs.many[run], 0].tolist())
+
+
+def _recorded(view: Any, names: list[str], platform: Platform) -> dict[str, Decided]:
+    """Return the plans of a cycle."""
+    numbers, at, found = view.own.record.tolist(), 1, dict[str, Decided]()
+    while at <= numbers[0]:
+        job, begins, count = numbers[at : at + 3]
+        nodes = tuple(platform.nodes[node] for node in numbers[at + 3 : at + 3 + count])
+        found[names[job]] = Decided(names[job], begins, nodes)
+        at += 3 + count
+    return found
+
+
+def _listed(started: Mapping[str, tuple[str, ...]]) -> str:
+    return ", ".join(sorted(started, key=int)) or "none"
+
+
+def _plan(plan: Decided, now: int) -> str:
+    return f"{(plan.at - now // SECOND * SECOND) // SECOND} s later on {','.join(plan.nodes)}"
+
+
+def priorities(
+    log: SlurmctldLog, workload: Workload, platform: Platform, params: Mapping[str, float | str] | None = None
+) -> Agreement:
+    """Compare the priority of each job at its submit with that in the log, given its fair-share factor there."""
+    policy, found = get("slurm"), Agreement()
+    state = begin_run(workload, platform, policy, params or {}, Options(), None, False).state
+    names = [str(name) for name in workload.jobs.job[np.argsort(workload.jobs.submit, kind="stable")].tolist()]
+    for _ in names:
+        submit(state)
+    view: Any = View(state, policy.layout)
+    for job, name in enumerate(names):
+        if name not in log.priorities:
+            continue
+        now = int(state.jobs.submit[job])
+        view.own.since[job] = now
+        if (who := int(view.own.association[job])) >= 0:
+            view.own.share[who] = log.shares.get(name, 0.0)
+        model = int(points_of(view, job, now))
+        told = f"job {name}: priority {log.priorities[name]}, in the model {model}"
+        found.note("priority at submit", model == log.priorities[name], told)
+    return found

@@ -1,0 +1,56 @@
+"""A site's own Slurm on the command line: import slurm-site, --site, verify --slurmctld-log."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import schemas
+
+SITE = Path(__file__).parents[1] / "traces" / "slurm_site"
+
+
+def test_import_says_what_it_found_and_what_counts_instead_of_the_rest(backfill):
+    done = backfill("import", "slurm-site", str(SITE))
+    assert done.code == 0
+    assert done.out.startswith("test: Slurm 22.05.8, 4 nodes, 64 cpus\n")
+    assert "sacctmgr-show-assoc.txt: 12 rows" in done.out
+    assert "no scontrol-show-license.txt: there are no licences" in done.out
+    assert "bf_interval=5, bf_max_time=5, bf_window=1440, bf_resolution=10" in done.out
+    told = schemas.check("import-site", backfill("import", "slurm-site", str(SITE), "--json").out)
+    assert (told["version"], told["parameters"]["PriorityWeightFairshare"]) == ("22.05.8", 10000)
+
+
+def test_a_folder_without_nodes_is_refused(backfill, tmp_path):
+    (tmp_path / "dumps").mkdir()
+    done = backfill("import", "slurm-site", "dumps")
+    expected = "backfill: dumps: has no scontrol-show-partition.txt; expected what `scontrol show partition` prints\n"
+    assert (done.code, done.err) == (3, expected)
+    done = backfill("import", "slurm-site", "dumps", "--out", "x.csv")
+    assert (done.code, done.err) == (2, "backfill: --out cannot be combined with slurm-site\n")
+    done = backfill("simulate", "model:lublin?jobs=5&cpus=4", "--site", "dumps", "--cpus", "4")
+    assert done.code == 2
+    assert "cannot be combined with --site" in done.err
+
+
+def test_verify_counts_the_decisions_that_are_alike(backfill):
+    words = ["verify", str(SITE / "sacct.txt"), "--slurmctld-log", str(SITE / "slurmctld.log.gz"), "--site", str(SITE)]
+    done = backfill(*words)
+    assert done.code == 0
+    assert "main: jobs started: 71 of 71 alike" in done.out
+    assert "backfill: begin of a plan: 450 of 450 alike" in done.out
+    told = schemas.check("verify-slurm", backfill(*words, "--json").out)
+    assert told["decisions"]["main: nodes of a start"] == {"alike": 27, "total": 27}
+    assert backfill(*words[:4]).err == "backfill: --slurmctld-log needs --site DIR, and no SCHEDULE\n"
+    assert "missing argument SCHEDULE" in backfill("verify", str(SITE / "sacct.txt")).err
+
+
+def test_a_simulation_of_the_site_says_how_far_it_is_from_the_log(backfill):
+    assert backfill("import", "sacct", str(SITE / "sacct.txt"), "--out", "jobs.csv").code == 0
+    words = ["simulate", "jobs.csv", "--site", str(SITE), "--policy", "slurm", "--verify"]
+    done = backfill(*words)
+    assert done.code == 0
+    assert "fidelity of slurm on 55 jobs: mean wait 44.3 s in the log" in done.out
+    assert "over 6 phases of its clocks" in done.out
+    told = schemas.check("simulate", backfill(*words, "--json").out)
+    assert told["fidelity"]["recorded_mean_s"] == pytest.approx(44.3, abs=0.05)
+    assert told["violations"] == []

@@ -1,0 +1,161 @@
+"""The policy slurm: shares and priorities against their twins, and its decisions against a recorded slurmctld."""
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill.compiler.view import View
+from backfill.core.transitions import submit
+from backfill.model.errors import UsageError
+from backfill.model.platform import Platform
+from backfill.model.slurm_site import PARENT, Association, SitePartition, SlurmSite
+from backfill.model.workload import Jobs, Workload
+from backfill.policies import get
+from backfill.policies.slurm.fairshare import rank_all
+from backfill.policies.slurm.priority import points_of
+from backfill.traces.slurm_requests import read_requests
+from backfill.traces.slurm_site import read_slurm_site
+from backfill.traces.slurmctld_log import read_slurmctld_log
+from backfill.worlds.options import Options
+from backfill.worlds.simulated import begin, simulate
+from backfill.worlds.slurm_truth import agreement, priorities
+from tests.reference.fairtree import Node, classic, fair_tree
+
+HERE = Path(__file__).parents[1] / "traces" / "slurm_site"
+SLURM = get("slurm")
+SECOND = 10**6
+
+
+def view_of(site: SlurmSite) -> View:
+    jobs = Jobs(job=np.array(["1"]), submit=np.zeros(1, np.int64), runtime=np.full(1, 60), walltime=np.full(1, 60))
+    platform = replace(Platform.pool(4), slurm=site)
+    return View(begin(Workload(jobs), platform, SLURM, {}, Options(), None, False).state, SLURM.layout)
+
+
+def shares_of(people: tuple[Association, ...], flags: str = "") -> np.ndarray:
+    config = {"accountingstoragetype": "accounting_storage/slurmdbd", "priorityflags": flags}
+    view = view_of(SlurmSite(config=config, associations=people))
+    rank_all(view)
+    return view.own.share.copy()
+
+
+@st.composite
+def trees(draw):
+    """A tree of accounts with users, few different shares and usages so that many tie; some have `parent` shares."""
+    count = draw(st.integers(1, 14))
+    parents, users, shares, own = [-1], [False], [1], [0]
+    for i in range(1, count + 1):
+        accounts = [j for j in range(i) if not users[j]]
+        parents.append(draw(st.sampled_from(accounts)))
+        users.append(draw(st.booleans()))
+        shares.append(draw(st.sampled_from([None, 0, 1, 1, 2, 5])))
+        own.append(draw(st.sampled_from([0, 0, 8, 16, 64])) if users[i] else 0)
+    usage = list(own)
+    for i in range(count, 0, -1):
+        usage[parents[i]] += usage[i]
+    return [Node(*each) for each in zip(parents, users, shares, map(Fraction, usage), strict=True)]
+
+
+def as_people(tree: list[Node]) -> tuple[Association, ...]:
+    return tuple(
+        Association(
+            account=f"a{i if not node.user else node.parent}" if i else "root",
+            user=f"u{i}" if node.user else "",
+            parent=node.parent,
+            shares=PARENT if node.shares is None else node.shares,
+            usage=float(node.usage),
+        )
+        for i, node in enumerate(tree)
+    )
+
+
+@given(trees())
+def test_fair_tree_ranks_users_as_its_twin(tree):
+    found = shares_of(as_people(tree))
+    assert {i: found[i] for i in fair_tree(tree)} == pytest.approx({i: float(x) for i, x in fair_tree(tree).items()})
+
+
+@given(trees())
+def test_the_classic_factor_is_that_of_its_twin(tree):
+    found, expected = shares_of(as_people(tree), "NO_FAIR_TREE"), classic(tree)
+    assert {i: found[i] for i in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dump", ["sshare.txt", "sshare-later.txt"])
+def test_fair_tree_ranks_users_as_slurm_does(dump, tmp_path):
+    for file in HERE.glob("s*.txt"):
+        (tmp_path / file.name).write_text(file.read_text())
+    (tmp_path / "sshare.txt").write_text((HERE / dump).read_text())
+    site = read_slurm_site(tmp_path).site
+    shares = shares_of(site.associations)
+    rows = [[cell.strip() for cell in line.split("|")] for line in (HERE / dump).read_text().splitlines()[1:]]
+    stated = {(row[0], row[1]): float(row[7]) for row in rows if row[1]}
+    if not any(stated[key] for key in stated if key != ("root", "root")):
+        stated = {}  # new associations have a factor of 0 until the first PriorityCalcPeriod is over
+    mine = {(each.account, each.user): shares[i] for i, each in enumerate(site.associations) if each.user}
+    assert {key: mine[key] for key in stated} == pytest.approx(stated, abs=1e-6)
+    assert stated or dump == "sshare.txt"
+
+
+def test_a_priority_is_truncated_and_at_least_1():
+    site = SlurmSite(
+        config={
+            "accountingstoragetype": "accounting_storage/slurmdbd",
+            "prioritytype": "priority/multifactor",
+            "priorityweightage": "10",
+            "prioritymaxage": "1-00:00:00",
+        },
+        partitions=(),
+    )
+    view = view_of(replace(site, partitions=(SitePartition("main"),)))
+    submit(view._state)
+    view = View(view._state, SLURM.layout)
+    view.own.since[0] = 0
+    hours = {hour: points_of(view, 0, hour * 3600 * SECOND) for hour in (0, 2, 3, 23, 24, 48)}
+    assert hours == {0: 1, 2: 1, 3: 1, 23: 9, 24: 10, 48: 10}
+
+
+def recorded():
+    asked = read_requests(HERE / "sacct.txt")
+    platform = read_slurm_site(HERE).platform
+    return read_slurmctld_log(HERE / "slurmctld.log.gz"), asked.workload, platform
+
+
+def test_every_priority_at_submit_is_that_of_slurm():
+    found = priorities(*recorded())
+    assert found.differences == []
+    assert found.alike["priority at submit"] == found.total["priority at submit"] == 77
+
+
+def test_at_each_pass_of_slurm_the_same_jobs_start_on_the_same_nodes():
+    found = agreement(*recorded())
+    alike = {kind: (found.alike[kind], total) for kind, total in found.total.items() if kind != "left out"}
+    assert alike == {
+        "main: jobs started": (71, 71),
+        "main: nodes of a start": (27, 27),
+        "backfill: jobs started": (49, 49),
+        "backfill: nodes of a start": (30, 30),
+        "backfill: no plan": (810, 810),
+        "backfill: begin of a plan": (450, 450),
+        "backfill: nodes of a plan": (448, 450),  # in a cycle that met a job whose nodes were not free yet
+    }
+
+
+def test_the_rules_of_another_version_plan_otherwise():
+    log, workload, platform = recorded()
+    found = agreement(log, workload, platform, {"version": 25.05})
+    assert found.alike["backfill: begin of a plan"] < 300
+
+
+def test_a_value_that_slurm_does_not_know_is_refused():
+    workload = Workload(Jobs(job=np.array(["1"]), submit=np.zeros(1, np.int64), runtime=np.ones(1, np.int64),
+                             walltime=np.ones(1, np.int64)))  # fmt: skip
+    with pytest.raises(
+        UsageError, match="bf_interval is 0; expected 1 to 10800, -1 for never, or -2 for that of the site"
+    ):
+        simulate(workload, Platform.pool(4), SLURM, {"bf_interval": 0})

@@ -1,0 +1,113 @@
+"""The policy slurm decides as a slurmctld does, given its state at each pass: shares, limits, tiers, whole nodes."""
+
+import random
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from backfill.traces.slurm_requests import read_requests
+from backfill.traces.slurm_site import read_slurm_site
+from backfill.traces.slurmctld_log import read_slurmctld_log
+from backfill.worlds.slurm_truth import agreement, priorities
+from tests.real import slurm
+
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.skipif(slurm.missing() != "", reason=f"a real Slurm with accounting {slurm.missing()}"),
+]
+MORE = """PriorityType=priority/multifactor
+PriorityWeightAge=3000
+PriorityWeightFairshare=10000
+PriorityWeightJobSize=500
+PriorityWeightPartition=100
+PriorityWeightQOS=2000
+PriorityWeightTRES=CPU=300,Mem=200
+PriorityMaxAge=00:10:00
+PriorityDecayHalfLife=00:20:00
+PriorityCalcPeriod=1
+AccountingStorageEnforce=limits
+DebugFlags=Backfill,BackfillMap,Priority
+SlurmctldDebug=debug2
+LogTimeFormat=iso8601_ms
+SchedulerParameters=bf_interval=5,bf_resolution=10,bf_continue
+PartitionName=high Nodes=n[2-4] MaxTime=60 PriorityTier=3 PriorityJobFactor=10 TRESBillingWeights=CPU=1.0,Mem=0.25G DefMemPerCPU=1
+PartitionName=whole Nodes=n4 MaxTime=60 OverSubscribe=EXCLUSIVE DefMemPerCPU=1
+"""  # noqa: E501
+ACCOUNTS = (
+    "add account physics fairshare=40",
+    "add account bio fairshare=60 grptres=cpu=40",
+    "add account optics parent=physics fairshare=parent",
+    "add user ann account=physics fairshare=1",
+    "add qos high priority=10 usagefactor=2 maxjobsperuser=2",
+    "add qos low priority=1 usagefactor=0 maxtresperuser=cpu=20",
+    "add user root account=bio fairshare=1",
+    "add user root account=physics fairshare=2",
+    "add user root account=optics fairshare=2",
+    "modify user root set qos=normal,high,low",
+)
+DUMPS = {
+    "scontrol-show-config": "scontrol show config",
+    "scontrol-show-partition": "scontrol show partition --oneliner",
+    "scontrol-show-node": "scontrol show node --oneliner",
+    "sacctmgr-show-assoc": "sacctmgr show assoc -P format=Cluster,Account,User,Partition,ParentName,Share,Priority,"
+    "GrpJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,MaxJobs,MaxTRES,MaxWall,MaxJobsAccrue,GrpJobsAccrue,QOS,DefaultQOS",
+    "sacctmgr-show-qos": "sacctmgr show qos -P format=Name,Priority,UsageFactor,Flags,GrpTRES,GrpJobs,MaxTRESPU,"
+    "MaxJobsPU,MaxTRESPA,MaxJobsPA,MaxTRES,MaxWall,MinPrioThresh,MaxJobsAccruePU,Preempt",
+    "sshare": "sshare -a -l -P",
+}
+JOBS = 40
+SACCT = "JobID,Account,User,Partition,QOS,Submit,Start,End,Timelimit,ReqTRES,State,SubmitLine"
+
+
+@pytest.fixture
+def cluster():
+    with TemporaryDirectory(prefix="slurm-") as folder, slurm.running(Path(folder), more=MORE) as found:
+        yield found
+
+
+def request(dice: random.Random) -> list[str]:
+    """The options of a job; a few of them ask for more than there is, or than a limit ever allows."""
+    words = ["-A", dice.choice(["bio", "physics", "optics"]), "-p", dice.choice(["main", "main", "high", "short"])]
+    words += [
+        "-t",
+        str(dice.randint(1, 6)),
+        f"--nice={dice.randint(0, 300)}",
+        "--qos",
+        dice.choice(["normal", "high", "low"]),
+    ]
+    kind = dice.randrange(5)
+    if kind == 0:
+        return [*words, "-n", str(dice.randint(1, 20))]
+    if kind == 1:
+        return [*words, "-N", str(dice.randint(1, 2)), "-n", str(dice.randint(2, 16))]
+    if kind == 2:
+        return [*words, "-N", str(dice.randint(1, 2)), "--ntasks-per-node=1", "-c", str(dice.randint(1, 12))]
+    if kind == 3:
+        return [*words[:2], "-p", "whole", *words[4:], "-N", "1", "-n", str(dice.randint(1, 8))]
+    return [*words, "-n", str(dice.randint(1, 6)), "-c", str(dice.randint(1, 4))]
+
+
+def test_at_each_pass_of_a_slurmctld_the_policy_decides_alike(cluster, tmp_path):
+    for words in ACCOUNTS:
+        cluster.run("sacctmgr", "-i", *words.split())
+    cluster.run("scontrol", "update", "nodename=n2", "weight=10")
+    time.sleep(2)  # slurmctld hears of the associations
+    for name, command in DUMPS.items():
+        (tmp_path / f"{name}.txt").write_text(cluster.run(*command.split()))
+    dice = random.Random(1)
+    for _ in range(JOBS):
+        cluster.submit(*request(dice), "--wrap", f"sleep {dice.randint(5, 30)}")
+        time.sleep(dice.choice([0.1, 0.5, 2]))
+    time.sleep(60)
+    (tmp_path / "sacct.txt").write_text(cluster.run("sacct", "-a", "-X", "-P", "-o", SACCT))
+    log, asked = read_slurmctld_log(cluster.folder / "slurmctld.log"), read_requests(tmp_path / "sacct.txt")
+    platform = read_slurm_site(tmp_path).platform
+    ranks, found = priorities(log, asked.workload, platform), agreement(log, asked.workload, platform)
+    assert ranks.differences == []
+    assert ranks.total["priority at submit"] == JOBS
+    assert found.total["main: jobs started"] > 20
+    assert found.total["backfill: begin of a plan"] > 50
+    alike = sum(found.alike.values()) / sum(n for kind, n in found.total.items() if kind != "left out")
+    assert alike > 0.99, found.differences  # a pass that meets a job between its end and its epilog may differ

@@ -1,0 +1,497 @@
+"""Slurm's two loops, as `slurm` runs them without a site: a queue by priority, and nodes that best fit chooses.
+
+Everything is planned and looked up anew; sets of node numbers stand for the table of the backfill loop.
+Source: Slurm 22.05.8 (job_scheduler.c, backfill.c, select/cons_tres); from 24.11 on as read.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import floor, inf
+from typing import Any
+
+from backfill.model.units import SECOND
+
+from .placement import held, may_use, minus, node_slots, plus
+from .words import Decision, Job, Placement, Policy, Reservation, Room, Running, Start, Time, View
+
+PLENTY = 2**40
+YEAR = 365 * 86_400 * SECOND
+Part = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Parameters of slurm.conf, with the defaults of 22.05; times in seconds, the window in minutes."""
+
+    bf_interval: int = 30
+    bf_window: int = 1440
+    bf_resolution: int = 60
+    bf_max_job_test: int = 500
+    bf_max_job_part: int = 0
+    bf_max_job_user: int = 0
+    bf_max_job_start: int = 0
+    bf_node_space_size: int = 500
+    bf_min_age_reserve: int = 0
+    bf_job_part_count_reserve: int = 0
+    bf_window_linear: int = 0
+    assoc_limit_stop: bool = False
+    default_queue_depth: int = 100
+    partition_job_depth: int = 0
+    sched_interval: int = 60
+    sched_max_job_start: int = 0
+    batch_sched_delay: int = 3
+    epilog: bool = False
+    tick_phase: float = 0
+    bf_phase: float = 0
+    bf_test_cost: float = 0  # ms
+    version: float = 22.05
+
+
+def second(t: Time) -> Time:
+    return t // SECOND * SECOND
+
+
+def first_from(t: Time, step: Time, phase: Time) -> Time:
+    """The first instant not before t on this grid."""
+    return t + (phase - t) % step
+
+
+def slurm(keys: Keys = Keys()) -> Policy:
+    def decide(view: View) -> Decision:
+        return Pass(view, keys, view.memory.setdefault("slurm", Clock())).decide()
+
+    return decide
+
+
+@dataclass
+class Clock:
+    """What the loops remember."""
+
+    request: bool = False  # main is to run at a tick
+    stale: bool = False  # a full pass may start what the last pass did not
+    dirty: bool = False  # something changed since the last cycle
+    busy: bool = False  # a job waited behind a blocked one
+    background: Time | None = None  # last pass at a tick
+    cycle_end: Time | None = None
+    cycle_length: Time = 0
+    next_cycle: Time | None = None
+    since: dict[int, Time] = field(default_factory=dict)  # row of a waiting job -> since when
+
+
+class Pass:
+    def __init__(self, view: View, keys: Keys, clock: Clock):
+        self.view, self.keys, self.clock, self.now = view, keys, clock, view.now
+        self.free, self.starts, self.promises = view.free, list[Start](), dict[int, Reservation]()
+        self.nodes = range(len(view.platform.nodes))
+        self.queue = sorted(view.queue, key=lambda job: (-max(-(2**32) + 1, min(2**32 - 1, floor(job.priority))),
+                                                         job.submit, job.row))  # fmt: skip
+        self.up = {n for n in self.nodes if any(self.of_node(view.capacity[0][1], n))}
+
+    def decide(self) -> Decision:
+        keys, clock, now = self.keys, self.clock, self.now
+        at_once = self.hear()
+        phase, timers = round(keys.tick_phase * SECOND), set[Time]()
+        on_tick = first_from(now, SECOND, phase) == now
+        full = on_tick and clock.stale and first_from(now, keys.sched_interval * SECOND, phase) == now
+        waited = inf if clock.background is None else second(now) - second(clock.background)
+        if full or at_once or (on_tick and clock.request and waited >= keys.batch_sched_delay * SECOND):
+            clock.stale = self.main(full)
+            if full or not at_once:
+                clock.request, clock.background = False, now
+            clock.dirty |= bool(self.starts)
+        self.set_next_cycle()
+        if clock.next_cycle is not None and clock.next_cycle <= now:
+            before = len(self.starts)
+            clock.cycle_length = Cycle(self).run() if self.waiting() else 0
+            clock.cycle_end, clock.next_cycle = now + clock.cycle_length, None
+            clock.dirty = len(self.starts) > before
+            clock.stale |= clock.dirty
+        if self.waiting():
+            if clock.request:
+                ready = -inf if clock.background is None else second(clock.background) + keys.batch_sched_delay * SECOND
+                timers.add(first_from(max(now + 1, ready), SECOND, phase))  # type: ignore[arg-type]
+            if clock.stale:
+                timers.add(first_from(now + 1, keys.sched_interval * SECOND, phase))
+            self.set_next_cycle()
+            if clock.next_cycle is not None:
+                timers.add(max(clock.next_cycle, now + 1))
+        return Decision(self.starts, self.promises, timers)
+
+    def hear(self) -> bool:
+        """Note the events of this instant; says whether main runs at once."""
+        view, keys, clock = self.view, self.keys, self.clock
+        if clock.cycle_end is None:
+            clock.cycle_end = second(self.now) + round((keys.bf_phase - keys.bf_interval) * SECOND)
+        new = {job.row for job in self.queue} - {*clock.since}
+        others = bool(new or view.changed or view.left)
+        clock.since = {job.row: clock.since.get(job.row, self.now) for job in self.queue}
+        clock.request |= others or (view.ended and not keys.epilog)
+        clock.dirty |= others or view.ended
+        return view.ended and keys.epilog
+
+    def set_next_cycle(self) -> None:
+        clock = self.clock
+        if not clock.dirty or clock.next_cycle is not None:
+            return
+        assert clock.cycle_end is not None
+        due = clock.cycle_end + self.keys.bf_interval * SECOND
+        period = self.keys.bf_interval * SECOND + clock.cycle_length if clock.busy else SECOND
+        clock.next_cycle = due if self.now <= due else first_from(self.now, period, due)
+
+    # the queue
+
+    def waiting(self) -> list[Job]:
+        started = {start.job.row for start in self.starts}
+        return [job for job in self.queue if job.row not in started]
+
+    def part(self, job: Job) -> Part:
+        """Without a site, what binds jobs to nodes stands for partitions."""
+        return job.site, job.constraint, job.partition, job.reservation
+
+    def of_part(self, job: Job) -> set[int]:
+        platform, plain = self.view.platform, Job(
+            row=-1, submit=0, runtime=0, walltime=0, site=job.site, constraint=job.constraint, partition=job.partition,
+            reservation=job.reservation,
+        )  # fmt: skip
+        return {n for n in self.nodes if may_use(platform, n, plain)}
+
+    def lacks(self, job: Job, accounts: bool) -> bool:
+        """A licence that it needs is not free, or a limit holds it back."""
+        platform = self.view.platform
+        first = len(platform.copies) - platform.accounts
+        at = len(self.nodes) * len(platform.nodes[0].capacity)
+        return any(self.free[at + x] < n for x, n in Counter(job.licences).items() if (x >= first) == accounts)
+
+    def reserves_nothing(self, job: Job) -> bool:
+        return (second(self.now) - second(self.clock.since[job.row])) // SECOND < self.keys.bf_min_age_reserve
+
+    def start(self, job: Job, placement: Placement, reason: str) -> None:
+        self.starts.append(Start(job, placement, reason))
+        self.free = minus(self.free, held(self.view.platform, job, placement))
+
+    def running(self) -> list[Running]:
+        """All runs by their limit, those of this pass too; of equals the one that started first."""
+        platform = self.view.platform
+        fresh = [Running(s.job, self.now, s.placement, held(platform, s.job, s.placement)) for s in self.starts]
+        return sorted([*self.view.running, *fresh], key=lambda r: r.limit)
+
+    # main
+
+    def main(self, full: bool) -> bool:
+        """Start jobs in order; says whether the pass ended at its depth."""
+        keys, left = self.keys, {*self.nodes}
+        blocked, tested = set[Part](), Counter[Part]()
+        depth, begun, overtakes, touched = 0, 0, False, False
+        for job in self.queue:
+            part = self.part(job)
+            if keys.sched_max_job_start and begun >= keys.sched_max_job_start:
+                break
+            if keys.partition_job_depth and tested[part] >= keys.partition_job_depth:
+                continue
+            if not full and depth > keys.default_queue_depth:
+                self.clock.busy = touched
+                return True
+            depth += 1
+            tested[part] += 1
+            if part in blocked:
+                touched = True
+                continue
+            if self.lacks(job, accounts=True):
+                overtakes = True
+                continue
+            allowed = self.of_part(job) & self.up & left
+            if len(allowed) >= least_nodes(job):
+                if self.lacks(job, accounts=False):
+                    overtakes = True
+                    continue
+                placement = self.seat(job, allowed, self.free)
+                if placement and self.ends_before_windows(job, placement):
+                    self.start(job, placement, "fit" if overtakes else "head")
+                    begun += 1
+                    continue
+                hopeless = self.seat(job, allowed, self.view.capacity[0][1]) is None  # for the nodes that are left
+                if self.reserves_nothing(job) or (hopeless and not placement):
+                    overtakes = True
+                    continue
+            overtakes = True
+            blocked.add(part)
+            left -= self.of_part(job)
+        self.clock.busy = touched
+        return False
+
+    # nodes
+
+    def of_node(self, room: Room, n: int) -> list[int]:
+        return [room[slot] for slot in node_slots(self.view.platform, n)]
+
+    def usable(self, job: Job, n: int, room: Room) -> int:
+        if not may_use(self.view.platform, n, job):
+            return 0
+        amounts = zip(self.of_node(room, n), job.demand, strict=True)
+        return min([PLENTY, *(max(amount, 0) // demand for amount, demand in amounts if demand)])
+
+    def seat(self, job: Job, allowed: set[int], room: Room) -> Placement | None:
+        """The nodes that select/cons_tres takes, without those of fewest usable cpus where it would fail with them."""
+        sites: list[int | None] = [None]
+        if job.spread == "site" and job.tasks > 1:
+            sites = [*dict.fromkeys(node.site for node in self.view.platform.nodes)]
+        for site in sites:
+            mine = {n for n in allowed if site is None or self.view.platform.nodes[n].site == site}
+            least = job.tasks if most_nodes(job) == 1 else 1
+            usable = {n: tasks for n in sorted(mine) if (tasks := self.usable(job, n, room)) >= least}
+            for least in (0, *sorted({*usable.values()})):
+                larger = {n: tasks for n, tasks in usable.items() if tasks > least}
+                if found := fill(job, larger):
+                    return tuple(sorted(found.items()))
+        return None
+
+    def ends_before_windows(self, job: Job, placement: Placement) -> bool:
+        """Known windows leave it what it needs for its whole walltime, beside what others hold now."""
+        needed = held(self.view.platform, job, placement)
+        now = self.view.capacity[0][1]
+        for t, room in self.view.capacity:
+            if t > self.now and t < self.now + job.estimate:
+                for n, _ in placement:
+                    for slot in node_slots(self.view.platform, n):
+                        if room[slot] - (now[slot] - self.free[slot]) < needed[slot]:
+                            return False
+        return True
+
+
+def least_nodes(job: Job) -> int:
+    return job.tasks if job.spread == "distinct" else 1
+
+
+def most_nodes(job: Job) -> float:
+    if job.tasks == 1 or job.spread == "node":
+        return 1
+    return job.tasks if job.spread == "distinct" else inf
+
+
+def fill(job: Job, usable: dict[int, int]) -> dict[int, int] | None:
+    """Node -> tasks: run after run of neighbouring nodes; None where they do not hold the job."""
+    runs: list[list[int]] = []
+    for n in usable:
+        if runs and runs[-1][-1] == n - 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    left, need, most, found = job.tasks, least_nodes(job), most_nodes(job), dict[int, int]()
+    while left > 0 or need > 0:
+        if not runs:
+            return None
+        total = {run[0]: sum(usable[n] for n in run) for run in runs}
+        enough = [run for run in runs if total[run[0]] >= left and len(run) >= need]
+        best = min(enough, key=lambda run: total[run[0]]) if enough else max(runs, key=lambda run: total[run[0]])
+        runs.remove(best)
+        single = [n for n in best if usable[n] >= left]
+        if need <= 1 and single:
+            found[min(single, key=lambda n: usable[n])] = left
+            return found
+        for n in best:
+            if most > 0 and (left > 0 or need > 0):
+                found[n] = min(usable[n], left - max(need - 1, 0))
+                left, need, most = left - found[n], need - 1, most - 1
+        if most <= 0 and (left > 0 or need > 0):
+            return None
+    return found
+
+
+@dataclass
+class Record:
+    """The nodes that no planned job has on [begin, end)."""
+
+    begin: Time
+    end: Time
+    nodes: set[int]
+
+
+class Cycle:
+    """One cycle of the backfill loop."""
+
+    def __init__(self, of: Pass):
+        self.of, self.keys, self.now = of, of.keys, second(of.now)
+        resolution, window = self.keys.bf_resolution * SECOND, self.keys.bf_window * 60 * SECOND
+        self.resolution, self.until = resolution, self.now + window
+        self.space = [Record(self.now // resolution * resolution, self.until // resolution * resolution, {*of.up})]
+        self.most = min(self.keys.bf_node_space_size, 2 * len(of.waiting()) + 1)
+
+    def run(self) -> Time:
+        """Return how long it takes."""
+        keys, of_part, of_user, planned = self.keys, Counter[Part](), Counter[int | None](), Counter[Part]()
+        tested = begun = 0
+        work, most = 0.0, min(keys.bf_interval * SECOND, 2 * SECOND)
+        for job in self.of.waiting():
+            part = self.of.part(job)
+            if keys.bf_max_job_start and begun >= keys.bf_max_job_start:
+                break
+            if self.of.lacks(job, accounts=True) and not keys.assoc_limit_stop:
+                continue
+            if keys.bf_max_job_part and of_part[part] >= keys.bf_max_job_part:
+                continue
+            if keys.bf_max_job_user and of_user[job.user] >= keys.bf_max_job_user:
+                continue
+            of_part[part] += 1
+            of_user[job.user] += 1
+            if self.of.lacks(job, accounts=False):
+                continue
+            crowded = keys.bf_job_part_count_reserve and planned[part] >= keys.bf_job_part_count_reserve
+            what = self.plan(job, only_now=bool(crowded) or self.of.reserves_nothing(job))
+            if what in ("full", "stuck"):
+                work = most if what == "stuck" else work
+                break
+            begun += what == "started"
+            planned[part] += what == "planned"
+            if what != "skipped":
+                tested += 1
+                work += keys.bf_test_cost * 1000
+            if tested >= keys.bf_max_job_test or slept(work) >= most:
+                break
+        return int(slept(work))
+
+    def plan(self, job: Job, only_now: bool) -> str:
+        length, after, what = min(job.estimate, YEAR), self.now, "skipped"
+        while True:
+            later, allowed = self.next_chance(job, after, length), self.allowed(job, after, length)
+            begin, nodes = None, ()
+            if len(allowed) >= least_nodes(job):
+                what = "tested"
+                begin, nodes = self.expected(job, allowed, after, later)
+            if begin is None:
+                if later is None or only_now:
+                    return what
+                after = later
+                continue
+            begin = max(begin, after)
+            if self.of.lacks(job, accounts=True):
+                begin = self.now + 500 * SECOND if later is None else later
+            elif begin <= self.now:
+                placement = self.of.seat(job, allowed, self.of.free)
+                if placement and self.of.ends_before_windows(job, placement):
+                    self.of.start(job, placement, "backfill")
+                    return "started"
+                return "tested"
+            estimate = Reservation(begin, nodes)
+            if only_now:
+                self.of.promises[job.row] = estimate
+                return "tested"
+            if later is not None and begin > later:
+                after = later
+                continue
+            if begin > self.until:
+                self.of.promises[job.row] = estimate
+                return "tested"
+            if len(self.space) + 2 > self.most:
+                return "full"
+            begins, ends = self.slot(begin, begin + length)
+            taken = {n for n, _ in nodes}
+            if any(r.end > begins and r.begin < ends and not taken <= r.nodes for r in self.space):
+                step = self.resolution if self.keys.version >= 25.05 else 0
+                if begin + step == after:
+                    return "stuck"
+                after = begin + step
+                continue
+            self.of.promises[job.row] = estimate
+            self.occupy(begins, ends, taken)
+            return "planned"
+
+    def slot(self, begin: Time, end: Time) -> tuple[Time, Time]:
+        first = begin // self.resolution * self.resolution
+        last = -(-end // self.resolution) if self.keys.version >= 24.11 else end // self.resolution
+        return first, max(last * self.resolution, first + self.resolution)
+
+    def next_chance(self, job: Job, after: Time, length: Time) -> Time | None:
+        so_far, part = {*self.of.nodes}, self.of.of_part(job)
+        for record, following in zip(self.space, [*self.space[1:], None], strict=True):
+            if record.end <= after:
+                continue
+            if following is not None:
+                so_far &= record.nodes
+                if not following.nodes & part <= so_far:
+                    return record.end
+            if record.begin > after + length:
+                return record.end if self.keys.version >= 24.11 and following is not None else None
+        return None
+
+    def allowed(self, job: Job, after: Time, length: Time) -> set[int]:
+        found = self.of.of_part(job) & self.of.up
+        for record in self.space:
+            if record.end > after and record.begin <= after + length:
+                found &= record.nodes
+        return found
+
+    def occupy(self, begin: Time, end: Time, taken: set[int]) -> None:
+        begin = max(begin, self.space[0].begin)
+        for bound in (begin, end):
+            self.space = [part for record in self.space for part in parts(record, bound)]
+        for record in self.space:
+            if record.begin >= begin and record.end <= end:
+                record.nodes = record.nodes - taken
+        for one, other in zip(self.space, self.space[1:], strict=False):
+            if one.nodes == other.nodes:
+                one.end = other.end
+                self.space.remove(other)
+                break
+
+    def expected(self, job: Job, allowed: set[int], after: Time, later: Time | None) -> tuple[Time | None, Placement]:
+        """When and where it could start on these nodes if nobody else waited."""
+        of, recent, room = self.of, self.keys.version >= 24.11, self.of.free
+        if recent and after > self.now:
+            for r in of.running():
+                room = plus(room, r.held) if self.guess(r) <= after else room
+            if found := of.seat(job, allowed, room):
+                return after, found
+            room = of.free
+        elif found := of.seat(job, allowed, room):
+            return self.now, found
+        for group in self.groups(allowed, later):
+            for r in group:
+                room = plus(room, r.held)
+            if found := of.seat(job, allowed, room):
+                last = group[-1]
+                if self.keys.version >= 25.05:
+                    on = {n for n, _ in found}
+                    last = [last, *(r for r in group if on & {n for n, _ in r.placement})][-1]
+                return self.guess(last), found
+        return None, ()
+
+    def groups(self, allowed: set[int], later: Time | None) -> Iterator[list[Running]]:
+        """The runs on these nodes, in groups of growing width."""
+        runs, window, barrier = self.of.running(), 30 * SECOND, None
+        group: list[Running] = []
+        for r, following in zip(runs, [*runs[1:], None], strict=False):
+            if not allowed & {n for n, _ in r.placement}:
+                continue
+            if self.keys.version >= 24.11 and later is not None and self.guess(r) > later:
+                break
+            if barrier is None:
+                barrier = -(-second(r.limit) // (30 * SECOND)) * 30 * SECOND
+            group.append(r)
+            if following is not None and second(following.limit) > barrier + window:
+                yield group
+                group = []
+                window += self.keys.bf_window_linear * SECOND or window
+                while second(following.limit) > barrier + window:  # a width that no run is within is skipped
+                    window += self.keys.bf_window_linear * SECOND or window
+        if group:
+            yield group
+
+    def guess(self, r: Running) -> Time:
+        end = second(r.limit)
+        if end > self.now:
+            return end
+        end += 30 * SECOND
+        return end if end > self.now else self.now + SECOND
+
+
+def parts(record: Record, bound: Time) -> list[Record]:
+    """The record, divided at a bound within it."""
+    if record.begin < bound < record.end:
+        return [Record(record.begin, bound, {*record.nodes}), Record(bound, record.end, {*record.nodes})]
+    return [record]
+
+
+def slept(work: float) -> float:
+    """How long a cycle takes with its sleeps."""
+    return work + floor(work / (2 * SECOND)) * SECOND / 2
