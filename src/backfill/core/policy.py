@@ -322,7 +322,8 @@ class Policy:
             return Facts(params)
         if jobs is not None and asked is None:
             asked = jobs.tasks[:, None] * jobs.demand
-        return self.facts(dict(zip(self.params, params.tolist(), strict=True)), platform, jobs, asked)
+        named = dict(zip(self.params, params.tolist(), strict=False))  # an array has a number even if there are none
+        return self.facts(named, platform, jobs, asked)
 
     def lengths(self, facts: Numbers, **many: int) -> tuple[list[int], list[int]]:
         """Return the lengths of the integer and of the float memories.

@@ -139,7 +139,8 @@ def state_of(
     entry = Entry(alone, policy, platform.is_pool)
     some = entry.take(jobs, platform, estimate)
     sizes = np.ascontiguousarray(some.columns["need"][:, 0])
-    facts = policy.prepared(params, platform, jobs, asked)
+    hidden = replace(jobs, runtime=estimate, walltime=estimate)  # no policy may know how long jobs run
+    facts = policy.prepared(params, platform, hidden, asked)
     state = new_state(alone, policy, params, entry.room, sizes=sizes, facts=facts, **more)
     entry.write(state, some)
     return state
