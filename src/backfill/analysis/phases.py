@@ -13,8 +13,7 @@ import numpy as np
 
 from backfill.analysis.recorded import Recorded
 from backfill.analysis.replay import Simulated
-from backfill.model.spans import times
-from backfill.model.units import SECOND, counted
+from backfill.model.units import SECOND, counted, times
 from backfill.model.workload import Floats
 
 QUANTILES = (0.5, 0.9, 0.99)
