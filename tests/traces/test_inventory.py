@@ -113,6 +113,8 @@ def test_eight_real_slots():
     ("NodeName=a CPUTot=x RealMemory=1\n", "nodes.txt:1: node a: CPUTot is 'x'; expected a whole number"),
     ("PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\nmain* up 1 1 idle n1\n", "no column CPUS"),
     ("PartitionName=p Nodes=n1\n", "no node with cpus"),
+    ("PartitionName=p Nodes=n1 PriorityTier=high\n", "partition p: PriorityTier is 'high'; expected a whole number"),
+    ("PartitionName=p Nodes=n1 MaxTime=long\n", "partition p: MaxTime is 'long'; expected a span"),
     ("[1, 2", "is not JSON"),
     ('{"a": 1}', "JSON without nodes"),
     ("n1\n     np = many\n", "node n1: np is 'many'; expected a number, or a size such as 64gb"),

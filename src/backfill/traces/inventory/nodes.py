@@ -123,6 +123,8 @@ def _features(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*named, *types]))
 
 
-def wrong(file: str, line: int | None, node: str, name: str, value: object, expected: str) -> PlatformError:
-    """Return the error for a field of a node."""
-    return PlatformError(at(file, line, f"node {node}: {name} is {quote(value)}; expected {expected}"))
+def wrong(
+    file: str, line: int | None, owner: str, name: str, value: object, expected: str, kind: str = "node"
+) -> PlatformError:
+    """Return the error for a field of a node, or of an owner of another kind."""
+    return PlatformError(at(file, line, f"{kind} {owner}: {name} is {quote(value)}; expected {expected}"))

@@ -28,7 +28,7 @@ def nodes_of_scontrol(file: str, text: str) -> Inventory:
         elif "PartitionName" in pairs:
             inventory.partitions[pairs["PartitionName"]] = _scontrol_partition(inventory.file, line, pairs)
         elif "LicenseName" in pairs:
-            total = _whole(file, line, pairs["LicenseName"], "Total", pairs.get("Total", ""))
+            total = _whole(file, line, pairs["LicenseName"], "Total", pairs.get("Total", ""), "licence")
             inventory.licences[pairs["LicenseName"]] = total
         line += part.count("\n")
     return inventory
@@ -63,7 +63,7 @@ def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
             return span_of(value)
         except ValueError:
             expected = "a span such as 1-02:03:04"
-            raise wrong(file, line, pairs["PartitionName"], key, value, expected) from None
+            raise wrong(file, line, pairs["PartitionName"], key, value, expected, "partition") from None
 
     accounts = pairs.get("AllowAccounts", "ALL")
     try:
@@ -74,7 +74,8 @@ def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
         default=pairs.get("Default") == "YES",
         default_walltime=span("DefaultTime"),
         max_walltime=span("MaxTime"),
-        priority=_whole(file, line, pairs["PartitionName"], "PriorityTier", pairs.get("PriorityTier", "1")) - 1.0,
+        priority=_whole(file, line, pairs["PartitionName"], "PriorityTier", pairs.get("PriorityTier", "1"), "partition")
+        - 1.0,
         place="exclusive" if pairs.get("OverSubscribe") == "EXCLUSIVE" else "",
         groups=() if accounts in ("ALL", *_NOTHING) else tuple(accounts.split(",")),
         nodes=nodes,
@@ -181,7 +182,7 @@ def _listed(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value))
 
 
-def _whole(file: str, line: int | None, node: str, name: str, text: str) -> int:
+def _whole(file: str, line: int | None, owner: str, name: str, text: str, kind: str = "node") -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 13):
-        raise wrong(file, line, node, name, text, "a whole number")
+        raise wrong(file, line, owner, name, text, "a whole number", kind)
     return int(text)
