@@ -14,9 +14,8 @@ def import_site(folder: str, as_json: bool) -> None:
     from backfill.traces.slurm_site import read_slurm_site
 
     read = read_slurm_site(folder)
-    policy, platform = get("slurm"), read.platform
-    resolved = policy.prepared(policy.values({}), platform).params.tolist()
-    keys = {name: json_value(value) for name, value in zip(policy.params, resolved, strict=True)}
+    platform = read.platform
+    keys = {name: json_value(value) for name, value in get("slurm").resolved({}, platform).items()}
     if as_json:
         about = {"schema": 1, "backfill": __version__, "format": "slurm-site", "version": read.site.version}
         said = {"found": dict(read.found), "missing": dict(read.missing), "left_out": list(read.left_out)}

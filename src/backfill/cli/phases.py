@@ -23,7 +23,7 @@ def judged(result: "Result") -> "Fidelity | None":
     from backfill.spec import RunSpec
 
     workload, platform, spec = result.workload, result.platform, result.spec
-    interval = float(_resolved(result)["bf_interval"])
+    interval = result.policy.resolved(spec.params, platform)["bf_interval"]
     phases = [result]
     for i in range(1, PHASES):
         shifts = {"tick_phase": round(i * GOLDEN % 1, 3), "bf_phase": round(i * GOLDEN**2 % 1 * max(interval, 1.0), 3)}
@@ -34,9 +34,3 @@ def judged(result: "Result") -> "Fidelity | None":
                                         cooldown=spec.cooldown)) for name in OTHERS
     ]  # fmt: skip
     return fidelity(phases, others)
-
-
-def _resolved(result: "Result") -> dict[str, float]:
-    policy = result.policy
-    found = policy.prepared(policy.values(result.spec.params), result.platform).params.tolist()
-    return dict(zip(policy.params, found, strict=True))

@@ -24,9 +24,18 @@ def judge_log(jobs: str, log: str, site: str, as_json: bool) -> None:
         say.note(text)
     found, ranks = agreement(read, asked.workload, platform), priorities(read, asked.workload, platform)
     if as_json:
-        print_json({"schema": 1, "passes": len(read.passes), **found.to_dict(), "priorities": ranks.to_dict()})
+        print_json(
+            {
+                "schema": 1,
+                "passes": len(read.passes),
+                "skipped": found.skipped,
+                **found.to_dict(),
+                "priorities": ranks.to_dict(),
+            }
+        )
         return
-    print(f"{log}: {len(read.passes):,} passes, re-synchronised at each")
+    skipped = f"; {found.skipped:,} skipped: cut off, or with jobs that {jobs} lacks" if found.skipped else ""
+    print(f"{log}: {len(read.passes):,} passes, re-synchronised at each{skipped}")
     for each in (ranks, found):
         for kind, total in each.total.items():
             print(f"  {kind}: {each.alike[kind]:,} of {total:,} alike")

@@ -325,6 +325,10 @@ class Policy:
         named = dict(zip(self.params, params.tolist(), strict=False))  # an array has a number even if there are none
         return self.facts(named, platform, jobs, asked)
 
+    def resolved(self, given: Mapping[str, float | str], platform: Any) -> dict[str, float]:
+        """Return every parameter as a run on a platform counts it."""
+        return dict(zip(self.params, self.prepared(self.values(given), platform).params.tolist(), strict=False))
+
     def lengths(self, facts: Numbers, **many: int) -> tuple[list[int], list[int]]:
         """Return the lengths of the integer and of the float memories.
 

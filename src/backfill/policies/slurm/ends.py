@@ -40,13 +40,13 @@ def guessed_end(state, run, now):
 
 
 @kernel()
-def is_on(state, run, allowed):
-    """Return whether a run has any of the allowed nodes."""
+def is_on(state, run, nodes):
+    """Return whether a run has any of the nodes with a number other than 0."""
     if state.machine.pool:
         return True
     first = state.runs.first[run]
     for pair in range(first, first + state.runs.many[run]):
-        if allowed[state.runs.held[pair, 0]] != 0:
+        if nodes[state.runs.held[pair, 0]] != 0:
             return True
     return False
 
@@ -76,18 +76,6 @@ def count_again(state, job, run, allowed, room, usable):
     for pair in range(first, first + state.runs.many[run]):
         node = state.runs.held[pair, 0]
         usable[node] = usable_tasks(state, job, allowed, room, node)
-
-
-@kernel()
-def holds_taken(state, run, taken):
-    """Return whether a run has any of the nodes with taken > 0."""
-    if state.machine.pool:
-        return True
-    first = state.runs.first[run]
-    for pair in range(first, first + state.runs.many[run]):
-        if taken[state.runs.held[pair, 0]] > 0:
-            return True
-    return False
 
 
 @kernel()
@@ -140,7 +128,7 @@ def expected_start(state, job, allowed, now, after, later, usable, taken):
         if fits:
             if own.version >= 25.05:
                 for i in range(first, at):
-                    if holds_taken(state, runs.by_limit[i], taken):
+                    if is_on(state, runs.by_limit[i], taken):
                         last = runs.by_limit[i]
             return guessed_end(state, last, now)
         window = grown(state, window)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.place.placement import DISTINCT
 from backfill.core.policy import Facts, Param
 from backfill.model.errors import UsageError
 from backfill.model.partitions import RUNNING_JOBS
@@ -18,7 +19,6 @@ from backfill.model.workload import Floats, Ints, Jobs, Labels
 
 SITE = -2.0  # the value of the site; without one, Slurm's default
 UNSET, SCHEDULER, CONFIG = "", "scheduler", "config"  # where a site states a parameter
-DISTINCT = 3  # see model.workload.SPREAD
 
 
 def _key(high: float, unit: str, usual: float, meaning: str, whole: bool) -> Param:
