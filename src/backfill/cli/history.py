@@ -11,9 +11,10 @@ from backfill.cli.options import Json, Quiet, Verbose, examples
 from backfill.cli.output import print_json
 from backfill.client.printing import table
 from backfill.model.errors import BadArgument, UsageError
+from backfill.model.names import printable
 from backfill.model.units import clock_text, counted, local_text
 from backfill.queue.states import OVER
-from backfill.queue.words import Unreadable, parse_instant, parse_time, safe
+from backfill.queue.words import Unreadable, parse_instant, parse_time
 from backfill.system.home import home
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def history(
         for each in [row(job, had[job.id]) for job in shown]:
             ran = None if each["start_s"] is None else each["end_s"] - each["start_s"]
             lines.append([
-                each["label"], safe(each["name"])[:20], safe(each["user"])[:12], each["state"],
+                each["label"], printable(each["name"])[:20], printable(each["user"])[:12], each["state"],
                 str(each["cpus"]), local_text(round(each["end_s"] * 1e6), now), _span(each["wait_s"]),
                 _span(ran), _share(None if ran is None else min(ran / each["limit_s"], 1.0)),
                 *[str(each["preemptions"] or "-")] * again,
@@ -143,7 +144,7 @@ def _print_groups(rows: "list[dict[str, object]]", by: str) -> None:
     for each in rows:
         counts = [f"{each[column]:,}" for column in ("jobs", "failed", "timeout")]
         waits = [_span(each[column]) for column in ("median_wait_s", "p90_wait_s")]
-        name = safe(str(each[by]))[:20] or "-"
+        name = printable(str(each[by]))[:20] or "-"
         lines.append([name, *counts, *waits, f"{each['cpu_h']:,.1f}", _share(each["limit_used"])])
     if len(lines) > 1:
         table(lines, right=range(1, 8))

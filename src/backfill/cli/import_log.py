@@ -15,7 +15,8 @@ from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Cpus, Json, PlatformFile, Quiet, Verbose, ZeroRun, examples
 from backfill.cli.output import print_json, print_lines
 from backfill.cli.platforms import beside, write_platform
-from backfill.model.errors import BadArgument, UsageError, printable
+from backfill.model.errors import BadArgument, UsageError
+from backfill.model.names import printable
 from backfill.model.units import counted
 from backfill.traces.files import suffix_of
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from backfill.client.calling import FAILED, STARTING, Problem, persistent
 from backfill.client.options import ids_of, parse
 from backfill.client.printing import goes_on, start_text, table
+from backfill.model.names import printable
 from backfill.model.units import clock_text, counted, local_text, more_text, size_text, time_text
 from backfill.queue.parts import amounts_of, gpu_type_of
 from backfill.queue.protocol import ESTIMATED, FEW
 from backfill.queue.states import PENDING
-from backfill.queue.words import Unreadable, asks_text, needs_text, safe
+from backfill.queue.words import Unreadable, asks_text, needs_text
 from backfill.system.home import group_name, home, user_name
 
 if TYPE_CHECKING:  # saves import time at run time
@@ -131,7 +132,7 @@ def print_estimates(answer: Facts) -> None:
     for row in answer["jobs"]:
         at = [start_text(row[name], now) for name in ("expected_s" if pool else "guaranteed_s", "median_s", "p90_s")]
         why = why_not(row) or _from(row)
-        lines.append([row["label"], safe(row["name"])[:20], *at, why])
+        lines.append([row["label"], printable(row["name"])[:20], *at, why])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4))
     for row in answer["jobs"]:
@@ -218,7 +219,7 @@ def explain(words: Sequence[str]) -> int:
         print(json.dumps(answer))
         return 0
     for line in explained(answer):
-        print(safe(line))
+        print(printable(line))
     return 0
 
 
@@ -555,7 +556,7 @@ def slots(words: Sequence[str]) -> int:
         return 0
     span = f" for {time_text(options['walltime'])}" if least else ""
     for line in offered(answer, span):
-        print(safe(line))
+        print(printable(line))
     return 0
 
 
@@ -694,7 +695,7 @@ def _say_switch(answer: Facts) -> None:
     for row in answer["jobs"]:
         old, new = row["before"], row["after"]
         times = [start_text(each[name], now) for each in (old, new) for name in ("guaranteed_s", "median_s", "p90_s")]
-        lines.append([row["label"], safe(row["name"])[:20], *times, "" if row["kept"] else "promise broken"])
+        lines.append([row["label"], printable(row["name"])[:20], *times, "" if row["kept"] else "promise broken"])
     if len(lines) > 1:
         table(lines, right=(0, 2, 3, 4, 5, 6, 7))
     promises = f"broken promises: {len(answer['fall'])}" if answer["fall"] else "every promise is kept"
@@ -752,7 +753,7 @@ def _accuracy(as_json: bool) -> int:
     for errors, what in ((promises, "starts"), (promises["departures"], "departures of projects")):
         total = errors["kept"] + sum(errors["slips"].values())
         if total or (errors is promises and not native):
-            slips = ", ".join(f"{count} {safe(cause)}" for cause, count in errors["slips"].items())
+            slips = ", ".join(f"{count} {printable(cause)}" for cause, count in errors["slips"].items())
             print(f"{errors['kept']} of {total} promised {what} kept" + (f"; later: {slips}" if slips else ""))
     if not groups:
         print("no job that `backfill eta` has estimated has started yet")

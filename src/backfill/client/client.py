@@ -24,9 +24,10 @@ from backfill.client.calling import (
 from backfill.client.options import has, help_text, ids_of, parse
 from backfill.client.requests import absolute, instant_of, request_of, script_of
 from backfill.model.errors import error_json
+from backfill.model.names import printable
 from backfill.model.units import more_text, time_text
 from backfill.queue.states import OVER as ENDED
-from backfill.queue.words import Unreadable, asks_text, safe
+from backfill.queue.words import Unreadable, asks_text
 from backfill.system.home import LOCK, home, python_path
 
 LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer
@@ -469,4 +470,4 @@ def _run(verb: str, words: Sequence[str]) -> int:
 
 def _note(what: str) -> None:
     sys.stdout.flush()
-    print(f"backfill: {safe(what)}", file=sys.stderr)
+    print(f"backfill: {printable(what)}", file=sys.stderr)

@@ -27,6 +27,7 @@ from backfill.client.printing import planned_by
 from backfill.daemon.config import LOCAL, Config
 from backfill.daemon.neighbours import daemons, is_of, overlap, queues
 from backfill.model.errors import BackfillError
+from backfill.model.names import printable
 from backfill.model.units import numbers_text, size_text, time_text
 from backfill.pools.local import groups
 from backfill.queue.deep import check_deep
@@ -34,7 +35,7 @@ from backfill.queue.job import Facts, Job, Run
 from backfill.queue.nodes import FLOATING
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
-from backfill.queue.words import Unreadable, safe
+from backfill.queue.words import Unreadable
 from backfill.system import processes, witness
 from backfill.system.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
 
@@ -568,7 +569,7 @@ def doctor(words: Sequence[str]) -> int:
         print(json.dumps({"schema": 1, "findings": [asdict(finding) for finding in found], "ok": not failed}))
         return FAILED if failed else 0
     for finding in found:
-        print(f"{finding.verdict:<5} {finding.check:<9} {safe(finding.told)}")
+        print(f"{finding.verdict:<5} {finding.check:<9} {printable(finding.told)}")
         if finding.hint:
-            print(f"      {'':<9} {safe(finding.hint)}")
+            print(f"      {'':<9} {printable(finding.hint)}")
     return FAILED if failed else 0

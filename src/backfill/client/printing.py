@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill.model.names import printable
 from backfill.model.units import (
     SECOND,
     bound_text,
@@ -15,7 +16,7 @@ from backfill.model.units import (
     size_text,
     time_text,
 )
-from backfill.queue.words import WHOLE, asks_text, needs_text, safe
+from backfill.queue.words import WHOLE, asks_text, needs_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what is not imported costs nothing
@@ -78,7 +79,7 @@ def print_queue(found: Facts, hint: str = "") -> None:
             used.append(f"{name} {held.get(name, 0)}/{amount}")
     for name, told in found["licences"].items():
         if told["stale"]:
-            used.append(f"{name} not asked: {safe(told['problem'])}")
+            used.append(f"{name} not asked: {printable(told['problem'])}")
         elif told["others"]:
             used.append(f"others use {told['others']} {name}")
     policy = f"policy {found['policy']}{planned_by(found)}"
@@ -88,12 +89,12 @@ def print_queue(found: Facts, hint: str = "") -> None:
     if found["planner"] != "ready":
         policy += ", which is starting"
     if found.get("shadow"):
-        watched = f"{found['pool']} does not answer: {safe(found['problem'])}" if found["problem"] else found["pool"]
-        policy += f", which only watches {watched}"
+        policy += f", which only watches {found['pool']}"
+        policy += f" does not answer: {printable(found['problem'])}" if found["problem"] else ""
     if found["paused"]:
         policy += ". paused: nothing starts until backfill resume"
     for line in reservation_lines(found.get("reservations", ()), found["now_s"]):
-        print(safe(line))
+        print(printable(line))
     print(f"{running} running, {states.get('PENDING', 0)} pending; {', '.join(used)}. {policy}{age_text(found)}")
 
 
@@ -160,7 +161,7 @@ def _line(job: Facts, now: int, ahead: Iterable[str]) -> list[str]:
         elapsed = clock_text((now if running else round(job["end_s"] * 1e6)) - round(job["start_s"] * 1e6))
     parts = job.get("parts", 1)
     return [
-        job["label"], safe(job["name"])[:20], job["state"], str(job["need"]["cpus"] * parts),
+        job["label"], printable(job["name"])[:20], job["state"], str(job["need"]["cpus"] * parts),
         size_text(job["need"].get("memory", 0) * parts), clock_text(round(job["limit_s"] * 1e6)), elapsed,
         *(start_text(job.get(name), now) for name in ahead), why_text(job),
     ]  # fmt: skip
@@ -225,10 +226,10 @@ def print_job(job: Facts) -> None:
     print(f"job {job['label']}")
     for name, value in facts.items():
         if value:
-            print(f"  {name:<12}{safe(value)}")
+            print(f"  {name:<12}{printable(value)}")
     for t, kind, data in job["events"]:
         text = edit_text(data["to"]) if kind == "edit" else event_text(data)
-        print(f"  {dated(t)}  {kind} {safe(text)}".rstrip())
+        print(f"  {dated(t)}  {kind} {printable(text)}".rstrip())
 
 
 def _place(job: Facts) -> str:

@@ -22,10 +22,10 @@ from backfill.client.printing import dated, start_text, table
 from backfill.client.requests import request_of, script_of, submitter
 from backfill.client.sbatch import of_script, settled, submitted
 from backfill.model.errors import at
-from backfill.model.names import did_you_mean
+from backfill.model.names import did_you_mean, printable
 from backfill.model.units import bound_text, counted, time_text
 from backfill.queue.schema import NAME_MAX, PROJECT_MAX
-from backfill.queue.words import Unreadable, safe
+from backfill.queue.words import Unreadable
 from backfill.system.home import home
 
 Facts = dict[str, Any]
@@ -289,7 +289,7 @@ def submit(options: Facts) -> str:
         raise file.blamed(problem) from None
     name, count, first = answer["project"], answer["count"], answer["id"]
     if not options.get("quiet") and not options.get("json") and not options.get("parsable"):
-        print(f"project {safe(name)} queued: {counted(count, 'job')}, {first} to {first + count - 1}")
+        print(f"project {printable(name)} queued: {counted(count, 'job')}, {first} to {first + count - 1}")
         if answer.get("ignored"):
             names = ", ".join(f"--{one}" for one in answer["ignored"])
             print(f"backfill: ignored options, which this queue does not have: {names}", file=sys.stderr)
@@ -332,7 +332,8 @@ def _test(file: File, request: Facts, options: Facts) -> None:
     if options.get("json"):
         print(json.dumps({"schema": 1, **answer}))
         return
-    print(f"project {safe(file.name)}: {counted(answer['count'], 'job')}, of which {answer['at_once']} would start now")
+    name, jobs = printable(file.name), counted(answer["count"], "job")
+    print(f"project {name}: {jobs}, of which {answer['at_once']} would start now")
     departure = answer["departure"]
     whole = departure["promised_s"] is not None and not departure["left"]
     for line in departure_lines({**answer, **departure}, None if whole else departure):
@@ -358,16 +359,16 @@ def show(options: Facts, left: Sequence[str]) -> int:
         "departed": dated(answer["end_s"]),
         "kept": _kept(answer),
     }
-    print(f"project {safe(answer['project'])}")
+    print(f"project {printable(answer['project'])}")
     for name, value in facts.items():
         if value:
-            print(f"  {name:<12}{safe(value)}")
+            print(f"  {name:<12}{printable(value)}")
     for line in promise_lines(answer["promises"]):
         print(line)
     lines = [["JOB", "NAME", "STATE", "START", "END", "WAITS FOR"]]
     for job in answer["jobs"]:
         start = dated(job["start_s"]) or start_text(job.get("planned_s"), now)
-        lines.append([job["label"], safe(job["name"])[:20], job["state"], start, dated(job["end_s"]) or "-",
+        lines.append([job["label"], printable(job["name"])[:20], job["state"], start, dated(job["end_s"]) or "-",
                       job["dependency"]])  # fmt: skip
     table(lines, right=(0,))
     return 0
@@ -382,7 +383,7 @@ def promise_lines(promises: list[Facts]) -> list[str]:
         before = one["departure_s"]
         until = "no departure" if before is None else f"departure {dated(before)}"
         part = f" without {counted(one['left'], 'job')}" if one["left"] and before is not None else ""
-        lines.append(f"  {dated(one['at_s'])}  {until}{part}: {safe(cause_text(one))}")
+        lines.append(f"  {dated(one['at_s'])}  {until}{part}: {printable(cause_text(one))}")
     if len(lines) > SHOWN:
         lines[1 : len(lines) - SHOWN + 1] = [f"  and {len(lines) - SHOWN:,} more; --json has all of them"]
     return lines

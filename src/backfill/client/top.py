@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from backfill.client.calling import Problem, persistent
 from backfill.client.options import parse
 from backfill.client.printing import age_text, fitting, planned_by, start_text, starts_shown, why_text
+from backfill.model.names import printable
 from backfill.model.units import clock_text, size_text
-from backfill.queue.words import Unreadable, asks_text, safe
+from backfill.queue.words import Unreadable, asks_text
 from backfill.system.home import home
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def frame(found: Facts, lines: int, columns: int | None = None, view: View | Non
         for name, there in found["capacity"].items()
         if there
     ]
-    bars += [safe(line)[: columns or NO_TERMINAL] for line in nodes_lines(found.get("nodes", []))]
+    bars += [printable(line)[: columns or NO_TERMINAL] for line in nodes_lines(found.get("nodes", []))]
     room = max(lines - len(bars) - HEAD - FOOT, 1)
     if view is not None:
         view.first = min(view.first, max(len(jobs) - room, 0))
@@ -168,7 +169,7 @@ def frame(found: Facts, lines: int, columns: int | None = None, view: View | Non
         if job["start_s"] is not None:
             ran = now - round(job["start_s"] * 1e6)
             elapsed, left = clock_text(ran), clock_text(round(job["limit_s"] * 1e6) - ran)
-        who = [job["label"], safe(job["name"])[:20], safe(job["user"])[:12], job["state"], asks_text(job)]
+        who = [job["label"], printable(job["name"])[:20], printable(job["user"])[:12], job["state"], asks_text(job)]
         rows.append([*who, elapsed, left, *(start_text(job.get(name), now) for name in ahead), why_text(job)])
     shown = fitting(rows, columns)
     for column in shown:
@@ -183,7 +184,7 @@ def frame(found: Facts, lines: int, columns: int | None = None, view: View | Non
     more = f", {hidden:,} more" if hidden else ""
     paused = ", paused" if found.get("paused") else ""
     starting = "" if found["planner"] == "ready" else ", which is starting"
-    policy = safe(found["policy"] + planned_by(found)) + paused + starting
+    policy = printable(found["policy"] + planned_by(found)) + paused + starting
     clock = time.strftime("%H:%M:%S", time.localtime(found["now_s"]))
     last = Text(
         f"{running} running, {pending} pending{more}. policy {policy}{age_text(found)}. {clock}",
@@ -220,4 +221,4 @@ def _bar(name: str, held: int, there: int, gone: int) -> str:
 
     full = round(WIDTH * min(held / there, 1.0))
     told = f"{amount(held)}/{amount(there)}" + (f", and {amount(gone)} on removed nodes" if gone else "")
-    return f"{safe(name)[:12]:<12} {'#' * full}{'.' * (WIDTH - full)} {told}"
+    return f"{printable(name)[:12]:<12} {'#' * full}{'.' * (WIDTH - full)} {told}"

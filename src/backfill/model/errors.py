@@ -203,11 +203,6 @@ def quote(value: object) -> str:
     return shown if len(shown) <= QUOTED + 2 else shown[: QUOTED - 2] + "..." + shown[0]
 
 
-def printable(text: str) -> str:
-    """Return the text without control characters, which a terminal would interpret."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def at(file: str, line: int | None, what: str) -> str:
     """Format `file:line: what`, the form of every message about an input."""
     place = file or "''"

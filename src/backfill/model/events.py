@@ -12,8 +12,8 @@ import numpy as np
 
 from backfill.model import notebook
 from backfill.model.constraint import NAME, is_feature, matching
-from backfill.model.errors import EventsError, UsageError, at, printable, quote
-from backfill.model.names import did_you_mean
+from backfill.model.errors import EventsError, UsageError, at, quote
+from backfill.model.names import did_you_mean, printable
 from backfill.model.platform import Platform
 from backfill.model.units import NEVER, SECOND, TIME_MAX, counted, parse_seconds, parse_size, parse_span, seconds_text
 from backfill.model.workload import Floats, Ints, Ragged, Workload

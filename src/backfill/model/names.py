@@ -1,4 +1,7 @@
-"""The nearest known name to a mistyped one, for messages. Clients of the queue load this, so it imports little."""
+"""Names in messages: the nearest known one to a mistyped one, and none that commands a terminal.
+
+Clients of the queue load this, so it imports little.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,11 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None, 
 def help_hint(near: str, command: str) -> str:
     """Return the hint of a message about an unknown option or command. near: the nearest one, perhaps empty."""
     return f"did you mean {near}? See {command} --help" if near else f"see {command} --help"
+
+
+def printable(text: str) -> str:
+    """Return the text with `?` for control characters, which a terminal would interpret."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _folded(name: str) -> str:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from backfill.model import notebook
 from backfill.model.constraint import NAME, alternatives, is_feature
-from backfill.model.errors import BadArgument, PlatformError, at, printable, quote
+from backfill.model.errors import BadArgument, PlatformError, at, quote
+from backfill.model.names import printable
 from backfill.model.partitions import Limit, Partition, Rules, Target, stated
 from backfill.model.slurm_site import SlurmSite
 from backfill.model.units import amount, counted

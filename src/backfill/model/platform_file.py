@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from backfill.model.constraint import GPU_TYPE, NAME, is_feature, is_gpu_type
-from backfill.model.errors import PlatformError, at, printable
-from backfill.model.names import did_you_mean, nearest
+from backfill.model.errors import PlatformError, at
+from backfill.model.names import did_you_mean, nearest, printable
 from backfill.model.platform import NODES_MAX, Platform
 from backfill.model.rules_file import FairshareTable, LimitTable, PartitionTable, RulesTable, RuleTables, rules_text
 from backfill.model.tables import AMOUNT, Amount, Name, Table, key, plain, quoted

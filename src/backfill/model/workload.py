@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from backfill.model import frames, notebook
 from backfill.model.clock import Clock
 from backfill.model.constraint import alternatives
-from backfill.model.errors import BadArgument, WorkloadError, printable
+from backfill.model.errors import BadArgument, WorkloadError
+from backfill.model.names import printable
 from backfill.model.units import NEVER, TIME_MAX, counted, seconds_text, span_text
 
 Ints = NDArray[np.int64]

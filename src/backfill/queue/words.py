@@ -180,8 +180,3 @@ def asks_text(job: dict[str, Any]) -> str:
         text = f"{parts:,} {'nodes' if job.get('spread') == 'distinct' else 'tasks'} of {needs_text(own)}"
         text = "; ".join([text, *others])
     return f"{text}, whole nodes" if job.get("exclusive") else text
-
-
-def safe(text: str) -> str:
-    """Return a text without the characters that a terminal would interpret."""
-    return "".join(c if c.isprintable() else "?" for c in text)

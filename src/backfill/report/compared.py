@@ -10,9 +10,10 @@ from backfill.analysis.distance import Distance
 from backfill.analysis.groups import Fairness, LongWait
 from backfill.analysis.metric_table import described
 from backfill.analysis.metrics import Metrics
+from backfill.model.names import printable
 from backfill.model.units import counted, span
 from backfill.report.sentences import loser_sentence, wait_sentence, with_baseline
-from backfill.report.terminal import WIDTH, plain, policy_table
+from backfill.report.terminal import WIDTH, policy_table
 from backfill.report.values import BOUND_0, columns, cut, grouped, texts, wait_unit, without_cpus
 
 NEAR = 10  # times a bound; if a policy is above it, the ratios are listed below the table, not in a column
@@ -77,7 +78,8 @@ def _part(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
-    return [textwrap.fill(plain(line), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ") for line in lines]
+    texts = map(printable, lines)
+    return [textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ") for line in texts]
 
 
 def _bounds(gaps: Sequence[BoundGap], unit: str) -> list[str]:

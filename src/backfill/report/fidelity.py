@@ -9,9 +9,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from backfill.model.names import printable
 from backfill.model.units import NONE, brief, counted, times, unit_of
 from backfill.report.chart import cloud_chart, tail_chart
-from backfill.report.terminal import WIDTH, as_text, plain
+from backfill.report.terminal import WIDTH, as_text
 
 MOST = 6  # classes shown in a terminal
 THEN = "What follows compares the policies on the observed jobs. The first one is the model of the pool."
@@ -143,12 +144,12 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for place, head in enumerate(heads):
         table.add_column(head, justify="right" if place else "left", no_wrap=bool(place))
     for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     return table
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(plain(text), WIDTH, initial_indent="  ", subsequent_indent="    ")
+    return textwrap.wrap(printable(text), WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _share(share: float | None) -> str:

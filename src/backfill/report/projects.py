@@ -8,7 +8,7 @@ from typing import Any
 
 from backfill.analysis.departures import KEPT, LATE, LATER
 from backfill.analysis.promises import WHY
-from backfill.model.clock import Clock
+from backfill.model.clock import Clock, instant_text
 from backfill.model.units import NONE, SECOND, counted, span_text
 from backfill.report.chart import Tick
 from backfill.report.dates import Dates
@@ -177,7 +177,9 @@ class _Axis:
         step = next((step for step in _STEPS if step >= least), _DAY * math.ceil(least / _DAY))
         begin = self.begin - self.zero
         marks = range(math.ceil(begin / step) * step, math.floor(begin + self.length) + 1, step)
-        texts = [f"day {at // _DAY}" if step >= _DAY else instant(at, step < 60) for at in marks]
+        texts = [instant_text(at * SECOND, None) for at in marks]
+        cut = " 00:00:00" if step >= _DAY else ":00" if step >= 60 else ""
+        texts = [text.removesuffix(cut) for text in texts]
         return [Tick(100 * (at - begin) / self.length, text) for at, text in zip(marks, texts, strict=True)]
 
     def place(self, seconds: float) -> float:
@@ -189,8 +191,8 @@ class _Axis:
         if self.dates is not None:
             return self.dates.text(int(seconds * SECOND), with_seconds=True)
         alone = self.begin - self.zero + self.length < _DAY  # the day would be the same everywhere
-        date = instant(seconds - self.zero)
-        return date.partition(", ")[2] if alone else date
+        date = instant_text(math.floor(seconds - self.zero) * SECOND, None)
+        return date.rpartition(" ")[2] if alone else date
 
     def row(self, number: int, project: Mapping[str, Any]) -> Row:
         kept = [each for each in project["promises"] if each["departure_s"] is not None]
@@ -236,13 +238,6 @@ class _Axis:
         text = f"for {', '.join(map(_short, whom[:2]))}" + (f" and {len(whom) - 2} more" if whom[2:] else "")
         right = max(places)
         return (right, "start", text) if right < _TURN else (min(places), "end", text)
-
-
-def instant(seconds: float, with_seconds: bool = True) -> str:
-    """Format time since the first submit, as in static/words.js: `day 12, 03:04:05`."""
-    days, rest = divmod(int(seconds // 1), _DAY)
-    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}"
-    return f"day {days}, {clock}" + (f":{rest % 60:02}" if with_seconds else "")
 
 
 def _short(name: str) -> str:

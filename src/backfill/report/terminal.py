@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill.analysis.metrics import Metrics
+from backfill.model.names import printable
 from backfill.report.values import columns, headline, texts, wait_unit
 
 WIDTH = 80
@@ -68,7 +69,7 @@ def policy_table(policies: Sequence[str], named: Sequence[tuple[str, Sequence[st
     for head, _ in narrow:
         table.add_column(Text(head), justify="right", no_wrap=True, vertical="bottom")
     for row, policy in enumerate(policies):
-        table.add_row(Text(plain(policy)), *(cells[row] for _, cells in narrow))
+        table.add_row(Text(printable(policy)), *(cells[row] for _, cells in narrow))
     return table
 
 
@@ -82,9 +83,4 @@ def as_text(table: Table) -> str:
 
 def stacked(heading: str) -> str:
     """Return the heading of a narrow column: one word on each line."""
-    return "\n".join(map(plain, heading.split(" ")))
-
-
-def plain(label: str) -> str:
-    """Return the text without control characters, which a terminal would interpret."""
-    return "".join(c if c.isprintable() else "?" for c in label)
+    return "\n".join(map(printable, heading.split(" ")))

@@ -13,7 +13,7 @@ from backfill.analysis.explain.lacks import LICENCE, LIMIT, OUTAGE, RESOURCE, SC
 from backfill.analysis.explain.promised import Change, Mover
 from backfill.analysis.explain.spans import DEPENDENCY, Cause, Short, Span
 from backfill.model.clock import instant_text
-from backfill.model.errors import printable
+from backfill.model.names import printable
 from backfill.model.schedule import NO_TIME, REASONS, STATES
 from backfill.model.units import NEVER, SECOND, UNITS, amount, amount_text, counted, span_text, times, unit_of
 from backfill.model.units import span as within

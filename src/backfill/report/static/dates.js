@@ -24,12 +24,12 @@ function unixOf(wall) {
 function isoOf(wall) { return new Date(Math.floor(wall) * 1000).toISOString(); }
 
 // An instant, in seconds after the Unix time `epoch`, as a date; without a calendar as time since the first submit:
-// day 12, 03:04:05.
+// day 12 03:04:05.
 function instant(seconds, withSeconds = true, epoch = undefined) {
   if (CALENDAR && epoch !== undefined) return isoOf(wallOf(epoch + seconds)).slice(0, withSeconds ? 19 : 16).replace("T", " ");
   const two = (n) => String(Math.floor(n)).padStart(2, "0");
   const clock = `${two((seconds % DAY) / 3600)}:${two((seconds % 3600) / 60)}`;
-  return `day ${Math.floor(seconds / DAY)}, ${clock}${withSeconds ? `:${two(seconds % 60)}` : ""}`;
+  return `day ${Math.floor(seconds / DAY)} ${clock}${withSeconds ? `:${two(seconds % 60)}` : ""}`;
 }
 
 // The marks of an axis of time from `from` seconds on, at least `least` seconds apart: [seconds, text] pairs.
