@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from itertools import chain, groupby, pairwise
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the recorded logs in ../shared, which are not part of the project")
     return SHARED
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the files of tests on real batch systems, which mostly wait, over the run and so over its workers."""
+    files = [list(tests) for file, tests in groupby(items, key=lambda item: item.path) if file.parent.name == "real"]
+    rest = [item for item in items if item.path.parent.name != "real"]
+    places = [len(rest) * number // len(files) for number in range(len(files))]
+    parts = [rest[begin:end] for begin, end in pairwise([*places, len(rest)])]
+    items[:] = chain.from_iterable(chain.from_iterable(zip(files, parts, strict=True))) if files else rest
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

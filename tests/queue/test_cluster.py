@@ -125,16 +125,17 @@ def test_what_no_node_has_is_refused(cluster):
 
 
 def test_a_job_asks_for_nodes_in_the_words_of_slurm(cluster):
-    four = cluster.submit("-t", "60", "-N", 2, "--ntasks-per-node=2", "-c", 4, "--mem", "1G", "--", "true")
+    four = cluster.submit("-t", "100:00:00", "-N", 2, "--ntasks-per-node=2", "-c", 4, "--mem", "1G", "--", "true")
     alone = cluster.submit("-t", "60", "--exclusive", "-C", "a1", "--", "true")
     beside = cluster.submit("-t", "60", "-C", "a1", "-c", 16, "--", "true")
-    cluster.until(lambda: len(cluster.request("queue")["jobs"][0].get("nodes", [])) == 2)
+    cluster.until(lambda: len(cluster.job(four).get("nodes", [])) == 2)
     line = next(line for line in cluster.run("queue").stdout.splitlines() if line.split()[0] == str(four))
     assert line.split()[3:5] == ["16", "2G"]
     told = cluster.run("show", four, alone).stdout
     assert "needs       2 nodes of 8 cpus, 1G" in told
     assert "needs       1 cpu, whole nodes" in told
-    cluster.run("wait", four, alone, beside)
+    cluster.run("cancel", four)
+    cluster.until(lambda: len(ended(cluster)) == 3)
     where = {number: events[0] for number, events in starts(cluster).items()}
     assert len({name for name, *_ in where[four]["nodes"]}) == 2
     assert where[alone]["nodes"] == [["a1", 1, True]]
