@@ -1,4 +1,4 @@
-"""What a measurement is: repeats of the same work in one process, beside a yardstick that takes turns with it."""
+"""A measurement: repeats of the same work in one process, beside a yardstick that takes turns with it."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +94,7 @@ def speeds(
 
 
 def work(done: Simulation) -> dict[str, float]:
-    """What explains the cost: looks per job, and the most jobs that waited and ran at once."""
+    """The counters that explain the cost: looks per job, and the most jobs that waited and ran at once."""
     schedule = done.schedule
     return {
         "looks_per_job": done.looks / len(schedule),

@@ -180,7 +180,7 @@ def deep_row(title: str, workload: Workload, policy: Policy, repeats: int) -> Ro
 
 
 def index(quick: bool) -> Rows:
-    """What it costs at low load that a deep queue could be searched."""
+    """Measure the cost at low load of being able to search a deep queue."""
     workload, pool = synthetic(0.7, million(quick)), Platform.pool(CPUS)
     with_index = policies.get("easy")
     without = with_index.like("easy-without-index", index=False)

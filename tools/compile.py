@@ -17,14 +17,14 @@ Task = tuple[Callable[..., None], tuple[str, ...]]
 
 
 def compile_loop() -> None:
-    """What every run needs: the loop, the world, the verbs of the simplest policy."""
+    """Compile what every run needs: the loop, the world, the verbs of the simplest policy."""
     import backfill.worlds.simulated  # noqa: F401
 
     compile_module("fcfs")
 
 
 def compile_records() -> None:
-    """What makes the records of the modules that are loaded."""
+    """Compile the allocators of the records of the modules that are loaded."""
     for allocate in allocators:
         if not jit.PLAIN:
             allocate.compile(())
@@ -44,7 +44,7 @@ def load_all(*modules: ModuleType) -> None:
 
 
 def compile_far_calls() -> None:
-    """What announced windows, a file of events and planners of the live queue need, which is called by address."""
+    """Compile what is called by address: for announced windows, a file of events and planners of the live queue."""
     from backfill.core import entry, once
     from backfill.core.acts import do_act
     from backfill.core.plan.planned import book_start, fits, hold_place

@@ -60,7 +60,7 @@ class Mutant:
 
 
 def changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
-    """What may be changed at a node: what is said of it, and how it is done."""
+    """Yield the changes that are possible at a node: a description, and the function that makes the change."""
     if isinstance(node, ast.Compare) and (other := COMPARED.get(type(node.ops[0]))):
         yield f"{name(node.ops[0])} becomes {name(other())}", lambda: node.ops.__setitem__(0, other())
     elif isinstance(node, ast.BinOp | ast.AugAssign) and (other := CALCULATED.get(type(node.op))):
@@ -176,7 +176,7 @@ class Scores:
 
 
 def in_fork(work: Callable[[], Any]) -> Any:
-    """What a function returns in a fork of this process, which says nothing else."""
+    """Return the result of a function that is called in a fork of this process, with its output discarded."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
@@ -192,7 +192,7 @@ def in_fork(work: Callable[[], Any]) -> Any:
 
 
 def first_failure(one: Mutant, items: list[pytest.Item]) -> str:
-    """What becomes of a mutant."""
+    """Return what became of a mutant."""
     if not one.live():
         return "lives, never loaded"
     for item in items:

@@ -39,7 +39,7 @@ def problems(version: str, changelog: str, changed: str, tags: str) -> list[str]
 
 
 def run(*command: str | Path, folder: Path = ROOT, **more: str) -> str:
-    """What a command prints. Ends this program where it fails. more: variables of its environment."""
+    """Return what a command prints; exit if it fails. more: variables of its environment."""
     print("$", *command, flush=True)
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | more
     done = subprocess.run([str(word) for word in command], cwd=folder, env=env, stdout=subprocess.PIPE, text=True)

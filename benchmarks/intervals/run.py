@@ -73,7 +73,7 @@ def truth(name: str, load: float, long_runs: int = LONG_RUNS) -> Truth:
 
 @dataclass
 class Cell:
-    """What became of the logs of one kind, for one pair of policies and one metric."""
+    """The results of the logs of one kind, for one pair of policies and one metric."""
 
     name: str
     load: float

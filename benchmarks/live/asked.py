@@ -98,5 +98,5 @@ def spans(name: str, values: Sequence[float]) -> None:
 
 
 def shortest(lives: Sequence[Life], what: str) -> list[float]:
-    """What each pass took in the life in which it took least: a pass is long only if it is in each of them."""
+    """Return the least time of each pass over all runs: a pass is long only if it is long in each of them."""
     return [min(each) for each in zip(*(getattr(life, what) for life in lives), strict=True)]

@@ -97,7 +97,7 @@ class Queue:
         return {"daemon": [self.pid], "keeper": keepers, "planner": [*planners]}
 
     def cpu_s(self) -> float:
-        """What they and all that they have waited for used so far."""
+        """The CPU time of the processes and of all children that they have waited for."""
         return sum(_cpu_s(pid) for some in self.processes().values() for pid in some)
 
     def end(self) -> None:

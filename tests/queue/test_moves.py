@@ -1,4 +1,4 @@
-"""What is remembered of moves, put together late, is what a list that is kept up at each move would have."""
+"""Moves that are merged late give the same list as merging at each move."""
 
 import copy
 import pickle

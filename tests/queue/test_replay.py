@@ -1,4 +1,4 @@
-"""What a queue recorded is lived again: histories with everything that people, machines and crashes do to a queue."""
+"""Replays of recorded histories with everything that people, machines and crashes do to a queue."""
 
 import json
 import os

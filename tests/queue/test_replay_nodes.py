@@ -1,4 +1,4 @@
-"""What a queue on nodes recorded, lived again, as a workload, and under another policy."""
+"""The record of a queue on nodes: replayed, as a workload, and under another policy."""
 
 import copy
 

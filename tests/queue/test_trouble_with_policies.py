@@ -208,7 +208,7 @@ class Stubbed(link.PlannerLink):
 
 
 class Decides:
-    """What the link tells the engine: the policy is replaced at its first failure."""
+    """Return what the link tells the engine if the policy is replaced at its first failure."""
 
     ready, said, epoch_seq, pass_seq = True, (), 0, 0
 
@@ -271,7 +271,7 @@ def test_a_policy_that_was_too_slow_in_plain_python_returns_when_it_is_compiled(
 
 
 class Waits(Decides):
-    """What the link tells an engine that waits for each answer before it has a planner made anew."""
+    """Return what the link tells an engine that waits for each answer before it starts another planner."""
 
     failures, answers = (), 0
 

@@ -72,7 +72,7 @@ def top(words: Sequence[str]) -> int:
 
 @dataclass
 class View:
-    """What of the queue is on the screen: from which job on, and only jobs with a text in one of their columns."""
+    """The part of the queue on the screen: from which job on, and only jobs with a text in one of their columns."""
 
     first: int = 0
     wanted: str = ""

@@ -114,7 +114,7 @@ class Param:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What a policy knows of a site before the run: resolved parameters, and the first content of its memory."""
+    """The facts of a site that a policy knows before the run: resolved parameters, and initial memory."""
 
     params: NDArray[np.float64]
     memory: Numbers = field(default_factory=dict)  # by name; those of size "jobs" have one number for each job

@@ -89,7 +89,7 @@ def new_state(
 
 
 def _own(platform: Platform, policy: Policy, facts: Facts, lengths: tuple[list[int], list[int]], seed: int) -> Any:
-    """What belongs to the policy, with its facts and the targets that the platform has for single names."""
+    """Return the policy's own room, with its facts and the targets that the platform has for single names."""
     own = new_own(facts.params, *lengths, seed)
     for names, memory, at in (
         (policy.memory, own.memory_int, own.at_int),

@@ -1,4 +1,4 @@
-"""What a debug log of slurmctld says: each pass of a loop, with the state before it and its decisions.
+"""The contents of a debug log of slurmctld: each pass of a loop, with the state before it and its decisions.
 
 Times are microseconds since 1970 by the clock of the log, in its own time zone.
 """

@@ -12,7 +12,7 @@ DEFAULT_VERSION = "22.05"
 
 @dataclass(frozen=True, slots=True)
 class SitePartition:
-    """What a partition adds to its nodes and limits: its place in the queue, and what its jobs are charged."""
+    """The settings of a partition beside its nodes and limits: its place in the queue, and the billing of its jobs."""
 
     name: str
     tier: int = 1

@@ -33,7 +33,7 @@ _SPAN_UNITS = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "min": 60 * 
 
 
 class Form:
-    """What a span means that states no unit."""
+    """How a span is read that states no unit."""
 
     def __init__(self, alone: str, pair: str, clock: str, expected: str) -> None:
         """alone: the unit of `90`. pair: the unit with which `1:30` begins. clock: a pattern of four groups."""

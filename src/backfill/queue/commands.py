@@ -580,7 +580,7 @@ def edit_event(job: Job, new: Change) -> events.Edit:
 
 
 def _told(job: Job, new: Change) -> Told:
-    """What a planner is told of a job that is another one now. One that needs something else begins anew."""
+    """Return what a planner is told of a changed job. A job whose needs changed is submitted to it again."""
     kept = {} if new.keys() & {"need", "constraint", "partition", "qos", "reservation"} else feed.progress(job)
     return cast(Told, {**feed.told({**job.facts(), **new}), "submit": job.submit, **kept})
 

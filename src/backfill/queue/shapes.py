@@ -79,7 +79,7 @@ class Grant(TypedDict):
 
 
 class Basis(TypedDict, total=False):
-    """What the planner of an epoch begins with.
+    """The state with which the planner of an epoch begins.
 
     platform: the text of its file; base: see feed.base; preempts: possible kinds of preemption, if not requeue alone;
     reservations: those that are not over.

@@ -71,7 +71,7 @@ class ReadSite:
 
     @property
     def remarks(self) -> list[str]:
-        """What is missing, damaged or left out, one sentence each."""
+        """Return what is missing, damaged or left out, one sentence each."""
         return [
             *(f"no {name}.txt: {what}" for name, what in self.missing.items()),
             *self.notes,

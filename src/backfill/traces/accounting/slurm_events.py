@@ -110,7 +110,7 @@ def _entries(source: Source, reader: "_Reader", fields: str | None) -> Iterator[
 
 @dataclass
 class _Reader:
-    """What was read so far."""
+    """The events read so far."""
 
     file: str
     workload: Workload
