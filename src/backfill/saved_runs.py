@@ -317,7 +317,7 @@ class SavedRuns:
         return [(number, of) for number in range(1, of + 1)]
 
     def _command(self, shards: Sequence[tuple[int, int]]) -> str:
-        """Return the command, or the call, that runs these shards; without any, the whole question."""
+        """Return the command, or the call, that runs these shards; without any, all runs."""
         folder = str(self.folders[0])
         if self.question.command:
             options = [f"--shard={number}/{of}" for number, of in shards]

@@ -266,7 +266,7 @@ def keep_in_place(state, new, first, last):
 
 @kernel()
 def priority_of(state, new, first, last):
-    """Return the highest priority of the new jobs of a project, within 0 and 1."""
+    """Return the highest priority of the new jobs of a project, between 0 and 1."""
     highest = 0.0
     for i in range(first, last):
         highest = max(highest, state.jobs.priority[new[i]])
