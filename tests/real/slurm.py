@@ -136,6 +136,7 @@ def running(folder: Path, accounting: bool = True, more: str = "") -> Iterator[S
             nodes="\n".join(lines),
         )
     )
+    (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")  # read by versions from 23.11
     (folder / "slurmdbd.conf").write_text(DBD.format(**said))
     (folder / "slurmdbd.conf").chmod(0o600)
     (folder / "munge.key").write_bytes(secrets.token_bytes(1024))

@@ -34,6 +34,7 @@ CONFIG, PARTITIONS, NODES = "scontrol-show-config", "scontrol-show-partition", "
 ASSOC, QOS, SSHARE, LICENCES = "sacctmgr-show-assoc", "sacctmgr-show-qos", "sshare", "scontrol-show-license"
 SACCT = "sacct"
 REQUIRED = (PARTITIONS, NODES)
+FLAT_TOPOLOGIES = ("topology/none", "topology/default", "topology/flat")  # one setting, as versions name it
 MISSING = {  # what counts without a dump
     CONFIG: f"every key has the default of Slurm, version {DEFAULT_VERSION}",
     ASSOC: "no association has shares or limits; the fair-share factor of every job is 0",
@@ -278,7 +279,7 @@ class _Reader:
             says(
                 f"SelectType={site.value('SelectType')}: nodes are shared as by select/cons_tres; use --place exclusive"
             )
-        if (topology := site.value("TopologyPlugin", "topology/none")) not in ("topology/none", "topology/default"):
+        if (topology := site.value("TopologyPlugin", "topology/none")) not in FLAT_TOPOLOGIES:
             says(f"TopologyPlugin={topology}: nodes are chosen as by topology/default")
         if "CR_LLN" in site.flags("SelectTypeParameters"):
             says("SelectTypeParameters=CR_LLN: nodes are chosen by best fit")

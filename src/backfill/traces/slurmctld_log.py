@@ -1,6 +1,6 @@
 """A debug log of slurmctld: SlurmctldDebug=debug2, DebugFlags=Backfill,BackfillMap, LogTimeFormat=iso8601_ms.
 
-Source: the messages of Slurm 22.05.8 (job_scheduler.c, sched/backfill, job_mgr.c).
+Source: the messages of Slurm 22.05.8, 24.11.5 and 26.05.5 (job_scheduler.c, sched/backfill, job_mgr.c).
 """
 
 import re
@@ -13,7 +13,7 @@ from backfill.traces.accounting.hosts import host_names
 from backfill.traces.files import Source
 
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
-_SUBMIT = re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) InitPrio=(\d+)")
+_SUBMIT = re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) (?:SLUID=\S+ )?InitPrio=(\d+)")
 _SHARE = re.compile(r"Weighted Fairshare priority is ([\d.]+) \*")
 _INITIAL = re.compile(r"initial priority for job (\d+) is")
 _PRIORITY = re.compile(r"(?:priority for job |_set_priority.*JobId=)(\d+) is now (\d+)")
@@ -21,7 +21,10 @@ _MAIN = re.compile(r"sched: Running job scheduler for (default depth|full queue|
 _ALLOCATE = re.compile(r"sched: Allocate JobId=(\d+) NodeList=(\S+) #CPUs=")
 _TEST = re.compile(r"BACKFILL: test for JobId=(\d+) Prio=(\d+)")
 _STARTED = re.compile(r"_start_job: Started JobId=(\d+) in \S+ on (\S+)")
-_PLAN = re.compile(r"_dump_job_sched: JobId=(\d+) to start at (\S+), end at \S+ on nodes (\S+)")
+_CREDENTIAL = re.compile(r"slurm_cred_create: creating credential for JobId=(\d+)")  # from 25.05 on; at a start a
+_LAID_OUT = re.compile(r"laying out the \d+ tasks on \d+ hosts (\S+) dist")  # layout and the number of starts follow
+_BACKFILLED = "BACKFILL: Jobs backfilled since boot"
+_PLAN = re.compile(r"_dump_job_sched: (?:BACKFILL: )?JobId=(\d+) to start at (\S+), end at \S+ on nodes (\S+)")
 _OVER = re.compile(r"_job_complete: JobId=(\d+) done")
 _CANCELLED = re.compile(r"(?:REQUEST_KILL_JOB|job_str_signal|_slurm_rpc_kill_job).*JobId=(\d+)")
 _EPILOG = re.compile(r"_slurm_rpc_epilog_complete: JobId=(\d+) Node=")  # of the last node of the job
@@ -53,6 +56,7 @@ class _Reader:
         self.running: dict[str, Decided] = {}
         self.completing: dict[str, Decided] = {}
         self.left: dict[str, set[str]] = {}  # nodes of these that have not answered
+        self.laid_out = ("", "")  # the last job with a credential, and the nodes of the last layout
         self.main: LoopPass | None = None
         self.cycle: LoopPass | None = None
 
@@ -76,6 +80,14 @@ class _Reader:
             self._start(self.main, Decided(match[1], now, host_names(match[2])))
         elif match := _STARTED.search(text):
             self._start(self.cycle, Decided(match[1], now, host_names(match[2])))
+        elif match := _CREDENTIAL.search(text):
+            self.laid_out = match[1], ""
+        elif match := _LAID_OUT.search(text):
+            self.laid_out = self.laid_out[0], match[1]
+        elif _BACKFILLED in text:
+            job, nodes = self.laid_out
+            if nodes and job not in self.running:
+                self._start(self.cycle, Decided(job, now, host_names(nodes)))
         elif match := _TEST.search(text):
             self.waiting[match[1]] = int(match[2])
             if self.cycle is not None:

@@ -70,13 +70,15 @@ def _scontrol_partition(file: str, line: int, pairs: dict[str, str]) -> Terms:
         nodes = host_names(pairs.get("Nodes", "(null)"))
     except ValueError:
         nodes = ()
+    # 25.11 and later print Exclusive=NODE and OverSubscribe=NO.
+    whole = pairs.get("OverSubscribe") == "EXCLUSIVE" or pairs.get("Exclusive") == "NODE"
     return Terms(
         default=pairs.get("Default") == "YES",
         default_walltime=span("DefaultTime"),
         max_walltime=span("MaxTime"),
         priority=_whole(file, line, pairs["PartitionName"], "PriorityTier", pairs.get("PriorityTier", "1"), "partition")
         - 1.0,
-        place="exclusive" if pairs.get("OverSubscribe") == "EXCLUSIVE" else "",
+        place="exclusive" if whole else "",
         groups=() if accounts in ("ALL", *_NOTHING) else tuple(accounts.split(",")),
         nodes=nodes,
         stated=pairs,
