@@ -1,0 +1,112 @@
+"""The policy `slurm` while somebody watches: after each pass, what its last backfill cycle decided about each job."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from backfill.compiler.view import View
+from backfill.core.once import arranger
+from backfill.core.policy import Facts, Policy
+from backfill.model.platform import Platform
+from backfill.model.workload import Ints, Jobs, Workload
+from backfill.policies import get
+from backfill.policies.slurm.told import OFF
+from backfill.worlds.options import Options
+from backfill.worlds.simulated import Begun, begin, world_of
+from backfill.worlds.virtual import pass_time
+
+ROOM = 4_000_000  # numbers that the decisions of one cycle may take
+UNSAMPLED = 4_000  # passes up to which each one is watched
+STRETCHES, STRETCH = 100, 40  # otherwise: stretches of consecutive passes, and passes in each
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The place of a job in the plan of a cycle."""
+
+    begin: int  # microseconds
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What a cycle decided about jobs by their index in the State: a plan or a verdict (told.py)."""
+
+    at: int  # microseconds; when the cycle began
+    plans: Mapping[int, Plan] = field(default_factory=dict)
+    verdicts: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, record: Ints, at: int) -> "Decisions":
+        """Return what stands in the memory `record` of the policy."""
+        numbers, place, plans, verdicts = record[: record[0] + 1].tolist(), 1, dict[int, Plan](), dict[int, int]()
+        while place <= numbers[0]:
+            job, begins, count = numbers[place : place + 3]
+            if count:
+                plans[job] = Plan(begins, tuple(numbers[place + 3 : place + 3 + count]))
+            else:
+                verdicts.setdefault(job, begins)
+            place += 3 + count
+        return cls(at, plans, verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The State after a pass."""
+
+    begun: Begun
+    view: Any
+    now: int  # microseconds
+    decisions: Decisions | None  # of the last cycle; None before the first one of a watched stretch
+    watched: bool  # whether this pass belongs to a watched stretch
+    cycle: bool  # whether a cycle ran at this pass
+
+    @property
+    def waiting(self) -> list[int]:
+        """The waiting jobs, in the order of the queue."""
+        view = self.view
+        jobs = np.flatnonzero(np.asarray(view.queue.waits[: view.jobs.count]) != 0)
+        return jobs[np.lexsort((jobs, view.jobs.submit[jobs], view.own.key[jobs]))].tolist()
+
+
+def recording(policy: Policy, most: int = ROOM) -> Policy:
+    """Return the policy with memory for the decisions of a cycle, at most so many numbers."""
+
+    def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, asked: Ints | None) -> Facts:
+        assert policy.facts is not None
+        known = policy.facts(params, platform, jobs, asked)
+        room = 1 + (0 if jobs is None else min(len(jobs) * (9 + len(platform.nodes)), most))
+        return Facts(known.params, {**known.memory, "record": np.zeros(room, np.int64)})
+
+    return replace(policy, facts=facts)
+
+
+def watch(
+    workload: Workload, platform: Platform, params: Mapping[str, float | str], options: Options, passes: int
+) -> Iterator[Seen]:
+    """Run the policy once more and yield after each pass, or after each of a sample of stretches of passes.
+
+    passes: how many the same run had. Between stretches one State is yielded for several passes.
+    """
+    policy = recording(get("slurm"))
+    begun = begin(workload, platform, policy, params, options, None, False)
+    state, world, arrange = begun.state, world_of(begun, options, policy), arranger(policy)
+    view: Any = View(state, policy.layout)
+    stride = passes // STRETCHES if passes > UNSAMPLED else STRETCH
+    done, decisions = 0, None
+    while True:
+        watched = done % stride < STRETCH
+        view.own.record[0] = 0 if watched else OFF
+        most = 1 if watched else stride - done % stride
+        before = int(view.own.cycle_end[0])
+        if not (ran := pass_time(policy, arrange, state, world, most)):
+            return
+        done += ran
+        cycle = int(view.own.cycle_end[0]) != before
+        if not watched:
+            decisions = None
+        elif cycle:
+            decisions = Decisions.read(view.own.record, int(state.now))
+        yield Seen(begun, view, int(state.now), decisions, watched, cycle)
