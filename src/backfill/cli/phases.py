@@ -6,8 +6,6 @@ if TYPE_CHECKING:
     from backfill.analysis.phases import Fidelity
     from backfill.api import Result
 
-PHASES = 6
-GOLDEN = 0.6180339887  # its multiples spread evenly over a period
 OTHERS = ("conservative", "easy-priority")
 
 
@@ -16,19 +14,13 @@ def judged(result: "Result") -> "Fidelity | None":
     if result.policy.name != "slurm" or result.platform.slurm is None or result.replay is None:
         return None
 
-    from dataclasses import replace
-
     from backfill.analysis.phases import fidelity
     from backfill.cli.run import run
+    from backfill.settings import PHASES, in_phases
     from backfill.spec import RunSpec
 
     workload, platform, spec = result.workload, result.platform, result.spec
-    interval = result.policy.resolved(spec.params, platform)["bf_interval"]
-    phases = [result]
-    for i in range(1, PHASES):
-        shifts = {"tick_phase": round(i * GOLDEN % 1, 3), "bf_phase": round(i * GOLDEN**2 % 1 * max(interval, 1.0), 3)}
-        given = {**spec.given, **{name: value for name, value in shifts.items() if name not in spec.given}}
-        phases.append(run(workload, platform, replace(spec, given=given, watched=None, explained=None)))
+    phases = [result, *(run(workload, platform, each) for each in in_phases(spec, platform, PHASES)[1:])]
     others = [
         run(workload, platform, RunSpec(named=name, given={}, options=spec.options, warmup=spec.warmup,
                                         cooldown=spec.cooldown)) for name in OTHERS

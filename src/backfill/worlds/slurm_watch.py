@@ -68,7 +68,8 @@ class Seen:
         """The waiting jobs, in the order of the queue."""
         view = self.view
         jobs = np.flatnonzero(np.asarray(view.queue.waits[: view.jobs.count]) != 0)
-        return jobs[np.lexsort((jobs, view.jobs.submit[jobs], view.own.key[jobs]))].tolist()
+        order: list[int] = jobs[np.lexsort((jobs, view.jobs.submit[jobs], view.own.key[jobs]))].tolist()
+        return order
 
 
 def recording(policy: Policy, most: int = ROOM) -> Policy:
