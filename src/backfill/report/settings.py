@@ -4,11 +4,15 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from backfill.analysis.series import Binned
 from backfill.model.units import SECOND, brief, counted, time_text, times, unit_of
+from backfill.report.chart import share_chart
+from backfill.report.dates import Dates
 from backfill.report.terminal import WIDTH, as_text, plain
 from backfill.worlds.slurm_idle import CAUSES
 
@@ -124,3 +128,49 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(plain(text), WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def settings_section(told: Told, dates: Dates | None) -> dict[str, Any]:
+    """Return the values for the template."""
+    idle_heads, idle = idle_rows(told)
+    share_heads, shares = share_rows(told)
+    return {
+        "effects": [
+            {
+                "policy": each["policy"],
+                "sentence": each["sentence"],
+                "who": who(each),
+                "kinds": by_kind(each),
+                "losers": loser_rows(each),
+                "conf": each["slurm_conf"],
+            }
+            for each in told["effects"]
+        ],
+        "heads": HEADS,
+        "loser_heads": LOSER_HEADS,
+        "idle_heads": idle_heads,
+        "idle": idle,
+        "notes": notes(told),
+        "share_heads": share_heads,
+        "shares": shares,
+        "figures": [_figure(each, dates) for each in told["shares"]],
+    }
+
+
+def _figure(told: Told, dates: Dates | None) -> dict[str, Any]:
+    """Return the part of each account in the usage over time, under one policy."""
+    at = np.array([round(each * SECOND) for each in told["at_s"]], np.int64)
+    fresh = np.flatnonzero(np.diff(at, prepend=at[:1] - 1) > 0)
+    at, used = at[fresh], np.array(told["used"], np.float64)[fresh]
+    edges = np.append(at, at[-1] + 1)
+    lines = [Binned(edges, part, part, np.diff(edges).astype(np.float64)) for part in used.T]
+    chart = share_chart(lines, [1] * len(lines), dates=dates)
+    return {
+        "policy": told["policy"],
+        "accounts": told["accounts"],
+        "owns": [f"owns {share:.0%}" for share in told["owned"]],
+        "chart": chart,
+        "told": "; ".join(
+            f"{name} ends at {part[-1]:.0%}" for name, part in zip(told["accounts"], used.T, strict=True)
+        ),
+    }

@@ -58,7 +58,9 @@ class Idle:
             "node_hours": dict(self.node_hours),
             "planned_for": [{"job": job, "node_hours": hours} for job, hours in self.planned_for],
             "limits": [{"limit": name, "node_hours": hours} for name, hours in self.limits],
-            "partitions": {name: dict(causes) for name, causes in self.partitions.items()},
+            "by_partition": [
+                {"partition": name, "node_hours": dict(causes)} for name, causes in self.partitions.items()
+            ],
             "watched_share": self.watched,
         }
 
