@@ -25,7 +25,7 @@ from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.files import Source
 from backfill.traces.inventory.nodes import Inventory, Terms
 from backfill.traces.inventory.slurm import nodes_of_scontrol
-from backfill.traces.slurm_requests import read_requests
+from backfill.traces.slurm_requests import Requests, read_requests
 
 Row = dict[str, str]
 Rows = list[Row]
@@ -68,6 +68,7 @@ class ReadSite:
     missing: Mapping[str, str]  # name of a dump -> what counts without it
     left_out: tuple[str, ...]  # what the configuration has and the policy `slurm` does not
     notes: tuple[str, ...]  # damaged lines
+    requests: Requests | None = None  # of the jobs in sacct.txt
 
     @property
     def remarks(self) -> list[str]:
@@ -131,11 +132,15 @@ class _Reader:
         limits = [*_qos_limits(rows[QOS]), *_assoc_limits(rows[ASSOC], associations)] if site.enforces_limits else []
         platform = replace(platform, slurm=site, qos=tuple(Rules(name=each.name) for each in qos),
                            limits=tuple(_on(platform, limit) for limit in limits))  # fmt: skip
+        asked = None
         if (jobs := self.source(SACCT)) is not None:
-            site = replace(site, nodes=self.requests(jobs))
+            asked = self.requests(jobs)
+            site = replace(site, nodes=asked.nodes)
             platform = replace(platform, slurm=site)
         self.judge(site, rows, inventory)
-        return ReadSite(platform, self.found, self.missing, tuple(self.left_out), tuple(self.notes))
+        if asked is not None and (said := asked.left_out(bool(platform.licences))):
+            self.left_out.append(said)
+        return ReadSite(platform, self.found, self.missing, tuple(self.left_out), tuple(self.notes), asked)
 
     def source(self, name: str) -> Source | None:
         """Return the dump of this name; None if it is missing."""
@@ -262,12 +267,12 @@ class _Reader:
                 found.append(_association(row, place.get(row["account"], 0), usage))
         return tuple(found)
 
-    def requests(self, source: Source) -> Mapping[str, tuple[int, int]]:
-        """Return the least and the most nodes of jobs, from their command lines."""
+    def requests(self, source: Source) -> Requests:
+        """Return the jobs as they were requested, from their command lines."""
         asked = read_requests(source)
         self.notes += asked.notes
         self.found[source.file] = counted(len(asked.nodes), "job")
-        return asked.nodes
+        return asked
 
     def judge(self, site: SlurmSite, rows: Mapping[str, Rows], inventory: Inventory) -> None:
         """Note what the configuration has and the policy `slurm` leaves out."""
