@@ -51,6 +51,10 @@ def test_a_simulation_of_the_site_says_how_far_it_is_from_the_log(backfill):
     assert done.code == 0
     assert "fidelity of slurm on 55 jobs: mean wait 44.3 s in the log" in done.out
     assert "over 6 phases of its clocks" in done.out
+    assert "partition main: 24 jobs, mean wait" in done.out
+    assert "the backfill loop starts 56% of 54 jobs in the log" in done.out
+    assert "re-synchronised with the log at 12 instants" in done.out
     told = schemas.check("simulate", backfill(*words, "--json").out)
+    assert told["fidelity"]["resynchronised"]["logged"] == 53
     assert told["fidelity"]["recorded_mean_s"] == pytest.approx(44.3, abs=0.05)
     assert told["violations"] == []

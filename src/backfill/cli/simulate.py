@@ -124,7 +124,7 @@ def simulate(
     if runs is not None:
         write_runs(result.schedule, sys.stdout if runs == "-" else runs)
     keep(result, report, save)
-    faithful = judged(result) if as_json or not printed else None  # it runs several simulations
+    faithful = judged(result, machine.site) if as_json or not printed else None  # it runs several simulations
     more: dict[str, object] = {"violations": violations} if check else {}
     if as_json:
         print_json(result.to_dict() | more | ({"fidelity": faithful.to_dict()} if faithful else {}))

@@ -6,6 +6,7 @@ Source: the manual pages of scontrol, sacctmgr, sshare and slurm.conf, and what 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from backfill.model.errors import PlatformError, at, check_path, quote
 from backfill.model.partitions import Limit, Rules
@@ -25,6 +26,7 @@ from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.files import Source
 from backfill.traces.inventory.nodes import Inventory, Terms
 from backfill.traces.inventory.slurm import nodes_of_scontrol
+from backfill.traces.slurm_moment import Moment, read_reservations, read_sdiag, read_sprio, read_squeue
 from backfill.traces.slurm_requests import Requests, read_requests
 
 Row = dict[str, str]
@@ -33,6 +35,7 @@ _SUFFIXES = (".txt", "", ".out", ".txt.gz")
 CONFIG, PARTITIONS, NODES = "scontrol-show-config", "scontrol-show-partition", "scontrol-show-node"
 ASSOC, QOS, SSHARE, LICENCES = "sacctmgr-show-assoc", "sacctmgr-show-qos", "sshare", "scontrol-show-license"
 SACCT = "sacct"
+SPRIO, SQUEUE, SDIAG, RESERVATIONS = "sprio", "squeue", "sdiag", "scontrol-show-reservation"
 REQUIRED = (PARTITIONS, NODES)
 MISSING = {  # what counts without a dump
     CONFIG: f"every key has the default of Slurm, version {DEFAULT_VERSION}",
@@ -69,6 +72,7 @@ class ReadSite:
     left_out: tuple[str, ...]  # what the configuration has and the policy `slurm` does not
     notes: tuple[str, ...]  # damaged lines
     requests: Requests | None = None  # of the jobs in sacct.txt
+    moment: Moment = Moment()  # noqa: RUF009 (it is frozen)
 
     @property
     def remarks(self) -> list[str]:
@@ -140,7 +144,27 @@ class _Reader:
         self.judge(site, rows, inventory)
         if asked is not None and (said := asked.left_out(bool(platform.licences))):
             self.left_out.append(said)
-        return ReadSite(platform, self.found, self.missing, tuple(self.left_out), tuple(self.notes), asked)
+        moment = self.moment()
+        return ReadSite(platform, self.found, self.missing, tuple(self.left_out), tuple(self.notes), asked, moment)
+
+    def moment(self) -> Moment:
+        """Return what sprio, squeue --start and sdiag said, and note reservations."""
+        found: dict[str, Any] = {}
+        for name, read, what in (
+            (SPRIO, read_sprio, "waiting job"),
+            (SQUEUE, read_squeue, "waiting job"),
+            (SDIAG, read_sdiag, ""),
+            (RESERVATIONS, read_reservations, "reservation"),
+        ):
+            if (source := self.source(name)) is not None:
+                found[name], notes = read(source)
+                self.notes += notes
+                self.found[source.file] = counted(len(found[name]), what) if what else str(found[name] or "nothing")
+        reserved = [each.name for each in found.get(RESERVATIONS, ())]
+        if reserved:
+            names = ", ".join(reserved)
+            self.left_out.append(f"{counted(len(reserved), 'reservation')} ({names}): only --events closes nodes")
+        return Moment(tuple(found.get(SPRIO, ())), tuple(found.get(SQUEUE, ())), found.get(SDIAG))
 
     def source(self, name: str) -> Source | None:
         """Return the dump of this name; None if it is missing."""

@@ -354,8 +354,8 @@ def _may_last(thread: int) -> bool:
     return False
 
 
-def world_of(begun: Begun, options: Options, policy: Policy) -> Any:
-    """Return the World of a log."""
+def world_of(begun: Begun, options: Options, policy: Policy, **given: Any) -> Any:
+    """Return the World of a log. given: fields of core/world.py, for runs that have begun already."""
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
     n, more = len(jobs), {}
     if len(jobs.after.items):
@@ -394,7 +394,7 @@ def world_of(begun: Begun, options: Options, policy: Policy) -> Any:
         copies=column(jobs.licences.counts),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
         eligible=jobs.submit.copy(),
-        **more,
+        **(more | given),
     )
 
 

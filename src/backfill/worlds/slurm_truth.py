@@ -26,6 +26,7 @@ from backfill.policies.slurm.main import main_pass
 from backfill.policies.slurm.priority import TIER, points_of
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin as begin_run
+from backfill.worlds.slurm_tasks import tasks_on
 from backfill.worlds.slurm_watch import Decisions, recording
 
 SHOWN = 5  # differences that are quoted
@@ -51,6 +52,16 @@ class Agreement:
             self.different += 1
             if len(self.differences) < SHOWN:
                 self.differences.append(story)
+
+    def plus(self, other: "Agreement") -> "Agreement":
+        """Return both together."""
+        return Agreement(
+            self.alike + other.alike,
+            self.total + other.total,
+            [*self.differences, *other.differences],
+            self.different + other.different,
+            self.skipped + other.skipped,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the agreement as in the JSON output."""
@@ -139,7 +150,7 @@ def _load(
         nodes = sorted(place[node] for node in run.nodes)
         pairs = held.get(name, ())
         if [node for node, _ in pairs] != nodes:
-            pairs = _tasks(state, job, nodes)
+            pairs = tasks_on(state, job, nodes)
         for pair, (node, tasks) in enumerate(pairs):
             put(state, job, np.int64(pair), np.int64(node), np.int64(tasks))
         over = name in each.completing
@@ -151,23 +162,6 @@ def _load(
                 state.free.licences[state.jobs.licence[item]] += state.jobs.licence_count[item, 0]
     for node in closed:
         state.free.nodes[node] = np.minimum(state.free.nodes[node], 0)
-
-
-def _tasks(state: Any, job: int, nodes: list[int]) -> tuple[tuple[int, int], ...]:
-    """Return how Slurm distributes the tasks of a job over its nodes: each gets as many as fit, but one is left for
-    every later node.
-    """
-    left, pairs = int(state.jobs.tasks[job]), list[tuple[int, int]]()
-    for i, node in enumerate(nodes):
-        fit = [
-            int(state.free.nodes[node, k]) // int(amount)
-            for k, amount in enumerate(state.jobs.demand[job].tolist())
-            if amount
-        ]
-        tasks = max(min([*fit, left - (len(nodes) - 1 - i)]), 1)
-        pairs.append((node, min(tasks, left) if i + 1 < len(nodes) else left))
-        left -= pairs[-1][1]
-    return tuple((node, tasks) for node, tasks in pairs if tasks > 0)
 
 
 def _compare(each: LoopPass, state: Any, view: Any, names: list[str], platform: Platform, found: Agreement) -> None:
