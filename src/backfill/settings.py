@@ -19,6 +19,7 @@ from backfill.worlds.slurm_idle import Watched, watched
 
 PHASES = 6
 GOLDEN = 0.6180339887  # its multiples spread evenly over a period
+COST_MS = 0.4  # by which a backfill test takes longer from run to run; a slurmctld needs 0.1 ms to some ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,15 @@ def is_of_settings(results: Sequence[Result]) -> bool:
 
 
 def in_phases(spec: RunSpec, platform: Platform, phases: int) -> list[RunSpec]:
-    """Return a run of `slurm` with other phases of its clocks, the plain one first."""
+    """Return a run of `slurm` with other phases of its clocks and costs of a backfill test, the plain one first."""
     interval = max(spec.policy.resolved(spec.params, platform)["bf_interval"], 1.0)
     found = [spec]
     for i in range(1, phases):
-        shifts = {"tick_phase": round(i * GOLDEN % 1, 3), "bf_phase": round(i * GOLDEN**2 % 1 * interval, 3)}
+        shifts = {
+            "tick_phase": round(i * GOLDEN % 1, 3),
+            "bf_phase": round(i * GOLDEN**2 % 1 * interval, 3),
+            "bf_test_cost": round(i * COST_MS, 3),
+        }
         given = {**spec.given, **{name: value for name, value in shifts.items() if name not in spec.given}}
         found.append(replace(spec, given=given, watched=None, explained=None))
     return found
