@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from backfill.spec import RunSpec
     from backfill.traces.slurm_site import ReadSite
     from backfill.worlds.slurm_resync import Resynchronised
+    from backfill.worlds.slurm_story import Story
     from backfill.worlds.slurm_truth import Agreement
 
 LIMITS = ("QOS", "Assoc")  # reasons of jobs whose start in squeue is not that of a plan
@@ -61,6 +62,19 @@ def judged(result: "Result", site: str | None) -> Judged | None:
     loops = {job: each.loop for job, each in read.requests.logged.items()} if read.requests else None
     found = fidelity(phases, others, loops)
     return None if found is None else Judged(found, *_by_the_dumps(read, spec))
+
+
+def in_slurms_words(result: "Result") -> "Story | None":
+    """Return why the explained job waited, in Slurm's words; None for another policy or without a site."""
+    if result.policy.name != "slurm" or result.platform.slurm is None or result.spec.explained is None:
+        return None
+
+    from backfill.worlds.slurm_story import story
+
+    row = result.workload.row_of(result.spec.explained, "explain")
+    if not result.schedule.ran[row]:
+        return None
+    return story(result.workload, result.platform, result.spec.params, result.options, row)
 
 
 def _by_the_dumps(read: "ReadSite", spec: "RunSpec") -> "tuple[Resynchronised | None, Agreement | None]":

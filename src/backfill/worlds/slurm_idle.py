@@ -235,7 +235,7 @@ def _judge_open(
             cause[mine] = NAMES.index(what)
             undecided &= ~mine
             if what == LIMIT:
-                _add(found.limits, {_limit_of(seen, job): float(idle[mine].sum())}, 1.0)
+                _add(found.limits, {limit_of(seen, job): float(idle[mine].sum())}, 1.0)
         else:
             waits_for = may & (cause == NAMES.index(NOBODY))
             cause[waits_for] = NAMES.index(WINDOW if decisions.verdicts.get(job) == BEYOND else SMALL)
@@ -253,7 +253,7 @@ def _cause_of(seen: Seen, decisions: Decisions, job: int) -> str | None:
     return SOON if seen.view.own.since[job] >= decisions.at else DEPTH
 
 
-def _limit_of(seen: Seen, job: int) -> str:
+def limit_of(seen: Seen, job: int) -> str:
     """Return the name of the first limit that stops a job; empty if none does now."""
     state, names = seen.begun.state, tuple(seen.begun.platform.licences)  # a view hides the accounts of limits
     jobs = state.jobs

@@ -10,6 +10,7 @@ from backfill.compiler.view import View
 from backfill.core.once import arranger
 from backfill.core.policy import Facts, Policy
 from backfill.model.platform import Platform
+from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs, Workload
 from backfill.policies import get
 from backfill.policies.slurm.told import OFF
@@ -19,6 +20,7 @@ from backfill.worlds.virtual import pass_time
 
 ROOM = 4_000_000  # numbers that the decisions of one cycle may take
 UNSAMPLED = 4_000  # passes up to which each one is watched
+NEAR, HURRY = 3600 * SECOND, 16  # time before the submit of a job from which each pass is watched; passes before that
 STRETCHES, STRETCH = 100, 40  # otherwise: stretches of consecutive passes, and passes in each
 
 
@@ -82,6 +84,33 @@ def recording(policy: Policy, most: int = ROOM) -> Policy:
         return Facts(known.params, {**known.memory, "record": np.zeros(room, np.int64)})
 
     return replace(policy, facts=facts)
+
+
+def watch_job(
+    workload: Workload, platform: Platform, params: Mapping[str, float | str], options: Options, row: int
+) -> Iterator[tuple[Seen, int]]:
+    """Run the policy once more and yield the State after each pass from the submit of a job to its start.
+
+    With its index in the State.
+    """
+    policy = recording(get("slurm"))
+    begun = begin(workload, platform, policy, params, options, None, False)
+    state, world, arrange = begun.state, world_of(begun, options, policy), arranger(policy)
+    view: Any = View(state, policy.layout)
+    job, submit, decisions = int(begun.place[row]), int(workload.jobs.submit[row]), None
+    while True:
+        near = int(state.now) >= submit - NEAR
+        view.own.record[0] = 0 if near else OFF
+        before = int(view.own.cycle_end[0])
+        if not pass_time(policy, arrange, state, world, 1 if near else HURRY):
+            return
+        cycle = int(view.own.cycle_end[0]) != before
+        if near and cycle:
+            decisions = Decisions.read(view.own.record, int(state.now))
+        if state.jobs.count > job:
+            yield Seen(begun, view, int(state.now), decisions, near, cycle), job
+            if state.runs.last[job] >= 0:
+                return
 
 
 def watch(
