@@ -45,7 +45,7 @@ MISSING = {  # what counts without a dump
     LICENCES: "there are no licences",
     SACCT: "a job may run on any number of nodes that hold its tasks",
 }
-_FIELDS = {  # columns in the order of docs/reference/slurm.md, for dumps without a header
+FIELDS = {  # columns in the order of docs/reference/slurm.md, for dumps without a header
     ASSOC: "cluster account user partition parentname share priority grpjobs grptres grptresmins grptresrunmins "
     "maxjobs maxtres maxwall maxjobsaccrue grpjobsaccrue qos defqos",
     QOS: "name priority usagefactor flags grptres grpjobs maxtrespu maxjobspu maxtrespa maxjobspa maxtres maxwall "
@@ -97,6 +97,15 @@ def read_slurm_site(folder: str | Path) -> ReadSite:
     """
     check_path("site", folder)
     return _Reader(Path(folder)).read()
+
+
+def dump_of(folder: Path, name: str) -> Source | None:
+    """Return the dump of this name in a folder; None if it has none. Raises PlatformError."""
+    for suffix in _SUFFIXES:
+        path = folder / f"{name}{suffix}"
+        if path.is_file():
+            return Source.of(path, PlatformError)
+    return None
 
 
 @dataclass
@@ -168,13 +177,10 @@ class _Reader:
 
     def source(self, name: str) -> Source | None:
         """Return the dump of this name; None if it is missing."""
-        for suffix in _SUFFIXES:
-            path = self.folder / f"{name}{suffix}"
-            if path.is_file():
-                return Source.of(path, PlatformError)
-        if name in MISSING:
+        found = dump_of(self.folder, name)
+        if found is None and name in MISSING:
             self.missing[name] = MISSING[name]
-        return None
+        return found
 
     def config(self, source: Source | None) -> dict[str, str]:
         """Return the keys of `scontrol show config` in lower case, with their values."""
@@ -226,7 +232,7 @@ class _Reader:
         """Return the rows of a table with | between its cells, keys in lower case; with a header or without."""
         if source is None:
             return []
-        names, rows, broken = _FIELDS[name].split(), Rows(), BrokenLines(source.file)
+        names, rows, broken = FIELDS[name].split(), Rows(), BrokenLines(source.file)
         trailing = False
         for number, line in enumerate(source.lines(), 1):
             cells = line.rstrip("\r\n").split("|")
@@ -240,7 +246,7 @@ class _Reader:
             if len(cells) != len(names):
                 broken.add(number, f"{counted(len(cells), 'cell')}; expected {len(names)}: {'|'.join(names)}")
                 continue
-            row = dict.fromkeys(_FIELDS[name].split(), "") | dict(zip(names, map(str.strip, cells), strict=True))
+            row = dict.fromkeys(FIELDS[name].split(), "") | dict(zip(names, map(str.strip, cells), strict=True))
             try:
                 _check(name, row)
             except BrokenLine as problem:
