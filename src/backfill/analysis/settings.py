@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from backfill.analysis.groups import RUNS, SIZES, class_of
 from backfill.model.units import SECOND, counted, times
-from backfill.model.workload import Floats, Ints, Workload
+from backfill.model.workload import Floats, Ints, Labels, Workload
 
 LOSERS = 20  # jobs that lose most
 KINDS = {"account": "group", "QOS": "qos", "partition": "partition"}  # Slurm's name -> that of the labels
@@ -42,7 +43,7 @@ class Loser:
 
 @dataclass(frozen=True, slots=True)
 class GroupWaits:
-    """The mean waits of the jobs of an account, a QOS or a partition, means over the phases, in seconds."""
+    """The mean waits of the jobs of an account, QOS, partition, size or limit, means over the phases, in seconds."""
 
     by: str
     name: str
@@ -168,16 +169,23 @@ def _loser(workload: Workload, row: int, before: float, after: float, own: float
 
 
 def _groups(workload: Workload, rows: Ints, before: Floats, after: Floats) -> list[GroupWaits]:
-    """Return the waits by account, QOS and partition. before, after: [phase][job] in seconds."""
+    """Return the waits by account, QOS, partition, size and limit. before, after: [phase][job] in seconds."""
     found = []
-    for by, column in KINDS.items():
-        labels = getattr(workload.jobs, column)
-        codes = labels.codes[rows]
-        count = np.bincount(codes[codes >= 0], minlength=len(labels.names))
-        for code in np.argsort(-count, kind="stable")[:GROUPS].tolist():
+    for by, labels, most in _kinds(workload, rows):
+        count = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.names))
+        order = np.argsort(-count, kind="stable")[:GROUPS] if most else np.arange(len(count))
+        for code in order.tolist():
             if count[code]:
-                mine = codes == code
+                mine = labels.codes == code
                 means = before[:, mine].mean(axis=1)
                 found.append(GroupWaits(by, labels.names[code], int(count[code]), float(means.mean()),
                                         float(after[:, mine].mean()), _widest(means)))  # fmt: skip
     return found
+
+
+def _kinds(workload: Workload, rows: Ints) -> list[tuple[str, Labels, bool]]:
+    """Return the kinds of groups, the group of each of these jobs, and whether those with most jobs come first."""
+    jobs = workload.jobs
+    named = [(by, getattr(jobs, column).take(rows), True) for by, column in KINDS.items()]
+    sizes, limits = class_of(jobs.procs[rows], SIZES), class_of(jobs.walltime[rows], RUNS)
+    return [*named, ("size", sizes, False), ("time limit", limits, False)]

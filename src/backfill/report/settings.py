@@ -53,14 +53,14 @@ def who(effect: Told) -> str:
 
 
 def by_kind(effect: Told) -> list[tuple[str, list[list[str]]]]:
-    """Return for account, QOS and partition the rows: name, jobs, mean wait before and after, change, noise floor."""
+    """Return the rows of each kind of groups: name, jobs, mean wait before and after, change, noise floor."""
     names = ("before_s", "after_s", "floor_s")
     unit = unit_of([each[name] for each in effect["groups"] for name in names[:2]])
     found: dict[str, list[list[str]]] = {}
     for each in effect["groups"]:
         before, after, floor = (brief(each[name], unit) for name in names)
         change = brief(each["after_s"] - each["before_s"], unit)
-        change = change if change.startswith(("-", "0 ")) else f"+{change}"
+        change = change if change.startswith(("-", "0 ", "<")) else f"+{change}"
         row = [each["name"], f"{each['jobs']:,}", before, after, change.replace("-", "\N{MINUS SIGN}"), floor]
         found.setdefault(each["by"], []).append(row)
     return [(by, rows) for by, rows in found.items() if len(rows) > 1]
