@@ -14,7 +14,7 @@ from backfill.model.slurm_site import Association, SlurmSite
 from backfill.model.units import SECOND
 from backfill.model.workload import Jobs, Labels, Workload
 from tests.reference import world
-from tests.reference.easy import first_fit, one_reservation
+from tests.reference.easy import first_fit, one_reservation, several_reservations
 from tests.reference.multifactor import Multifactor, Site
 from tests.reference.words import Job
 from tests.reference.words import Platform as Machine
@@ -22,7 +22,12 @@ from tests.reference.words import Platform as Machine
 CPUS = 8
 SITE = Site(accounts=(3, 1, 2), users=((0, 1), (0, 2), (1, 1), (2, 1), (2, 1)), age=700, fair=5000, longest_age=7200,
             half_life=3600)  # fmt: skip
-PASSES = {"easy": lambda view, queue: one_reservation(view, queue, None), "first-fit": first_fit}
+PASSES = {
+    "easy": lambda view, queue: one_reservation(view, queue, None),
+    "easy:tried=sjf": lambda view, queue: one_reservation(view, queue, "sjf"),
+    "first-fit": first_fit,
+    "k-reservations:k=3": lambda view, queue: several_reservations(view, queue, None, 3),
+}
 
 
 def drawn(seed: int) -> list[Job]:
@@ -77,7 +82,11 @@ def test_the_starts_are_those_of_the_twins(name):
             Machine.pool(CPUS),
             lambda view, ranks=ranks: ranks.with_timers(view, PASSES[name](view, ranks.rank(view))),
         )
-        result = simulate(as_log(jobs), replace(Platform.pool(CPUS), slurm=as_site()), f"{name}:order=multifactor")
+        result = simulate(
+            as_log(jobs),
+            replace(Platform.pool(CPUS), slurm=as_site()),
+            f"{name}{',' if ':' in name else ':'}order=multifactor",
+        )
         assert result.schedule.start.tolist() == [row.start for row in expected], seed
         plain = simulate(as_log(jobs), Platform.pool(CPUS), name)
         assert (plain.schedule.start != result.schedule.start).any()
@@ -93,7 +102,9 @@ def test_without_a_site_the_order_is_that_of_the_priorities_in_the_log():
 
 
 def test_other_policies_do_not_take_the_order():
-    with pytest.raises(UsageError, match="conservative takes no order=multifactor; expected easy or first-fit"):
+    with pytest.raises(
+        UsageError, match="conservative takes no order=multifactor; expected easy, first-fit, k-reservations"
+    ):
         load("conservative:order=multifactor")
-    with pytest.raises(UsageError, match="policy easy has no parameter 'tried'"):
-        load("easy:tried=sjf,order=multifactor")
+    with pytest.raises(UsageError, match="policy first-fit has no parameter 'tried'"):
+        load("first-fit:tried=sjf,order=multifactor")

@@ -79,6 +79,8 @@ def in_slurms_words(result: "Result") -> "Story | None":
 
 def _by_the_dumps(read: "ReadSite", spec: "RunSpec") -> "tuple[Resynchronised | None, Agreement | None]":
     """Return the agreement in re-synchronised hours, and with sprio and squeue."""
+    from dataclasses import replace
+
     import numpy as np
 
     from backfill.worlds.slurm_resync import Happened, planned_alike, ranked_alike, resynchronised
@@ -89,6 +91,9 @@ def _by_the_dumps(read: "ReadSite", spec: "RunSpec") -> "tuple[Resynchronised | 
     logged = [read.requests.logged[str(job)] for job in workload.jobs.job.tolist()]
     start, end = (np.array(each, np.int64) for each in zip(*((one.start, one.end) for one in logged), strict=True))
     happened = Happened(start, end, [one.nodes for one in logged])
+    # a job is in the queue, and its age counts, from the time at which it is eligible
+    since = np.maximum(workload.jobs.submit, np.array([one.eligible for one in logged], np.int64))
+    workload = replace(workload, jobs=workload.jobs.replace(submit=since))
     again = resynchronised(workload, read.platform, spec.params, happened)
     now = said.diagnosed.last_cycle if said.diagnosed else 0
     if not now:

@@ -71,6 +71,7 @@ class Logged:
 
     start: int = 0
     end: int = 0
+    eligible: int = 0
     nodes: tuple[str, ...] = ()
     loop: str = ""  # that started it: main, backfill or submit; empty if the log does not say
     left_out: tuple[str, ...] = ()  # what it asked for and the policy `slurm` leaves out
@@ -181,8 +182,14 @@ def _workload(source: Source, rows: list[dict[str, str]]) -> Workload:
 
 def _logged(row: Mapping[str, str]) -> Logged:
     loops = [_LOOPS[flag] for flag in row.get("flags", "").lower().split(",") if flag in _LOOPS]
-    return Logged(int(row["begun"]), int(row["over"]), tuple(row["hosts"].split()), loops[0] if loops else "",
-                  tuple(what for what in row["asks"].split("|") if what))  # fmt: skip
+    return Logged(
+        start=int(row["begun"]),
+        end=int(row["over"]),
+        eligible=_instant(row.get("eligible", "")),
+        nodes=tuple(row["hosts"].split()),
+        loop=loops[0] if loops else "",
+        left_out=tuple(what for what in row["asks"].split("|") if what),
+    )
 
 
 def _asks(row: Mapping[str, str], options: Mapping[str, str]) -> list[str]:

@@ -172,7 +172,9 @@ class _Reader:
         reserved = [each.name for each in found.get(RESERVATIONS, ())]
         if reserved:
             names = ", ".join(reserved)
-            self.left_out.append(f"{counted(len(reserved), 'reservation')} ({names}): import slurm-events makes events of it")
+            self.left_out.append(
+                f"{counted(len(reserved), 'reservation')} ({names}): import slurm-events makes events of it"
+            )
         return Moment(tuple(found.get(SPRIO, ())), tuple(found.get(SQUEUE, ())), found.get(SDIAG))
 
     def source(self, name: str) -> Source | None:
