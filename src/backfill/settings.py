@@ -16,6 +16,7 @@ from backfill.model.workload import Ints, Workload
 from backfill.policies.slurm.conf import lines_of
 from backfill.spec import RunSpec
 from backfill.worlds.slurm_idle import Watched, watched
+from backfill.worlds.slurm_watch import Windows
 
 PHASES = 6
 GOLDEN = 0.6180339887  # its multiples spread evenly over a period
@@ -72,12 +73,19 @@ class _Study:
     workload: Workload
     platform: Platform
 
-    def carry_out(self, task: tuple[RunSpec, int | None]) -> Any:
-        """Return the waits of a run; with a number of passes, what watching it finds."""
-        spec, passes = task
-        if passes is not None:
-            return watched(self.workload, self.platform, spec.params, spec.options, passes)
+    def carry_out(self, task: tuple[RunSpec, Windows | None]) -> Any:
+        """Return the waits of a run; with windows, what watching it there finds."""
+        spec, windows = task
+        if windows is not None:
+            return watched(self.workload, self.platform, spec.params, spec.options, windows)
         return _waits(run_spec(self.workload, self.platform, spec))
+
+
+def windows_of(result: Result) -> Windows:
+    """Return the parts of a run in which it is watched."""
+    schedule = result.schedule
+    end = int(schedule.end[schedule.ran].max(initial=0))
+    return Windows.of(int(schedule.submit.min(initial=end)), end, result.simulation.passes)
 
 
 def _waits(result: Result) -> tuple[Ints, Any]:
@@ -102,10 +110,10 @@ def settings(
         raise BadArgument("phases", phases, "a whole number >= 1")
     first = results[0]
     workload, platform = first.workload, first.platform
-    shifted: list[tuple[RunSpec, int | None]] = [
+    shifted: list[tuple[RunSpec, Windows | None]] = [
         (spec, None) for each in results for spec in in_phases(each.spec, platform, phases)[1:]
     ]
-    seen: list[tuple[RunSpec, int | None]] = [(each.spec, each.simulation.passes) for each in results]
+    seen: list[tuple[RunSpec, Windows | None]] = [(each.spec, windows_of(each)) for each in results]
     found = carry_out(_Study(workload, platform).carry_out, [*shifted, *seen], where, progress)
     runs: list[list[tuple[Ints, Any]]] = []
     for i, each in enumerate(results):

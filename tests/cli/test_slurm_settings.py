@@ -9,6 +9,7 @@ from backfill import Workload, simulate
 from backfill.analysis.settings import effect
 from backfill.model.slurm_site import SlurmSite
 from backfill.policies.slurm.conf import lines_of
+from backfill.settings import windows_of
 from backfill.traces.read import read
 from backfill.traces.slurm_site import read_slurm_site
 from backfill.worlds.options import Options
@@ -52,7 +53,7 @@ def test_idle_node_hours_of_all_causes_are_what_the_jobs_did_not_hold(backfill, 
     platform = read_slurm_site(SITE).platform
     workload = read(tmp_path / "jobs.csv", resources=("memory",), machines=platform)
     result = simulate(workload, platform, "slurm")
-    found = watched(workload, platform, {}, Options(), result.simulation.passes)
+    found = watched(workload, platform, {}, Options(), windows_of(result))
     schedule, ran = result.schedule, result.schedule.ran
     begin, end = schedule.submit.min(), schedule.end[ran].max()
     held = ((schedule.end - schedule.start)[ran] * _cpus(result)[ran]).sum() / 16

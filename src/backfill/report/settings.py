@@ -101,7 +101,7 @@ def notes(told: Told) -> list[str]:
         limits = [f"{e['limit']} ({e['node_hours']:,.1f})" for e in each["limits"]]
         said += [f"{each['policy']}: limits that kept most idle: {', '.join(limits)}"] if limits else []
         if each["watched_share"] < 0.95:
-            said.append(f"{each['policy']}: extrapolated from {each['watched_share']:.1%} of the time")
+            said.append(f"{each['policy']}: causes extrapolated from {each['watched_share']:.1%} of the time")
     return said
 
 

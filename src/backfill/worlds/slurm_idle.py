@@ -17,7 +17,7 @@ from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
 from backfill.policies.slurm.told import BEYOND, LIMITED, SKIPPED, UNLICENSED
 from backfill.worlds.options import Options
-from backfill.worlds.slurm_watch import Decisions, Seen, watch
+from backfill.worlds.slurm_watch import Decisions, Seen, Windows, watch
 
 CAUSES = {
     "planned": "planned for a job that cannot start yet",
@@ -33,7 +33,6 @@ CAUSES = {
 PLANNED, LIMIT, LICENCE, DEPTH, BLOCK, SOON, WINDOW, SMALL, NOBODY = CAUSES
 NAMES = tuple(CAUSES)
 FOR_MOST = 5  # jobs, limits and partitions that are named
-POINTS = 100  # of the usage over time
 Amounts = dict[str, float]
 
 
@@ -45,7 +44,7 @@ class Idle:
     planned_for: tuple[tuple[str, float], ...]  # the jobs for which most was planned, with node-hours
     limits: tuple[tuple[str, float], ...]  # the limits that kept most idle
     partitions: Mapping[str, Mapping[str, float]]  # of the first partition of the node: by cause
-    watched: float  # share of the time; below 1 the node-hours are extrapolated
+    watched: float  # share of the time with waiting jobs; below 1 the causes are extrapolated
 
     @property
     def total(self) -> float:
@@ -92,15 +91,18 @@ class Watched:
 
 @dataclass
 class _Sums:
-    span: float = 0.0  # microseconds that were watched
-    of: Amounts = field(default_factory=dict)  # node-microseconds
+    whole: float = 0.0  # idle node-microseconds of the whole run while jobs waited
+    alone: Floats = field(default_factory=lambda: np.zeros(0))  # of each node, while no job waited
+    span: float = 0.0  # microseconds while jobs waited
+    watched: float = 0.0  # of these, in windows
+    of: Amounts = field(default_factory=dict)  # idle node-microseconds in windows, by cause
     jobs: dict[int, float] = field(default_factory=dict)
     limits: Amounts = field(default_factory=dict)
     partitions: dict[str, Amounts] = field(default_factory=dict)
 
     def add(self, idle: "_Instant", span: int) -> None:
-        """Add what was idle for so long."""
-        self.span += span
+        """Add what was idle for so long in a window."""
+        self.watched += span
         for job, amount in idle.jobs.items():
             self.jobs[job] = self.jobs.get(job, 0.0) + amount * span
         _add(self.of, idle.of, span)
@@ -125,45 +127,63 @@ def _add(sums: Amounts, amounts: Mapping[str, float], times: float) -> None:
 
 
 def watched(
-    workload: Workload, platform: Platform, params: Mapping[str, float | str], options: Options, passes: int
+    workload: Workload, platform: Platform, params: Mapping[str, float | str], options: Options, windows: Windows
 ) -> Watched:
     """Run the policy once more, and return why nodes were idle and how usage followed the shares.
 
-    passes: how many the same run had.
+    What is idle while no job waits is summed over the whole run, and so is all that is idle; the causes are those in
+    the windows.
     """
-    sums, last, since, first = _Sums(), None, 0, None
-    cycles, reached, usage, names = 0, 0, list[tuple[float, list[float]]](), None
-    accounts = _accounts(platform)
-    first_of = _first_partition(platform)
-    stride = max(passes // POINTS, 1)
-    seen = None
-    for number, seen in enumerate(watch(workload, platform, params, options, passes)):
+    sums, last, since, names = _Sums(alone=np.zeros(len(platform.nodes))), None, 0, list[str]()
+    cycles, reached, usage = 0, 0, list[tuple[float, list[float]]]()
+    accounts, first_of, idle, waits = _accounts(platform), _first_partition(platform), None, False
+    for seen in watch(workload, platform, params, options, windows):
         names = names or [str(name) for name in seen.begun.jobs.job.tolist()]
-        first = seen.now if first is None else first
-        if last is not None:
-            sums.add(last, seen.now - since)
-        known = seen.watched and (seen.decisions is not None or not seen.waiting)
-        last, since = (_instant(seen, first_of) if known else None), seen.now
+        if idle is not None:
+            _add_until(sums, seen.now, since, idle, waits, last, windows)
+        waits, idle, since = int(seen.view.queue.waiting) > 0, _idle_parts(seen), seen.now
+        last = None
+        if waits and seen.watched and seen.decisions is not None:
+            last = _instant(seen, first_of, idle)
         if seen.cycle and seen.watched:
             cycles, reached = cycles + 1, reached + int(seen.view.own.reached[0])
-        if accounts and _keeps_usage(seen) and (not usage or number % stride == 0 or not seen.watched):
+        if accounts and _keeps_usage(seen) and seen.now >= windows.begin + len(usage) * windows.period:
             of_all = float(seen.view.own.usage[0])
             used = [float(seen.view.own.usage[who]) / of_all if of_all else 0.0 for who in accounts]
             usage.append((seen.now / SECOND, used))
-    whole = 0 if seen is None or first is None else seen.now - first
     shares = _shares(platform, accounts, usage) if usage else None
-    return Watched(_idle(sums, whole, names or []), shares, cycles, reached / cycles if cycles else None)
+    return Watched(_idle(sums, names, first_of), shares, cycles, reached / cycles if cycles else None)
 
 
-def _idle(sums: _Sums, whole: int, names: list[str]) -> Idle:
-    scale = whole / sums.span / (3600 * SECOND) if sums.span else 0.0
+def _add_until(
+    sums: _Sums, now: int, since: int, idle: Floats, waits: bool, last: "_Instant | None", windows: Windows
+) -> None:
+    """Add what was idle between two passes."""
+    if not waits:
+        sums.alone += idle * (now - since)
+        return
+    sums.whole += float(idle.sum()) * (now - since)
+    sums.span += now - since
+    if last is not None and (inside := windows.before(now) - windows.before(since)):
+        sums.add(last, inside)
 
+
+def _idle(sums: _Sums, names: list[str], first_of: list[str]) -> Idle:
+    hour = 3600 * SECOND
+    found = sum(sums.of.values())
+    scale = sums.whole / found / hour if found else 0.0
+    causes, partitions = dict(sums.of), {where: dict(each) for where, each in sums.partitions.items()}
+    for node in np.flatnonzero(sums.alone).tolist():
+        amount = float(sums.alone[node]) / (scale * hour) if scale else float(sums.alone[node])
+        _add(causes, {NOBODY: amount}, 1.0)
+        _add(partitions.setdefault(first_of[node], {}), {NOBODY: amount}, 1.0)
+    scale = scale or 1 / hour
     return Idle(
-        _scaled(sums.of, scale),
+        _scaled(causes, scale),
         tuple((names[job], hours * scale) for job, hours in _most(sums.jobs)),
         tuple((name, hours * scale) for name, hours in _most(sums.limits)),
-        {where: _scaled(causes, scale) for where, causes in sorted(sums.partitions.items())},
-        sums.span / whole if whole else 1.0,
+        {where: _scaled(each, scale) for where, each in sorted(partitions.items())},
+        sums.watched / sums.span if sums.span else 1.0,
     )
 
 
@@ -176,12 +196,16 @@ def _scaled(amounts: Mapping[str, float], scale: float) -> Amounts:
     return {cause: amounts[cause] * scale for cause in CAUSES if amounts.get(cause, 0.0) > 0}
 
 
-def _instant(seen: Seen, first_of: list[str]) -> _Instant:
+def _idle_parts(seen: Seen) -> Floats:
+    """Return which part of each node is idle, by its cpus."""
+    capacity, free = np.asarray(seen.view.machine.capacity)[:, 0], np.asarray(seen.view.free.nodes)[:, 0]
+    idle: Floats = np.where(capacity > 0, np.clip(free, 0, None) / np.maximum(capacity, 1), 0.0)
+    return idle
+
+
+def _instant(seen: Seen, first_of: list[str], idle: Floats) -> _Instant:
     """Return the cause of each idle part of a node after a pass."""
-    view, found = seen.view, _Instant()
-    capacity, free = np.asarray(view.machine.capacity), np.asarray(view.free.nodes)
-    up = capacity[:, 0] > 0
-    idle: Floats = np.where(up, np.clip(free[:, 0], 0, None) / np.maximum(capacity[:, 0], 1), 0.0)
+    view, found, free = seen.view, _Instant(), np.asarray(seen.view.free.nodes)
     cause = np.full(len(idle), NAMES.index(NOBODY))
     holder = np.full(len(idle), -1)
     decisions = seen.decisions or Decisions(seen.now)

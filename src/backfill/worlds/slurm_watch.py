@@ -19,9 +19,9 @@ from backfill.worlds.simulated import Begun, begin, world_of
 from backfill.worlds.virtual import pass_time
 
 ROOM = 4_000_000  # numbers that the decisions of one cycle may take
-UNSAMPLED = 4_000  # passes up to which each one is watched
+WATCHED, WINDOWS = 4_000, 100  # passes that are watched in a long run, and in how many windows
+LEAD = 900 * SECOND  # time before a window from which cycles are recorded
 NEAR, HURRY = 3600 * SECOND, 16  # time before the submit of a job from which each pass is watched; passes before that
-STRETCHES, STRETCH = 100, 40  # otherwise: stretches of consecutive passes, and passes in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,27 +113,44 @@ def watch_job(
                 return
 
 
-def watch(
-    workload: Workload, platform: Platform, params: Mapping[str, float | str], options: Options, passes: int
-) -> Iterator[Seen]:
-    """Run the policy once more and yield after each pass, or after each of a sample of stretches of passes.
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The parts of a run that are watched, evenly spread: from `begin` on, `width` of each `period`. Microseconds."""
 
-    passes: how many the same run had. Between stretches one State is yielded for several passes.
-    """
+    begin: int
+    period: int
+    width: int
+
+    @classmethod
+    def of(cls, begin: int, end: int, passes: int) -> "Windows":
+        """Return windows with about WATCHED of the passes between two instants; the whole time if they are fewer."""
+        period = max((end - begin) // WINDOWS, 1)
+        return cls(begin, period, period if passes <= WATCHED else max(period * WATCHED // passes, 1))
+
+    def before(self, t: int) -> int:
+        """Return how much time before an instant is watched."""
+        return (t - self.begin) // self.period * self.width + min((t - self.begin) % self.period, self.width)
+
+    def near(self, t: int) -> bool:
+        """Return whether an instant lies in a window, or shortly before one."""
+        return self.width == self.period or (t - self.begin + LEAD) % self.period < self.width + LEAD
+
+
+def watch(
+    workload: Workload, platform: Platform, params: Mapping[str, float | str], options: Options, windows: Windows
+) -> Iterator[Seen]:
+    """Run the policy once more and yield after each pass, with the decisions of the last cycle in and near windows."""
     policy = recording(get("slurm"))
     begun = begin(workload, platform, policy, params, options, None, False)
     state, world, arrange = begun.state, world_of(begun, options, policy), arranger(policy)
     view: Any = View(state, policy.layout)
-    stride = passes // STRETCHES if passes > UNSAMPLED else STRETCH
-    done, decisions = 0, None
+    decisions = None
     while True:
-        watched = done % stride < STRETCH
+        watched = windows.near(int(state.now))
         view.own.record[0] = 0 if watched else OFF
-        most = 1 if watched else stride - done % stride
         before = int(view.own.cycle_end[0])
-        if not (ran := pass_time(policy, arrange, state, world, most)):
+        if not pass_time(policy, arrange, state, world, 1):
             return
-        done += ran
         cycle = int(view.own.cycle_end[0]) != before
         if not watched:
             decisions = None
