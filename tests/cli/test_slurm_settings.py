@@ -8,12 +8,14 @@ import pytest
 from backfill import Workload, simulate
 from backfill.analysis.settings import effect
 from backfill.model.slurm_site import SlurmSite
+from backfill.model.units import SECOND
 from backfill.policies.slurm.conf import lines_of
 from backfill.settings import windows_of
 from backfill.traces.read import read
 from backfill.traces.slurm_site import read_slurm_site
 from backfill.worlds.options import Options
 from backfill.worlds.slurm_idle import watched
+from backfill.worlds.slurm_watch import Windows
 from tests import schemas
 
 SITE = Path(__file__).parents[1] / "traces" / "slurm_site"
@@ -59,6 +61,12 @@ def test_idle_node_hours_of_all_causes_are_what_the_jobs_did_not_hold(backfill, 
     held = ((schedule.end - schedule.start)[ran] * _cpus(result)[ran]).sum() / 16
     assert found.idle.watched == 1.0
     assert found.idle.total == pytest.approx(((end - begin) * 4 - held) / 3.6e9)
+    some = Windows(int(begin), 20 * SECOND, 6 * SECOND)
+    sample = watched(workload, platform, {}, Options(), some)
+    assert 0.2 < sample.idle.watched < 0.4
+    assert sample.idle.total == pytest.approx(found.idle.total)
+    assert sample.idle.node_hours != found.idle.node_hours
+    assert (some.before(int(begin) + 26 * SECOND), some.before(int(begin) + 15 * SECOND)) == (12 * SECOND, 6 * SECOND)
 
 
 def _cpus(result) -> np.ndarray:

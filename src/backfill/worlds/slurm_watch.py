@@ -19,7 +19,7 @@ from backfill.worlds.simulated import Begun, begin, world_of
 from backfill.worlds.virtual import pass_time
 
 ROOM = 4_000_000  # numbers that the decisions of one cycle may take
-WATCHED, WINDOWS = 4_000, 100  # passes that are watched in a long run, and in how many windows
+WATCHED, WINDOWS = 10_000, 100  # passes that are watched in a long run, and in how many windows
 LEAD = 900 * SECOND  # time before a window from which cycles are recorded
 NEAR, HURRY = 3600 * SECOND, 16  # time before the submit of a job from which each pass is watched; passes before that
 
