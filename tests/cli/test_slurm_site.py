@@ -74,4 +74,4 @@ def test_a_wait_is_explained_in_slurms_words(backfill):
     assert 0 < told["reached"] <= told["cycles"]
     done = backfill(*words, "47")
     assert "\nin Slurm's words\n  reasons: " in done.out
-    assert {each["reason"] for each in told["reasons"]} <= {"Priority", "Resources", "QOSMaxCpuPerUserLimit"}
+    assert {each["reason"] for each in told["reasons"]} <= {"Priority", "Resources", "ReqNodeNotAvail"}

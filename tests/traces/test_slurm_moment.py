@@ -11,6 +11,7 @@ from backfill.traces.slurm_moment import read_reservations, read_sdiag, read_spr
 from backfill.traces.slurm_requests import as_requested, read_requests
 from backfill.traces.slurm_site import read_slurm_site
 from backfill.worlds.slurm_resync import Happened, planned_alike, ranked_alike, resynchronised
+from backfill.worlds.slurm_story import reasons_alike
 
 HERE = Path(__file__).parent / "slurm_moment"
 
@@ -52,6 +53,17 @@ def test_the_model_plans_the_starts_of_squeue(site):
     assert (found.alike["squeue: start"], found.total["squeue: start"]) == (11, 11)
     other = planned_alike(site.requests.workload, site.platform, {"bf_resolution": 600}, happened(site), expected, now)
     assert other.alike["squeue: no plan"] + other.alike["squeue: start"] != sum(found.alike.values())
+
+
+def test_the_model_gives_the_reasons_of_squeue(site):
+    codes = {each.job: each.reason for each in site.moment.expected}
+    now = site.moment.diagnosed.last_cycle
+    found = reasons_alike(site.requests.workload, site.platform, {}, happened(site), codes, now)
+    # the five others wait behind a block, and a limit would stop them, too
+    assert (found.alike["squeue: reason"], found.total["squeue: reason"]) == (44, 49)
+    assert all("Priority, in the model QOSMaxCpuPerUserLimit" in story for story in found.differences)
+    assert {*codes.values()} == {"Priority", "Resources", "ReqNodeNotAvail", "QOSMaxCpuPerUserLimit",
+                                 "QOSMaxJobsPerUserLimit"}  # fmt: skip
 
 
 def test_the_dumps_of_a_moment_are_read_and_damaged_lines_named():

@@ -84,6 +84,7 @@ def _by_the_dumps(read: "ReadSite", spec: "RunSpec") -> "tuple[Resynchronised | 
     import numpy as np
 
     from backfill.worlds.slurm_resync import Happened, planned_alike, ranked_alike, resynchronised
+    from backfill.worlds.slurm_story import reasons_alike
 
     if read.requests is None:
         return None, None
@@ -105,5 +106,7 @@ def _by_the_dumps(read: "ReadSite", spec: "RunSpec") -> "tuple[Resynchronised | 
     if said.expected:
         free = {each.job: each.start for each in said.expected if not each.reason.startswith(LIMITS)}
         plans = planned_alike(workload, read.platform, spec.params, happened, free, now)
+        codes = {each.job: each.reason for each in said.expected}
+        plans = plans.plus(reasons_alike(workload, read.platform, spec.params, happened, codes, now))
         alike = plans if alike is None else alike.plus(plans)
     return again, alike

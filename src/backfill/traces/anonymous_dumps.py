@@ -12,6 +12,7 @@ from backfill.model.errors import PlatformError, at
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.anonymous import Aliases
 from backfill.traces.files import Source, written_text
+from backfill.traces.slurm_moment import reason_code
 from backfill.traces.slurm_requests import options_of
 from backfill.traces.slurm_site import (
     ASSOC,
@@ -276,7 +277,8 @@ class _Writer:
             elif cells and name == SPRIO:
                 lines.append(" ".join(self.ranked(header, cells)))
             elif cells:
-                lines.append(" ".join(cells[:4]))
+                code = reason_code(cells[3:])
+                lines.append(" ".join([*cells[:3], code if code.isalpha() else "None"]))
         return lines
 
     def ranked(self, header: Sequence[str], cells: Sequence[str]) -> list[str]:

@@ -133,10 +133,16 @@ def read_squeue(source: Source) -> tuple[list[Expected], list[str]]:
             if len(cells) < len(_SQUEUE):
                 raise BrokenLine("line", line.strip(), " ".join(_SQUEUE))
             start = None if cells[1] in ("N/A", "Unknown", "None") else instant("START_TIME", cells[1])
-            found.append(Expected(cells[0], start, cells[3].strip("()")))
+            found.append(Expected(cells[0], start, reason_code(cells[3:])))
         except BrokenLine as problem:
             broken.add(number, problem)
     return found, broken.notes
+
+
+def reason_code(words: list[str]) -> str:
+    """Return a reason code; `squeue` prints a sentence in place of this one."""
+    text = " ".join(words).strip("()")
+    return "ReqNodeNotAvail" if text.startswith(("Nodes required", "ReqNodeNotAvail")) else text
 
 
 def read_sdiag(source: Source) -> tuple[Diagnosed | None, list[str]]:

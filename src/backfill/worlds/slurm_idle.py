@@ -277,13 +277,17 @@ def _cause_of(seen: Seen, decisions: Decisions, job: int) -> str | None:
     return SOON if seen.view.own.since[job] >= decisions.at else DEPTH
 
 
-def limit_of(seen: Seen, job: int) -> str:
-    """Return the name of the first limit that stops a job; empty if none does now."""
+def limit_of(seen: Seen, job: int, amounts: bool | None = None) -> str:
+    """Return the name of the first limit that stops a job; empty if none does now.
+
+    amounts: only limits on amounts of resources, or only those on numbers of jobs.
+    """
     state, names = seen.begun.state, tuple(seen.begun.platform.licences)  # a view hides the accounts of limits
     jobs = state.jobs
     for item in range(int(jobs.limit_first[job]), int(jobs.licence_first[job + 1])):
         account = int(jobs.licence[item])
-        if state.free.licences[account] < jobs.licence_count[item, 0]:
+        mine = amounts is None or bool(seen.view.own.on_amounts[account]) == amounts
+        if mine and state.free.licences[account] < jobs.licence_count[item, 0]:
             return names[account]
     return ""
 

@@ -1,7 +1,7 @@
 """Why a job waited under the policy `slurm`, in Slurm's words: its reason codes, plans and the loop that started it.
 
-A reason is that of the State after a pass, as `squeue` would show it: a limit, Licenses, Dependency, Resources for the
-first job of its partition that no limit stops, Priority for those behind it.
+A reason is that of the State after a pass, as the main loop finds it: a limit, Licenses, Dependency, Resources for the
+job that blocks its partition, Priority for those behind it, ReqNodeNotAvail if higher tiers have taken its nodes.
 """
 
 from collections.abc import Mapping
@@ -10,14 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from backfill.core.place.placement import DISTINCT, NODE
 from backfill.core.verbs import BACKFILL
 from backfill.model.partitions import RUNNING_JOBS
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, counted, span_text
 from backfill.model.workload import Workload
+from backfill.policies import get
 from backfill.policies.slurm.told import BEYOND, LIMITED, SKIPPED, UNLICENSED
 from backfill.worlds.options import Options
 from backfill.worlds.slurm_idle import limit_of
+from backfill.worlds.slurm_resync import Happened, moment
+from backfill.worlds.slurm_truth import Agreement
 from backfill.worlds.slurm_watch import Seen, watch_job
 
 SHOWN = 5  # jobs that are named
@@ -38,7 +42,7 @@ class Story:
     job: str
     loop: str  # that started it: main or backfill; empty if none did
     reasons: tuple[tuple[str, float], ...]  # reason code and how long, in order of first appearance
-    behind: tuple[tuple[str, float], ...]  # jobs that were first in its partition meanwhile, and how long
+    behind: tuple[tuple[str, float], ...]  # jobs that blocked its partition meanwhile, and how long
     kept_for: tuple[tuple[str, float], ...]  # jobs whose plan kept nodes on which it would have fitted, and how long
     cycles: int  # of the backfill loop while it waited
     reached: int  # of these, those that tested or planned it
@@ -53,7 +57,7 @@ class Story:
         waited = ", ".join(f"{code} for {_span(spent)}" for code, spent in self.reasons)
         said = [f"reasons: {waited}" if waited else "it did not wait"]
         for who, what in (
-            (self.behind, "first in its partition meanwhile"),
+            (self.behind, "its partition was blocked by"),
             (self.kept_for, "nodes on which it would have fitted were planned for"),
         ):
             if who:
@@ -123,9 +127,9 @@ def story(
         if run >= 0:
             loop = "backfill" if int(seen.begun.state.runs.reason[run]) == BACKFILL else "main"
         else:
-            reason, first = _reason(seen, job)
+            reason, first = reason_of(seen, job)
             keepers = tuple(str(names[other]) for other in _keepers(seen, job))
-            last, since = (reason, "" if first == job else str(names[first]) if first >= 0 else "", keepers), seen.now
+            last, since = (reason, str(names[first]) if first >= 0 else "", keepers), seen.now
     return Story(
         job=str(workload.jobs.job[row]),
         loop=loop,
@@ -154,20 +158,77 @@ def _most(spent: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     return tuple(sorted(((job, time) for job, time in spent.items() if time > 0), key=lambda each: -each[1])[:SHOWN])
 
 
-def _reason(seen: Seen, job: int) -> tuple[str, int]:
-    """Return the reason code of a job that has not started, and the first job of its partition; -1 if there is none."""
-    view, state = seen.view, seen.begun.state
-    if not state.queue.waits[job]:
+def reason_of(seen: Seen, job: int) -> tuple[str, int]:
+    """Return the reason code of a job that has not started, and the job that blocks its partition; -1 if none does.
+
+    As the main loop finds them: the first job of a partition that does not fit blocks it and takes its nodes away.
+    """
+    if not seen.begun.state.queue.waits[job]:
         return "Dependency", -1
-    if limit := limit_of(seen, job):
-        return code_of(limit), -1
-    jobs = state.jobs
-    for item in range(int(jobs.licence_first[job]), int(jobs.limit_first[job])):
-        if state.free.licences[jobs.licence[item]] < jobs.licence_count[item, 0]:
-            return "Licenses", -1
-    part = int(view.own.partition[job])
-    first = next(other for other in seen.waiting if view.own.partition[other] == part and not limit_of(seen, other))
-    return ("Resources" if first == job else "Priority"), first
+    own, nodes = seen.view.own, int(seen.view.machine.nodes)
+    inside = own.partition_nodes.reshape(-1, nodes) != 0
+    left, blocked = np.asarray(seen.view.machine.capacity)[:, 0] > 0, dict[int, int]()
+    for other in seen.waiting:
+        part = int(own.partition[other])
+        amounts = limit_of(seen, other, amounts=True)
+        if limit := limit_of(seen, other, amounts=False):
+            reason = code_of(limit)
+        elif lacks_licences(seen, other):
+            reason = "Licenses"
+        elif part in blocked:
+            reason = code_of(amounts) if amounts else "Priority"
+        elif amounts and _could_fit(seen, other, inside[part] & left):
+            reason = code_of(amounts)
+        else:
+            reason = "Resources" if _could_fit(seen, other, inside[part] & left) else "ReqNodeNotAvail"
+            blocked[part] = other
+            left &= ~inside[part]
+        if other == job:
+            first = blocked.get(part, -1)
+            return reason, -1 if first == job else first
+    return "", -1
+
+
+def reasons_alike(
+    workload: Workload,
+    platform: Platform,
+    params: Mapping[str, float | str],
+    happened: Happened,
+    expected: Mapping[str, str],
+    now: int,
+) -> Agreement:
+    """Compare reason codes with those of `squeue`. now: when it printed them. expected: reason by job."""
+    found = Agreement()
+    at = moment(workload, platform, get("slurm"), params, happened, now)
+    seen = Seen(at.begun, at.view, now, None, True, False)
+    for job in at.waiting:
+        if (real := expected.get(at.names[job])) is not None:
+            mine = reason_of(seen, job)[0]
+            found.note("squeue: reason", mine == real, f"job {at.names[job]}: {real}, in the model {mine}")
+    return found
+
+
+def lacks_licences(seen: Seen, job: int) -> bool:
+    """Return whether a licence that a job needs is not free."""
+    state = seen.begun.state
+    items = range(int(state.jobs.licence_first[job]), int(state.jobs.limit_first[job]))
+    return any(state.free.licences[state.jobs.licence[i]] < state.jobs.licence_count[i, 0] for i in items)
+
+
+def _could_fit(seen: Seen, job: int, may: Any) -> bool:
+    """Return whether these nodes could hold a job if they were empty, by the sum of its tasks."""
+    view = seen.view
+    demand, tasks = np.asarray(view.jobs.demand[job]), int(view.jobs.tasks[job])
+    asked = np.flatnonzero(demand)
+    if not len(asked):
+        return bool(may.any())
+    fit = (np.asarray(view.machine.capacity)[may][:, asked] // demand[asked]).min(axis=1).clip(0, tasks)
+    least = int(view.own.min_nodes[job]) if len(view.own.min_nodes) else 0
+    if view.jobs.spread[job] == DISTINCT:
+        return int(np.count_nonzero(fit)) >= tasks
+    if tasks == 1 or view.jobs.spread[job] == NODE or (len(view.own.max_nodes) and view.own.max_nodes[job] == 1):
+        return bool((fit >= tasks).any())
+    return int(fit.sum()) >= tasks and int(np.count_nonzero(fit)) >= max(least, 1)
 
 
 def _keepers(seen: Seen, job: int) -> list[int]:
