@@ -69,6 +69,18 @@ def test_idle_node_hours_of_all_causes_are_what_the_jobs_did_not_hold(backfill, 
     assert (some.before(int(begin) + 26 * SECOND), some.before(int(begin) + 15 * SECOND)) == (12 * SECOND, 6 * SECOND)
 
 
+@pytest.mark.parametrize(("params", "cause"), [({"bf_max_job_test": 1}, "depth"), ({"bf_window": 1}, "window")])
+def test_a_cycle_that_ends_early_is_a_cause(backfill, tmp_path, params, cause):
+    assert backfill("import", "sacct", str(SITE / "sacct.txt"), "--out", "jobs.csv").code == 0
+    platform = read_slurm_site(SITE).platform
+    workload = read(tmp_path / "jobs.csv", resources=("memory",), machines=platform)
+    usual, other = (
+        watched(workload, platform, given, Options(), Windows(0, 10**15, 10**15)).idle.node_hours
+        for given in ({}, params)
+    )
+    assert other[cause] > usual.get(cause, 0.0)
+
+
 def _cpus(result) -> np.ndarray:
     """The cpus that each job held: whole nodes, 16 cpus each, in the partition `whole`."""
     jobs = result.workload.jobs
