@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from backfill.model.units import SECOND
+from backfill.model.workload import SPREAD
 from backfill.traces.files import Source
 from backfill.traces.slurm_moment import read_reservations, read_sdiag, read_sprio, read_squeue
 from backfill.traces.slurm_requests import as_requested, read_requests
@@ -113,3 +114,18 @@ def test_jobs_of_a_log_ask_for_what_they_requested_and_what_is_left_out_is_count
     some = read_requests(source_of(head + "\n".join(rows) + "\n"))
     assert some.left_out(licences=True).startswith("60% of the jobs asked for what the model leaves out (")
     assert "licences 20%" in some.left_out(licences=False)
+
+
+def test_options_in_a_script_are_those_of_reqtres():
+    head = "JobID|Account|User|Partition|Submit|Start|End|Timelimit|ReqTRES"
+    line = "|a|u|p|2026-01-01T00:00:00|Unknown|Unknown|01:00:00|"
+    tres = ["cpu=64,mem=64G,node=4", "cpu=6,mem=6G,node=1", "cpu=7,mem=7G,node=2"]
+    plain = [f"{i}{line}{each}" for i, each in enumerate(tres)]
+    for rows in (plain, [f"{row}|sbatch job.sh" for row in plain]):
+        columns = head if rows is plain else f"{head}|SubmitLine"
+        asked = read_requests(source_of("\n".join([columns, *rows]) + "\n"))
+        jobs = asked.workload.jobs
+        assert jobs.tasks.tolist() == [4, 6, 7]
+        assert jobs.demand[:, 0].tolist() == [16, 1, 1]
+        assert [SPREAD[code] for code in jobs.spread.tolist()] == ["distinct", "any", "any"]
+        assert asked.nodes == {"0": (4, 0), "1": (1, 0), "2": (2, 0)}

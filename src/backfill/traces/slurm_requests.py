@@ -22,7 +22,7 @@ from backfill.traces.accounting.slurm import tres_of
 from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.files import Source
 
-_NEEDED = ("jobid", "submit", "start", "end", "timelimit", "reqtres", "partition", "account", "user", "submitline")
+_NEEDED = ("jobid", "submit", "start", "end", "timelimit", "reqtres", "partition", "account", "user")
 _SHORT = {
     "n": "ntasks",
     "N": "nodes",
@@ -128,7 +128,9 @@ def _percent(part: int, whole: int) -> str:
 
 
 def read_requests(path: Source | str | Path) -> Requests:
-    """Read a table of `sacct --parsable2 -X` with the columns SubmitLine (the last one), ReqTRES and those of a job.
+    """Read a table of `sacct --parsable2 -X` with ReqTRES and the columns of a job; SubmitLine, if any, is the last.
+
+    What a command line does not say is in the script: then ReqTRES counts, evenly over its nodes.
 
     Raises WorkloadError if no line can be read.
     """
@@ -207,7 +209,7 @@ def _range(row: Mapping[str, str]) -> tuple[int, int]:
 
 def _request(row: Mapping[str, str]) -> dict[str, str]:
     """Return the request of a job as further cells. Raises BrokenLine."""
-    options = options_of(row["submitline"])
+    options = options_of(row.get("submitline", ""))
     total = tres_of(row["reqtres"])
 
     def count(name: str, usual: int) -> int:
@@ -221,6 +223,10 @@ def _request(row: Mapping[str, str]) -> dict[str, str]:
     most = int(nodes[2] or nodes[1]) if nodes else 0
     per_node, each = count("ntasks-per-node", 0), count("cpus-per-task", 1)
     tasks = count("ntasks", max(least, 1) * max(per_node, 1))
+    if total.cpus and tasks * each != total.cpus:  # options are in the script, which no log shows
+        least = max(least, total.nodes)
+        even = least > 1 and total.cpus % least == 0
+        tasks, per_node, each = (least, 1, total.cpus // least) if even else (total.cpus, 0, 1)
     memory = 0
     if "mem-per-cpu" in options:
         memory = each * parse_size(options["mem-per-cpu"], MIB)
