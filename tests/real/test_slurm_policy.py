@@ -113,7 +113,7 @@ def judge_moment(cluster, folder: Path) -> None:
     for factor in ("association", "fair share", "partition", "QOS", "TRES", "nice"):
         assert ranks.alike[f"sprio: {factor}"] == ranks.total[f"sprio: {factor}"] > 5, ranks.differences
     reasons = reasons_alike(*known, {each.job: each.reason for each in read.moment.expected}, now)
-    assert reasons.alike["squeue: reason"] > 0.7 * reasons.total["squeue: reason"], reasons.differences
+    assert reasons.alike["squeue: reason"] > 0.6 * reasons.total["squeue: reason"], reasons.differences
     free = {each.job: each.start for each in read.moment.expected if not each.reason.startswith(("QOS", "Assoc"))}
     plans = planned_alike(*known, free, now)  # some jobs came and left since that cycle
     assert plans.alike["squeue: start"] >= 0.7 * plans.total["squeue: start"], plans.differences

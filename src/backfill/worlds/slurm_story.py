@@ -197,12 +197,15 @@ def reasons_alike(
     expected: Mapping[str, str],
     now: int,
 ) -> Agreement:
-    """Compare reason codes with those of `squeue`. now: when it printed them. expected: reason by job."""
+    """Compare reason codes with those of `squeue`. now: when it printed them.
+
+    expected: reason by job; `None` is that of a job that no loop has looked at, and is not compared.
+    """
     found = Agreement()
     at = moment(workload, platform, get("slurm"), params, happened, now)
     seen = Seen(at.begun, at.view, now, None, True, False)
     for job in at.waiting:
-        if (real := expected.get(at.names[job])) is not None:
+        if (real := expected.get(at.names[job], "None")) != "None":
             mine = reason_of(seen, job)[0]
             found.note("squeue: reason", mine == real, f"job {at.names[job]}: {real}, in the model {mine}")
     return found
