@@ -22,9 +22,9 @@ Told = Mapping[str, Any]  # as in `Settings.to_dict`
 
 def settings_text(told: Told) -> list[str]:
     """Return the section for a terminal, 80 columns wide."""
-    lines: list[str] = []
+    lines = ["settings:"]
     for effect in told["effects"]:
-        lines += ["settings:", *_wrapped(effect["sentence"]), *_wrapped(who(effect))]
+        lines += [*_wrapped(effect["sentence"]), *_wrapped(who(effect))]
         for by, rows in by_kind(effect):
             lines += ["", *as_text(_table([by, "jobs", *HEADS], rows)).split("\n")]
         if losers := loser_rows(effect):
