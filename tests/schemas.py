@@ -15,7 +15,7 @@ WRITE = os.environ.get("BACKFILL_SCHEMAS") == "write"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 MAPS = {"assumed", "capacity", "decisions", "difference_s", "dropped", "found", "free", "held",
-        "left_out", "licences", "missing", "need", "nodes", "not_carried", "of_the_queue",
+        "left_out", "licences", "missing", "need", "node_hours", "nodes", "not_carried", "of_the_queue",
         "others_mean_start_error_s", "papers", "parameters", "params", "partitions", "parts",
         "per_task", "qos", "questions", "queues", "slips", "states", "status", "synonyms",
         "unchanged", "why", "within_s"}  # objects whose keys are names  # fmt: skip

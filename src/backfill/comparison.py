@@ -26,6 +26,7 @@ from backfill.model.platform import Platform
 from backfill.model.units import span
 from backfill.model.workload import Ints, Workload
 from backfill.runs import Done, Keeper, Log, RunKey, Shared, carry_out, source_of
+from backfill.settings import PHASES, Settings, is_of_settings, settings
 from backfill.shards import Shard, needed, run_shard, saved_runs
 from backfill.spec import Chosen, Given, Params, RunSpec, names, shows_given, with_events
 
@@ -65,6 +66,7 @@ class Comparison:
     bounds: Sequence[Bound]
     interrupted: str = ""  # what an interrupt by Ctrl-C left out
     distances: Sequence[Distance] = ()  # from the optimum on sampled windows, policy by policy
+    settings: Settings | None = None  # if all policies are `slurm` with a site
 
     def with_optimum(self, windows: int, where: Where = None, progress: Progress | None = None) -> "Comparison":
         """Return the same with the distance of each policy from the best possible schedule, on windows of the log.
@@ -77,6 +79,23 @@ class Comparison:
         1
         """
         return replace(self, distances=distances(self.results, self.names, windows, where=where, progress=progress))
+
+    def with_settings(
+        self, phases: int = PHASES, where: Where = None, progress: Progress | None = None
+    ) -> "Comparison":
+        """Return the same with the effect of the settings of a site's own Slurm, beside the noise floor of the model.
+
+        All policies are `slurm`, on the platform of a site. phases: of Slurm's clocks, see docs/reference/slurm.md.
+
+        >>> import backfill as bf
+        >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
+        >>> comparison.with_settings()
+        Traceback (most recent call last):
+        backfill.model.errors.UsageError: settings compare policy slurm on the platform of a site; expected --site DIR
+        """
+        if not is_of_settings(self.results):
+            raise UsageError("settings compare policy slurm on the platform of a site; expected --site DIR")
+        return replace(self, settings=settings(self.results, self.names, phases, where, progress))
 
     @property
     def metrics(self) -> list[Metrics]:
@@ -209,6 +228,7 @@ class Comparison:
         lublin: 100 jobs on 64 cpus
         """
         from backfill.report.compared import compared_table, compared_text
+        from backfill.report.settings import settings_text
         from backfill.report.terminal import as_text, used_table
 
         used = used_table(list(zip(self.names, self.metrics, strict=True)))
@@ -230,6 +250,7 @@ class Comparison:
                     self.reality,
                     distances=self.distances,
                 ),
+                *([] if self.settings is None else settings_text(self.settings.to_dict())),
             ]
         )
 
@@ -350,6 +371,8 @@ class Comparison:
             fields["reality"] = self.reality
         if self.distances:
             fields["optimum"] = [asdict(each) for each in self.distances]
+        if self.settings is not None:
+            fields["settings"] = self.settings.to_dict()
         if len(self.replicated[0]) > 1:
             fields["replications"] = [
                 {"policy": name, "mean": mean, "metrics": list(each)}

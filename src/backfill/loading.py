@@ -111,6 +111,10 @@ def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Poli
 
 def choose(policy: Policy, given: Mapping[str, float | str]) -> tuple[Policy, dict[str, float | str]]:
     """Return the policy with the settings among these values, and the other parameters; compiled parts stay valid."""
+    if given.get("order") == "multifactor":
+        from backfill.policies.slurm.order import multifactor
+
+        policy, given = multifactor(policy), {name: value for name, value in given.items() if name != "order"}
     chosen, params = policy.choose(given)
     if chosen is not policy and "entry" in vars(policy):
         vars(chosen)["entry"] = policy.entry  # a setting does not change the pass

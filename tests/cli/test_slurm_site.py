@@ -1,5 +1,6 @@
 """A site's own Slurm on the command line: import slurm-site, --site, verify --slurmctld-log."""
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,26 @@ def test_a_simulation_of_the_site_says_how_far_it_is_from_the_log(backfill):
     assert done.code == 0
     assert "fidelity of slurm on 55 jobs: mean wait 44.3 s in the log" in done.out
     assert "over 6 phases of its clocks" in done.out
+    assert "partition main: 24 jobs, mean wait" in done.out
+    assert "the backfill loop starts 56% of 54 jobs in the log" in done.out
+    assert "re-synchronised with the log at 12 instants" in done.out
     told = schemas.check("simulate", backfill(*words, "--json").out)
+    assert told["fidelity"]["resynchronised"]["logged"] == 53
     assert told["fidelity"]["recorded_mean_s"] == pytest.approx(44.3, abs=0.05)
     assert told["violations"] == []
+
+
+def test_a_wait_is_explained_in_slurms_words(backfill):
+    assert backfill("import", "sacct", str(SITE / "sacct.txt"), "--out", "jobs.csv").code == 0
+    words = ["simulate", "jobs.csv", "--site", str(SITE), "--policy", "slurm", "--explain"]
+    assert backfill(*words[:-1], "--schedule", "plain.csv").code == 0
+    told = schemas.check("simulate", backfill(*words, "47", "--json").out)["slurm"]
+    starts = {row["job"]: row for row in csv.DictReader(Path("plain.csv").read_text().splitlines())}
+    row = starts["47"]
+    waited = float(row["start"]) - float(row["submit"])
+    assert sum(each["for_s"] for each in told["reasons"]) == pytest.approx(waited)
+    assert told["loop"] == ("backfill" if row["reason"] == "backfill" else "main")
+    assert 0 < told["reached"] <= told["cycles"]
+    done = backfill(*words, "47")
+    assert "\nin Slurm's words\n  reasons: " in done.out
+    assert {each["reason"] for each in told["reasons"]} <= {"Priority", "Resources", "ReqNodeNotAvail"}

@@ -1,15 +1,19 @@
 """The policy slurm decides as a slurmctld does, given its state at each pass: shares, limits, tiers, whole nodes."""
 
 import random
+import shlex
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 
 from backfill.traces.slurm_requests import read_requests
 from backfill.traces.slurm_site import read_slurm_site
 from backfill.traces.slurmctld_log import read_slurmctld_log
+from backfill.worlds.slurm_resync import Happened, planned_alike, ranked_alike
+from backfill.worlds.slurm_story import reasons_alike
 from backfill.worlds.slurm_truth import agreement, priorities
 from tests.real import slurm
 
@@ -57,8 +61,13 @@ DUMPS = {
     "MaxJobsPU,MaxTRESPA,MaxJobsPA,MaxTRES,MaxWall,MinPrioThresh,MaxJobsAccruePU,Preempt",
     "sshare": "sshare -a -l -P",
 }
+MOMENT = DUMPS | {
+    "sprio": "sprio -l",
+    "squeue": "squeue --start -o '%i %S %Q %r'",
+    "sdiag": "sdiag",
+}
 JOBS = 40
-SACCT = "JobID,Account,User,Partition,QOS,Submit,Start,End,Timelimit,ReqTRES,State,SubmitLine"
+SACCT = "JobID,Account,User,Partition,QOS,Submit,Start,End,Timelimit,ReqTRES,State,NodeList,SubmitLine"
 
 
 @pytest.fixture
@@ -89,6 +98,27 @@ def request(dice: random.Random) -> list[str]:
     return [*words, "-n", str(dice.randint(1, 6)), "-c", str(dice.randint(1, 4))]
 
 
+def judge_moment(cluster, folder: Path) -> None:
+    """The model gives the factors, plans and reasons that slurmctld gives now."""
+    folder.mkdir()
+    for name, command in MOMENT.items():
+        (folder / f"{name}.txt").write_text(cluster.run(*shlex.split(command)))
+    (folder / "sacct.txt").write_text(cluster.run("sacct", "-a", "-X", "-P", "-o", SACCT))
+    read = read_slurm_site(folder)
+    logged = [read.requests.logged[str(job)] for job in read.requests.workload.jobs.job.tolist()]
+    starts, ends = (np.array([getattr(each, name) for each in logged]) for name in ("start", "end"))
+    known = (read.requests.workload, read.platform, {}, Happened(starts, ends, [each.nodes for each in logged]))
+    now = read.moment.diagnosed.last_cycle
+    ranks = ranked_alike(*known, {each.job: (each.priority, each.factors) for each in read.moment.ranked}, now)
+    for factor in ("association", "fair share", "partition", "QOS", "TRES", "nice"):
+        assert ranks.alike[f"sprio: {factor}"] == ranks.total[f"sprio: {factor}"] > 5, ranks.differences
+    reasons = reasons_alike(*known, {each.job: each.reason for each in read.moment.expected}, now)
+    assert reasons.alike["squeue: reason"] > 0.6 * reasons.total["squeue: reason"], reasons.differences
+    free = {each.job: each.start for each in read.moment.expected if not each.reason.startswith(("QOS", "Assoc"))}
+    plans = planned_alike(*known, free, now)  # some jobs came and left since that cycle
+    assert plans.alike["squeue: start"] >= 0.7 * plans.total["squeue: start"], plans.differences
+
+
 def test_at_each_pass_of_a_slurmctld_the_policy_decides_alike(cluster, tmp_path):
     for words in ACCOUNTS:
         cluster.run("sacctmgr", "-i", *words.split())
@@ -96,11 +126,13 @@ def test_at_each_pass_of_a_slurmctld_the_policy_decides_alike(cluster, tmp_path)
     time.sleep(2)  # slurmctld hears of the associations
     for name, command in DUMPS.items():
         (tmp_path / f"{name}.txt").write_text(cluster.run(*command.split()))
-    dice = random.Random(1)
+    dice, begun = random.Random(1), time.monotonic()
     for _ in range(JOBS):
         cluster.submit(*request(dice), "--wrap", f"sleep {dice.randint(5, 30)}")
         time.sleep(dice.choice([0.1, 0.5, 2]))
-    time.sleep(60)
+    time.sleep(max(65 - (time.monotonic() - begun), 0))  # the first PriorityCalcPeriod is over
+    judge_moment(cluster, tmp_path / "moment")
+    time.sleep(35)
     (tmp_path / "sacct.txt").write_text(cluster.run("sacct", "-a", "-X", "-P", "-o", SACCT))
     log, asked = read_slurmctld_log(cluster.folder / "slurmctld.log"), read_requests(tmp_path / "sacct.txt")
     platform = read_slurm_site(tmp_path).platform

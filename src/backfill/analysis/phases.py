@@ -4,8 +4,8 @@ Clocks whose phase is in no log decide which of a scheduler's loops sees an end 
 the model runs with several phases, and an error within their spread is as good as it can be.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -13,10 +13,12 @@ import numpy as np
 
 from backfill.analysis.recorded import Recorded
 from backfill.analysis.replay import Simulated
+from backfill.model.schedule import REASONS
 from backfill.model.units import SECOND, counted, times
-from backfill.model.workload import Floats
+from backfill.model.workload import Floats, Ints, Workload
 
 QUANTILES = (0.5, 0.9, 0.99)
+MOST_NAMED = 12  # partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Fidelity:
     spread: tuple[float, ...]  # the same between two phases of the model
     apart: float  # mean distance of starts from the real ones, over jobs and phases
     others: dict[str, float]  # the same for other policies
+    partitions: tuple["PartitionError", ...] = ()  # those with most jobs, if there are several
+    loops: "Loops | None" = None  # if the log says which loop started its jobs
 
     @property
     def sentences(self) -> list[str]:
@@ -49,7 +53,13 @@ class Fidelity:
             mine, theirs = times([self.apart, apart])
             closer = "closer to the log than" if self.apart < apart else "not closer to the log than"
             said.append(f"{self.policy} is {closer} {name}: mean distance of starts {mine} against {theirs}")
-        return said
+        for each in self.partitions:
+            real, mine, half = times([each.recorded_s, each.model_s, each.error_s])
+            said.append(
+                f"partition {each.name}: {counted(each.jobs, 'job')}, mean wait {real} in the log, {mine} in the "
+                f"model; half of the jobs start within {half} of their real start"
+            )
+        return said if self.loops is None else [*said, self.loops.sentence]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as in the JSON output."""
@@ -63,13 +73,47 @@ class Fidelity:
             "own_spread_s": dict(zip(("p50", "p90", "p99"), self.spread, strict=True)),
             "mean_start_error_s": self.apart,
             "others_mean_start_error_s": self.others,
+            "by_partition": [asdict(each) for each in self.partitions],
+            **({} if self.loops is None else {"loops": asdict(self.loops) | {"sentence": self.loops.sentence}}),
         }
 
 
-def fidelity(phases: Sequence[Simulated], others: Sequence[Simulated] = ()) -> Fidelity | None:
+@dataclass(frozen=True, slots=True)
+class PartitionError:
+    """The waits of the jobs of one partition. Times in seconds."""
+
+    name: str
+    jobs: int
+    recorded_s: float  # mean wait
+    model_s: float  # mean wait, mean over the phases
+    error_s: float  # median distance from the real start, over jobs and phases
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Which loop started the jobs, in the log (Flags of sacct) and in the model."""
+
+    jobs: int  # of which the log says it
+    logged_backfill: int
+    model_backfill: float  # mean over the phases
+    alike: float  # share of the jobs that the same loop starts, mean over the phases
+
+    @property
+    def sentence(self) -> str:
+        """The shares in one sentence."""
+        return (
+            f"the backfill loop starts {self.logged_backfill / self.jobs:.0%} of {counted(self.jobs, 'job')} in the "
+            f"log, {self.model_backfill / self.jobs:.0%} in the model; the same loop starts {self.alike:.0%} of them"
+        )
+
+
+def fidelity(
+    phases: Sequence[Simulated], others: Sequence[Simulated] = (), loops: Mapping[str, str] | None = None
+) -> Fidelity | None:
     """Compare runs of one model that differ in the phases of its clocks, two or more, with the recorded starts.
 
-    None if the log has none. others: runs of other policies over the same log.
+    None if the log has none. others: runs of other policies over the same log. loops: by job, `main`, `backfill` or
+    `submit`, or empty if the log does not say which loop started it.
     """
     recorded = Recorded.of(phases[0].workload)
     if recorded is None:
@@ -101,7 +145,43 @@ def fidelity(phases: Sequence[Simulated], others: Sequence[Simulated] = ()) -> F
             each.name: float(np.abs(start - real / SECOND).mean())
             for each, start in zip(others, starts(others), strict=True)
         },
+        partitions=_by_partition(phases[0].workload, rows, wait, waits, errors),
+        loops=_loops(phases, rows, loops or {}),
     )
+
+
+def _by_partition(
+    workload: Workload, rows: Ints, recorded: Floats, waits: Floats, errors: Floats
+) -> tuple[PartitionError, ...]:
+    """Return the errors of the partitions with most jobs. waits, errors: [phase][job]."""
+    labels = workload.jobs.partition
+    codes = labels.codes[rows]
+    count = np.bincount(codes[codes >= 0], minlength=len(labels.names))
+    some = [code for code in np.argsort(-count, kind="stable")[:MOST_NAMED].tolist() if count[code]]
+    return tuple(
+        PartitionError(
+            labels.names[code],
+            int(count[code]),
+            float(recorded[codes == code].mean()),
+            float(waits[:, codes == code].mean()),
+            float(np.median(errors[:, codes == code])),
+        )
+        for code in (some if len(some) > 1 else ())
+    )
+
+
+def _loops(phases: Sequence[Simulated], rows: Ints, loops: Mapping[str, str]) -> Loops | None:
+    known = [(row, loops[job]) for row, job in zip(rows.tolist(), _ids(phases[0], rows), strict=True) if loops.get(job)]
+    if not known:
+        return None
+    places = np.array([row for row, _ in known])
+    logged = np.array([loop == "backfill" for _, loop in known])
+    model = np.array([each.schedule.reason[places] == REASONS.index("backfill") for each in phases])
+    return Loops(len(known), int(logged.sum()), float(model.sum(axis=1).mean()), float((model == logged).mean()))
+
+
+def _ids(run: Simulated, rows: Ints) -> list[str]:
+    return [str(job) for job in run.workload.jobs.job[rows].tolist()]
 
 
 def _listed(spans: Sequence[float]) -> str:

@@ -29,6 +29,7 @@ from backfill.model.errors import BadArgument, NotLawful, UsageError
 
 if TYPE_CHECKING:
     from backfill.comparison import Comparison
+    from backfill.executors import Where
 
 
 @examples(
@@ -82,6 +83,14 @@ def compare(
             "Needs backfill[optimum].",
         ),
     ] = None,
+    phases: Annotated[
+        int | None,
+        typer.Option(
+            "--phases",
+            metavar="N",
+            help="With --site and several --policy slurm: phases of Slurm's clocks for the noise floor, usually 6.",
+        ),
+    ] = None,
     figures: Annotated[
         str | None,
         typer.Option("--figures", metavar="DIR", help="With --sweep: folder for its figures, as PNG, SVG and CSV."),
@@ -103,7 +112,11 @@ def compare(
     verbose: Verbose = False,
 ) -> None:
     """Run several policies on one workload: differences with intervals, who waits longer, distance to the optimum."""
-    for option, count in (("replications", replications), ("workers", workers)):
+    for option, count in (
+        ("replications", replications),
+        ("workers", workers),
+        ("phases", 1 if phases is None else phases),
+    ):
         if count < 1:
             raise BadArgument(option, count, "a whole number >= 1")
     if replications > 1 and not log.startswith("model:"):
@@ -166,6 +179,7 @@ def compare(
             with say.bar("windows", optimum) as bar:
                 progress = None if bar is None else lambda done: bar(round(done))
                 comparison = comparison.with_optimum(optimum, where, progress)
+        comparison = with_settings(comparison, phases, where)
     for text in comparison.notes:
         say.note(text)
     lawless = _lawless(comparison) if check else []
@@ -184,6 +198,20 @@ def compare(
         raise typer.Exit(INTERRUPTED)
     if report is None and log != "-":
         say.following(say.command("--report", "out.html"))
+
+
+def with_settings(comparison: "Comparison", phases: int | None, where: "Where") -> "Comparison":
+    """Return a comparison of settings of a site's Slurm with their effect; any other comparison as it is."""
+    from backfill.settings import PHASES, is_of_settings
+
+    if comparison.interrupted or len(comparison.replicated[0]) > 1 or not is_of_settings(comparison.results):
+        if phases is not None:
+            raise UsageError("--phases needs --site DIR, and --policy slurm twice or more with other settings")
+        return comparison
+    count = phases or PHASES
+    with say.bar("phases", len(comparison.results) * count) as bar:
+        progress = None if bar is None else lambda done: bar(round(done))
+        return comparison.with_settings(count, where, progress)
 
 
 def _lawless(comparison: "Comparison") -> list[str]:

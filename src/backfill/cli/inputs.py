@@ -17,6 +17,7 @@ NO_PAGES = (".pdf", ".csv", ".json", ".txt", ".md", ".png", ".svg", ".xlsx", ".d
 if TYPE_CHECKING:
     from backfill.model.platform import Platform
     from backfill.model.workload import Workload
+    from backfill.traces.slurm_site import ReadSite
 
 
 def inputs(
@@ -56,9 +57,10 @@ def inputs(
     dead = 0 if dead_time is None else span_of("dead_time", dead_time)
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
-    pool = None
+    pool, requests = None, None
     if site is not None:
-        pool = site_of(site)
+        found = site_read(site)
+        pool, requests = found.platform, found.requests
     elif platform is not None:
         pool = read_platform(platform)
     elif cpus is not None:
@@ -67,6 +69,10 @@ def inputs(
     rules: dict[str, Any] = {"zero_run": zero_run, "cancelled": cancelled, "think": think}
     named = tuple(r for r in resources if r != "cpus")
     workload = read(log, resources=named, machines=pool if platform or site else None, **rules)
+    if requests is not None:
+        from backfill.traces.slurm_requests import as_requested
+
+        workload = as_requested(workload, requests)
     workload = _changed(workload, jobs, load, dead)
     if pool is None and workload.platform is not None and (nodes, memory) == (None, None):
         pool = Platform.of(workload)
@@ -79,14 +85,24 @@ def inputs(
     return workload, pool
 
 
-def site_of(folder: str) -> "Platform":
-    """Return the platform of a site's dumps; prints what they lack and what the policy `slurm` leaves out."""
+_read_sites: "dict[str, ReadSite]" = {}  # the last one, by its folder
+
+
+def site_read(folder: str) -> "ReadSite":
+    """Return the dumps of a site; prints what they lack and what the policy `slurm` leaves out."""
     from backfill.traces.slurm_site import read_slurm_site
 
     found = read_slurm_site(folder)
     for text in found.remarks:
         say.note(f"{folder}: {text}")
-    return found.platform
+    _read_sites.clear()
+    _read_sites[folder] = found
+    return found
+
+
+def site_again(folder: str) -> "ReadSite":
+    """Return the dumps that `site_read` read last, without printing."""
+    return _read_sites[folder]
 
 
 @dataclass(frozen=True)

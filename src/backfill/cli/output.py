@@ -75,6 +75,10 @@ def print_compared(comparison: "Comparison", losers: bool = True) -> None:
         comparison.distances,
     ):
         print(line)
+    if comparison.settings is not None:
+        from backfill.report.settings import settings_text
+
+        print("\n".join(settings_text(comparison.settings.to_dict())))
 
 
 def keep(result: "Result | Comparison | EstimateSweep", report: str | None, save: str | None) -> None:

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -103,9 +104,10 @@ def simulate(
     if save is not None:
         check_folder(save)
 
-    from backfill.cli.phases import judged
+    from backfill.cli.phases import in_slurms_words, judged
     from backfill.cli.run import described, run
     from backfill.model.promises import subject
+    from backfill.report.terminal import WIDTH
     from backfill.traces.schedules import write_runs, write_schedule
 
     spec = described(policy, options, settings or [], promise, explain)
@@ -124,12 +126,20 @@ def simulate(
     if runs is not None:
         write_runs(result.schedule, sys.stdout if runs == "-" else runs)
     keep(result, report, save)
-    faithful = judged(result) if as_json or not printed else None  # it runs several simulations
+    faithful = judged(result, machine.site) if as_json or not printed else None  # it runs several simulations
     more: dict[str, object] = {"violations": violations} if check else {}
+    told = in_slurms_words(result) if explain is not None and (as_json or not printed) else None
+    if told is not None:
+        more["slurm"] = told.to_dict()
     if as_json:
         print_json(result.to_dict() | more | ({"fidelity": faithful.to_dict()} if faithful else {}))
     elif not printed:
         _print(result)
+        if told is not None:
+            print("\nin Slurm's words")
+            for text in told.text:
+                print(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    "))
+            print()
         for text in faithful.sentences if faithful else ():
             print(text)
     if violations:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from backfill.cli import say
-from backfill.cli.inputs import site_of
+from backfill.cli.inputs import site_read
 from backfill.cli.output import print_json
 
 
@@ -17,7 +17,7 @@ def judge_log(jobs: str, log: str, site: str, as_json: bool) -> None:
     from backfill.worlds.slurm_truth import agreement, priorities
 
     read, asked = read_slurmctld_log(log), read_requests(jobs)
-    platform = site_of(site)
+    platform = site_read(site).platform
     assert platform.slurm is not None
     platform = replace(platform, slurm=replace(platform.slurm, nodes=asked.nodes))
     for text in asked.notes:

@@ -36,6 +36,7 @@ from backfill.report.projects import RESULTS, ROW, Projects
 from backfill.report.reality import Reality, class_rows, replay_rows
 from backfill.report.rows import licence_lanes, turns_of
 from backfill.report.sentences import chance, with_baseline
+from backfill.report.settings import settings_section
 from backfill.report.shown import Shown
 from backfill.report.swept import swept
 from backfill.report.templating import templates
@@ -49,6 +50,7 @@ PROJECTS = ("hand", "projects")
 SCRIPTS = ("data", "rows", "raster", "colours", "front", "use", "chart", "hand", "found", "view", "page")
 CONTENTS: dict[str, tuple[str, str | None]] = {  # section id -> its name, and the value that it needs
     "fidelity": ("fidelity", "fidelity"),
+    "settings": ("settings of Slurm", "settings"),
     "summary": ("all policies", "headline"),
     "losers": ("who waits longer", "groups"),
     "estimates": ("wrong estimates", "sweep"),
@@ -65,6 +67,7 @@ CONTENTS: dict[str, tuple[str, str | None]] = {  # section id -> its name, and t
 }
 _NOTHING_FOUND: dict[str, Any] = {
     "sweep": None,
+    "settings": None,
     "pairs": (),
     "gaps": (),
     "distances": (),
@@ -113,6 +116,7 @@ class Page:
     sweep: Mapping[str, Any] | None = None  # kinds of estimates, and a row for each policy under each
     fidelity: Mapping[str, Any] | None = None  # of a model of the watched pool
     predictions: tuple[str, Sequence[Mapping[str, Any]]] | None = None  # of a policy: errors for each user
+    settings: Mapping[str, Any] | None = None  # the effect of other settings of a site's own Slurm
 
     @classmethod
     def of(
@@ -134,6 +138,7 @@ class Page:
         sweep: Mapping[str, Any] | None = None,
         fidelity: Mapping[str, Any] | None = None,
         predictions: tuple[str, Sequence[Mapping[str, Any]]] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> "Page":
         """Build the page of runs over one workload; without workload, platform or schedules it has tables only.
 
@@ -144,7 +149,7 @@ class Page:
         if workload is None or platform is None or len(schedules) < len(runs):
             found = findings or Findings([], [])
             more: dict[str, Any] = {"reality": reality, "projects": projects, "sweep": sweep, "fidelity": fidelity}
-            more["predictions"] = predictions
+            more["predictions"], more["settings"] = predictions, settings
             return cls(title, runs, provenance, found, sentences, **more)
         span = window(*(schedule for _, schedule in schedules))
         shown = [
@@ -154,7 +159,8 @@ class Page:
         found = findings or Findings.of(workload, schedules, *trims)
         both = (workload, platform)
         chart = (both, reality, events, explained, asked)
-        return cls(title, runs, provenance, found, sentences, shown, *chart, projects, sweep, fidelity, predictions)
+        judged = (projects, sweep, fidelity, predictions, settings)
+        return cls(title, runs, provenance, found, sentences, shown, *chart, *judged)
 
 
 def write_page(path: str | Path, page: Page) -> None:
@@ -272,6 +278,7 @@ def _found(page: Page, unit: str) -> dict[str, Any]:
         "replay_classes": class_rows(page.reality, unit) if page.reality else [],
         "sweep": None if page.sweep is None else swept(page.sweep, unit),
         "long_waits": losers.long_waits(findings.waits, unit),
+        "settings": None if page.settings is None else settings_section(page.settings, _dates(page)),
     }
 
 

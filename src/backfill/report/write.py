@@ -57,6 +57,7 @@ def page_of(outcome: Outcome) -> Page:
     said["sweep"], said["fidelity"] = saved.get("sweep"), saved.get("fidelity")
     errors = [(name, each["predictions"]) for name, each in zip(names, results, strict=True) if each.get("predictions")]
     said["predictions"] = errors[0] if errors else None
+    said["settings"] = saved.get("settings")
     said["projects"] = Projects.of(names, results, replicated=bool(means))
     if details is None:
         return Page.of(title, runs, made, **said)

@@ -5,21 +5,24 @@ Source: the manual pages of sbatch and sacct.
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from backfill.model.errors import WorkloadError, at, quote
 from backfill.model.units import MIB, SECOND, SLURM, parse_size, parse_span
 from backfill.model.workload import SPREAD, Jobs, Labels, Workload
+from backfill.traces.accounting.hosts import host_names
 from backfill.traces.accounting.slurm import tres_of
 from backfill.traces.broken import BrokenLine, BrokenLines
 from backfill.traces.files import Source
 
-_NEEDED = ("jobid", "submit", "start", "end", "timelimit", "reqtres", "partition", "account", "user", "submitline")
+_NEEDED = ("jobid", "submit", "start", "end", "timelimit", "reqtres", "partition", "account", "user")
 _SHORT = {
     "n": "ntasks",
     "N": "nodes",
@@ -34,22 +37,100 @@ _SHORT = {
     "w": "nodelist",
     "x": "exclude",
     "C": "constraint",
+    "a": "array",
+    "L": "licenses",
+    "O": "overcommit",
 }
 _FLAGS = {"exclusive", "parsable", "hold", "requeue", "no-requeue", "contiguous", "overcommit", "spread-job", "wait"}
+_NUMBER = re.compile(r"\d+")
 _NODES = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+_LEFT_OUT = {  # option -> what the policy `slurm` leaves out
+    "array": "arrays as one entry",
+    "reservation": "reservations",
+    "switches": "--switches",
+    "contiguous": "--contiguous",
+    "time-min": "--time-min",
+    "nodelist": "named nodes",
+    "exclude": "excluded nodes",
+    "spread-job": "--spread-job",
+    "bb": "burst buffers",
+    "bbf": "burst buffers",
+    "licenses": "licences",
+    "deadline": "--deadline",
+    "overcommit": "--overcommit",
+}
+_ONLY_IF_LACKING = ("licences",)  # left out unless the platform states them
+_LOOPS = {"schedmain": "main", "schedbackfill": "backfill", "schedsubmit": "submit"}
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What a log says of a job beside its request. Times in microseconds; 0 if the log has none."""
+
+    start: int = 0
+    end: int = 0
+    eligible: int = 0
+    nodes: tuple[str, ...] = ()
+    loop: str = ""  # that started it: main, backfill or submit; empty if the log does not say
+    left_out: tuple[str, ...] = ()  # what it asked for and the policy `slurm` leaves out
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Jobs as they were requested, and the least and the most nodes of each by its id."""
+    """Jobs as they were requested, the least and the most nodes of each by its id, and what the log says of each."""
 
     workload: Workload
     nodes: Mapping[str, tuple[int, int]]
     notes: tuple[str, ...]
+    logged: Mapping[str, Logged]
+
+    def left_out(self, licences: bool) -> str:
+        """Return a sentence about the share of the jobs that ask for what the model leaves out; empty if none do.
+
+        licences: whether the platform states licences.
+        """
+        asked = [[what for what in each.left_out if not (licences and what in _ONLY_IF_LACKING)]
+                 for each in self.logged.values()]  # fmt: skip
+        some, kinds = sum(bool(each) for each in asked), Counter(what for each in asked for what in each)
+        if not some:
+            return ""
+        listed = ", ".join(f"{what} {_percent(count, len(asked))}" for what, count in kinds.most_common())
+        return (
+            f"{_percent(some, len(asked))} of the jobs asked for what the model leaves out ({listed}); their starts, "
+            "and those of jobs behind them, are less certain"
+        )
+
+
+def as_requested(workload: Workload, requests: Requests) -> Workload:
+    """Return a workload whose jobs ask for tasks, cpus, memory and GPUs as in these requests, where an id is known."""
+    known = {str(name): row for row, name in enumerate(requests.workload.jobs.job.tolist())}
+    rows = [(row, known[str(name)]) for row, name in enumerate(workload.jobs.job.tolist()) if str(name) in known]
+    if not rows or not {*requests.workload.resources} <= {*workload.resources}:
+        return workload
+    mine, theirs = np.array(rows, np.int64).T
+    jobs, asked = workload.jobs, requests.workload.jobs
+    demand = jobs.demand.copy()
+    for k, resource in enumerate(requests.workload.resources):
+        demand[mine, workload.resources.index(resource)] = asked.demand[theirs, k]
+    columns: dict[str, Any] = {"demand": demand}
+    for name in ("tasks", "spread", "exclusive", "admin_priority"):
+        column = getattr(jobs, name).copy()
+        column[mine] = getattr(asked, name)[theirs]
+        columns[name] = column
+    return replace(workload, jobs=jobs.replace(**columns))
+
+
+def _percent(part: int, whole: int) -> str:
+    share = 100 * part / whole
+    return f"{share:.0f}%" if share >= 1 else f"{share:.2g}%"
 
 
 def read_requests(path: Source | str | Path) -> Requests:
-    """Read a table of `sacct --parsable2 -X` with the columns SubmitLine (the last one), ReqTRES and those of a job.
+    """Read a table of `sacct --parsable2 -X` with ReqTRES and the columns of a job; SubmitLine, if any, is the last.
+
+    What a command line does not say is in the script: then ReqTRES counts, evenly over its nodes.
 
     Raises WorkloadError if no line can be read.
     """
@@ -75,8 +156,9 @@ def read_requests(path: Source | str | Path) -> Requests:
     if not rows:
         broken.refuse_all()
         raise WorkloadError(at(source.file, None, "contains no jobs"))
-    rows.sort(key=lambda row: (row["submit"], int(row["jobid"].partition("_")[0])))
-    return Requests(_workload(source, rows), {row["jobid"]: _range(row) for row in rows}, tuple(broken.notes))
+    rows.sort(key=lambda row: (row["submit"], int(row["number"])))
+    ranges = {row["jobid"]: _range(row) for row in rows}
+    return Requests(_workload(source, rows), ranges, tuple(broken.notes), {row["jobid"]: _logged(row) for row in rows})
 
 
 def _workload(source: Source, rows: list[dict[str, str]]) -> Workload:
@@ -100,13 +182,34 @@ def _workload(source: Source, rows: list[dict[str, str]]) -> Workload:
     return Workload(jobs, name=source.name, resources=resources)
 
 
+def _logged(row: Mapping[str, str]) -> Logged:
+    loops = [_LOOPS[flag] for flag in row.get("flags", "").lower().split(",") if flag in _LOOPS]
+    return Logged(
+        start=int(row["begun"]),
+        end=int(row["over"]),
+        eligible=_instant(row.get("eligible", "")),
+        nodes=tuple(row["hosts"].split()),
+        loop=loops[0] if loops else "",
+        left_out=tuple(what for what in row["asks"].split("|") if what),
+    )
+
+
+def _asks(row: Mapping[str, str], options: Mapping[str, str]) -> list[str]:
+    """Return what a job asks for and the policy `slurm` leaves out."""
+    found = [what for option, what in _LEFT_OUT.items() if option in options]
+    found += ["several partitions"] if "," in options.get("partition", "") else []
+    found += [_LEFT_OUT["array"]] if "_" in row["jobid"] and "array" not in options else []
+    found += ["heterogeneous jobs"] if "+" in row["jobid"] else []
+    return list(dict.fromkeys(found))
+
+
 def _range(row: Mapping[str, str]) -> tuple[int, int]:
     return int(row["least"]), int(row["most"])
 
 
 def _request(row: Mapping[str, str]) -> dict[str, str]:
     """Return the request of a job as further cells. Raises BrokenLine."""
-    options = options_of(row["submitline"])
+    options = options_of(row.get("submitline", ""))
     total = tres_of(row["reqtres"])
 
     def count(name: str, usual: int) -> int:
@@ -120,6 +223,10 @@ def _request(row: Mapping[str, str]) -> dict[str, str]:
     most = int(nodes[2] or nodes[1]) if nodes else 0
     per_node, each = count("ntasks-per-node", 0), count("cpus-per-task", 1)
     tasks = count("ntasks", max(least, 1) * max(per_node, 1))
+    if total.cpus and tasks * each != total.cpus:  # options are in the script, which no log shows
+        least = max(least, total.nodes)
+        even = least > 1 and total.cpus % least == 0
+        tasks, per_node, each = (least, 1, total.cpus // least) if even else (total.cpus, 0, 1)
     memory = 0
     if "mem-per-cpu" in options:
         memory = each * parse_size(options["mem-per-cpu"], MIB)
@@ -135,11 +242,20 @@ def _request(row: Mapping[str, str]) -> dict[str, str]:
     except ValueError:
         raise BrokenLine("Timelimit", limit, "a span such as 1-02:03:04") from None
     nice = options.get("nice", "0")
+    number = _NUMBER.match(row["jobid"])
+    if number is None:
+        raise BrokenLine("JobID", row["jobid"], "a number such as 17, 17_3 or 17+1")
+    try:
+        hosts = host_names(row.get("nodelist", ""))
+    except ValueError:
+        raise BrokenLine("NodeList", row["nodelist"], "names such as n[1-3,7]") from None
     cells = {
         "at": _instant(row["submit"], needed=True), "ran": max(end - start, 0) if start and end else 0, "limit": span,
         "tasks": max(tasks, 1), "cpus_each": each, "memory_each": memory, "gpus": total.gpus, "spread": spread,
         "whole": int("exclusive" in options), "least": least, "most": most,
         "nice": int(nice) if nice.lstrip("-").isdecimal() else 100,
+        "number": number[0], "begun": start, "over": end, "hosts": " ".join(hosts),
+        "asks": "|".join(_asks(row, options)),
     }  # fmt: skip
     return {name: str(value) for name, value in cells.items()}
 

@@ -6,6 +6,7 @@ Source: the manual pages of scontrol, sacctmgr, sshare and slurm.conf, and what 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from backfill.model.errors import PlatformError, at, check_path, quote
 from backfill.model.partitions import Limit, Rules
@@ -25,7 +26,8 @@ from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.files import Source
 from backfill.traces.inventory.nodes import Inventory, Terms
 from backfill.traces.inventory.slurm import nodes_of_scontrol
-from backfill.traces.slurm_requests import read_requests
+from backfill.traces.slurm_moment import Moment, read_reservations, read_sdiag, read_sprio, read_squeue
+from backfill.traces.slurm_requests import Requests, read_requests
 
 Row = dict[str, str]
 Rows = list[Row]
@@ -33,6 +35,7 @@ _SUFFIXES = (".txt", "", ".out", ".txt.gz")
 CONFIG, PARTITIONS, NODES = "scontrol-show-config", "scontrol-show-partition", "scontrol-show-node"
 ASSOC, QOS, SSHARE, LICENCES = "sacctmgr-show-assoc", "sacctmgr-show-qos", "sshare", "scontrol-show-license"
 SACCT = "sacct"
+SPRIO, SQUEUE, SDIAG, RESERVATIONS = "sprio", "squeue", "sdiag", "scontrol-show-reservation"
 REQUIRED = (PARTITIONS, NODES)
 FLAT_TOPOLOGIES = ("topology/none", "topology/default", "topology/flat")  # one setting, as versions name it
 MISSING = {  # what counts without a dump
@@ -43,7 +46,7 @@ MISSING = {  # what counts without a dump
     LICENCES: "there are no licences",
     SACCT: "a job may run on any number of nodes that hold its tasks",
 }
-_FIELDS = {  # columns in the order of docs/reference/slurm.md, for dumps without a header
+FIELDS = {  # columns in the order of docs/reference/slurm.md, for dumps without a header
     ASSOC: "cluster account user partition parentname share priority grpjobs grptres grptresmins grptresrunmins "
     "maxjobs maxtres maxwall maxjobsaccrue grpjobsaccrue qos defqos",
     QOS: "name priority usagefactor flags grptres grpjobs maxtrespu maxjobspu maxtrespa maxjobspa maxtres maxwall "
@@ -69,6 +72,8 @@ class ReadSite:
     missing: Mapping[str, str]  # name of a dump -> what counts without it
     left_out: tuple[str, ...]  # what the configuration has and the policy `slurm` does not
     notes: tuple[str, ...]  # damaged lines
+    requests: Requests | None = None  # of the jobs in sacct.txt
+    moment: Moment = Moment()  # noqa: RUF009 (it is frozen)
 
     @property
     def remarks(self) -> list[str]:
@@ -93,6 +98,15 @@ def read_slurm_site(folder: str | Path) -> ReadSite:
     """
     check_path("site", folder)
     return _Reader(Path(folder)).read()
+
+
+def dump_of(folder: Path, name: str) -> Source | None:
+    """Return the dump of this name in a folder; None if it has none. Raises PlatformError."""
+    for suffix in _SUFFIXES:
+        path = folder / f"{name}{suffix}"
+        if path.is_file():
+            return Source.of(path, PlatformError)
+    return None
 
 
 @dataclass
@@ -132,21 +146,44 @@ class _Reader:
         limits = [*_qos_limits(rows[QOS]), *_assoc_limits(rows[ASSOC], associations)] if site.enforces_limits else []
         platform = replace(platform, slurm=site, qos=tuple(Rules(name=each.name) for each in qos),
                            limits=tuple(_on(platform, limit) for limit in limits))  # fmt: skip
+        asked = None
         if (jobs := self.source(SACCT)) is not None:
-            site = replace(site, nodes=self.requests(jobs))
+            asked = self.requests(jobs)
+            site = replace(site, nodes=asked.nodes)
             platform = replace(platform, slurm=site)
         self.judge(site, rows, inventory)
-        return ReadSite(platform, self.found, self.missing, tuple(self.left_out), tuple(self.notes))
+        if asked is not None and (said := asked.left_out(bool(platform.licences))):
+            self.left_out.append(said)
+        moment = self.moment()
+        return ReadSite(platform, self.found, self.missing, tuple(self.left_out), tuple(self.notes), asked, moment)
+
+    def moment(self) -> Moment:
+        """Return what sprio, squeue --start and sdiag said, and note reservations."""
+        found: dict[str, Any] = {}
+        for name, read, what in (
+            (SPRIO, read_sprio, "waiting job"),
+            (SQUEUE, read_squeue, "waiting job"),
+            (SDIAG, read_sdiag, ""),
+            (RESERVATIONS, read_reservations, "reservation"),
+        ):
+            if (source := self.source(name)) is not None:
+                found[name], notes = read(source)
+                self.notes += notes
+                self.found[source.file] = counted(len(found[name]), what) if what else str(found[name] or "nothing")
+        reserved = [each.name for each in found.get(RESERVATIONS, ())]
+        if reserved:
+            names = ", ".join(reserved)
+            self.left_out.append(
+                f"{counted(len(reserved), 'reservation')} ({names}): import slurm-events makes events of it"
+            )
+        return Moment(tuple(found.get(SPRIO, ())), tuple(found.get(SQUEUE, ())), found.get(SDIAG))
 
     def source(self, name: str) -> Source | None:
         """Return the dump of this name; None if it is missing."""
-        for suffix in _SUFFIXES:
-            path = self.folder / f"{name}{suffix}"
-            if path.is_file():
-                return Source.of(path, PlatformError)
-        if name in MISSING:
+        found = dump_of(self.folder, name)
+        if found is None and name in MISSING:
             self.missing[name] = MISSING[name]
-        return None
+        return found
 
     def config(self, source: Source | None) -> dict[str, str]:
         """Return the keys of `scontrol show config` in lower case, with their values."""
@@ -198,7 +235,7 @@ class _Reader:
         """Return the rows of a table with | between its cells, keys in lower case; with a header or without."""
         if source is None:
             return []
-        names, rows, broken = _FIELDS[name].split(), Rows(), BrokenLines(source.file)
+        names, rows, broken = FIELDS[name].split(), Rows(), BrokenLines(source.file)
         trailing = False
         for number, line in enumerate(source.lines(), 1):
             cells = line.rstrip("\r\n").split("|")
@@ -212,7 +249,7 @@ class _Reader:
             if len(cells) != len(names):
                 broken.add(number, f"{counted(len(cells), 'cell')}; expected {len(names)}: {'|'.join(names)}")
                 continue
-            row = dict.fromkeys(_FIELDS[name].split(), "") | dict(zip(names, map(str.strip, cells), strict=True))
+            row = dict.fromkeys(FIELDS[name].split(), "") | dict(zip(names, map(str.strip, cells), strict=True))
             try:
                 _check(name, row)
             except BrokenLine as problem:
@@ -263,12 +300,12 @@ class _Reader:
                 found.append(_association(row, place.get(row["account"], 0), usage))
         return tuple(found)
 
-    def requests(self, source: Source) -> Mapping[str, tuple[int, int]]:
-        """Return the least and the most nodes of jobs, from their command lines."""
+    def requests(self, source: Source) -> Requests:
+        """Return the jobs as they were requested, from their command lines."""
         asked = read_requests(source)
         self.notes += asked.notes
         self.found[source.file] = counted(len(asked.nodes), "job")
-        return asked.nodes
+        return asked
 
     def judge(self, site: SlurmSite, rows: Mapping[str, Rows], inventory: Inventory) -> None:
         """Note what the configuration has and the policy `slurm` leaves out."""

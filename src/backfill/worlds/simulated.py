@@ -92,7 +92,7 @@ def simulate(
     options = options or Options()
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
     jobs, state, clock = begun.jobs, begun.state, workload.calendar
-    world, platform = _world_of(begun, options, policy), begun.platform
+    world, platform = world_of(begun, options, policy), begun.platform
     run = _run_compiled if policy.compiled else _run_stepping
     seer = begun.foresight
     if seer is not None:
@@ -354,8 +354,8 @@ def _may_last(thread: int) -> bool:
     return False
 
 
-def _world_of(begun: Begun, options: Options, policy: Policy) -> Any:
-    """Return the World of a log."""
+def world_of(begun: Begun, options: Options, policy: Policy, **given: Any) -> Any:
+    """Return the World of a log. given: fields of core/world.py, for runs that have begun already."""
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
     n, more = len(jobs), {}
     if len(jobs.after.items):
@@ -394,7 +394,7 @@ def _world_of(begun: Begun, options: Options, policy: Policy) -> Any:
         copies=column(jobs.licences.counts),
         outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
         eligible=jobs.submit.copy(),
-        **more,
+        **(more | given),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from backfill.compiler.view import View
 from backfill.core.once import arranger
-from backfill.core.policy import Facts, Policy
+from backfill.core.policy import Policy
 from backfill.core.queue.walk import arrange_by
 from backfill.core.runs import RUNNING
 from backfill.core.transitions import ask, begin, put, release, submit, tick
@@ -19,13 +19,15 @@ from backfill.core.verbs import HEAD
 from backfill.model.platform import Platform
 from backfill.model.slurm_log import Decided, LoopPass, SlurmctldLog
 from backfill.model.units import SECOND
-from backfill.model.workload import Ints, Jobs, Ragged, Workload
+from backfill.model.workload import Jobs, Ragged, Workload
 from backfill.policies import get
 from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.main import main_pass
 from backfill.policies.slurm.priority import TIER, points_of
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin as begin_run
+from backfill.worlds.slurm_tasks import tasks_on
+from backfill.worlds.slurm_watch import Decisions, recording
 
 SHOWN = 5  # differences that are quoted
 
@@ -51,6 +53,16 @@ class Agreement:
             if len(self.differences) < SHOWN:
                 self.differences.append(story)
 
+    def plus(self, other: "Agreement") -> "Agreement":
+        """Return both together."""
+        return Agreement(
+            self.alike + other.alike,
+            self.total + other.total,
+            [*self.differences, *other.differences],
+            self.different + other.different,
+            self.skipped + other.skipped,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the agreement as in the JSON output."""
         counts = {kind: {"alike": self.alike[kind], "total": total} for kind, total in self.total.items()}
@@ -65,7 +77,7 @@ def agreement(
     workload: the jobs of the log as they were requested. platform: with its `slurm`. Passes with jobs that the workload
     does not have, or whose end the log lacks, are skipped.
     """
-    found, params, policy = Agreement(), params or {}, _recording(get("slurm"))
+    found, params, policy = Agreement(), params or {}, recording(get("slurm"))
     known = {str(name): row for row, name in enumerate(workload.jobs.job.tolist())}
     for each in log.passes:
         if not each.ended or not (each.waiting.keys() | each.running.keys() | each.completing.keys()) <= known.keys():
@@ -74,18 +86,6 @@ def agreement(
         if each.waiting:
             _judge(each, log, workload, platform, policy, params, found)
     return found
-
-
-def _recording(policy: Policy) -> Policy:
-    """Return the policy with memory for the plans of a cycle."""
-
-    def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, asked: Ints | None) -> Facts:
-        assert policy.facts is not None
-        known = policy.facts(params, platform, jobs, asked)
-        room = 1 + (0 if jobs is None else len(jobs) * (3 + len(platform.nodes)))
-        return Facts(known.params, {**known.memory, "record": np.zeros(room, np.int64)})
-
-    return replace(policy, facts=facts)
 
 
 def _judge(
@@ -150,7 +150,7 @@ def _load(
         nodes = sorted(place[node] for node in run.nodes)
         pairs = held.get(name, ())
         if [node for node, _ in pairs] != nodes:
-            pairs = _tasks(state, job, nodes)
+            pairs = tasks_on(state, job, nodes)
         for pair, (node, tasks) in enumerate(pairs):
             put(state, job, np.int64(pair), np.int64(node), np.int64(tasks))
         over = name in each.completing
@@ -162,23 +162,6 @@ def _load(
                 state.free.licences[state.jobs.licence[item]] += state.jobs.licence_count[item, 0]
     for node in closed:
         state.free.nodes[node] = np.minimum(state.free.nodes[node], 0)
-
-
-def _tasks(state: Any, job: int, nodes: list[int]) -> tuple[tuple[int, int], ...]:
-    """Return how Slurm distributes the tasks of a job over its nodes: each gets as many as fit, but one is left for
-    every later node.
-    """
-    left, pairs = int(state.jobs.tasks[job]), list[tuple[int, int]]()
-    for i, node in enumerate(nodes):
-        fit = [
-            int(state.free.nodes[node, k]) // int(amount)
-            for k, amount in enumerate(state.jobs.demand[job].tolist())
-            if amount
-        ]
-        tasks = max(min([*fit, left - (len(nodes) - 1 - i)]), 1)
-        pairs.append((node, min(tasks, left) if i + 1 < len(nodes) else left))
-        left -= pairs[-1][1]
-    return tuple((node, tasks) for node, tasks in pairs if tasks > 0)
 
 
 def _compare(each: LoopPass, state: Any, view: Any, names: list[str], platform: Platform, found: Agreement) -> None:
@@ -225,13 +208,10 @@ def _nodes_of_run(state: Any, run: int, platform: Platform) -> tuple[str, ...]:
 
 def _recorded(view: Any, names: list[str], platform: Platform) -> dict[str, Decided]:
     """Return the plans of a cycle."""
-    numbers, at, found = view.own.record.tolist(), 1, dict[str, Decided]()
-    while at <= numbers[0]:
-        job, begins, count = numbers[at : at + 3]
-        nodes = tuple(platform.nodes[node] for node in numbers[at + 3 : at + 3 + count])
-        found[names[job]] = Decided(names[job], begins, nodes)
-        at += 3 + count
-    return found
+    return {
+        names[job]: Decided(names[job], plan.begin, tuple(platform.nodes[node] for node in plan.nodes))
+        for job, plan in Decisions.read(view.own.record, 0).plans.items()
+    }
 
 
 def _listed(started: Mapping[str, tuple[str, ...]]) -> str:

@@ -21,6 +21,8 @@ from backfill.policies.slurm.queue import (
 )
 from backfill.policies.slurm.seats import choose, least_nodes, place_as_taken
 from backfill.policies.slurm.space import is_clear, occupy
+from backfill.policies.slurm.told import BEYOND, LIMITED, NO_ROOM, UNLICENSED, note, record
+from backfill.policies.slurm.told import SKIPPED as SKIPPED_BY_DEPTH
 
 SKIPPED, TESTED, PLANNED, STARTED, FULL, STUCK = range(6)  # what became of a job in a cycle
 YEAR = 365 * 86_400 * SECOND
@@ -54,18 +56,21 @@ def cycle(state):
         if own.bf_max_job_start > 0.0 and started >= own.bf_max_job_start:
             break
         if is_limited(state, job, False) and own.assoc_limit_stop <= 0.0:
+            note(state, job, LIMITED)
             continue
         if (
             (own.bf_max_job_part > 0.0 and of_part[part] >= own.bf_max_job_part)
             or (own.bf_max_job_user > 0.0 and of_user[user] >= own.bf_max_job_user)
             or (own.bf_max_job_user_part > 0.0 and of_both[user, part] >= own.bf_max_job_user_part)
         ):
+            note(state, job, SKIPPED_BY_DEPTH)
             continue
         of_part[part] += 1
         of_user[user] += 1
         if own.bf_max_job_user_part > 0.0:
             of_both[user, part] += 1
         if lacks_licences(state, job):
+            note(state, job, UNLICENSED)
             continue
         only_now = reserves_nothing(state, job) or (
             own.bf_job_part_count_reserve > 0.0 and planned[part] >= own.bf_job_part_count_reserve
@@ -74,6 +79,8 @@ def cycle(state):
         if what >= FULL:
             work = most_work if what == STUCK else work
             break
+        if what < PLANNED:
+            note(state, job, NO_ROOM)
         tested += what >= TESTED
         started += what == STARTED
         planned[part] += what == PLANNED
@@ -119,6 +126,7 @@ def plan_one(state, job, part, now, only_now, times, clear, count, most):
         begin = max(begin, after)
         if held_back(state, job):
             if own.assoc_limit_stop <= 0.0:
+                note(state, job, LIMITED)
                 return TESTED, count
             begin = later if later != NO_TIME else now + 500 * SECOND
         elif begin <= now:
@@ -134,6 +142,7 @@ def plan_one(state, job, part, now, only_now, times, clear, count, most):
             continue
         if begin > until:
             reserve(state, job, begin)
+            note(state, job, BEYOND)
             return TESTED, count
         if count + 2 > most:
             return FULL, count
@@ -150,21 +159,6 @@ def plan_one(state, job, part, now, only_now, times, clear, count, most):
         record(state, job, begin, taken)
         count = occupy(times, clear, count, first, last, taken)
         return PLANNED, count
-
-
-@kernel()
-def record(state, job, begin, taken):
-    """Add a plan to `record`, if that is kept: job, begin, number of nodes, nodes. Its first number is its length."""
-    kept = state.own.record
-    if len(kept) == 0:
-        return
-    at, count = kept[0] + 1, 0
-    for node in range(len(taken)):
-        if taken[node] > 0:
-            kept[at + 3 + count] = node
-            count += 1
-    kept[at], kept[at + 1], kept[at + 2] = job, begin, count
-    kept[0] += 3 + count
 
 
 @kernel(inline=True)

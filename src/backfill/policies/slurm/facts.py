@@ -27,7 +27,7 @@ def _key(high: float, unit: str, usual: float, meaning: str, whole: bool) -> Par
 
 _COUNT = 1e6
 # name -> unit, low, high, default, where a site states it, meaning; -1 switches a loop off
-_KEYS: dict[str, tuple[str, float, float, float, str, str]] = {
+KEYS: dict[str, tuple[str, float, float, float, str, str]] = {
     "bf_interval": ("s", -1, 10_800, 30, SCHEDULER, "time between two backfill cycles; -1: none"),
     "bf_max_time": ("s", 1, 3600, SITE, SCHEDULER, "longest cycle, by default bf_interval"),
     "bf_window": ("min", 1, 43_200, 1440, SCHEDULER, "how far the plan reaches"),
@@ -66,7 +66,7 @@ _KEYS: dict[str, tuple[str, float, float, float, str, str]] = {
 }  # fmt: skip
 PARAMS = {
     **{name: _key(high, unit, usual, meaning, name != "PriorityMaxAge")
-       for name, (unit, _, high, usual, _, meaning) in _KEYS.items()},
+       for name, (unit, _, high, usual, _, meaning) in KEYS.items()},
     "version": Param(SITE, SITE, 99, "", "version of Slurm such as 24.11; -2: that of the site, else 22.05"),
     "epilog": Param(SITE, SITE, 1, "", "1: each end runs the main loop at once, as with an Epilog; -2: the site's",
                     whole=True),
@@ -108,7 +108,7 @@ def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, as
 
 
 def _resolved(params: Mapping[str, float], site: SlurmSite | None) -> dict[str, float]:
-    for name in _KEYS:
+    for name in KEYS:
         if params[name] != SITE and not _is_valid(name, params[name]):
             expected = f"{_expected(name)}, or {SITE:g} for that of the site"
             raise UsageError(f"policy slurm: {name} is {params[name]:g}; expected {expected}")
@@ -117,7 +117,7 @@ def _resolved(params: Mapping[str, float], site: SlurmSite | None) -> dict[str, 
         found["version"] = 22.05 if site is None else site.number
     if found["epilog"] == SITE:
         found["epilog"] = 0.0 if site is None else float(site.value("Epilog") != "")
-    for name, (_, _, _, default, where, _) in _KEYS.items():
+    for name, (_, _, _, default, where, _) in KEYS.items():
         if found[name] == SITE and site is not None:
             stated = _stated(site, name, where)
             if stated is not None and _is_valid(name, stated):  # otherwise Slurm uses its default, silently
@@ -135,12 +135,12 @@ def _resolved(params: Mapping[str, float], site: SlurmSite | None) -> dict[str, 
 
 def _is_valid(name: str, value: float) -> bool:
     """Return whether Slurm accepts a value: within the bounds, or -1 if that switches a loop off."""
-    _, low, high, _, _, _ = _KEYS[name]
+    _, low, high, _, _, _ = KEYS[name]
     return value == low or max(low, 1.0 if low == -1.0 else low) <= value <= high
 
 
 def _expected(name: str) -> str:
-    _, low, high, _, _, _ = _KEYS[name]
+    _, low, high, _, _, _ = KEYS[name]
     return f"1 to {high:g}, -1 for never" if low == -1.0 else f"{low:g} to {high:g}"
 
 

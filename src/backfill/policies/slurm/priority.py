@@ -57,7 +57,7 @@ def account_until_now(state):
     own, runs, batch = state.own, state.runs, state.batch
     if not changes_with_time(state):
         return False
-    period = microseconds(own.PriorityCalcPeriod)
+    period = microseconds(own.PriorityCalcPeriod * 60.0)
     if own.accounted[0] == NO_TIME:
         own.accounted[0] = ceiling(state.now - period + 1, period, 0)
         rank_all(state)
@@ -81,8 +81,8 @@ def end_period(state, before):
     """Let usage decay over a period, and charge the runs of it. before: those that end at this instant still run."""
     own, runs = state.own, state.runs
     begin = own.accounted[0]
-    end = begin + microseconds(own.PriorityCalcPeriod)
-    forget(state, own.PriorityCalcPeriod)
+    end = begin + microseconds(own.PriorityCalcPeriod * 60.0)
+    forget(state, own.PriorityCalcPeriod * 60.0)
     for i in range(runs.active):
         run = runs.by_limit[i]
         use(state, run, max(runs.start[run], begin), end)
@@ -125,4 +125,4 @@ def prioritise(state):
 def wake_for_period(state):
     """Request a pass at the end of this period, if the order of waiting jobs may change then."""
     if changes_with_time(state) and state.queue.waiting > 1 and state.runs.active > 0:
-        wake(state, ceiling(state.now + 1, microseconds(state.own.PriorityCalcPeriod), 0))
+        wake(state, ceiling(state.now + 1, microseconds(state.own.PriorityCalcPeriod * 60.0), 0))
