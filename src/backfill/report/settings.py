@@ -10,10 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill.analysis.series import Binned
+from backfill.model.names import printable
 from backfill.model.units import SECOND, brief, counted, time_text, times, unit_of
 from backfill.report.chart import share_chart
 from backfill.report.dates import Dates
-from backfill.report.terminal import WIDTH, as_text, plain
+from backfill.report.terminal import WIDTH, as_text
 from backfill.worlds.slurm_idle import CAUSES
 
 FEW = 5  # losers in the terminal
@@ -120,14 +121,14 @@ def share_rows(told: Told) -> tuple[list[str], list[list[str]]]:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for place, head in enumerate(heads):
-        table.add_column(Text(plain(head)), justify="right" if place else "left", overflow="fold")
+        table.add_column(Text(printable(head)), justify="right" if place else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     return table
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(plain(text), WIDTH, initial_indent="  ", subsequent_indent="    ")
+    return textwrap.wrap(printable(text), WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def settings_section(told: Told, dates: Dates | None) -> dict[str, Any]:
