@@ -123,6 +123,16 @@ def test_a_job_of_before_a_restart_says_so_and_is_not_adopted():
     assert found.adopt == []
 
 
+def test_a_job_that_is_held_again_by_a_controller_that_went_back_may_have_run():
+    found, loose, held = control(), now(managed=True), now(managed=True, held=True)
+    look(found, loose, known())
+    assert look(found, held, known()) == []  # the queue held it, on the controller on which it waited unheld
+    look(found, loose, known())
+    back = Snapshot("2", [NodeNow("a", CPUS)], [held])
+    news = conclude(back, {("7", 5): known(held="NotAdopted")}, {}, Watch(), lambda identity, t: False, 0, found)
+    assert news == [Blocked(1, UNCERTAIN)]
+
+
 def test_a_job_that_only_its_batch_system_can_place_says_why():
     found = control()
     assert look(found, now(own=EXCLUDES), known()) == [Blocked(1, EXCLUDES)]
