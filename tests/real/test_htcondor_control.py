@@ -209,6 +209,36 @@ def test_users_cannot_move_a_guard_and_their_requirements_are_kept(site):
     assert site.live.job(waits)["attempt"] == 1
 
 
+def test_what_an_operator_starts_and_what_only_htcondor_can_place_is_followed(site):
+    site.live.run("pause")
+    try:
+        (foreign,) = site.submit(cpus=2, seconds=3)
+        until(lambda: foreign in site.rows())
+        (slot,) = (name for name in site.pool.run("condor_status", "-af", "Name").split() if "slot1@n3@" in name)
+        stands = site.live.daemon()  # which would take a pin back that is not its own, before HTCondor starts the job
+        os.kill(stands, signal.SIGSTOP)
+        site.pool.run("condor_qedit", foreign, "BFTarget", f'"0 {slot}"')  # by an operator
+        until(lambda: foreign in site.begun())
+        os.kill(stands, signal.SIGCONT)
+        until(lambda: site.rows().get(foreign, {}).get("state") == "RUNNING")
+        chosen = 'requirements = regexp("^n2@", TARGET.Name) || regexp("@n2@", TARGET.Name)'
+        (own,) = site.submit(cpus=1, seconds=3, more=chosen)
+        until(lambda: own in site.begun())  # which needs no decision of the queue
+        until(lambda: not site.rows())
+    finally:
+        site.live.run("resume")
+    check_placed(site, [foreign, own])
+    over = site.over()
+    assert {name: over[name]["why"] for name in (foreign, own)} == dict.fromkeys((foreign, own), "foreign-start")
+    assert [site.nodes()[name].partition("@")[0] for name in (foreign, own)] == ["n3", "n2"]
+    fill = site.submit(cpus=4, seconds=60, count=4)
+    until(lambda: {*fill} <= site.begun().keys())
+    (waits,) = site.submit(cpus=1, seconds=1, more=chosen)
+    until(lambda: site.rows().get(waits, {}).get("reason") == "Requirements")
+    site.pool.run("condor_rm", next(name for name in fill if site.nodes()[name].startswith("n2@")))
+    until(lambda: waits in site.begun())
+
+
 def test_the_way_back_needs_no_daemon(site):
     fill = site.submit(cpus=4, seconds=100, count=4)
     until(lambda: site.begun().keys() >= {*fill})
