@@ -9,7 +9,7 @@ import pytest
 
 from backfill.pools.base import Given
 from backfill.pools.controlled import BEAT_S, IDLE_S, SAVED_S, SHARE, Budget, ControlledPool
-from backfill.pools.seen import RUNNING, WAITING, Asked, Down, JobNow, Snapshot
+from backfill.pools.seen import ENDING, RUNNING, WAITING, Asked, Down, JobNow, Snapshot
 from backfill.pools.watched import Look
 from tests.patience import PATIENCE_S
 
@@ -100,9 +100,14 @@ def test_a_pulse_with_news_has_a_queue_look_at_once(tmp_path, pulses, jobs, beat
         woken, begin = pool._rest(0.5), time.monotonic()
         assert not woken
         assert (pool._beat > begin - PATIENCE_S) == beats
-        return pool._sooner()
+        pool._looked(Snapshot("1", [], [job(ENDING)]))  # until its node is free
+        soon = pool._sooner()
+        pool._looked(Snapshot("1", [], []))
+        return soon, pool._sooner()
 
-    assert asyncio.run(watched(tmp_path, Reader(jobs, 0.0), then)) == (BEAT_S if beats else IDLE_S)
+    soon, later = asyncio.run(watched(tmp_path, Reader(jobs, 0.0), then))
+    assert soon == (BEAT_S if beats else IDLE_S)
+    assert later == IDLE_S
 
 
 def test_looks_and_pulses_take_no_more_than_their_share(monkeypatch):

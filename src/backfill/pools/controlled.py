@@ -15,14 +15,14 @@ from pathlib import Path
 from backfill.pools.base import ELSEWHERE, Decision, Given, Identity, News
 from backfill.pools.comments import published
 from backfill.pools.conclude import Control, conclude
-from backfill.pools.seen import Down, Hands, JobNow, Reader
+from backfill.pools.seen import ENDING, Down, Hands, JobNow, Reader, Snapshot
 from backfill.pools.watched import DOWN_S, Look, WatchedPool
 from backfill.queue.job import Job, Run
 from backfill.system.processes import read_json, write_whole
 
 QUICK_S, QUICKLY_S = 0.2, 2.0  # interval of looks after an action, and how long it lasts
 PULSE_S = 0.05  # interval of pulses while jobs wait
-BEAT_S, BEATING_S = 0.05, 0.5  # interval of looks after a pulse with news, and how long it lasts: jobs end in groups
+BEAT_S, BEATING_S = 0.05, 1.0  # interval of looks while jobs are ending, and how long it lasts after a pulse with news
 BUSY_S, IDLE_S = 0.3, 1.0  # interval of all other looks while jobs wait and there are no pulses, else
 SHARE, SAVED_S = 20, 1.0  # looks and pulses take one part in so many of a processor; saved up to so many seconds of it
 PUBLISH_S, COMMENTS = 10.0, 200  # seconds between rounds of publishing promises, and comments written per round
@@ -65,6 +65,7 @@ class ControlledPool(WatchedPool):
         self._budget = Budget()
         self._waits = False  # whether jobs wait for the queue to start them
         self._pulse, self._beat = "", -math.inf  # the last pulse, and when it changed
+        self._ending = False  # whether the last look showed jobs that end: no pulse tells when their nodes are free
         self._silent = -math.inf  # until when there is no pulse
         super().__init__(given, reader)
 
@@ -160,12 +161,13 @@ class ControlledPool(WatchedPool):
         """See WatchedPool."""
         now = time.monotonic()
         quick = QUICK_S if now - self._acted < QUICKLY_S else self._pace
-        quick = min(quick, BEAT_S) if now - self._beat < BEATING_S else quick
+        quick = min(quick, BEAT_S) if self._ending and now - self._beat < BEATING_S else quick
         return max(quick, self._budget.wait())
 
-    def _looked(self, cpu: float | None) -> None:
+    def _looked(self, snapshot: Snapshot) -> None:
         """See WatchedPool."""
-        self._budget.spend(cpu or 0.0)
+        self._budget.spend(snapshot.cpu or 0.0)
+        self._ending = any(job.state == ENDING for job in snapshot.jobs)
 
     def _rest(self, wait: float) -> bool:
         """See WatchedPool. While jobs wait, a pulse with news ends it: the end of another job makes room for them."""

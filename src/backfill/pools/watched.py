@@ -132,7 +132,7 @@ class WatchedPool:
             wait = SOON_S if self._stirred or missing != self._missing else min(GROWTH * max(wait, SOON_S), LATE_S)
             cpu = snapshot.took if snapshot.cpu is None else snapshot.cpu
             wait = max(wait, SHARE * cpu, APART * snapshot.took)
-            self._looked(snapshot.cpu)
+            self._looked(snapshot)
             wait = min(wait, self._sooner())
             self._stirred = False
             self._look = Look(snapshot, {job.identity: job for job in recalled}, missing)
@@ -151,8 +151,8 @@ class WatchedPool:
         """Return the longest wait before the next look, in seconds."""
         return math.inf
 
-    def _looked(self, cpu: float | None) -> None:
-        """Note the processor time of a look, in seconds, if it is known."""
+    def _looked(self, snapshot: Snapshot) -> None:
+        """Note what a look has cost, and what it says about the time of the next one."""
 
     def _tell(self, problem: str) -> None:
         if problem and problem != self.problem:
