@@ -147,7 +147,7 @@ def check_placed(site, some):
 
 def test_jobs_run_where_the_queue_decided_though_it_is_killed(site):
     some = []
-    for i in range(30):
+    for i in range(20):
         some += site.submit(cpus=1 + i % 4, seconds=1 + i % 3)
         if i % 10 == 9:
             site.live.kill(site.live.daemon())  # wherever it is by now
@@ -161,6 +161,7 @@ def test_jobs_run_where_the_queue_decided_though_it_is_killed(site):
     check_placed(site, [held])
 
 
+@pytest.mark.long
 def test_a_schedd_that_is_killed_has_no_job_begun_twice(site):
     some = site.submit(cpus=4, seconds=6, count=6)
     until(lambda: len(site.begun()) >= 2, 0.05)
@@ -191,6 +192,7 @@ def test_what_others_do_in_htcondor_is_followed(site):
     assert "this queue starts the jobs of htcondor" in site.live.run("submit", "--", "true", check=1).stderr
 
 
+@pytest.mark.long
 def test_users_cannot_move_a_guard_and_their_requirements_are_kept(site):
     until(lambda: not site.live.request("queue")["problem"])
     fill = site.submit(cpus=4, seconds=100, count=4)
@@ -239,6 +241,7 @@ def test_what_an_operator_starts_and_what_only_htcondor_can_place_is_followed(si
     until(lambda: waits in site.begun())
 
 
+@pytest.mark.long
 def test_the_way_back_needs_no_daemon(site):
     fill = site.submit(cpus=4, seconds=100, count=4)
     until(lambda: site.begun().keys() >= {*fill})
@@ -252,6 +255,7 @@ def test_the_way_back_needs_no_daemon(site):
     site.live.run("serve", "--detach")
 
 
+@pytest.mark.long
 def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
     chance = random.Random(7)
     ours, theirs = ["daemon", "planner"] * KILLS, ["schedd", "negotiator"] * KILLS
@@ -280,6 +284,7 @@ def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
     assert told.lost == told.twice == told.elsewhere == told.overbooked == []
 
 
+@pytest.mark.long
 def test_a_daemon_that_stands_still_misses_nothing(site):
     until(lambda: not site.live.request("queue")["problem"])
     stands = site.live.daemon()
