@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from backfill.pools.base import Given
-from backfill.pools.controlled import BEAT_S, IDLE_S, SAVED_S, SHARE, Budget, ControlledPool
+from backfill.pools.controlled import BEAT_S, DEAR, IDLE_S, SAVED_S, Budget, ControlledPool
 from backfill.pools.seen import ENDING, RUNNING, WAITING, Asked, Down, JobNow, Snapshot
 from backfill.pools.watched import Look
 from tests.patience import PATIENCE_S
@@ -69,11 +69,11 @@ async def pace(pool):
     ("jobs", "cpu", "seconds"),
     [
         ([WAITS], 0.005, 0.3),
-        ([WAITS], 0.2, 8.0),  # half of what looks may take; the rest is for those after a pulse
+        ([WAITS], 0.2, 10.0),  # half of what looks may take; the rest is for those after a pulse
         ([job(WAITING, managed=True, held=True, blocked="Dependency")], 0.01, 1.0),
         ([job(WAITING)], 0.01, 1.0),
         ([job(RUNNING, managed=True)], 0.01, 1.0),
-        ([], 0.2, 8.0),
+        ([], 0.2, 10.0),
     ],
 )
 def test_a_queue_looks_often_while_its_jobs_wait(tmp_path, jobs, cpu, seconds):
@@ -114,11 +114,12 @@ def test_looks_and_pulses_take_no_more_than_their_share(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     budget, spent = Budget(), 0.0
+    budget.share = DEAR
     for _ in range(1_000):
         now[0] += max(budget.wait(), 0.05)
         budget.spend(0.1)
         spent += 0.1
-    assert spent <= SAVED_S + 0.1 + (now[0] - 100.0) / SHARE
+    assert spent <= SAVED_S + 0.1 + (now[0] - 100.0) / DEAR
     now[0] += 1_000.0
     budget.spend(0.0)
     assert budget.wait() == 0.0

@@ -214,13 +214,14 @@ def test_users_cannot_move_a_guard_and_their_requirements_are_kept(site):
 def test_what_an_operator_starts_and_what_only_htcondor_can_place_is_followed(site):
     site.live.run("pause")
     try:
-        (foreign,) = site.submit(cpus=2, seconds=3)
-        until(lambda: foreign in site.rows())
+        short, foreign = *site.submit(cpus=1, seconds=1), *site.submit(cpus=2, seconds=6)
+        until(lambda: {short, foreign} <= site.rows().keys())
         (slot,) = (name for name in site.pool.run("condor_status", "-af", "Name").split() if "slot1@n3@" in name)
         stands = site.live.daemon()  # which would take a pin back that is not its own, before HTCondor starts the job
         os.kill(stands, signal.SIGSTOP)
-        site.pool.run("condor_qedit", foreign, "BFTarget", f'"0 {slot}"')  # by an operator
-        until(lambda: foreign in site.begun())
+        for job in (short, foreign):
+            site.pool.run("condor_qedit", job, "BFTarget", f'"0 {slot}"')  # by an operator
+        until(lambda: foreign in site.begun() and [short] in [line[:1] for line in site.lines("E")])
         os.kill(stands, signal.SIGCONT)
         until(lambda: site.rows().get(foreign, {}).get("state") == "RUNNING")
         chosen = 'requirements = regexp("^n2@", TARGET.Name) || regexp("@n2@", TARGET.Name)'
@@ -229,10 +230,11 @@ def test_what_an_operator_starts_and_what_only_htcondor_can_place_is_followed(si
         until(lambda: not site.rows())
     finally:
         site.live.run("resume")
-    check_placed(site, [foreign, own])
+    some = [short, foreign, own]
+    check_placed(site, some)
     over = site.over()
-    assert {name: over[name]["why"] for name in (foreign, own)} == dict.fromkeys((foreign, own), "foreign-start")
-    assert [site.nodes()[name].partition("@")[0] for name in (foreign, own)] == ["n3", "n2"]
+    assert {name: over[name]["why"] for name in some} == dict.fromkeys(some, "foreign-start")
+    assert [site.nodes()[name].partition("@")[0] for name in some] == ["n3", "n3", "n2"]
     fill = site.submit(cpus=4, seconds=60, count=4)
     until(lambda: {*fill} <= site.begun().keys())
     (waits,) = site.submit(cpus=1, seconds=1, more=chosen)

@@ -20,11 +20,13 @@ from backfill.pools.watched import DOWN_S, Look, WatchedPool
 from backfill.queue.job import Job, Run
 from backfill.system.processes import read_json, write_whole
 
-QUICK_S, QUICKLY_S = 0.2, 2.0  # interval of looks after an action, and how long it lasts
-PULSE_S = 0.05  # interval of pulses while jobs wait
+QUICK_S, QUICKLY_S = 0.2, 2.0  # interval of looks after an action if there are no pulses, and how long it lasts
+PULSE_S = 0.1  # interval of pulses while jobs wait
 BEAT_S, BEATING_S = 0.05, 1.0  # interval of looks while jobs are ending, and how long it lasts after a pulse with news
 BUSY_S, IDLE_S = 0.3, 1.0  # interval of all other looks while jobs wait and there are no pulses, else
-SHARE, SAVED_S = 20, 1.0  # looks and pulses take one part in so many of a processor; saved up to so many seconds of it
+# Looks and pulses take one part in so many of a processor, saved up to so many seconds of it: where a look is cheap, in
+# seconds of processor time, and elsewhere.
+CHEAP_S, CHEAP, DEAR, SAVED_S = 0.03, 10, 25, 1.0
 PUBLISH_S, COMMENTS = 10.0, 200  # seconds between rounds of publishing promises, and comments written per round
 LOOKED = "looked"  # file with the controller as last seen; its time is that of the last look
 GUARDED = "guarded"  # file whose time is that of the last run of the watchdog
@@ -35,17 +37,18 @@ class Budget:
     """Processor time that looks may take: a share of the time that passes, and what was saved of it before."""
 
     def __init__(self) -> None:
+        self.share = CHEAP
         self._saved, self._at = SAVED_S, time.monotonic()
 
     def spend(self, cpu: float) -> None:
         """Take off processor time, in seconds."""
         now = time.monotonic()
-        self._saved = min(self._saved + (now - self._at) / SHARE, SAVED_S) - cpu
+        self._saved = min(self._saved + (now - self._at) / self.share, SAVED_S) - cpu
         self._at = now
 
     def wait(self) -> float:
         """Return in how many seconds nothing will be overdrawn."""
-        return max(self._at - self._saved * SHARE - time.monotonic(), 0.0)
+        return max(self._at - self._saved * self.share - time.monotonic(), 0.0)
 
 
 class ControlledPool(WatchedPool):
@@ -99,7 +102,7 @@ class ControlledPool(WatchedPool):
         waits = any(job.managed and job.held and not job.blocked for job in look.snapshot.jobs)
         self._waits = waits
         least = BUSY_S if waits and time.monotonic() < self._silent else IDLE_S
-        self._pace = max(least, 2 * SHARE * (look.snapshot.cpu or 0.0))
+        self._pace = max(least, 2 * self._budget.share * (look.snapshot.cpu or 0.0))
         if before != control.instance:
             write_whole(str(given.home / LOOKED), {"instance": control.instance, "since": control.since})
         with suppress(OSError):  # on a full disk the watchdog will think that no daemon looks
@@ -160,13 +163,15 @@ class ControlledPool(WatchedPool):
     def _sooner(self) -> float:
         """See WatchedPool."""
         now = time.monotonic()
-        quick = QUICK_S if now - self._acted < QUICKLY_S else self._pace
+        quick = QUICK_S if now < self._silent and now - self._acted < QUICKLY_S else self._pace
         quick = min(quick, BEAT_S) if self._ending and now - self._beat < BEATING_S else quick
         return max(quick, self._budget.wait())
 
     def _looked(self, snapshot: Snapshot) -> None:
         """See WatchedPool."""
-        self._budget.spend(snapshot.cpu or 0.0)
+        cpu = snapshot.cpu or 0.0
+        self._budget.share = CHEAP if cpu < CHEAP_S else DEAR
+        self._budget.spend(cpu)
         self._ending = any(job.state == ENDING for job in snapshot.jobs)
 
     def _rest(self, wait: float) -> bool:
