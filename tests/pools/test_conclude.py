@@ -115,6 +115,15 @@ def test_a_job_that_was_put_back_before_it_was_seen_to_run_waits_again():
     assert last == Edited(1, {"native_submit": 9})
 
 
+def test_a_job_that_was_put_back_and_began_again_on_its_nodes_within_a_second_did_both():
+    mine, ran = known(RUNNING), now(state=RUNNING, nodes=[["a", 1]], start=1, restarts=1)
+    mine.attempt.spawned, mine.attempt.processes = 1, {"instance": "1", "restarts": 0, "since": 0}
+    first, again = look(control(), ran, mine)
+    assert (first.attempt, first.verdict.kind) == (1, "requeued")
+    assert (again.job, again.record["restarts"]) == (1, 1)
+    assert look(control(forgets=False), ran, mine) == []  # HTCondor counts a start late
+
+
 def test_a_job_of_before_a_restart_says_so_and_is_not_adopted():
     found = control(since=10)
     (news,) = look(found, now(), None)
