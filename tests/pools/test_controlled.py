@@ -69,11 +69,11 @@ async def pace(pool):
     ("jobs", "cpu", "seconds"),
     [
         ([WAITS], 0.005, 0.3),
-        ([WAITS], 0.2, 10.0),  # half of what looks may take; the rest is for those after a pulse
+        ([WAITS], 0.2, 13.2),  # half of what looks may take; the rest is for those after a pulse
         ([job(WAITING, managed=True, held=True, blocked="Dependency")], 0.01, 1.0),
         ([job(WAITING)], 0.01, 1.0),
         ([job(RUNNING, managed=True)], 0.01, 1.0),
-        ([], 0.2, 10.0),
+        ([], 0.2, 13.2),
     ],
 )
 def test_a_queue_looks_often_while_its_jobs_wait(tmp_path, jobs, cpu, seconds):

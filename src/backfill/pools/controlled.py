@@ -26,7 +26,7 @@ BEAT_S, BEATING_S = 0.05, 1.0  # interval of looks while jobs are ending, and ho
 BUSY_S, IDLE_S = 0.3, 1.0  # interval of all other looks while jobs wait and there are no pulses, else
 # Looks and pulses take one part in so many of a processor, saved up to so many seconds of it: where a look is cheap, in
 # seconds of processor time, and elsewhere.
-CHEAP_S, CHEAP, DEAR, SAVED_S = 0.03, 10, 25, 1.0
+CHEAP_S, CHEAP, DEAR, SAVED_S = 0.03, 10, 33, 1.0
 PUBLISH_S, COMMENTS = 10.0, 200  # seconds between rounds of publishing promises, and comments written per round
 LOOKED = "looked"  # file with the controller as last seen; its time is that of the last look
 GUARDED = "guarded"  # file whose time is that of the last run of the watchdog
