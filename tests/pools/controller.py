@@ -196,7 +196,9 @@ class Controller:
                 if any(node == name for node, *_ in job.nodes):
                     self.requeue(job) if chance.random() < 0.5 else self.over(job, "NODE_FAIL")
         elif what < 0.9:
-            self.saved = json.dumps([[k, [v.state, v.held, v.pin, v.managed]] for k, v in self.jobs.items()])
+            self.saved = json.dumps(
+                [[k, [v.state, v.held, v.pin, v.managed, v.restarts]] for k, v in self.jobs.items()]
+            )
         elif what < 0.92 and self.saved:
             self.forget()
         elif what < 0.95:
@@ -219,12 +221,12 @@ class Controller:
                 del self.jobs[key]
                 self.history.pop(key, None)
                 continue
-            state, held, pin, managed = before[key]
+            state, held, pin, managed, restarts = before[key]
             if state == WAITING and job.state == RUNNING:
                 job.state, job.start, job.nodes, job.forgotten = WAITING, None, [], True
                 job.let_go.clear()
             if job.state == WAITING:
-                job.held, job.pin, job.managed = held, tuple(pin), managed
+                job.held, job.pin, job.managed, job.restarts = held, tuple(pin), managed, restarts
         self.last = max((int(number) for number, _ in self.jobs), default=0)
         self.clock.t += SECOND  # so that what is submitted next has another submit
 
@@ -498,6 +500,14 @@ class Controlled(Watched):
         )  # fmt: skip
         self.hand = Hand(self)
         return self.hand
+
+    def look(self, snapshot=None):
+        """See Watched. What was forgotten before anybody of the queue looked is not the queue's: who starts one with
+        `adopt` takes over what waits, as by `pool adopt`."""
+        if not self.control.instance:
+            for job in self.system.jobs.values():
+                job.forgotten = False
+        super().look(snapshot)
 
     def carry_out(self, snapshot):
         control, hand = self.control, self.hand

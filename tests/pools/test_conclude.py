@@ -115,12 +115,31 @@ def test_a_job_that_was_put_back_before_it_was_seen_to_run_waits_again():
     assert last == Edited(1, {"native_submit": 9})
 
 
+def test_a_job_that_was_put_back_and_began_again_on_its_nodes_within_a_second_did_both():
+    mine, ran = known(RUNNING), now(state=RUNNING, nodes=[["a", 1]], start=1, restarts=1)
+    mine.attempt.spawned, mine.attempt.processes = 1, {"instance": "1", "restarts": 0, "since": 0}
+    first, again = look(control(), ran, mine)
+    assert (first.attempt, first.verdict.kind) == (1, "requeued")
+    assert (again.job, again.record["restarts"]) == (1, 1)
+    assert look(control(forgets=False), ran, mine) == []  # HTCondor counts a start late
+
+
 def test_a_job_of_before_a_restart_says_so_and_is_not_adopted():
     found = control(since=10)
     (news,) = look(found, now(), None)
     assert isinstance(news, Arrived)
     assert news.blocked == "BeforeRestart"
     assert found.adopt == []
+
+
+def test_a_job_that_is_held_again_by_a_controller_that_went_back_may_have_run():
+    found, loose, held = control(), now(managed=True), now(managed=True, held=True)
+    look(found, loose, known())
+    assert look(found, held, known()) == []  # the queue held it, on the controller on which it waited unheld
+    look(found, loose, known())
+    back = Snapshot("2", [NodeNow("a", CPUS)], [held])
+    news = conclude(back, {("7", 5): known(held="NotAdopted")}, {}, Watch(), lambda identity, t: False, 0, found)
+    assert news == [Blocked(1, UNCERTAIN)]
 
 
 def test_a_job_that_only_its_batch_system_can_place_says_why():

@@ -56,6 +56,9 @@ class Cluster:
         for name in ("scancel", "sbatch"):
             (folder / name).write_text(f"#!/bin/sh\ntouch {folder}/acted\n")
             (folder / name).chmod(0o755)
+        (folder / "sdiag").write_text("#!/bin/sh\nexit 1\n")  # not that of this machine, which would look for its Slurm
+        (folder / "sdiag").chmod(0o755)
+        (folder / "asked").touch()
         self.show()
 
     def job(self, number, submit, state="PD", **more):

@@ -11,6 +11,7 @@ from backfill.traces.inventory import read_platform
 from tests.real import htcondor
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.htcondor,
     pytest.mark.skipif(htcondor.missing() != "", reason=f"a real HTCondor {htcondor.missing()}"),
 ]

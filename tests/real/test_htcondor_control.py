@@ -147,7 +147,7 @@ def check_placed(site, some):
 
 def test_jobs_run_where_the_queue_decided_though_it_is_killed(site):
     some = []
-    for i in range(30):
+    for i in range(20):
         some += site.submit(cpus=1 + i % 4, seconds=1 + i % 3)
         if i % 10 == 9:
             site.live.kill(site.live.daemon())  # wherever it is by now
@@ -161,6 +161,7 @@ def test_jobs_run_where_the_queue_decided_though_it_is_killed(site):
     check_placed(site, [held])
 
 
+@pytest.mark.long
 def test_a_schedd_that_is_killed_has_no_job_begun_twice(site):
     some = site.submit(cpus=4, seconds=6, count=6)
     until(lambda: len(site.begun()) >= 2, 0.05)
@@ -191,6 +192,7 @@ def test_what_others_do_in_htcondor_is_followed(site):
     assert "this queue starts the jobs of htcondor" in site.live.run("submit", "--", "true", check=1).stderr
 
 
+@pytest.mark.long
 def test_users_cannot_move_a_guard_and_their_requirements_are_kept(site):
     until(lambda: not site.live.request("queue")["problem"])
     fill = site.submit(cpus=4, seconds=100, count=4)
@@ -209,6 +211,39 @@ def test_users_cannot_move_a_guard_and_their_requirements_are_kept(site):
     assert site.live.job(waits)["attempt"] == 1
 
 
+def test_what_an_operator_starts_and_what_only_htcondor_can_place_is_followed(site):
+    site.live.run("pause")
+    try:
+        short, foreign = *site.submit(cpus=1, seconds=1), *site.submit(cpus=2, seconds=6)
+        until(lambda: {short, foreign} <= site.rows().keys())
+        (slot,) = (name for name in site.pool.run("condor_status", "-af", "Name").split() if "slot1@n3@" in name)
+        stands = site.live.daemon()  # which would take a pin back that is not its own, before HTCondor starts the job
+        os.kill(stands, signal.SIGSTOP)
+        for job in (short, foreign):
+            site.pool.run("condor_qedit", job, "BFTarget", f'"0 {slot}"')  # by an operator
+        until(lambda: foreign in site.begun() and [short] in [line[:1] for line in site.lines("E")])
+        os.kill(stands, signal.SIGCONT)
+        until(lambda: site.rows().get(foreign, {}).get("state") == "RUNNING")
+        chosen = 'requirements = regexp("^n2@", TARGET.Name) || regexp("@n2@", TARGET.Name)'
+        (own,) = site.submit(cpus=1, seconds=3, more=chosen)
+        until(lambda: own in site.begun())  # which needs no decision of the queue
+        until(lambda: not site.rows())
+    finally:
+        site.live.run("resume")
+    some = [short, foreign, own]
+    check_placed(site, some)
+    over = site.over()
+    assert {name: over[name]["why"] for name in some} == dict.fromkeys(some, "foreign-start")
+    assert [site.nodes()[name].partition("@")[0] for name in some] == ["n3", "n3", "n2"]
+    fill = site.submit(cpus=4, seconds=60, count=4)
+    until(lambda: {*fill} <= site.begun().keys())
+    (waits,) = site.submit(cpus=1, seconds=1, more=chosen)
+    until(lambda: site.rows().get(waits, {}).get("reason") == "Requirements")
+    site.pool.run("condor_rm", next(name for name in fill if site.nodes()[name].startswith("n2@")))
+    until(lambda: waits in site.begun())
+
+
+@pytest.mark.long
 def test_the_way_back_needs_no_daemon(site):
     fill = site.submit(cpus=4, seconds=100, count=4)
     until(lambda: site.begun().keys() >= {*fill})
@@ -222,6 +257,7 @@ def test_the_way_back_needs_no_daemon(site):
     site.live.run("serve", "--detach")
 
 
+@pytest.mark.long
 def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
     chance = random.Random(7)
     ours, theirs = ["daemon", "planner"] * KILLS, ["schedd", "negotiator"] * KILLS
@@ -250,6 +286,7 @@ def test_whatever_is_killed_each_job_runs_once_where_it_was_decided(site):
     assert told.lost == told.twice == told.elsewhere == told.overbooked == []
 
 
+@pytest.mark.long
 def test_a_daemon_that_stands_still_misses_nothing(site):
     until(lambda: not site.live.request("queue")["problem"])
     stands = site.live.daemon()

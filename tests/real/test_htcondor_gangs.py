@@ -17,6 +17,7 @@ from backfill.pools.htcondor_gangs import Gang, GangFailed, HTCondorGangs
 from tests.real import htcondor
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.htcondor,
     pytest.mark.skipif(htcondor.missing() != "", reason=f"a real HTCondor {htcondor.missing()}"),
     pytest.mark.skipif(find_spec("htcondor2") is None, reason="needs the extra htcondor"),

@@ -140,6 +140,7 @@ def test_a_look_says_what_was_done(pool, reader):
         again.close()
 
 
+@pytest.mark.long
 def test_a_long_queue_is_seen_as_by_somebody_who_looks_for_the_first_time(pool, reader):
     pool.submit("long", SLEEPS + "request_cpus = 17\nrequest_memory = 128\nqueue 600\n")
     odd = SLEEPS.encode() + b"request_cpus = 17\nrequest_memory = 128\nbatch_name = \xff\xfe\nqueue 2\n"
@@ -166,6 +167,7 @@ def test_a_long_queue_is_seen_as_by_somebody_who_looks_for_the_first_time(pool, 
     look_until(reader, lambda jobs: not any(name.startswith(("10.", "11.")) for name in jobs))
 
 
+@pytest.mark.long
 def test_a_schedd_that_hangs_or_dies_is_down_and_comes_back_as_another_instance(pool, reader):
     before = reader.look()
     stopped = schedd(pool)

@@ -1,5 +1,11 @@
 """With Slurm's accounting, a queue learns of ends that slurmctld has forgotten, and `import` reads outages."""
 
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,8 +16,10 @@ from backfill.traces.accounting.slurm_events import read_slurm_events
 from backfill.traces.files import Source
 from backfill.traces.inventory import read_platform
 from backfill.traces.table import read_table
-from tests.patience import until
+from tests import forks
+from tests.patience import PATIENCE_S, until
 from tests.real import slurm
+from tests.real.users import User
 
 pytestmark = [
     pytest.mark.slurm,
@@ -87,6 +95,69 @@ def test_what_slurm_recorded_of_its_nodes_and_reserves_becomes_events(cluster, t
             ("reserve", "n4", "4", "", "phys"),
             ("window", "*", "", "", ""),
         ]
+
+
+class Account:
+    """The commands of a queue, run by an account of its own that is not root."""
+
+    def __init__(self, cluster, name, home):
+        who = pwd.getpwnam(name)
+        shutil.chown(home, name)
+        reads = "+dac_read_search"  # the Python of the tests may be in a folder of root's
+        self.become = ["setpriv", f"--reuid={who.pw_uid}", f"--regid={who.pw_gid}", "--clear-groups",
+                       f"--inh-caps={reads}", f"--ambient-caps={reads}"]  # fmt: skip
+        self.env = os.environ | forks.PLAIN | {"HOME": str(home), "USER": name, "BACKFILL_HOME": str(home)}
+        self.env["SLURM_CONF"] = str(cluster.folder / "slurm.conf")
+
+    def run(self, *words, check=0):
+        program = [sys.executable, "-P", "-m", "backfill"]
+        done = subprocess.run(
+            [*self.become, *program, *words], env=self.env, cwd="/", capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert check is None or done.returncode == check, (words, done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    def rows(self):
+        return {row["label"]: row for row in json.loads(self.run("queue", "--json"))["jobs"]}
+
+    def rights(self):
+        found = json.loads(self.run("doctor", "--json", check=None))["findings"]
+        return next(one["verdict"] for one in found if one["check"] == "rights")
+
+
+def test_an_administrator_of_accounting_who_is_not_root_starts_the_jobs_of_others(cluster):
+    with TemporaryDirectory(prefix="queue-", dir="/tmp") as home:
+        queue, user = Account(cluster, "daemon", Path(home)), User(cluster)
+        cluster.run("sacctmgr", "-i", "add", "user", "daemon", "account=root", "adminlevel=Operator")
+        cluster.wait(["sacctmgr", "-n", "show", "user", "daemon", "format=admin"], lambda found: "Operator" in found)
+        (Path(home) / "config.toml").write_text("publish = true\n")
+        queue.run("serve", "--pool", "slurm", "--detach")
+        try:
+            assert queue.rights() == "FAIL"  # an operator may not mark jobs
+            cluster.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=Administrator")
+            assert queue.rights() == "ok"
+            (cluster.folder / "job_submit.lua").write_text(queue.run("pool", "setup", "--print", "--part", "filter"))
+            with (cluster.folder / "slurm.conf").open("a") as conf:
+                conf.write("JobSubmitPlugins=lua\n")
+            cluster.run("scontrol", "reconfigure")
+            fill = [user.submit("-c", "16", "--wrap", "sleep 600") for _ in range(4)]
+            until(lambda: all(queue.rows().get(job, {}).get("state") == "RUNNING" for job in fill), 0.5)
+            nodes = cluster.run("squeue", "-h", "-o", "%i %N").split()
+            assert dict(zip(nodes[::2], nodes[1::2], strict=True)) == {
+                job: queue.rows()[job]["nodes"][0][0] for job in fill
+            }
+            waits = user.submit("-c", "16", "--wrap", "sleep 600")
+            cluster.wait(["squeue", "-h", "-j", waits, "-o", "%k"], lambda told: "[backfill:start=" in told)
+            cluster.run("scontrol", "requeue", fill[0])  # the queue holds it before its begin time
+            held = ["squeue", "-h", "-j", fill[0], "-O", "Reason:40"]
+            cluster.wait(held, lambda told: "JobHeldAdmin" in told)
+            until(lambda: queue.rows()[waits]["state"] == "RUNNING", 0.5)
+            user.run("scancel", *fill[1:], waits)
+            until(lambda: {*queue.rows()} == {fill[0]}, 0.5)
+        finally:
+            queue.run("serve", "--stop", check=None)
+        assert fill[0] in queue.run("pool", "release-all")
+        cluster.wait(["squeue", "-h", "-j", fill[0], "-O", "Reason:40"], lambda told: "JobHeld" not in told)
 
 
 def rows(live):

@@ -77,6 +77,7 @@ class Control:
     instance: str = ""  # the controller's instance at the last snapshot
     # when a restart of the controller was noticed (calendar): jobs waiting unheld then may have started unnoticed
     since: int = 0
+    loose: dict[Identity, str] = field(default_factory=dict)  # the instance on which jobs were last seen to wait unheld
     adopt: list[JobNow] = field(default_factory=list)
     tell: list[Job] = field(default_factory=list)
     undo: list[Job] = field(default_factory=list)
@@ -95,6 +96,16 @@ class Control:
             self.aside[job.id] = until
         else:
             self.nodes |= {name: until for name, *_ in job.current.nodes}
+
+    def older(self, job: JobNow) -> bool:
+        """Return whether a waiting job is held because its controller has gone back to a time before it was released.
+
+        It waited unheld on the controller before, which may have started it since.
+        """
+        if not (job.managed and job.held):
+            self.loose[job.identity] = self.instance
+            return False
+        return self.forgets and self.loose.pop(job.identity, self.instance) != self.instance
 
     def began(self, job: JobNow, known: Job) -> None:
         """Record that an attempt has begun: neither its job nor its nodes are avoided any longer."""
@@ -130,6 +141,7 @@ def conclude(
     if control is not None and control.instance != snapshot.instance:
         control.since = control.wall if control.instance and control.forgets else control.since
         control.instance = snapshot.instance
+        watch.before = {}
     here = {job.identity: job for job in snapshot.jobs}
     before = watch.before
     other = (job for identity, job in here.items() if before.get(identity) is not job or _open(jobs.get(identity)))
@@ -152,6 +164,8 @@ def conclude(
             found.append(Settled(known.id, known.attempts, _end_of(None)))
     watch.foretold = {one: t for one, t in watch.foretold.items() if one in here}
     watch.before = here
+    if control is not None and snapshot.complete:
+        control.loose = {one: instance for one, instance in control.loose.items() if one in here}
     if snapshot.complete:
         watch.instance = snapshot.instance
     return found
@@ -271,7 +285,9 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         told = about.control is not None and run.spawned is None  # decided here, not yet seen to begin
         began = run.processes.get("since", run.start)
         other = bool(now.asked.need) and _total(now.asked) != _total(known)  # its request was changed before it began
-        again = moved or (other if told else since > began + SECOND)  # it was requeued and has begun again
+        counted = about.control is not None and about.control.forgets  # HTCondor counts a start after the job has begun
+        more = counted and now.restarts > run.processes.get("restarts", now.restarts)
+        again = moved or (other if told else more or since > began + SECOND)  # it was requeued and has begun again
         if again:
             yield Settled(known.id, run.number, Verdict("requeued"))
         elif told and about.control is not None:
@@ -320,6 +336,9 @@ def _waits(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
             return
         yield Settled(known.id, known.attempts, verdict)
         uncertain = verdict.kind == "uncertain"
+    if control is not None and control.older(now) and known is not None and not uncertain:
+        yield Blocked(known.id, UNCERTAIN)
+        return
     if control is not None and not (now.managed and now.held):
         _take_over(now, uncertain, control)
         blocked = blocked or now.own or (BEFORE if now.submit <= control.since else NATIVE)

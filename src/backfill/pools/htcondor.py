@@ -195,6 +195,9 @@ class HTCondorReader:
         """Note that these jobs were edited: the next look reads them in any case."""
         self._edited |= {int(native.partition(".")[0]) for native in some}
 
+    def pulse(self) -> None:
+        """See Reader. HTCondor has no such thing: None."""
+
     def close(self) -> None:
         """End the client process."""
         self._client.close()

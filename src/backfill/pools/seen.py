@@ -158,5 +158,9 @@ class Reader(Protocol):
     def recall(self, some: Sequence[Identity]) -> Sequence[JobNow]:
         """Return what is known of the ends of jobs that a look no longer shows. Raises Down."""
 
+    def pulse(self) -> tuple[str, float] | None:
+        """Return a text that changes whenever a job is submitted, begins or ends, and the processor time of the call in
+        seconds; None if that is not to be had for much less than a look. Raises Down."""
+
     def close(self) -> None:
         """Release all resources."""

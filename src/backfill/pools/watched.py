@@ -115,7 +115,7 @@ class WatchedPool:
 
     def _run(self) -> None:
         wait = 0.0
-        while not (self._wake.wait(wait) and self._end):
+        while not (self._rest(wait) and self._end):
             self._wake.clear()
             missing = self._missing
             try:
@@ -132,6 +132,7 @@ class WatchedPool:
             wait = SOON_S if self._stirred or missing != self._missing else min(GROWTH * max(wait, SOON_S), LATE_S)
             cpu = snapshot.took if snapshot.cpu is None else snapshot.cpu
             wait = max(wait, SHARE * cpu, APART * snapshot.took)
+            self._looked(snapshot)
             wait = min(wait, self._sooner())
             self._stirred = False
             self._look = Look(snapshot, {job.identity: job for job in recalled}, missing)
@@ -139,12 +140,19 @@ class WatchedPool:
                 self._loop.call_soon_threadsafe(self._given.news)
         self._reader.close()
 
+    def _rest(self, wait: float) -> bool:
+        """Wait for the next look, this long at most; return whether the thread was woken up."""
+        return self._wake.wait(wait)
+
     def _act(self) -> None:
         """Carry out pending actions before a look. Raises Down."""
 
     def _sooner(self) -> float:
         """Return the longest wait before the next look, in seconds."""
         return math.inf
+
+    def _looked(self, snapshot: Snapshot) -> None:
+        """Note what a look has cost, and what it says about the time of the next one."""
 
     def _tell(self, problem: str) -> None:
         if problem and problem != self.problem:

@@ -52,7 +52,7 @@ def events_of(job: Job, verdict: Verdict, now: int, skew: int, ended: int | None
             yield Hold(number, UNCERTAIN)
         if job.exclusive or job.outside:  # to the planner it is a running job
             yield Edit(number, {}, leaves=False, told=feed.told(job.facts()))
-        if job.outside:
+        if job.outside and verdict.kind != "uncertain":
             yield Hold(number, NEVER)
     elif verdict.kind == "ended":
         end = end_of(verdict.record, number)
