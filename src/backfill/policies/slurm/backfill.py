@@ -14,13 +14,15 @@ from backfill.core.plan.promises import NO_TIME
 from backfill.core.plan.readers import are_promises_read
 from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import BACKFILL, held_back, reserve, start
-from backfill.policies.slurm.bits import NOTHING, WORD, add, has, nodes_of, size, up_nodes, words
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, lowest, nodes_of, size, up_nodes, words
 from backfill.policies.slurm.ends import (
+    NEVER,
     SECOND,
     are_alike,
     bound_of,
     expected_start,
     kind_of,
+    lacks_until,
     line_up,
     whole_second,
 )
@@ -37,6 +39,7 @@ from backfill.policies.slurm.space import enlarged, is_clear, narrow, new_table,
 SKIPPED, TESTED, PLANNED, STARTED, FULL, STUCK = range(6)  # what became of a job in a cycle
 YEAR = 365 * 86_400 * SECOND
 ROOM = 64  # records that a table has room for at first
+REFUSED = 16  # jobs of which it is known until when they cannot start
 FAILURES = 16  # jobs that could not start, which others are compared with
 
 
@@ -74,7 +77,8 @@ def cycle(state):
     resolution, window = np.int64(own.bf_resolution) * SECOND, np.int64(own.bf_window) * 60 * SECOND
     most = min(np.int64(own.bf_node_space_size), 2 * waiting + 1)
     table = new_table(now // resolution * resolution, (now + window) // resolution * resolution, up, ROOM)
-    hopes = new_hopes(state)
+    hopes, refused = new_hopes(state), (np.full(REFUSED + 1, -1), np.zeros(REFUSED, np.int64))
+    refused[0][REFUSED] = 0
     line = line_up(state, now)
     tested, started, work, what = 0, 0, 0.0, PLANNED
     most_work = own.bf_max_time * 1e6
@@ -111,7 +115,7 @@ def cycle(state):
         if table[0][0] + 3 > len(table[2]):
             table = enlarged(table)
         within = nodes_of(state, part, up, sets, known)
-        what = plan_one(state, job, part, within, now, only_now, table, most, line)
+        what = plan_one(state, job, part, within, now, only_now, table, most, line, refused)
         if what >= FULL:
             work = most_work if what == STUCK else work
             break
@@ -123,6 +127,32 @@ def cycle(state):
             break
     own.reached[0], own.started[0] = tested, started
     return np.int64(spent(state, work))
+
+
+@kernel()
+def least_hope(state, job, part, refused):
+    """Return until when a job cannot start since one that asks for no more could not, earlier in this cycle.
+
+    refused: jobs and the index of the last one behind them, and these instants. Plans only take nodes away.
+    """
+    jobs, until = refused
+    found = np.int64(0)
+    for i in range(REFUSED):
+        if jobs[i] >= 0 and until[i] > found and asks_no_less(state, job, jobs[i], part):
+            found = until[i]
+    return found
+
+
+@kernel()
+def asks_no_less(state, job, other, part):
+    """Return whether a job in this partition asks for the same nodes as another one, and for no less of them."""
+    return (
+        partition_of(state, other) == part
+        and state.jobs.tasks[other] <= state.jobs.tasks[job]
+        and length_of(state, other, part) <= length_of(state, job, part)
+        and least_nodes(state, other) <= least_nodes(state, job)
+        and are_alike(state, other, job)
+    )
 
 
 @kernel()
@@ -163,15 +193,7 @@ def is_hopeless(state, job, failed):
     """Return whether a job that could not start, and asks for no more, tells that this one cannot start either."""
     part = partition_of(state, job)
     for other in failed:
-        if (
-            other >= 0
-            and state.queue.waits[other]
-            and partition_of(state, other) == part
-            and state.jobs.tasks[other] <= state.jobs.tasks[job]
-            and length_of(state, other, part) <= length_of(state, job, part)
-            and least_nodes(state, other) <= least_nodes(state, job)
-            and are_alike(state, other, job)
-        ):
+        if other >= 0 and asks_no_less(state, job, other, part):
             return True
     return False
 
@@ -180,14 +202,15 @@ def is_hopeless(state, job, failed):
 def could_start(state, job, within, now, table, free):
     """Return whether the nodes that all plans leave a job are enough for it now. free: nodes with anything free."""
     allowed, count, total, most = within & free, np.int64(0), np.int64(0), state.jobs.tasks[job]
-    narrow(table, now, now + length_of(state, job, partition_of(state, job)), allowed)
+    narrow(*table[:4], now, now + length_of(state, job, partition_of(state, job)), allowed)
     for i in range(len(allowed)):
         if allowed[i] != NOTHING:
-            for node in range(i * WORD, min((i + 1) * WORD, state.machine.nodes)):
-                if has(allowed, node):
-                    usable = usable_tasks(state, job, state.free.nodes, node)
-                    count += usable > 0
-                    total += min(usable, most)
+            bits = allowed[i]
+            while bits != NOTHING:
+                usable = usable_tasks(state, job, state.free.nodes, i * WORD + lowest(bits))
+                bits &= bits - ONE
+                count += usable > 0
+                total += min(usable, most)
             if suffices(state, job, count, total):
                 return True
     return suffices(state, job, count, total)
@@ -201,31 +224,55 @@ def spent(state, work):
 
 
 @kernel()
-def plan_one(state, job, part, within, now, only_now, table, most, line):
+def plan_one(state, job, part, within, now, only_now, table, most, line, refused):
     """Start a job, or plan it and remove its nodes from the table. Return what became of it.
 
     within: the nodes of its partition that are up. only_now: it gets no place in the plan. most: records of the table.
-    line: see ends.py.
+    line: see ends.py. refused: until when jobs could not start, see `least_hope`.
     """
     own, told, limited = state.own, reads_plans(state), held_back(state, job)
-    allowed, usable, taken = np.empty_like(within), np.empty(state.machine.nodes, np.int64), np.empty_like(within)
+    allowed, taken = np.empty_like(within), np.empty_like(within)
+    usable = np.empty(state.machine.nodes, np.int64)
     tasks = np.empty(state.machine.nodes, np.int64)
     resolution, length = np.int64(own.bf_resolution) * SECOND, length_of(state, job, part)
+    count, times, places, clear, step = table
     after, what, recent = now, SKIPPED, own.version >= 24.11
     until = now + np.int64(own.bf_window) * 60 * SECOND
+    soonest, kinds, ready = line[2], line[5], line[10]
     kind = kind_of(state, job, part, within, line)
-    bound = bound_of(state, job, now, kind, line)
+    # until when it certainly cannot start: by the ends of runs, and since a job that asks for no more could not
+    hopeless = max(bound_of(state, job, now, kind, line) - 1, least_hope(state, job, part, refused))
+    place, leapt = refused[0][REFUSED], False
+    if refused[1][place] > now:  # else it tells nothing
+        place = refused[0][REFUSED] = (place + 1) % REFUSED
+    refused[0][place], refused[1][place] = job, hopeless
     while True:
-        later = next_chance(table, after, after + length, within, recent, allowed)
+        later = next_chance(count, times, places, clear, step, after, after + length, within, recent)
+        free_to_go = later != NO_TIME and not only_now and not limited  # on to `later`, if it is not planned until then
+        if free_to_go and later <= hopeless:
+            after, leapt = later, True
+            continue
         allowed[:] = within
-        narrow(table, after, after + length, allowed)
+        narrow(count, times, places, clear, after, after + length, allowed)
         begin = NO_TIME
         if size(allowed) >= least_nodes(state, job):
             what = TESTED
-            if later == NO_TIME or bound <= later or limited:  # otherwise it is planned behind `later`, or never
-                begin = expected_start(state, job, allowed, now, after, later, kind, line, usable, tasks)
+            if (
+                free_to_go
+                and after <= hopeless + 1
+                and lacks_until(state, job, allowed, later, kind, soonest, kinds, ready)
+            ):
+                hopeless = after = refused[1][place] = later
+                continue
+            until = later if free_to_go else NEVER
+            begin = expected_start(state, job, allowed, now, after, later, until, kind, line, usable, tasks)
+        elif free_to_go and after <= hopeless + 1:
+            hopeless = refused[1][place] = later
         if begin == NO_TIME:
             if later == NO_TIME or only_now:
+                if leapt and what == SKIPPED:  # whether it was tested is counted
+                    hopeless, after, leapt = now - 1, now, False
+                    continue
                 return what
             after = later
             continue
@@ -248,17 +295,17 @@ def plan_one(state, job, part, within, now, only_now, table, most, line):
         if begin > until:
             tell(state, told, job, begin)
             return TESTED
-        if table[0][0] + 2 > most:
+        if count[0] + 2 > most:
             return FULL
         first, last = begin // resolution * resolution, begin + length
         last = -(-last // resolution) * resolution if recent else last // resolution * resolution
         last = max(last, first + resolution)
-        put_in(taken, tasks)
-        if not is_clear(table, first, last, taken):
-            step = resolution if own.version >= 25.05 else np.int64(0)
-            if begin + step == after:  # Slurm tries this instant again and again, until bf_max_time is over
+        put_in(taken, allowed, tasks)
+        if not is_clear(count, times, places, clear, first, last, taken):
+            more = resolution if own.version >= 25.05 else np.int64(0)
+            if begin + more == after:  # Slurm tries this instant again and again, until bf_max_time is over
                 return STUCK
-            after = begin + step
+            after = begin + more
             continue
         tell(state, told, job, begin)
         record(state, job, begin, tasks)

@@ -30,18 +30,30 @@ def add(bits, node):
     bits[node >> 6] |= ONE << np.uint64(node & 63)
 
 
+@kernel(inline=True)
+def ones(word):
+    """Return the number of nodes in a word."""
+    x = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    x += x >> np.uint64(8)
+    x += x >> np.uint64(16)
+    x += x >> np.uint64(32)
+    return np.int64(x & np.uint64(127))
+
+
+@kernel(inline=True)
+def lowest(word):
+    """Return the number of the first node in a word that has one."""
+    return ones((word & (~word + ONE)) - ONE)
+
+
 @kernel()
 def size(bits):
     """Return the number of nodes of a set."""
     found = np.int64(0)
-    for word in bits:
-        x = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-        x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-        x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-        x += x >> np.uint64(8)
-        x += x >> np.uint64(16)
-        x += x >> np.uint64(32)
-        found += np.int64(x & np.uint64(127))
+    for i in range(len(bits)):
+        found += ones(bits[i])
     return found
 
 

@@ -10,12 +10,10 @@ these, one after the other, m nodes, k resources, w words of a set of nodes, c k
 import numpy as np
 
 from backfill.compiler.kernel import kernel
-from backfill.core.place.gangs import shares_site
 from backfill.core.plan.promises import NO_TIME
-from backfill.policies.slurm.bits import NOTHING, WORD, has
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, words
 from backfill.policies.slurm.seats import (
     choose,
-    least_nodes,
     least_tasks,
     seat,
     suffices,
@@ -25,6 +23,7 @@ from backfill.policies.slurm.seats import (
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
 NEVER = np.int64(2**62)
+MARK = 8
 KINDS = 16  # kinds of jobs of which it is known at a time what running jobs leave them
 
 
@@ -76,9 +75,11 @@ def line_up(state, now):
     """Return the running jobs in order of their limits, and empty tables of what they leave for kinds of jobs.
 
     limit, guess: (r,), ends at the limit and as expected. soonest: (r + 1,), the least `guess` from here on. first:
-    (r + 1,), where the nodes of each begin in node (q,). kinds: (c, 2), a job of each kind and its partition, -1 none;
-    the last row counts kinds. idle (c, m), was and then (c, q): usable tasks of a node now, and before and after each
-    run has left it. nodes, tasks: (c, r + 1), of the partition, after so many runs have left.
+    (r + 1,), where the nodes of each begin in node (q,). kinds: (c, 3), a job of each kind, its partition, and the most
+    tasks on a node, -1 none; the last row counts kinds. idle (c, m), then (c, q): usable tasks of a node now, and after
+    each run has left it. nodes, tasks: (c, r + 1), of the partition, after so many runs have left. ready: (c, marks, w),
+    the nodes that can take a task after MARK x i runs have left, the last one after all. words_of: (r + 1,), where the
+    words of each as a set of nodes begin in word and bits, their numbers and contents.
     """
     runs = state.runs
     active, pairs = runs.active, np.int64(0)
@@ -92,16 +93,24 @@ def line_up(state, now):
     for i in range(active - 1, -1, -1):
         soonest[i] = min(soonest[i + 1], guess[i])
     node = np.empty(pairs, np.int64)
+    words_of, word, bits = np.zeros(active + 1, np.int64), np.empty(pairs, np.int64), np.empty(pairs, np.uint64)
     for i in range(active):
-        run = runs.by_limit[i]
+        run, x = runs.by_limit[i], words_of[i]
         for pair in range(first[i + 1] - first[i]):
-            node[first[i] + pair] = 0 if state.machine.pool else runs.held[runs.first[run] + pair, 0]
-    kinds = np.full((KINDS + 1, 2), -1)
+            each = np.int64(0) if state.machine.pool else np.int64(runs.held[runs.first[run] + pair, 0])
+            node[first[i] + pair] = each
+            if x == words_of[i] or word[x - 1] != each // WORD:
+                word[x], bits[x] = each // WORD, NOTHING
+                x += 1
+            bits[x - 1] |= ONE << np.uint64(each % WORD)
+        words_of[i + 1] = x
+    kinds = np.full((KINDS + 1, 3), -1)
     kinds[KINDS, 0] = 0
     idle = np.empty((KINDS, state.machine.nodes), np.int64)
-    was, then = np.empty((KINDS, pairs), np.int64), np.empty((KINDS, pairs), np.int64)
+    then = np.empty((KINDS, pairs), np.int64)
     nodes, tasks = np.empty((KINDS, active + 1), np.int64), np.empty((KINDS, active + 1), np.int64)
-    return limit, guess, soonest, first, node, kinds, idle, was, then, nodes, tasks
+    ready = np.empty((KINDS, active // MARK + 2, words(state.machine.nodes)), np.uint64)
+    return limit, guess, soonest, first, node, kinds, idle, then, nodes, tasks, ready, words_of, word, bits
 
 
 @kernel()
@@ -126,7 +135,7 @@ def are_alike(state, one, other):
 @kernel()
 def kind_of(state, job, part, within, line):
     """Return the kind of a job in a partition with these nodes, and fill its tables if they are not there."""
-    _, _, _, first, node, kinds, idle, was, then, nodes, tasks = line
+    _, _, _, first, _, kinds, idle, then, nodes, tasks, ready = line[:11]
     many = kinds[KINDS, 0]
     for kind in range(min(many, KINDS)):
         if kinds[kind, 1] == part and are_alike(state, kinds[kind, 0], job):
@@ -141,26 +150,38 @@ def kind_of(state, job, part, within, line):
             usable[each] = usable_tasks(state, job, room, each)
             count += usable[each] > 0
             total += usable[each]
-    now = usable.copy()
+    now, bits, largest = usable.copy(), np.zeros_like(within), np.int64(0)
+    for each in range(state.machine.nodes):
+        if now[each] > 0:
+            add(bits, each)
+            largest = max(largest, now[each])
     nodes[kind, 0], tasks[kind, 0] = count, total
     for i in range(len(first) - 1):
         run = state.runs.by_limit[i]
+        if i % MARK == 0:
+            ready[kind, i // MARK] = bits
         for q in range(first[i], first[i + 1]):
             each = give_back(state, run, q - first[i], room)
-            was[kind, q] = now[each]
+            before = now[each]
             if has(within, each):
                 now[each] = usable_tasks(state, job, room, each)
             then[kind, q] = now[each]
-            count += np.int64(now[each] > 0) - np.int64(was[kind, q] > 0)
-            total += now[each] - was[kind, q]
+            if now[each] > 0:
+                add(bits, each)
+                largest = max(largest, now[each])
+            count += np.int64(now[each] > 0) - np.int64(before > 0)
+            total += now[each] - before
         nodes[kind, i + 1], tasks[kind, i + 1] = count, total
+    kinds[kind, 2] = largest
+    for mark in range(-(-(len(first) - 1) // MARK), ready.shape[1]):
+        ready[kind, mark] = bits
     return kind
 
 
-@kernel()
+@kernel(inline=True)
 def bound_of(state, job, now, kind, line):
     """Return an instant before which a job of this kind could not start even with its whole partition; NEVER: never."""
-    soonest, nodes, tasks = line[2], line[9], line[10]
+    soonest, nodes, tasks = line[2], line[8], line[9]
     low, high = 0, len(soonest)
     while low < high:
         middle = (low + high) // 2
@@ -173,23 +194,51 @@ def bound_of(state, job, now, kind, line):
     return soonest[low - 1] if low < len(soonest) else NEVER
 
 
+@kernel(inline=True)
+def may_suffice(state, job, allowed, runs, kind, kinds, ready):
+    """Return whether the allowed nodes may be enough for a job after so many runs have left, by a quick look."""
+    mark, count = -(-runs // MARK), np.int64(0)
+    for i in range(len(allowed)):
+        count += ones(allowed[i] & ready[kind, mark, i])
+    return suffices(state, job, count, count * min(kinds[kind, 2], state.jobs.tasks[job]))
+
+
+@kernel(inline=True)
+def lacks_until(state, job, allowed, t, kind, soonest, kinds, ready):
+    """Return whether a job certainly has not enough of the allowed nodes at any instant until t."""
+    low, high = 0, len(soonest) - 1
+    while low < high:  # runs that may have left by then
+        middle = (low + high) >> 1
+        if soonest[middle] > t:
+            high = middle
+        else:
+            low = middle + 1
+    return not may_suffice(state, job, allowed, low, kind, kinds, ready)
+
+
 @kernel()
 def count_left(line, kind, allowed, runs, usable):
     """Write to `usable` (m,) how many tasks the allowed nodes can take after so many runs have left."""
-    first, node, idle, then = line[3], line[4], line[6], line[8]
-    for i in range(len(usable)):
-        usable[i] = idle[kind, i] if has(allowed, i) else 0
-    for q in range(first[runs]):
+    first, node, kinds, idle, then, ready = line[3], line[4], line[5], line[6], line[7], line[10]
+    alike = kinds[kind, 2] == 1  # every node takes one task at most
+    mark = runs // MARK if alike else 0
+    usable[:] = 0
+    for i in range(len(allowed)):
+        bits = allowed[i] & ready[kind, mark, i]
+        while bits != NOTHING:
+            each = i * WORD + lowest(bits)
+            bits &= bits - ONE
+            usable[each] = 1 if alike else idle[kind, each]
+    for q in range(first[mark * MARK], first[runs]):
         if has(allowed, node[q]):
             usable[node[q]] = then[kind, q]
 
 
-@kernel()
-def is_on(line, i, allowed):
+@kernel(inline=True)
+def is_on(words_of, word, bits, i, allowed):
     """Return whether a running job has any of the allowed nodes."""
-    first, node = line[3], line[4]
-    for q in range(first[i], first[i + 1]):
-        if has(allowed, node[q]):
+    for x in range(words_of[i], words_of[i + 1]):
+        if allowed[word[x]] & bits[x] != NOTHING:
             return True
     return False
 
@@ -204,22 +253,15 @@ def is_on_taken(line, i, taken):
     return False
 
 
-@kernel()
-def expected_start(state, job, allowed, now, after, later, kind, line, usable, taken):
-    """Return when a job could start on the allowed nodes, NO_TIME if never; `taken` (m,) gets its tasks on each node.
+@kernel(inline=True)
+def expected_start(state, job, allowed, now, after, later, until, kind, line, usable, taken):
+    """Return when a job could start on the allowed nodes, NO_TIME if never, or certainly after `until`.
 
-    after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds.
+    after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds. `taken` (m,) gets its
+    tasks on each node.
     """
-    limit, guess, _, first, node, _, idle, was, then, _, _ = line
-    own, active, apart = state.own, len(limit), shares_site(state, job)
-    recent, most = own.version >= 24.11, state.jobs.tasks[job]
-    count, total = np.int64(0), np.int64(0)
-    for i in range(len(allowed)):
-        if allowed[i] != NOTHING:
-            for each in range(i * WORD, min((i + 1) * WORD, len(usable))):
-                if idle[kind, each] > 0 and has(allowed, each):
-                    count += 1
-                    total += min(idle[kind, each], most)
+    limit, guess, soonest, first, _, kinds, _, _, _, _, ready, words_of, word, bits = line
+    own, active, recent = state.own, len(limit), state.own.version >= 24.11
     if recent and after > now:
         room = state.free.nodes.copy()
         for i in range(active):
@@ -228,35 +270,34 @@ def expected_start(state, job, allowed, now, after, later, kind, line, usable, t
                     give_back(state, state.runs.by_limit[i], q - first[i], room)
         if choose(state, job, allowed, room, usable, taken):
             return after
-    elif apart or suffices(state, job, count, total):
+    elif may_suffice(state, job, allowed, 0, kind, kinds, ready):
         count_left(line, kind, allowed, 0, usable)
-        if seat(state, job, usable, taken):
+        if seat(state, job, allowed, usable, taken):
             return now
     window, barrier, at = WINDOW, NO_TIME, 0
     while at < active:
+        if soonest[at] > until:
+            return NO_TIME
         last, begin = -1, at
         while at < active:
             i = at
             at += 1
-            if not is_on(line, i, allowed):
+            if not is_on(words_of, word, bits, i, allowed):
                 continue
             if recent and later != NO_TIME and guess[i] > later:
                 at = active
                 break
             if barrier == NO_TIME:
                 barrier = -(-limit[i] // WINDOW) * WINDOW
-            for q in range(first[i], first[i + 1]):
-                if has(allowed, node[q]):
-                    count += np.int64(then[kind, q] > 0) - np.int64(was[kind, q] > 0)
-                    total += min(then[kind, q], most) - min(was[kind, q], most)
             last = i
             if at < active and limit[at] > barrier + window:
                 break
         if last < 0:
             return NO_TIME
-        if apart or suffices(state, job, count, total):
+        too_late = own.version < 25.05 and guess[last] > until
+        if not too_late and may_suffice(state, job, allowed, last + 1, kind, kinds, ready):
             count_left(line, kind, allowed, last + 1, usable)
-            if seat(state, job, usable, taken):
+            if seat(state, job, allowed, usable, taken):
                 final = last
                 if own.version >= 25.05:
                     for i in range(begin, last + 1):

@@ -8,9 +8,9 @@ import numpy as np
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
 from backfill.core.place.gangs import may_run_on, shares_site
-from backfill.core.place.placement import DISTINCT, NODE, tasks_that_fit
+from backfill.core.place.placement import DISTINCT, NODE, times
 from backfill.core.verbs import place, place_on
-from backfill.policies.slurm.bits import NOTHING, WORD, add, has
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, lowest
 
 PLENTY = np.int64(2**40)  # tasks on a node, for a job that requests nothing of it
 
@@ -46,7 +46,7 @@ def choose(state, job, allowed, room, usable, taken):
     allowed: a set of nodes. room: (m, k). usable: int64 (m,), overwritten.
     """
     count_usable(state, job, allowed, room, usable)
-    return seat(state, job, usable, taken)
+    return seat(state, job, allowed, usable, taken)
 
 
 @kernel()
@@ -55,20 +55,24 @@ def count_usable(state, job, allowed, room, usable):
     usable[:] = 0
     for i in range(len(allowed)):
         if allowed[i] != NOTHING:
-            for node in range(i * WORD, min((i + 1) * WORD, state.machine.nodes)):
-                if has(allowed, node):
-                    usable[node] = usable_tasks(state, job, room, node)
+            bits = allowed[i]
+            while bits != NOTHING:
+                node = i * WORD + lowest(bits)
+                bits &= bits - ONE
+                usable[node] = usable_tasks(state, job, room, node)
 
 
 @kernel(inline=True)
 def usable_tasks(state, job, room, node):
     """Return how many tasks of a job a node can take within these amounts; 0 if it must take them all and cannot."""
+    demand, tasks = state.jobs.demand, PLENTY
     for k in range(state.machine.resources):
-        if state.jobs.demand[job, k] > max(room[node, k], 0):
+        if demand[job, k] > max(room[node, k], 0):
             return np.int64(0)
+        if demand[job, k] > 0:
+            tasks = min(tasks, room[node, k] if demand[job, k] == 1 else times(room[node, k], demand[job, k]))
     if not may_run_on(state, job, node):
         return np.int64(0)
-    tasks = tasks_that_fit(room, node, state.jobs.demand, job, PLENTY)
     return np.int64(0) if tasks < least_tasks(state, job) else tasks
 
 
@@ -98,28 +102,28 @@ def enough(state, job, usable):
 
 
 @kernel()
-def seat(state, job, usable, taken):
+def seat(state, job, allowed, usable, taken):
     """Distribute the tasks of a job over nodes with these numbers of usable tasks, of the first site that takes it if
     it must be one. Return whether that succeeds.
     """
     machine = state.machine
     if not shares_site(state, job):
-        return enough(state, job, usable) and seat_there(state, job, usable, taken)
+        return enough(state, job, usable) and seat_there(state, job, allowed, usable, taken)
     there = np.empty_like(usable)
     for site in machine.sites:
         for node in range(machine.nodes):
             there[node] = usable[node] if machine.site[node] == site else 0
-        if enough(state, job, there) and seat_there(state, job, there, taken):
+        if enough(state, job, there) and seat_there(state, job, allowed, there, taken):
             return True
     return False
 
 
 @kernel()
-def seat_there(state, job, usable, taken):
+def seat_there(state, job, allowed, usable, taken):
     """Distribute the tasks of a job; on failure again without the nodes of fewest usable tasks."""
     least = np.int64(0)
     while True:
-        if seat_on_larger(state, job, usable, least, taken):
+        if seat_on_larger(state, job, allowed, usable, least, taken):
             return True
         more = PLENTY + 1
         for node in range(len(usable)):
@@ -131,10 +135,10 @@ def seat_there(state, job, usable, taken):
 
 
 @kernel()
-def seat_on_larger(state, job, usable, least, taken):
+def seat_on_larger(state, job, allowed, usable, least, taken):
     """Distribute the tasks of a job over nodes with more than `least` usable tasks, one run after the other."""
     left, need, most = state.jobs.tasks[job], least_nodes(state, job), most_nodes(state, job)
-    runs = runs_of_nodes(state, usable, least)
+    runs = runs_of_nodes(state, allowed, usable, least)
     taken[:] = 0
     while left > 0 or need > 0:
         i = best_run(state, runs, left, need)
@@ -161,23 +165,24 @@ def seat_on_larger(state, job, usable, least, taken):
 
 
 @kernel()
-def runs_of_nodes(state, usable, least):
-    """Return the runs of consecutive nodes of one weight with more than `least` usable tasks each.
+def runs_of_nodes(state, allowed, usable, least):
+    """Return the runs of consecutive nodes of one weight with more than `least` usable tasks each, among the allowed.
 
     A row for each: first node, last node, total of usable tasks.
     """
-    nodes, count, node = len(usable), 0, 0
-    runs = np.empty((nodes, 3), np.int64)
-    while node < nodes:
-        if usable[node] <= least:
-            node += 1
+    runs, count, before, weight = np.empty((len(usable), 3), np.int64), 0, np.int64(-2), np.int64(0)
+    for i in range(len(allowed)):
+        if allowed[i] == NOTHING:
             continue
-        first, weight, total = node, weight_of(state, node), np.int64(0)
-        while node < nodes and usable[node] > least and weight_of(state, node) == weight:
-            total += usable[node]
-            node += 1
-        runs[count, 0], runs[count, 1], runs[count, 2] = first, node - 1, total
-        count += 1
+        for node in range(i * WORD, min((i + 1) * WORD, len(usable))):
+            if usable[node] <= least:
+                continue
+            if before != node - 1 or weight_of(state, node) != weight:
+                weight = weight_of(state, node)
+                runs[count, 0], runs[count, 2] = node, 0
+                count += 1
+            runs[count - 1, 1] = before = node
+            runs[count - 1, 2] += usable[node]
     return runs[:count]
 
 
@@ -224,9 +229,11 @@ def place_as_taken(state, job, taken):
 
 
 @kernel(inline=True)
-def put_in(bits, taken):
-    """Write to a set the nodes with tasks of a job."""
+def put_in(bits, allowed, taken):
+    """Write to a set the nodes with tasks of a job, which are among the allowed ones."""
     bits[:] = NOTHING
-    for node in range(len(taken)):
-        if taken[node] > 0:
-            add(bits, node)
+    for i in range(len(allowed)):
+        if allowed[i] != NOTHING:
+            for node in range(i * WORD, min((i + 1) * WORD, len(taken))):
+                if taken[node] > 0:
+                    add(bits, node)
