@@ -9,6 +9,7 @@ Source: _attempt_backfill in sched/backfill (backfill.c) of Slurm 22.05.8; versi
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.core.place.gangs import may_run_on
 from backfill.core.place.outlook import may_fit
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.plan.readers import are_promises_read
@@ -33,7 +34,7 @@ from backfill.policies.slurm.queue import (
     partition_of,
     reserves_nothing,
 )
-from backfill.policies.slurm.seats import choose, least_nodes, place_as_taken, put_in, suffices, usable_tasks
+from backfill.policies.slurm.seats import choose, least_nodes, least_tasks, place_as_taken, put_in, suffices, tasks_in
 from backfill.policies.slurm.space import enlarged, is_clear, narrow, new_table, next_chance, occupy
 
 SKIPPED, TESTED, PLANNED, STARTED, FULL, STUCK = range(6)  # what became of a job in a cycle
@@ -202,15 +203,18 @@ def is_hopeless(state, job, failed):
 def could_start(state, job, within, now, table, free):
     """Return whether the nodes that all plans leave a job are enough for it now. free: nodes with anything free."""
     allowed, count, total, most = within & free, np.int64(0), np.int64(0), state.jobs.tasks[job]
+    demand, least, room = state.jobs.demand, least_tasks(state, job), state.free.nodes
     narrow(*table[:4], now, now + length_of(state, job, partition_of(state, job)), allowed)
     for i in range(len(allowed)):
         if allowed[i] != NOTHING:
             bits = allowed[i]
             while bits != NOTHING:
-                usable = usable_tasks(state, job, state.free.nodes, i * WORD + lowest(bits))
+                node = i * WORD + lowest(bits)
                 bits &= bits - ONE
-                count += usable > 0
-                total += min(usable, most)
+                usable = tasks_in(demand, job, least, room, node)
+                if usable > 0 and may_run_on(state, job, node):
+                    count += 1
+                    total += min(usable, most)
             if suffices(state, job, count, total):
                 return True
     return suffices(state, job, count, total)
@@ -238,7 +242,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
     count, times, places, clear, step = table
     after, what, recent = now, SKIPPED, own.version >= 24.11
     until = now + np.int64(own.bf_window) * 60 * SECOND
-    soonest, kinds, ready = line[2], line[5], line[10]
+    soonest, kinds, ready, units = line[2], line[5], line[10], line[11]
     kind = kind_of(state, job, part, within, line)
     # until when it certainly cannot start: by the ends of runs, and since a job that asks for no more could not
     hopeless = max(bound_of(state, job, now, kind, line) - 1, least_hope(state, job, part, refused))
@@ -260,7 +264,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
             if (
                 free_to_go
                 and after <= hopeless + 1
-                and lacks_until(state, job, allowed, later, kind, soonest, kinds, ready)
+                and lacks_until(state, job, allowed, later, kind, soonest, kinds, ready, units)
             ):
                 hopeless = after = refused[1][place] = later
                 continue

@@ -31,6 +31,12 @@ def add(bits, node):
 
 
 @kernel(inline=True)
+def remove(bits, node):
+    """Remove a node from a set."""
+    bits[node >> 6] &= ~(ONE << np.uint64(node & 63))
+
+
+@kernel(inline=True)
 def ones(word):
     """Return the number of nodes in a word."""
     x = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))

@@ -10,20 +10,16 @@ these, one after the other, m nodes, k resources, w words of a set of nodes, c k
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.core.place.gangs import may_run_on
 from backfill.core.plan.promises import NO_TIME
-from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, words
-from backfill.policies.slurm.seats import (
-    choose,
-    least_tasks,
-    seat,
-    suffices,
-    usable_tasks,
-)
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, remove, words
+from backfill.policies.slurm.seats import choose, count_usable, least_tasks, seat, suffices, tasks_in
 
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
 NEVER = np.int64(2**62)
 MARK = 8
+STAGES = 8  # how often all usable tasks are kept
 KINDS = 16  # kinds of jobs of which it is known at a time what running jobs leave them
 
 
@@ -56,30 +52,16 @@ def nodes_held(state, run):
 
 
 @kernel()
-def give_back(state, run, pair, room):
-    """Add what a run holds on one of its nodes to these amounts (m, k). Return the node."""
-    job = state.runs.job[run]
-    if state.machine.pool:
-        for k in range(state.machine.resources):
-            room[0, k] += state.jobs.need[job, k]
-        return np.int64(0)
-    at = state.runs.first[run] + pair
-    node, tasks = state.runs.held[at, 0], state.runs.held[at, 1]
-    for k in range(state.machine.resources):
-        room[node, k] += tasks * state.jobs.demand[job, k]
-    return node
-
-
-@kernel()
 def line_up(state, now):
     """Return the running jobs in order of their limits, and empty tables of what they leave for kinds of jobs.
 
     limit, guess: (r,), ends at the limit and as expected. soonest: (r + 1,), the least `guess` from here on. first:
     (r + 1,), where the nodes of each begin in node (q,). kinds: (c, 3), a job of each kind, its partition, and the most
-    tasks on a node, -1 none; the last row counts kinds. idle (c, m), then (c, q): usable tasks of a node now, and after
-    each run has left it. nodes, tasks: (c, r + 1), of the partition, after so many runs have left. ready: (c, marks, w),
-    the nodes that can take a task after MARK x i runs have left, the last one after all. words_of: (r + 1,), where the
-    words of each as a set of nodes begin in word and bits, their numbers and contents.
+    tasks on a node, -1 none; the last row counts kinds. idle (c, STAGES, m): usable tasks of each node now and at later
+    stages; then (c, q): those of a node after each run has left it. nodes, tasks: (c, r + 1), of the partition, after
+    so many runs have left. ready: (c, marks, w), the nodes that can take a task after MARK x i runs have left, the last
+    one after all; units: their tasks, for each word. words_of: (r + 1,), where the words of each as a set of nodes
+    begin in word and bits, their numbers and contents. of_job (r,), tasks_on (q,).
     """
     runs = state.runs
     active, pairs = runs.active, np.int64(0)
@@ -92,13 +74,16 @@ def line_up(state, now):
         first[i + 1] = pairs
     for i in range(active - 1, -1, -1):
         soonest[i] = min(soonest[i + 1], guess[i])
-    node = np.empty(pairs, np.int64)
+    node, of_job, tasks_on = np.empty(pairs, np.int64), np.empty(active, np.int64), np.empty(pairs, np.int64)
     words_of, word, bits = np.zeros(active + 1, np.int64), np.empty(pairs, np.int64), np.empty(pairs, np.uint64)
     for i in range(active):
         run, x = runs.by_limit[i], words_of[i]
+        of_job[i] = runs.job[run]
         for pair in range(first[i + 1] - first[i]):
-            each = np.int64(0) if state.machine.pool else np.int64(runs.held[runs.first[run] + pair, 0])
-            node[first[i] + pair] = each
+            each, many = np.int64(0), state.jobs.tasks[of_job[i]]
+            if not state.machine.pool:
+                each, many = runs.held[runs.first[run] + pair, 0], runs.held[runs.first[run] + pair, 1]
+            node[first[i] + pair], tasks_on[first[i] + pair] = each, many
             if x == words_of[i] or word[x - 1] != each // WORD:
                 word[x], bits[x] = each // WORD, NOTHING
                 x += 1
@@ -106,11 +91,30 @@ def line_up(state, now):
         words_of[i + 1] = x
     kinds = np.full((KINDS + 1, 3), -1)
     kinds[KINDS, 0] = 0
-    idle = np.empty((KINDS, state.machine.nodes), np.int64)
+    idle = np.empty((KINDS, STAGES, state.machine.nodes), np.int64)
     then = np.empty((KINDS, pairs), np.int64)
     nodes, tasks = np.empty((KINDS, active + 1), np.int64), np.empty((KINDS, active + 1), np.int64)
     ready = np.empty((KINDS, active // MARK + 2, words(state.machine.nodes)), np.uint64)
-    return limit, guess, soonest, first, node, kinds, idle, then, nodes, tasks, ready, words_of, word, bits
+    units = np.empty(ready.shape, np.int64)
+    return (
+        limit,
+        guess,
+        soonest,
+        first,
+        node,
+        kinds,
+        idle,
+        then,
+        nodes,
+        tasks,
+        ready,
+        units,
+        words_of,
+        word,
+        bits,
+        of_job,
+        tasks_on,
+    )
 
 
 @kernel()
@@ -135,46 +139,54 @@ def are_alike(state, one, other):
 @kernel()
 def kind_of(state, job, part, within, line):
     """Return the kind of a job in a partition with these nodes, and fill its tables if they are not there."""
-    _, _, _, first, _, kinds, idle, then, nodes, tasks, ready = line[:11]
+    first, node, kinds, idle, then, nodes, tasks, ready, units = line[3:12]
+    of_job, tasks_on = line[15], line[16]
     many = kinds[KINDS, 0]
     for kind in range(min(many, KINDS)):
         if kinds[kind, 1] == part and are_alike(state, kinds[kind, 0], job):
             return kind
     kind = many % KINDS
     kinds[kind, 0], kinds[kind, 1], kinds[KINDS, 0] = job, part, many + 1
-    room, usable = state.free.nodes.copy(), idle[kind]
-    usable[:] = 0
-    count, total = np.int64(0), np.int64(0)
-    for each in range(state.machine.nodes):
-        if has(within, each):
-            usable[each] = usable_tasks(state, job, room, each)
-            count += usable[each] > 0
-            total += usable[each]
+    room, usable, demand, least = state.free.nodes.copy(), idle[kind, 0], state.jobs.demand, least_tasks(state, job)
+    count_usable(state, job, within, room, usable)
+    may = within.copy()
+    for each in range(len(usable)):
+        if has(may, each) and not may_run_on(state, job, each):
+            remove(may, each)
     now, bits, largest = usable.copy(), np.zeros_like(within), np.int64(0)
-    for each in range(state.machine.nodes):
+    count, total, sums = np.int64(0), np.int64(0), np.zeros(len(within), np.int64)
+    for each in range(len(usable)):
         if now[each] > 0:
             add(bits, each)
             largest = max(largest, now[each])
+            count += 1
+            total += now[each]
+            sums[each // WORD] += now[each]
     nodes[kind, 0], tasks[kind, 0] = count, total
+    per_stage = stage_of(len(first) - 1)
     for i in range(len(first) - 1):
-        run = state.runs.by_limit[i]
+        if i % per_stage == 0 and i > 0:
+            idle[kind, i // per_stage] = now
         if i % MARK == 0:
-            ready[kind, i // MARK] = bits
+            for x in range(len(bits)):
+                ready[kind, i // MARK, x], units[kind, i // MARK, x] = bits[x], sums[x]
         for q in range(first[i], first[i + 1]):
-            each = give_back(state, run, q - first[i], room)
-            before = now[each]
-            if has(within, each):
-                now[each] = usable_tasks(state, job, room, each)
+            each = node[q]
+            for k in range(demand.shape[1]):
+                room[each, k] += tasks_on[q] * demand[of_job[i], k]
+            if has(may, each):
+                before, after = now[each], tasks_in(demand, job, least, room, each)
+                if after != before:
+                    add(bits, each)
+                    now[each], largest = after, max(largest, after)
+                    count += before == 0
+                    total += after - before
+                    sums[each // WORD] += after - before
             then[kind, q] = now[each]
-            if now[each] > 0:
-                add(bits, each)
-                largest = max(largest, now[each])
-            count += np.int64(now[each] > 0) - np.int64(before > 0)
-            total += now[each] - before
         nodes[kind, i + 1], tasks[kind, i + 1] = count, total
     kinds[kind, 2] = largest
     for mark in range(-(-(len(first) - 1) // MARK), ready.shape[1]):
-        ready[kind, mark] = bits
+        ready[kind, mark], units[kind, mark] = bits, sums
     return kind
 
 
@@ -195,16 +207,19 @@ def bound_of(state, job, now, kind, line):
 
 
 @kernel(inline=True)
-def may_suffice(state, job, allowed, runs, kind, kinds, ready):
+def may_suffice(state, job, allowed, runs, kind, kinds, ready, units):
     """Return whether the allowed nodes may be enough for a job after so many runs have left, by a quick look."""
-    mark, count = -(-runs // MARK), np.int64(0)
+    mark, count, total = -(-runs // MARK), np.int64(0), np.int64(0)
+    largest = min(kinds[kind, 2], state.jobs.tasks[job])
     for i in range(len(allowed)):
-        count += ones(allowed[i] & ready[kind, mark, i])
-    return suffices(state, job, count, count * min(kinds[kind, 2], state.jobs.tasks[job]))
+        some = ones(allowed[i] & ready[kind, mark, i])
+        count += some
+        total += min(some * largest, units[kind, mark, i])
+    return suffices(state, job, count, total)
 
 
 @kernel(inline=True)
-def lacks_until(state, job, allowed, t, kind, soonest, kinds, ready):
+def lacks_until(state, job, allowed, t, kind, soonest, kinds, ready, units):
     """Return whether a job certainly has not enough of the allowed nodes at any instant until t."""
     low, high = 0, len(soonest) - 1
     while low < high:  # runs that may have left by then
@@ -213,25 +228,32 @@ def lacks_until(state, job, allowed, t, kind, soonest, kinds, ready):
             high = middle
         else:
             low = middle + 1
-    return not may_suffice(state, job, allowed, low, kind, kinds, ready)
+    return not may_suffice(state, job, allowed, low, kind, kinds, ready, units)
 
 
 @kernel()
 def count_left(line, kind, allowed, runs, usable):
     """Write to `usable` (m,) how many tasks the allowed nodes can take after so many runs have left."""
-    first, node, kinds, idle, then, ready = line[3], line[4], line[5], line[6], line[7], line[10]
-    alike = kinds[kind, 2] == 1  # every node takes one task at most
-    mark = runs // MARK if alike else 0
+    first, node, idle, then, ready = line[3], line[4], line[6], line[7], line[10]
+    per_stage = stage_of(len(first) - 1)
+    stage = min(runs // per_stage, (len(first) - 2) // per_stage) if len(first) > 1 else 0
+    mark, begin = -(-runs // MARK), stage * per_stage
     usable[:] = 0
     for i in range(len(allowed)):
         bits = allowed[i] & ready[kind, mark, i]
         while bits != NOTHING:
             each = i * WORD + lowest(bits)
             bits &= bits - ONE
-            usable[each] = 1 if alike else idle[kind, each]
-    for q in range(first[mark * MARK], first[runs]):
+            usable[each] = idle[kind, stage, each]
+    for q in range(first[begin], first[runs]):
         if has(allowed, node[q]):
             usable[node[q]] = then[kind, q]
+
+
+@kernel(inline=True)
+def stage_of(runs):
+    """Return after how many running jobs each all usable tasks are kept."""
+    return runs // STAGES + 1
 
 
 @kernel(inline=True)
@@ -260,17 +282,18 @@ def expected_start(state, job, allowed, now, after, later, until, kind, line, us
     after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds. `taken` (m,) gets its
     tasks on each node.
     """
-    limit, guess, soonest, first, _, kinds, _, _, _, _, ready, words_of, word, bits = line
+    limit, guess, soonest, first, node, kinds, _, _, _, _, ready, units, words_of, word, bits, of_job, tasks_on = line
     own, active, recent = state.own, len(limit), state.own.version >= 24.11
     if recent and after > now:
         room = state.free.nodes.copy()
         for i in range(active):
             if guess[i] <= after:
                 for q in range(first[i], first[i + 1]):
-                    give_back(state, state.runs.by_limit[i], q - first[i], room)
+                    for k in range(room.shape[1]):
+                        room[node[q], k] += tasks_on[q] * state.jobs.demand[of_job[i], k]
         if choose(state, job, allowed, room, usable, taken):
             return after
-    elif may_suffice(state, job, allowed, 0, kind, kinds, ready):
+    elif may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
         count_left(line, kind, allowed, 0, usable)
         if seat(state, job, allowed, usable, taken):
             return now
@@ -295,7 +318,7 @@ def expected_start(state, job, allowed, now, after, later, until, kind, line, us
         if last < 0:
             return NO_TIME
         too_late = own.version < 25.05 and guess[last] > until
-        if not too_late and may_suffice(state, job, allowed, last + 1, kind, kinds, ready):
+        if not too_late and may_suffice(state, job, allowed, last + 1, kind, kinds, ready, units):
             count_left(line, kind, allowed, last + 1, usable)
             if seat(state, job, allowed, usable, taken):
                 final = last

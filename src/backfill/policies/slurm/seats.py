@@ -52,28 +52,29 @@ def choose(state, job, allowed, room, usable, taken):
 @kernel()
 def count_usable(state, job, allowed, room, usable):
     """Write to `usable` (m,) how many tasks of a job each of the allowed nodes can take within these amounts (m, k)."""
+    demand, least = state.jobs.demand, least_tasks(state, job)
     usable[:] = 0
     for i in range(len(allowed)):
-        if allowed[i] != NOTHING:
-            bits = allowed[i]
-            while bits != NOTHING:
-                node = i * WORD + lowest(bits)
-                bits &= bits - ONE
-                usable[node] = usable_tasks(state, job, room, node)
+        bits = allowed[i]
+        while bits != NOTHING:
+            node = i * WORD + lowest(bits)
+            bits &= bits - ONE
+            tasks = tasks_in(demand, job, least, room, node)
+            if tasks > 0 and may_run_on(state, job, node):
+                usable[node] = tasks
 
 
 @kernel(inline=True)
-def usable_tasks(state, job, room, node):
-    """Return how many tasks of a job a node can take within these amounts; 0 if it must take them all and cannot."""
-    demand, tasks = state.jobs.demand, PLENTY
-    for k in range(state.machine.resources):
-        if demand[job, k] > max(room[node, k], 0):
+def tasks_in(demand, job, least, room, node):
+    """Return how many tasks of a job a node can take within these amounts (m, k), 0 if that is less than `least`."""
+    tasks = PLENTY
+    for k in range(demand.shape[1]):
+        asked, there = demand[job, k], max(room[node, k], 0)
+        if asked > there:
             return np.int64(0)
-        if demand[job, k] > 0:
-            tasks = min(tasks, room[node, k] if demand[job, k] == 1 else times(room[node, k], demand[job, k]))
-    if not may_run_on(state, job, node):
-        return np.int64(0)
-    return np.int64(0) if tasks < least_tasks(state, job) else tasks
+        if asked > 0:
+            tasks = min(tasks, there if asked == 1 else times(there, asked))
+    return np.int64(0) if tasks < least else tasks
 
 
 @kernel(inline=True)
@@ -141,7 +142,7 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
     runs = runs_of_nodes(state, allowed, usable, least)
     taken[:] = 0
     while left > 0 or need > 0:
-        i = best_run(state, runs, left, need)
+        i = best_run(runs, left, need)
         if i < 0:
             return False
         first, last = runs[i, 0], runs[i, 1]
@@ -168,18 +169,20 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
 def runs_of_nodes(state, allowed, usable, least):
     """Return the runs of consecutive nodes of one weight with more than `least` usable tasks each, among the allowed.
 
-    A row for each: first node, last node, total of usable tasks.
+    A row for each: first node, last node, total of usable tasks, weight.
     """
-    runs, count, before, weight = np.empty((len(usable), 3), np.int64), 0, np.int64(-2), np.int64(0)
+    runs, count, before, weight = np.empty((len(usable), 4), np.int64), 0, np.int64(-2), np.int64(1)
+    weights, weighted = state.own.weight, len(state.own.weight) > 0
     for i in range(len(allowed)):
         if allowed[i] == NOTHING:
             continue
         for node in range(i * WORD, min((i + 1) * WORD, len(usable))):
             if usable[node] <= least:
                 continue
-            if before != node - 1 or weight_of(state, node) != weight:
-                weight = weight_of(state, node)
-                runs[count, 0], runs[count, 2] = node, 0
+            here = weights[node] if weighted else np.int64(1)
+            if before != node - 1 or here != weight:
+                weight = here
+                runs[count, 0], runs[count, 2], runs[count, 3] = node, 0, weight
                 count += 1
             runs[count - 1, 1] = before = node
             runs[count - 1, 2] += usable[node]
@@ -187,7 +190,7 @@ def runs_of_nodes(state, allowed, usable, least):
 
 
 @kernel()
-def best_run(state, runs, left, need):
+def best_run(runs, left, need):
     """Return the best run of nodes of which none is used, those with a total; -1 if there is none.
 
     The lowest weight; among equal weights the smallest total of usable tasks that suffices, else the largest.
@@ -197,7 +200,7 @@ def best_run(state, runs, left, need):
         total = runs[i, 2]
         if total == 0:
             continue
-        fits, weight = total >= left and runs[i, 1] - runs[i, 0] + 1 >= need, weight_of(state, runs[i, 0])
+        fits, weight = total >= left and runs[i, 1] - runs[i, 0] + 1 >= need, runs[i, 3]
         better = best < 0 or weight < best_weight
         if not better and weight == best_weight:
             if fits:
@@ -207,12 +210,6 @@ def best_run(state, runs, left, need):
         if better:
             best, best_total, best_suffices, best_weight = np.int64(i), total, fits, weight
     return best
-
-
-@kernel(inline=True)
-def weight_of(state, node):
-    """Return the Weight of a node; 1 if no site states it."""
-    return state.own.weight[node] if len(state.own.weight) > 0 else np.int64(1)
 
 
 @kernel()
