@@ -89,8 +89,7 @@ MEMORY: dict[str, int | str] = {
     "since": "jobs",  # since when each has been eligible
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
-                     "record",
-                     "is_user"), "facts"),
+                     "child_first", "child", "record", "is_user"), "facts"),
 }  # fmt: skip
 MEMORY_F: dict[str, int | str] = {
     **dict.fromkeys(("points", "key"), "jobs"),
@@ -168,6 +167,11 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         nodes[i, partition.nodes] = 1
     nodes[-1] = 1  # of jobs in no partition
     people = site.associations
+    over = [_over(people, i) for i in range(len(people))]
+    below: list[list[int]] = [[] for _ in people]
+    for i, each in enumerate(people):
+        if i > 0 and (each.user != "" or each.shares != PARENT):
+            below[over[i]].append(i)
     tables: dict[str, Any] = {
         "multifactor": [site.value("PriorityType", _usual_type(site)).endswith("multifactor")],
         "stored": [site.stored],
@@ -178,7 +182,9 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         "weight": site.weights or np.ones(len(platform.nodes), np.int64),
         "on_amounts": [not name.partition(": ")[2].startswith(RUNNING_JOBS) for name in platform.licences],
         "above": [each.parent for each in people],
-        "over": [_over(people, i) for i in range(len(people))],
+        "over": over,
+        "child_first": np.cumsum([0, *map(len, below)]),
+        "child": [i for children in below for i in children],
         "shares": [each.shares for each in people],
         "is_user": [each.user != "" for each in people],
         "usage": [each.usage for each in people],
