@@ -28,6 +28,7 @@ from backfill.policies.slurm.ends import (
     whole_second,
 )
 from backfill.policies.slurm.queue import (
+    association_of,
     is_limited,
     lacks_licences,
     partition_count,
@@ -74,6 +75,7 @@ def cycle(state):
     parts, up = partition_count(state), up_nodes(state)
     sets, known = np.empty((parts, len(up)), np.uint64), np.zeros(parts, np.int8)
     of_user, of_part, planned = np.zeros(users, np.int64), np.zeros(parts, np.int64), np.zeros(parts, np.int64)
+    of_association = np.zeros(max(users, np.int64(len(own.over)) + 1), np.int64)
     of_both = np.zeros((users, parts) if own.bf_max_job_user_part > 0.0 else (1, 1), np.int64)
     resolution, window = np.int64(own.bf_resolution) * SECOND, np.int64(own.bf_window) * 60 * SECOND
     most = min(np.int64(own.bf_node_space_size), 2 * waiting + 1)
@@ -94,18 +96,21 @@ def cycle(state):
                 break
         job = jobs[i]
         part, user, what = partition_of(state, job), np.int64(state.jobs.user[job]) + 1, SKIPPED
+        who = association_of(state, job) + 1
         if own.bf_max_job_start > 0.0 and started >= own.bf_max_job_start:
             break
         if own.assoc_limit_stop <= 0.0 and is_limited(state, job, False):
             continue
         if (
             (own.bf_max_job_part > 0.0 and of_part[part] >= own.bf_max_job_part)
-            or (own.bf_max_job_user > 0.0 and of_user[user] >= own.bf_max_job_user)
+            or (own.bf_max_job_assoc > 0.0 and of_association[who] >= own.bf_max_job_assoc)
+            or (own.bf_max_job_assoc <= 0.0 and own.bf_max_job_user > 0.0 and of_user[user] >= own.bf_max_job_user)
             or (own.bf_max_job_user_part > 0.0 and of_both[user, part] >= own.bf_max_job_user_part)
         ):
             continue
         of_part[part] += 1
         of_user[user] += 1
+        of_association[who] += 1
         if own.bf_max_job_user_part > 0.0:
             of_both[user, part] += 1
         if lacks_licences(state, job):

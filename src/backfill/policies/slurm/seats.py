@@ -122,6 +122,8 @@ def seat(state, job, allowed, usable, taken):
 @kernel()
 def seat_there(state, job, allowed, usable, taken):
     """Distribute the tasks of a job; on failure again without the nodes of fewest usable tasks."""
+    if state.own.pack_serial_at_end > 0.0 and state.jobs.tasks[job] == 1 and state.jobs.demand[job, 0] == 1:
+        return seat_at_end(usable, taken)
     least = np.int64(0)
     while True:
         if seat_on_larger(state, job, allowed, usable, least, taken):
@@ -133,6 +135,17 @@ def seat_there(state, job, allowed, usable, taken):
         if more > PLENTY:
             return False
         least = more
+
+
+@kernel()
+def seat_at_end(usable, taken):
+    """Put the only task of a job on the last node that can take it, as _eval_nodes_serial does."""
+    taken[:] = 0
+    for node in range(len(usable) - 1, -1, -1):
+        if usable[node] > 0:
+            taken[node] = 1
+            return True
+    return False
 
 
 @kernel()
