@@ -459,7 +459,7 @@ def memory(quick: bool) -> Rows:
 
 def slurm(quick: bool) -> Rows:
     """Slurm's two loops: FastSim's case, a log of 20 months with a generated site, other shapes, ever longer queues."""
-    jobs = 10_000 if quick else 140_000
+    jobs = 3_000 if quick else 140_000
     yield of_slurm("four months on 5,860 nodes", whole_nodes(jobs), Platform.pool(5_860, nodes=5_860), 120)
     if CURIE.exists():
         log = read(CURIE)
@@ -467,7 +467,7 @@ def slurm(quick: bool) -> Rows:
         yield of_slurm("CEA-Curie, a generated site", some, slurm_site(log, 5_040, 80_640), 180)
     else:
         yield f"slurm: skipped, there is no {CURIE}"
-    few, site = 3_000 if quick else 20_000, Platform.pool(CPUS, nodes=64)
+    few, site = 1_000 if quick else 5_000, Platform.pool(CPUS, nodes=64)
     for title, workload, platform in (
         ("gangs of single cpus on 64 nodes, load 0.9", synthetic(0.9, few), site),
         ("the same, load 1.2", synthetic(1.2, few), site),
@@ -477,7 +477,7 @@ def slurm(quick: bool) -> Rows:
     ):
         yield of_slurm(title, workload, platform)
     took = []
-    for many in (1_000, 4_000, 16_000):
+    for many in (500, 1_000, 2_000) if quick else (1_000, 4_000, 16_000):
         row = of_slurm("all waiting at once on 64 nodes", waiting(many), site)
         took.append((many, row.best / many))
         yield row

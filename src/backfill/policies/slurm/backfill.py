@@ -55,7 +55,7 @@ def plans_all(state):
 def reads_plans(state):
     """Return whether the start that each job is planned for is told."""
     own = state.own
-    return own.estimates > 0.0 or len(own.record) > 0 or are_promises_read(state)
+    return own.estimates > 0.0 or len(own.telling) > 0 or len(own.record) > 0 or are_promises_read(state)
 
 
 @kernel()

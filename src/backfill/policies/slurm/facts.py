@@ -91,7 +91,8 @@ MEMORY: dict[str, int | str] = {
     "since": "jobs",  # since when each has been eligible
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
-                     "child_first", "child", "record", "is_user"), "facts"),
+                     "child_first", "child", "record", "telling",
+                     "is_user"), "facts"),
 }  # fmt: skip
 MEMORY_F: dict[str, int | str] = {
     **dict.fromkeys(("points", "key"), "jobs"),
@@ -108,8 +109,8 @@ def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, as
     found = _resolved(params, site)
     numbers = np.array([found[name] for name in PARAMS], np.float64)
     if jobs is None:  # a live queue, which is asked when jobs start
-        numbers[[*PARAMS].index("estimates")] = 1.0
-    if site is None or jobs is None or asked is None:
+        return Facts(numbers, {"telling": np.ones(1, np.int64)})
+    if site is None or asked is None:
         return Facts(numbers)
     return Facts(numbers, {**_of_site(site, platform), **_of_jobs(site, platform, jobs, asked, found)})
 

@@ -197,7 +197,7 @@ def runs_of_nodes(state, allowed, usable, least):
                 weight = here
                 runs[count, 0], runs[count, 2], runs[count, 3] = node, 0, weight
                 count += 1
-            runs[count - 1, 1] = before = node
+            runs[count - 1, 1] = before = np.int64(node)
             runs[count - 1, 2] += usable[node]
     return runs[:count]
 
