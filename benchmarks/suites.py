@@ -492,7 +492,7 @@ def of_slurm(title: str, workload: Workload, platform: Platform, most: float | N
     done = simulate(workload, platform, policy)
     seconds, schedule = time.process_time() - begin, done.schedule
     ran = schedule.start >= schedule.eligible
-    span = workload.jobs.submit[-1] - workload.jobs.submit[0]
+    span = schedule.start.max() - workload.jobs.submit[0]
     waited = (schedule.start - schedule.eligible)[ran].sum() / span
     note = f"{len(workload):,} jobs, {done.passes:,} passes, {waited:.0f} waiting on average"
     return Result(f"slurm, {title}", "CPU s", [seconds], Target(most, most=True) if most else None, less=True,
