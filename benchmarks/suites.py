@@ -41,8 +41,10 @@ from workloads import (
     roomy_pool,
     same_walltime,
     single_nodes,
+    slurm_site,
     synthetic,
     waiting,
+    whole_nodes,
     with_licences,
 )
 from workloads import deep as shaped
@@ -51,6 +53,7 @@ HERE = Path(__file__).parent
 SHARED = HERE.parents[1] / "shared"  # recorded logs; not part of the project
 COMMAND = Path(sys.executable).with_name("backfill")
 LOG = SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
+CURIE = SHARED / "traces" / "CEA-Curie-2011-2.1-cln.swf.gz"
 LANL = SHARED / "traces" / "LANL-CM5-1994-4.1-cln.swf.gz"
 HONEST = {"MALLOC_MMAP_THRESHOLD_": "65536"}  # glibc gives every larger array back, so none hides in freed memory
 STABLE = 320  # mean time between projects that the node of the two-tier model can serve
@@ -454,6 +457,48 @@ def memory(quick: bool) -> Rows:
         yield Result(f"easy, load {load:g}", "bytes/job", [value], Target(200, most=True), less=True)
 
 
+def slurm(quick: bool) -> Rows:
+    """Slurm's two loops: FastSim's case, a log of 20 months with a generated site, other shapes, ever longer queues."""
+    jobs = 3_000 if quick else 140_000
+    yield of_slurm("four months on 5,860 nodes", whole_nodes(jobs), Platform.pool(5_860, nodes=5_860), 120)
+    if CURIE.exists():
+        log = read(CURIE)
+        some = log.head(10_000) if quick else log
+        yield of_slurm("CEA-Curie, a generated site", some, slurm_site(log, 5_040, 80_640), 180)
+    else:
+        yield f"slurm: skipped, there is no {CURIE}"
+    few, site = 1_000 if quick else 5_000, Platform.pool(CPUS, nodes=64)
+    for title, workload, platform in (
+        ("gangs of single cpus on 64 nodes, load 0.9", synthetic(0.9, few), site),
+        ("the same, load 1.2", synthetic(1.2, few), site),
+        ("single-node jobs on 64 nodes", single_nodes(few), site),
+        ("RICC-2010's nodes", ricc_nodes()[0].head(few), ricc_nodes()[1]),
+        ("nodes of four kinds", *four_kinds(few, parts=16)),
+    ):
+        yield of_slurm(title, workload, platform)
+    took = []
+    for many in (500, 1_000, 2_000) if quick else (1_000, 4_000, 16_000):
+        row = of_slurm("all waiting at once on 64 nodes", waiting(many), site)
+        took.append((many, row.best / many))
+        yield row
+    yield exponent("jobs that wait for slurm", took)
+
+
+def of_slurm(title: str, workload: Workload, platform: Platform, most: float | None = None) -> Result:
+    """The CPU seconds of a run of `slurm`. most: the target."""
+    policy = policies.get("slurm")
+    warm(workload, platform, policy)
+    begin = time.process_time()
+    done = simulate(workload, platform, policy)
+    seconds, schedule = time.process_time() - begin, done.schedule
+    ran = schedule.start >= schedule.eligible
+    span = schedule.start.max() - workload.jobs.submit[0]
+    waited = (schedule.start - schedule.eligible)[ran].sum() / span
+    note = f"{len(workload):,} jobs, {done.passes:,} passes, {waited:.0f} waiting on average"
+    return Result(f"slurm, {title}", "CPU s", [seconds], Target(most, most=True) if most else None, less=True,
+                  facts=work(done), note=note)  # fmt: skip
+
+
 def command(quick: bool) -> Rows:
     """The whole command, from the shell to the shell: warm, and with nothing compiled yet."""
     if not LOG.exists():
@@ -532,6 +577,7 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "farm": farm,
     "resources": resources,
     "memory": memory,
+    "slurm": slurm,
     "command": command,
     "edited": edited,
     "imports": imports,

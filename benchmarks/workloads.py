@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from backfill.model.partitions import Partition
 from backfill.model.platform import Platform
+from backfill.model.slurm_site import Association, SitePartition, SlurmSite
 from backfill.model.units import SECOND
 from backfill.model.workload import Counted, Ints, Jobs, Labels, Ragged, Workload
 
@@ -216,6 +218,56 @@ def four_kinds(jobs: int = 100_000, *, parts: int = 1, load: float = 1.1, seed: 
     return replace(
         base, jobs=base.jobs.replace(**columns), resources=platform.resources, licences=platform.licences
     ), platform
+
+
+def whole_nodes(jobs: int = 140_000, *, nodes: int = 5_860, load: float = 1.0, seed: int = 9) -> Workload:
+    """Jobs on whole nodes of one cpu: 140,000 of them keep 5,860 nodes busy for four months, about 540 waiting.
+
+    The number of nodes, the time and the queue are those of FastSim's case (HPE, 2023), all else is chosen: a third of
+    the jobs on one node, the others log-uniform up to 256 and a few up to 2,048, three quarters of them powers of two;
+    run times lognormal around 80 min (sigma 1.6), cut at 10 s and 1 day; nine walltimes from 20 min to 2 days, 1 to 2.5
+    times the run time; the rate of submits swings by 40 % in eight waves.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    size = np.exp(random.uniform(0, math.log(256), jobs))
+    size = np.where(random.random(jobs) < 0.35, 1, size)
+    size = np.where(random.random(jobs) < 0.01, size * random.uniform(1, 8, jobs), size)
+    size = np.where(random.random(jobs) < 0.75, 2 ** np.rint(np.log2(size)), np.rint(size)).clip(1, 2048)
+    runtime = np.rint(np.exp(random.normal(math.log(5_000), 1.6, jobs))).clip(10, 86_400).astype(np.int64)
+    values = 1_200 * np.array([1, 3, 6, 12, 18, 36, 54, 72, 144])
+    walltime = values[np.searchsorted(values, (runtime * random.uniform(1, 2.5, jobs)).clip(1, 172_800))]
+    gaps = random.exponential(1, jobs) * (1 + 0.4 * np.sin(np.arange(jobs) * (16 * math.pi / jobs)))
+    submit = _arrivals(gaps, size.astype(np.int64) * runtime, nodes * load)
+    base = _workload(f"whole nodes jobs={jobs} nodes={nodes} load={load:g} seed={seed}", submit * SECOND,
+                     runtime * SECOND, walltime * SECOND, size.astype(np.int64), nodes)  # fmt: skip
+    return base.with_jobs(base.jobs.replace(spread=np.full(jobs, 3, np.int8)))
+
+
+def slurm_site(workload: Workload, nodes: int, cpus: int) -> Platform:
+    """A generated site for a log: its partitions `large`, `standard` and the others in tiers 1, 1 and 2, all on all
+    nodes; its groups as accounts and its users in them, all with equal shares; age, fair share and size count.
+    """
+    jobs = workload.jobs
+    everywhere = np.arange(nodes)
+    names = list(jobs.partition.names)
+    people = {(jobs.group[i], jobs.user[i]) for i in range(len(jobs))}
+    accounts = sorted({account for account, _ in people})
+    place = {account: 1 + i for i, account in enumerate(accounts)}
+    site = SlurmSite(
+        config={
+            "accountingstoragetype": "accounting_storage/slurmdbd", "prioritytype": "priority/multifactor",
+            "priorityweightage": "1000", "priorityweightfairshare": "10000", "priorityweightjobsize": "500",
+        },
+        partitions=tuple(SitePartition(name, tier=1 if name in ("large", "standard") else 2) for name in names),
+        weights=(1,) * nodes,
+        associations=(
+            Association("root"),
+            *(Association(account, parent=0) for account in accounts),
+            *(Association(account, user=user, parent=place[account]) for account, user in sorted(people)),
+        ),
+    )  # fmt: skip
+    partitions = tuple(Partition(name=name, nodes=everywhere, default=i == 0) for i, name in enumerate(names))
+    return replace(Platform.pool(cpus, nodes=nodes), partitions=partitions, slurm=site)
 
 
 def waiting(jobs: int, *, seed: int = 3) -> Workload:

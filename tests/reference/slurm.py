@@ -30,12 +30,14 @@ class Keys:
     bf_max_job_test: int = 500
     bf_max_job_part: int = 0
     bf_max_job_user: int = 0
+    bf_max_job_assoc: int = 0  # of a user; beats bf_max_job_user
     bf_max_job_start: int = 0
     bf_node_space_size: int = 500
     bf_min_age_reserve: int = 0
     bf_job_part_count_reserve: int = 0
     bf_window_linear: int = 0
     assoc_limit_stop: bool = False
+    pack_serial_at_end: bool = False
     default_queue_depth: int = 100
     partition_job_depth: int = 0
     sched_interval: int = 60
@@ -45,6 +47,7 @@ class Keys:
     tick_phase: float = 0
     bf_phase: float = 0
     bf_test_cost: float = 0  # ms
+    estimates: bool = False  # the starts that are planned are told
     version: float = 22.05
 
 
@@ -116,7 +119,7 @@ class Pass:
             self.set_next_cycle()
             if clock.next_cycle is not None:
                 timers.add(max(clock.next_cycle, now + 1))
-        return Decision(self.starts, self.promises, timers)
+        return Decision(self.starts, self.promises if keys.estimates else {}, timers)
 
     def hear(self) -> bool:
         """Note the events of this instant; says whether main runs at once."""
@@ -240,6 +243,8 @@ class Pass:
             mine = {n for n in allowed if site is None or self.view.platform.nodes[n].site == site}
             least = job.tasks if most_nodes(job) == 1 else 1
             usable = {n: tasks for n in sorted(mine) if (tasks := self.usable(job, n, room)) >= least}
+            if self.keys.pack_serial_at_end and job.tasks == job.demand[0] == 1:
+                return ((max(usable), 1),) if usable else None
             for least in (0, *sorted({*usable.values()})):
                 larger = {n: tasks for n, tasks in usable.items() if tasks > least}
                 if found := fill(job, larger):
@@ -330,7 +335,8 @@ class Cycle:
                 continue
             if keys.bf_max_job_part and of_part[part] >= keys.bf_max_job_part:
                 continue
-            if keys.bf_max_job_user and of_user[job.user] >= keys.bf_max_job_user:
+            of_one = keys.bf_max_job_assoc or keys.bf_max_job_user
+            if of_one and of_user[job.user] >= of_one:
                 continue
             of_part[part] += 1
             of_user[job.user] += 1

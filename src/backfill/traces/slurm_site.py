@@ -59,8 +59,8 @@ _NOT_KEPT = {  # columns whose limits are left out
     ASSOC: ("grptresmins", "grptresrunmins", "maxtres", "maxwall", "maxjobsaccrue", "grpjobsaccrue"),
     QOS: ("maxtres", "maxwall", "minpriothres", "maxjobsaccruepu", "preempt"),
 }
-_IGNORED = ("bf_running_job_reserve", "bf_licenses", "bf_busy_nodes", "pack_serial_at_end", "bf_one_resv_per_job",
-            "bf_max_job_assoc", "defer", "max_rpc_cnt", "reduce_completing_frag", "bf_hetjob_prio")  # fmt: skip
+_IGNORED = ("bf_running_job_reserve", "bf_licenses", "bf_busy_nodes", "bf_one_resv_per_job",
+            "defer", "max_rpc_cnt", "reduce_completing_frag", "bf_hetjob_prio")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ KEYS: dict[str, tuple[str, float, float, float, str, str]] = {
     "bf_max_job_part": ("jobs", 0, _COUNT, 0, SCHEDULER, "most jobs of a partition looked at in a cycle; 0: any"),
     "bf_max_job_user": ("jobs", 0, _COUNT, 0, SCHEDULER, "most jobs of a user looked at in a cycle; 0: any"),
     "bf_max_job_user_part": ("jobs", 0, _COUNT, 0, SCHEDULER, "the same for each user in each partition; 0: any"),
+    "bf_max_job_assoc": ("jobs", 0, _COUNT, 0, SCHEDULER, "the same for each association, instead of users; 0: any"),
     "bf_max_job_start": ("jobs", 0, 10_000, 0, SCHEDULER, "most starts in a cycle; 0: any"),
     "bf_node_space_size": ("records", 2, 2 * _COUNT, SITE, SCHEDULER, "size of the plan, by default bf_max_job_test"),
     "bf_min_age_reserve": ("s", 0, 2_592_000, 0, SCHEDULER, "wait from which a job reserves"),
@@ -46,6 +47,7 @@ KEYS: dict[str, tuple[str, float, float, float, str, str]] = {
     "bf_yield_sleep": ("us", 1, 10_000_000, 500_000, SCHEDULER, "length of such a sleep"),
     "bf_continue": ("", 0, 1, 0, SCHEDULER, "1: a cycle goes on after a sleep in which something changed"),
     "assoc_limit_stop": ("", 0, 1, 0, SCHEDULER, "1: a job that a limit stops blocks its partition"),
+    "pack_serial_at_end": ("", 0, 1, 0, SCHEDULER, "1: jobs of one cpu run on the last node that has one"),
     "default_queue_depth": ("jobs", 0, _COUNT, 100, SCHEDULER, "jobs after which a pass of the main loop stops"),
     "partition_job_depth": ("jobs", 0, _COUNT, 0, SCHEDULER, "the same for each partition; 0: any"),
     "sched_interval": ("s", -1, 43_200, 60, SCHEDULER, "time between two full passes; -1: the main loop never runs"),
@@ -73,6 +75,8 @@ PARAMS = {
     "tick_phase": Param(0, 0, 1, "s", "part of a second at which the background loop wakes"),
     "bf_phase": Param(0, 0, 10_800, "s", "time of the first backfill cycle after the first submit"),
     "bf_test_cost": Param(0, 0, 1e6, "ms", "work of one backfill test; sdiag: mean cycle / depth mean (try depth)"),
+    "estimates": Param(0, 0, 1, "", "1: each cycle plans all jobs, so that starts are estimated as squeue --start does",
+                       whole=True),
 }  # fmt: skip
 _SPANS = {"PriorityMaxAge": "d", "PriorityDecayHalfLife": "d", "PriorityCalcPeriod": "d"}  # of slurm.conf, as texts
 PER_JOB = ("partition", "association", "min_nodes", "max_nodes")
@@ -80,12 +84,14 @@ PER_JOB_F = ("of_association", "of_size", "of_partition", "of_qos", "of_tres", "
 MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
         ("begun", "request", "at_once", "stale", "dirty", "busy", "last_background", "cycle_end", "cycle_length",
-         "next_cycle", "accounted", "reached", "started", "multifactor", "stored", "fair_tree"), 1
+         "next_cycle", "accounted", "reached", "started", "multifactor", "stored", "fair_tree",
+         "capacities"), 1
     ),
+    "empty": "jobs",  # whether each fits on its whole partition if that is empty, see main.py
     "since": "jobs",  # since when each has been eligible
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
-                     "record",
+                     "child_first", "child", "record", "telling",
                      "is_user"), "facts"),
 }  # fmt: skip
 MEMORY_F: dict[str, int | str] = {
@@ -102,7 +108,9 @@ def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, as
     site = platform.slurm
     found = _resolved(params, site)
     numbers = np.array([found[name] for name in PARAMS], np.float64)
-    if site is None or jobs is None or asked is None:
+    if jobs is None:  # a live queue, which is asked when jobs start
+        return Facts(numbers, {"telling": np.ones(1, np.int64)})
+    if site is None or asked is None:
         return Facts(numbers)
     return Facts(numbers, {**_of_site(site, platform), **_of_jobs(site, platform, jobs, asked, found)})
 
@@ -162,6 +170,11 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         nodes[i, partition.nodes] = 1
     nodes[-1] = 1  # of jobs in no partition
     people = site.associations
+    over = [_over(people, i) for i in range(len(people))]
+    below: list[list[int]] = [[] for _ in people]
+    for i, each in enumerate(people):
+        if i > 0 and (each.user != "" or each.shares != PARENT):
+            below[over[i]].append(i)
     tables: dict[str, Any] = {
         "multifactor": [site.value("PriorityType", _usual_type(site)).endswith("multifactor")],
         "stored": [site.stored],
@@ -172,7 +185,9 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         "weight": site.weights or np.ones(len(platform.nodes), np.int64),
         "on_amounts": [not name.partition(": ")[2].startswith(RUNNING_JOBS) for name in platform.licences],
         "above": [each.parent for each in people],
-        "over": [_over(people, i) for i in range(len(people))],
+        "over": over,
+        "child_first": np.cumsum([0, *map(len, below)]),
+        "child": [i for children in below for i in children],
         "shares": [each.shares for each in people],
         "is_user": [each.user != "" for each in people],
         "usage": [each.usage for each in people],

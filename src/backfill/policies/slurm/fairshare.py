@@ -2,7 +2,8 @@
 
 Source: priority_multifactor.c and fair_tree.c of Slurm 22.05.8.
 Associations are numbered with each parent before its children; 0 is root. `over` is the nearest association above that
-has shares of its own: children of an account with `parent` shares count as children of that.
+has shares of its own: children of an account with `parent` shares count as children of that. Those that are ranked
+below an association a are child[child_first[a]:child_first[a + 1]]: users, and accounts with shares of their own.
 """
 
 import numpy as np
@@ -117,19 +118,14 @@ def children(state, levels, accounts, lists, begin):
     Return their number.
     """
     own, end = state.own, begin
-    for who in range(1, len(own.over)):
-        mine = own.is_user[who] != 0 or own.shares[who] != PARENT
-        found = False
-        for account in accounts:
-            found = found or (mine and own.over[who] == account)
-        if not found:
-            continue
-        place = end
-        while place > begin and goes_before(state, levels, who, lists[place - 1]):
-            lists[place] = lists[place - 1]
-            place -= 1
-        lists[place] = who
-        end += 1
+    for account in accounts:
+        for i in range(own.child_first[account], own.child_first[account + 1]):
+            who, place = own.child[i], end
+            while place > begin and goes_before(state, levels, who, lists[place - 1]):
+                lists[place] = lists[place - 1]
+                place -= 1
+            lists[place] = who
+            end += 1
     return end - begin
 
 

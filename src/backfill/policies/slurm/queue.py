@@ -19,6 +19,12 @@ def partition_of(state, job):
 
 
 @kernel(inline=True)
+def association_of(state, job):
+    """Return the association of a job, -1 if it has none. Without a site, each user has one."""
+    return state.own.association[job] if len(state.own.tier) > 0 else np.int64(state.jobs.user[job])
+
+
+@kernel(inline=True)
 def is_in(state, partition, node):
     """Return whether a node belongs to a partition."""
     if len(state.own.tier) > 0:
