@@ -24,6 +24,8 @@ from backfill.traces.slurmctld_log import read_slurmctld_log
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin, simulate
 from backfill.worlds.slurm_truth import agreement, priorities
+from tests import compiled
+from tests.reference import words
 from tests.reference.fairtree import Node, classic, fair_tree
 
 HERE = Path(__file__).parents[1] / "traces" / "slurm_site"
@@ -150,6 +152,21 @@ def test_the_rules_of_another_version_plan_otherwise():
     log, workload, platform = recorded()
     found = agreement(log, workload, platform, {"version": 25.05})
     assert found.alike["backfill: begin of a plan"] < 300
+
+
+def test_a_start_beyond_the_window_is_no_plan_and_counts_as_none():
+    jobs = [
+        words.Job(row=row, name=str(row), submit=(row > 1) * SECOND, runtime=limit * SECOND, walltime=limit * SECOND,
+            tasks=tasks, demand=(cpus,), spread="distinct")
+        for row, (tasks, cpus, limit) in enumerate([(1, 1, 40), (1, 2, 1000), (2, 2, 300), (1, 2, 300), (1, 1, 300)])
+    ]  # fmt: skip
+    platform = words.Platform((words.Node((2,)), words.Node((2,))))
+    once = "slurm:bf_interval=1,bf_resolution=1,batch_sched_delay=0,bf_job_part_count_reserve=1,bf_window="
+    within, beyond = (
+        {row.name: row.start for row in compiled.run(jobs, platform, f"{once}{minutes}")} for minutes in (60, 1)
+    )
+    assert within["4"] < within["3"], "the wide job has the one reservation"
+    assert beyond["3"] < beyond["4"], "its start lies beyond the window, and the next one has it"
 
 
 def test_a_value_that_slurm_does_not_know_is_refused():
