@@ -20,7 +20,7 @@ def compare(told, name, lost="requeue"):
     chosen, case = compiled.policy(name)[0], told.case
     if chosen.processors or compiled.shares(name):  # shares refuse that some cpus go
         return
-    if "fairshare" in name:  # its twin does not know the users that are drawn with the reservations
+    if "fairshare" in name or "_assoc" in name:  # their twins do not know the users drawn with the reservations
         return
     granted = reserved.grants(told)
     workload, platform, estimates = as_model(case.jobs, case.platform)

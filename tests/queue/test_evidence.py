@@ -83,10 +83,10 @@ def test_it_runs_once_whoever_is_killed_meanwhile(live, what, who):
     number = live.submit("-t", "60", "-c", "4", script(live, text))
     beside = live.submit("-t", "60", "-c", "4", "--wrap", f"echo {number} >> beside")
     live.until((live.folder / "removed").exists)
-    (began,) = (record for kind, name, record in witness.read(str(live.folder)) if kind == "began") if (
-        live.folder / "witness").exists() else ({},)  # fmt: skip
+    known = witness.read(str(live.folder)) if (live.folder / "witness").exists() else ()
+    supervisors = [record["supervisor"] for kind, _, record in known if kind == "began"]
     victims = {"daemon": [live.daemon()], "watchers": live.keepers(), "all": [live.daemon(), *live.keepers()]}
-    victims["supervisor"] = [began["supervisor"]] if began else live.keepers()
+    victims["supervisor"] = supervisors or live.keepers()
     live.kill(*victims[who])
     (live.folder / "go").touch()
     job = live.until(lambda: over(live, number))
