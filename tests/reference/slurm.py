@@ -45,6 +45,7 @@ class Keys:
     tick_phase: float = 0
     bf_phase: float = 0
     bf_test_cost: float = 0  # ms
+    estimates: bool = False  # the starts that are planned are told
     version: float = 22.05
 
 
@@ -116,7 +117,7 @@ class Pass:
             self.set_next_cycle()
             if clock.next_cycle is not None:
                 timers.add(max(clock.next_cycle, now + 1))
-        return Decision(self.starts, self.promises, timers)
+        return Decision(self.starts, self.promises if keys.estimates else {}, timers)
 
     def hear(self) -> bool:
         """Note the events of this instant; says whether main runs at once."""

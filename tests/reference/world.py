@@ -190,11 +190,20 @@ POLICIES: dict[str, Policy] = {
     "gang-matrix-backfill:mpl=1": easy(),
     "2tpb:sf=3,pl=2,high_at=0.25": two_tier(moves=True, sf=3, pl=2, high_at=0.25),
     "slurm": slurm(),
-    "slurm:bf_interval=2,bf_resolution=1,sched_interval=7,batch_sched_delay=0,epilog=1": slurm(
-        Keys(bf_interval=2, bf_resolution=1, sched_interval=7, batch_sched_delay=0, epilog=True)
+    "slurm:bf_interval=2,bf_resolution=1,sched_interval=7,batch_sched_delay=0,epilog=1,estimates=1": slurm(
+        Keys(bf_interval=2, bf_resolution=1, sched_interval=7, batch_sched_delay=0, epilog=True, estimates=True)
     ),
-    "slurm:bf_interval=1,bf_resolution=3,version=24.11,tick_phase=0.5,bf_phase=0.75,bf_test_cost=700": slurm(
-        Keys(bf_interval=1, bf_resolution=3, version=24.11, tick_phase=0.5, bf_phase=0.75, bf_test_cost=700)
+    "slurm:bf_interval=1,bf_resolution=3,version=24.11,tick_phase=0.5,bf_phase=0.75,bf_test_cost=700,"
+    "estimates=1": slurm(
+        Keys(
+            bf_interval=1,
+            bf_resolution=3,
+            version=24.11,
+            tick_phase=0.5,
+            bf_phase=0.75,
+            bf_test_cost=700,
+            estimates=True,
+        )
     ),
     "slurm:bf_interval=3,version=25.05,bf_resolution=2,bf_job_part_count_reserve=1,bf_max_job_test=3,"
     "default_queue_depth=1": slurm(

@@ -1,59 +1,102 @@
 """Slurm's backfill loop: conservative backfilling on a coarse table, planned anew in each cycle and then forgotten.
 
+A cycle plans no further than a start depends on it: down to the last waiting job that could still start now. The rest
+of its plan matters only to those who read it, see `plans_all`.
+
 Source: _attempt_backfill in sched/backfill (backfill.c) of Slurm 22.05.8; versions from 24.11 on are read, not run.
 """
 
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.core.place.gangs import may_run_on
+from backfill.core.place.outlook import may_fit
 from backfill.core.plan.promises import NO_TIME
+from backfill.core.plan.readers import are_promises_read
 from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import BACKFILL, held_back, reserve, start
-from backfill.policies.slurm.ends import SECOND, expected_start, whole_second
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, lowest, nodes_of, size, up_nodes, words
+from backfill.policies.slurm.ends import (
+    NEVER,
+    SECOND,
+    are_alike,
+    bound_of,
+    expected_start,
+    kind_of,
+    lacks_until,
+    line_up,
+    whole_second,
+)
 from backfill.policies.slurm.queue import (
-    is_in,
     is_limited,
-    is_up,
     lacks_licences,
     partition_count,
     partition_of,
     reserves_nothing,
 )
-from backfill.policies.slurm.seats import choose, least_nodes, place_as_taken
-from backfill.policies.slurm.space import is_clear, occupy
+from backfill.policies.slurm.seats import choose, least_nodes, least_tasks, place_as_taken, put_in, suffices, tasks_in
+from backfill.policies.slurm.space import enlarged, is_clear, narrow, new_table, next_chance, occupy
 
 SKIPPED, TESTED, PLANNED, STARTED, FULL, STUCK = range(6)  # what became of a job in a cycle
 YEAR = 365 * 86_400 * SECOND
+ROOM = 64  # records that a table has room for at first
+REFUSED = 16  # jobs of which it is known until when they cannot start
+FAILURES = 16  # jobs that could not start, which others are compared with
+
+
+@kernel()
+def plans_all(state):
+    """Return whether a cycle plans all jobs that Slurm plans: somebody reads the plans, or their number counts."""
+    return reads_plans(state) or state.own.bf_test_cost > 0.0 or state.own.assoc_limit_stop > 0.0
+
+
+@kernel(inline=True)
+def reads_plans(state):
+    """Return whether the start that each job is planned for is told."""
+    own = state.own
+    return own.estimates > 0.0 or len(own.record) > 0 or are_promises_read(state)
 
 
 @kernel()
 def cycle(state):
     """Run one cycle. Return the microseconds that it takes."""
-    own, nodes, parts = state.own, state.machine.nodes, partition_count(state)
-    users = np.int64(2)
+    own, waiting, now = state.own, state.queue.waiting, whole_second(state.now)
+    jobs, last, users, everything = np.empty(waiting, np.int64), np.int64(-1), np.int64(2), plans_all(state)
     rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        users = max(users, np.int64(state.jobs.user[following(state, 0)]) + 2)
+    for i in range(waiting):
+        jobs[i] = following(state, 0)
+        users = max(users, np.int64(state.jobs.user[jobs[i]]) + 2)
+        if everything or may_fit(state, jobs[i]):
+            last = np.int64(i)
+    own.reached[0] = own.started[0] = 0
+    if last < 0:
+        return np.int64(0)
+    parts, up = partition_count(state), up_nodes(state)
+    sets, known = np.empty((parts, len(up)), np.uint64), np.zeros(parts, np.int8)
     of_user, of_part, planned = np.zeros(users, np.int64), np.zeros(parts, np.int64), np.zeros(parts, np.int64)
     of_both = np.zeros((users, parts) if own.bf_max_job_user_part > 0.0 else (1, 1), np.int64)
-    resolution, now = np.int64(own.bf_resolution) * SECOND, whole_second(state.now)
-    most = min(np.int64(own.bf_node_space_size), 2 * state.queue.waiting + 1)
-    times, clear = np.empty((most + 3, 2), np.int64), np.empty((most + 3, nodes), np.int8)
-    times[0, 0] = now // resolution * resolution
-    times[0, 1] = (now + np.int64(own.bf_window) * 60 * SECOND) // resolution * resolution
-    for node in range(nodes):
-        clear[0, node] = is_up(state, node)
-    count, tested, started, work = np.int64(1), 0, 0, 0.0
+    resolution, window = np.int64(own.bf_resolution) * SECOND, np.int64(own.bf_window) * 60 * SECOND
+    most = min(np.int64(own.bf_node_space_size), 2 * waiting + 1)
+    table = new_table(now // resolution * resolution, (now + window) // resolution * resolution, up, ROOM)
+    hopes, refused = new_hopes(state), (np.full(REFUSED + 1, -1), np.zeros(REFUSED, np.int64))
+    refused[0][REFUSED] = 0
+    line = line_up(state, now)
+    tested, started, work, what = 0, 0, 0.0, PLANNED
     most_work = own.bf_max_time * 1e6
     if own.bf_continue <= 0.0:  # a job or a node has changed by the time of its first sleep
         most_work = min(most_work, own.bf_yield_interval)
-    rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        job = following(state, 0)
-        part, user = partition_of(state, job), np.int64(state.jobs.user[job]) + 1
+    for i in range(waiting):
+        if what == STARTED:
+            line = line_up(state, now)
+        if not everything:
+            last = last_hope(state, jobs, i, last, what >= PLANNED, now, table, up, sets, known, hopes)
+            if last < i:
+                break
+        job = jobs[i]
+        part, user, what = partition_of(state, job), np.int64(state.jobs.user[job]) + 1, SKIPPED
         if own.bf_max_job_start > 0.0 and started >= own.bf_max_job_start:
             break
-        if is_limited(state, job, False) and own.assoc_limit_stop <= 0.0:
+        if own.assoc_limit_stop <= 0.0 and is_limited(state, job, False):
             continue
         if (
             (own.bf_max_job_part > 0.0 and of_part[part] >= own.bf_max_job_part)
@@ -70,7 +113,10 @@ def cycle(state):
         only_now = reserves_nothing(state, job) or (
             own.bf_job_part_count_reserve > 0.0 and planned[part] >= own.bf_job_part_count_reserve
         )
-        what, count = plan_one(state, job, part, now, only_now, times, clear, count, most)
+        if table[0][0] + 3 > len(table[2]):
+            table = enlarged(table)
+        within = nodes_of(state, part, up, sets, known)
+        what = plan_one(state, job, part, within, now, only_now, table, most, line, refused)
         if what >= FULL:
             work = most_work if what == STUCK else work
             break
@@ -85,6 +131,96 @@ def cycle(state):
 
 
 @kernel()
+def least_hope(state, job, part, refused):
+    """Return until when a job cannot start since one that asks for no more could not, earlier in this cycle.
+
+    refused: jobs and the index of the last one behind them, and these instants. Plans only take nodes away.
+    """
+    jobs, until = refused
+    found = np.int64(0)
+    for i in range(REFUSED):
+        if jobs[i] >= 0 and until[i] > found and asks_no_less(state, job, jobs[i], part):
+            found = until[i]
+    return found
+
+
+@kernel()
+def asks_no_less(state, job, other, part):
+    """Return whether a job in this partition asks for the same nodes as another one, and for no less of them."""
+    return (
+        partition_of(state, other) == part
+        and state.jobs.tasks[other] <= state.jobs.tasks[job]
+        and length_of(state, other, part) <= length_of(state, job, part)
+        and least_nodes(state, other) <= least_nodes(state, job)
+        and are_alike(state, other, job)
+    )
+
+
+@kernel()
+def new_hopes(state):
+    """Return what `last_hope` remembers during a cycle: the nodes with anything free, and jobs that cannot start."""
+    free = np.zeros(words(state.machine.nodes), np.uint64)
+    for node in range(state.machine.nodes):
+        for k in range(state.machine.resources):
+            if state.free.nodes[node, k] > 0:
+                add(free, node)
+                break
+    return free, np.full(FAILURES, -1), np.zeros(1, np.int64)
+
+
+@kernel()
+def last_hope(state, jobs, i, last, anew, now, table, up, sets, known, hopes):
+    """Return the index of the last job from i to `last` that could still start now; less than i if there is none.
+
+    anew: whether a plan or a start has taken nodes since. What could not start earlier in a cycle cannot start later.
+    """
+    if not anew:
+        return last
+    failed, count = hopes[1], hopes[2]
+    while last >= i:
+        job = jobs[last]
+        if may_fit(state, job) and not is_hopeless(state, job, failed):
+            within = nodes_of(state, partition_of(state, job), up, sets, known)
+            if could_start(state, job, within, now, table, hopes[0]):
+                break
+            failed[count[0] % FAILURES] = job
+            count[0] += 1
+        last -= 1
+    return last
+
+
+@kernel()
+def is_hopeless(state, job, failed):
+    """Return whether a job that could not start, and asks for no more, tells that this one cannot start either."""
+    part = partition_of(state, job)
+    for other in failed:
+        if other >= 0 and asks_no_less(state, job, other, part):
+            return True
+    return False
+
+
+@kernel()
+def could_start(state, job, within, now, table, free):
+    """Return whether the nodes that all plans leave a job are enough for it now. free: nodes with anything free."""
+    allowed, count, total, most = within & free, np.int64(0), np.int64(0), state.jobs.tasks[job]
+    demand, least, room = state.jobs.demand, least_tasks(state, job), state.free.nodes
+    narrow(*table[:4], now, now + length_of(state, job, partition_of(state, job)), allowed)
+    for i in range(len(allowed)):
+        if allowed[i] != NOTHING:
+            bits = allowed[i]
+            while bits != NOTHING:
+                node = i * WORD + lowest(bits)
+                bits &= bits - ONE
+                usable = tasks_in(demand, job, least, room, node)
+                if usable > 0 and may_run_on(state, job, node):
+                    count += 1
+                    total += min(usable, most)
+            if suffices(state, job, count, total):
+                return True
+    return suffices(state, job, count, total)
+
+
+@kernel()
 def spent(state, work):
     """Return the microseconds that a cycle takes for so much work, with its sleeps."""
     own = state.own
@@ -92,64 +228,100 @@ def spent(state, work):
 
 
 @kernel()
-def plan_one(state, job, part, now, only_now, times, clear, count, most):
-    """Start a job, or plan it and remove its nodes from the table. Return what became of it, and the number of records.
+def plan_one(state, job, part, within, now, only_now, table, most, line, refused):
+    """Start a job, or plan it and remove its nodes from the table. Return what became of it.
 
-    times: (s, 2). clear: int8 (s, m). only_now: it gets no place in the plan.
+    within: the nodes of its partition that are up. only_now: it gets no place in the plan. most: records of the table.
+    line: see ends.py. refused: until when jobs could not start, see `least_hope`.
     """
-    own, nodes = state.own, state.machine.nodes
-    allowed, usable, taken = np.empty(nodes, np.int8), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    own, told, limited = state.own, reads_plans(state), held_back(state, job)
+    allowed, taken = np.empty_like(within), np.empty_like(within)
+    usable = np.empty(state.machine.nodes, np.int64)
+    tasks = np.empty(state.machine.nodes, np.int64)
     resolution, length = np.int64(own.bf_resolution) * SECOND, length_of(state, job, part)
-    after, what = now, SKIPPED
+    count, times, places, clear, step = table
+    after, what, recent = now, SKIPPED, own.version >= 24.11
     until = now + np.int64(own.bf_window) * 60 * SECOND
+    soonest, kinds, ready, units = line[2], line[5], line[10], line[11]
+    kind = kind_of(state, job, part, within, line)
+    # until when it certainly cannot start: by the ends of runs, and since a job that asks for no more could not
+    hopeless = max(bound_of(state, job, now, kind, line) - 1, least_hope(state, job, part, refused))
+    place, leapt = refused[0][REFUSED], False
+    if refused[1][place] > now:  # else it tells nothing
+        place = refused[0][REFUSED] = (place + 1) % REFUSED
+    refused[0][place], refused[1][place] = job, hopeless
     while True:
-        later = next_chance(state, part, times, clear, count, after, length)
-        narrow(state, part, times, clear, count, after, length, allowed)
-        begin, able = NO_TIME, 0
-        for node in range(nodes):
-            able += allowed[node]
-        if able >= least_nodes(state, job):
+        later = next_chance(count, times, places, clear, step, after, after + length, within, recent)
+        free_to_go = later != NO_TIME and not only_now and not limited  # on to `later`, if it is not planned until then
+        if free_to_go and later <= hopeless:
+            after, leapt = later, True
+            continue
+        allowed[:] = within
+        narrow(count, times, places, clear, after, after + length, allowed)
+        begin = NO_TIME
+        if size(allowed) >= least_nodes(state, job):
             what = TESTED
-            begin = expected_start(state, job, allowed, now, after, later, usable, taken)
+            if (
+                free_to_go
+                and after <= hopeless + 1
+                and lacks_until(state, job, allowed, later, kind, soonest, kinds, ready, units)
+            ):
+                hopeless = after = refused[1][place] = later
+                continue
+            until = later if free_to_go else NEVER
+            begin = expected_start(state, job, allowed, now, after, later, until, kind, line, usable, tasks)
+        elif free_to_go and after <= hopeless + 1:
+            hopeless = refused[1][place] = later
         if begin == NO_TIME:
             if later == NO_TIME or only_now:
-                return what, count
+                if leapt and what == SKIPPED:  # whether it was tested is counted
+                    hopeless, after, leapt = now - 1, now, False
+                    continue
+                return what
             after = later
             continue
         begin = max(begin, after)
-        if held_back(state, job):
+        if limited:
             if own.assoc_limit_stop <= 0.0:
-                return TESTED, count
+                return TESTED
             begin = later if later != NO_TIME else now + 500 * SECOND
         elif begin <= now:
-            if choose(state, job, allowed, state.free.nodes, usable, taken) and place_as_taken(state, job, taken):
+            if choose(state, job, allowed, state.free.nodes, usable, tasks) and place_as_taken(state, job, tasks):
                 start(state, job, BACKFILL)
-                return STARTED, count
-            return TESTED, count
+                return STARTED
+            return TESTED
         if only_now:
-            reserve(state, job, begin)
-            return TESTED, count
+            tell(state, told, job, begin)
+            return TESTED
         if later != NO_TIME and begin > later:
             after = later
             continue
         if begin > until:
-            reserve(state, job, begin)
-            return TESTED, count
-        if count + 2 > most:
-            return FULL, count
+            tell(state, told, job, begin)
+            return TESTED
+        if count[0] + 2 > most:
+            return FULL
         first, last = begin // resolution * resolution, begin + length
-        last = -(-last // resolution) * resolution if own.version >= 24.11 else last // resolution * resolution
+        last = -(-last // resolution) * resolution if recent else last // resolution * resolution
         last = max(last, first + resolution)
-        if not is_clear(times, clear, count, first, last, taken):
-            step = resolution if own.version >= 25.05 else np.int64(0)
-            if begin + step == after:  # Slurm tries this instant again and again, until bf_max_time is over
-                return STUCK, count
-            after = begin + step
+        put_in(taken, allowed, tasks)
+        if not is_clear(count, times, places, clear, first, last, taken):
+            more = resolution if own.version >= 25.05 else np.int64(0)
+            if begin + more == after:  # Slurm tries this instant again and again, until bf_max_time is over
+                return STUCK
+            after = begin + more
             continue
+        tell(state, told, job, begin)
+        record(state, job, begin, tasks)
+        occupy(table, first, last, taken)
+        return PLANNED
+
+
+@kernel(inline=True)
+def tell(state, told, job, begin):
+    """Let it be known when a job is planned to start, if anybody asks."""
+    if told:
         reserve(state, job, begin)
-        record(state, job, begin, taken)
-        count = occupy(times, clear, count, first, last, taken)
-        return PLANNED, count
 
 
 @kernel()
@@ -174,39 +346,3 @@ def length_of(state, job, part):
     if len(state.own.max_time) > 0 and state.own.max_time[part] > 0:
         length = min(length, state.own.max_time[part])
     return length
-
-
-@kernel()
-def next_chance(state, part, times, clear, count, after, length):
-    """Return the end of the first record behind which nodes of the partition become free; NO_TIME if there is none.
-
-    They must not be free in all records so far. From 24.11 on the end of the first record behind the job's time serves
-    otherwise.
-    """
-    nodes = state.machine.nodes
-    so_far = np.ones(nodes, np.int8)
-    for row in range(count):
-        if times[row, 1] <= after:
-            continue
-        if row + 1 < count:
-            for node in range(nodes):
-                so_far[node] = so_far[node] != 0 and clear[row, node] != 0
-            for node in range(nodes):
-                if clear[row + 1, node] != 0 and so_far[node] == 0 and is_in(state, part, node):
-                    return times[row, 1]
-        if times[row, 0] > after + length:
-            if state.own.version >= 24.11 and row + 1 < count:
-                return times[row, 1]
-            break
-    return NO_TIME
-
-
-@kernel()
-def narrow(state, part, times, clear, count, after, length, allowed):
-    """Write to `allowed` which nodes of a partition are free in every record from `after` to the end of a job."""
-    for node in range(len(allowed)):
-        allowed[node] = is_in(state, part, node) and is_up(state, node)
-    for row in range(count):
-        if times[row, 1] > after and times[row, 0] <= after + length:
-            for node in range(len(allowed)):
-                allowed[node] = allowed[node] != 0 and clear[row, node] != 0

@@ -35,6 +35,8 @@ def hear(state):
         own.begun[0], own.last_background[0] = 1, LONG_AGO
         own.cycle_end[0] = whole_second(state.now) + microseconds(own.bf_phase) - microseconds(own.bf_interval)
         own.next_cycle[0] = own.accounted[0] = NO_TIME
+    if batch.changes > 0:
+        own.capacities[0] += 1
     others = batch.arrivals + batch.leaves + batch.changes + batch.begins
     over = 0  # runs that completed or reached their limit; others were lost or cancelled
     for i in range(batch.ends):

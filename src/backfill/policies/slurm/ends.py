@@ -3,18 +3,24 @@
 A width within which no run ends is skipped.
 
 Source: _will_run_test in select/cons_tres (job_test.c) of Slurm 22.05.8; versions from 24.11 on are read, not run.
-Times are microseconds; Slurm counts whole seconds.
+Times are microseconds; Slurm counts whole seconds. In array shapes r is running jobs by their limit, q the nodes of
+these, one after the other, m nodes, k resources, w words of a set of nodes, c kinds of jobs.
 """
 
 import numpy as np
 
 from backfill.compiler.kernel import kernel
-from backfill.core.place.gangs import shares_site
+from backfill.core.place.gangs import may_run_on
 from backfill.core.plan.promises import NO_TIME
-from backfill.policies.slurm.seats import choose, enough, seat, usable_tasks
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, remove, words
+from backfill.policies.slurm.seats import choose, count_usable, least_tasks, seat, suffices, tasks_in
 
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
+NEVER = np.int64(2**62)
+MARK = 8
+STAGES = 8  # how often all usable tasks are kept
+KINDS = 16  # kinds of jobs of which it is known at a time what running jobs leave them
 
 
 @kernel(inline=True)
@@ -39,100 +45,290 @@ def guessed_end(state, run, now):
     return end if end > now else now + SECOND
 
 
+@kernel(inline=True)
+def nodes_held(state, run):
+    """Return on how many nodes a run is."""
+    return np.int64(1) if state.machine.pool else np.int64(state.runs.many[run])
+
+
 @kernel()
-def is_on(state, run, nodes):
-    """Return whether a run has any of the nodes with a number other than 0."""
-    if state.machine.pool:
-        return True
-    first = state.runs.first[run]
-    for pair in range(first, first + state.runs.many[run]):
-        if nodes[state.runs.held[pair, 0]] != 0:
+def line_up(state, now):
+    """Return the running jobs in order of their limits, and empty tables of what they leave for kinds of jobs.
+
+    limit, guess: (r,), ends at the limit and as expected. soonest: (r + 1,), the least `guess` from here on. first:
+    (r + 1,), where the nodes of each begin in node (q,). kinds: (c, 3), a job of each kind, its partition, and the most
+    tasks on a node, -1 none; the last row counts kinds. idle (c, STAGES, m): usable tasks of each node now and at later
+    stages; then (c, q): those of a node after each run has left it. nodes, tasks: (c, r + 1), of the partition, after
+    so many runs have left. ready: (c, marks, w), the nodes that can take a task after MARK x i runs have left, the last
+    one after all; units: their tasks, for each word. words_of: (r + 1,), where the words of each as a set of nodes
+    begin in word and bits, their numbers and contents. of_job (r,), tasks_on (q,).
+    """
+    runs = state.runs
+    active, pairs = runs.active, np.int64(0)
+    limit, guess = np.empty(active, np.int64), np.empty(active, np.int64)
+    soonest, first = np.full(active + 1, NEVER), np.zeros(active + 1, np.int64)
+    for i in range(active):
+        run = runs.by_limit[i]
+        limit[i], guess[i] = limit_of_run(state, run), guessed_end(state, run, now)
+        pairs += nodes_held(state, run)
+        first[i + 1] = pairs
+    for i in range(active - 1, -1, -1):
+        soonest[i] = min(soonest[i + 1], guess[i])
+    node, of_job, tasks_on = np.empty(pairs, np.int64), np.empty(active, np.int64), np.empty(pairs, np.int64)
+    words_of, word, bits = np.zeros(active + 1, np.int64), np.empty(pairs, np.int64), np.empty(pairs, np.uint64)
+    for i in range(active):
+        run, x = runs.by_limit[i], words_of[i]
+        of_job[i] = runs.job[run]
+        for pair in range(first[i + 1] - first[i]):
+            each, many = np.int64(0), state.jobs.tasks[of_job[i]]
+            if not state.machine.pool:
+                each, many = runs.held[runs.first[run] + pair, 0], runs.held[runs.first[run] + pair, 1]
+            node[first[i] + pair], tasks_on[first[i] + pair] = each, many
+            if x == words_of[i] or word[x - 1] != each // WORD:
+                word[x], bits[x] = each // WORD, NOTHING
+                x += 1
+            bits[x - 1] |= ONE << np.uint64(each % WORD)
+        words_of[i + 1] = x
+    kinds = np.full((KINDS + 1, 3), -1)
+    kinds[KINDS, 0] = 0
+    idle = np.empty((KINDS, STAGES, state.machine.nodes), np.int64)
+    then = np.empty((KINDS, pairs), np.int64)
+    nodes, tasks = np.empty((KINDS, active + 1), np.int64), np.empty((KINDS, active + 1), np.int64)
+    ready = np.empty((KINDS, active // MARK + 2, words(state.machine.nodes)), np.uint64)
+    units = np.empty(ready.shape, np.int64)
+    return (
+        limit,
+        guess,
+        soonest,
+        first,
+        node,
+        kinds,
+        idle,
+        then,
+        nodes,
+        tasks,
+        ready,
+        units,
+        words_of,
+        word,
+        bits,
+        of_job,
+        tasks_on,
+    )
+
+
+@kernel()
+def are_alike(state, one, other):
+    """Return whether nodes can take the same numbers of tasks of two jobs."""
+    jobs = state.jobs
+    if jobs.bound[one] != jobs.bound[other] or least_tasks(state, one) != least_tasks(state, other):
+        return False
+    for k in range(state.machine.resources):
+        if jobs.demand[one, k] != jobs.demand[other, k]:
+            return False
+    first, count = jobs.licence_first[one], jobs.limit_first[one] - jobs.licence_first[one]
+    begin = jobs.licence_first[other]
+    if jobs.limit_first[other] - begin != count:
+        return False
+    for i in range(count):
+        if jobs.licence[first + i] != jobs.licence[begin + i]:
+            return False
+    return True
+
+
+@kernel()
+def kind_of(state, job, part, within, line):
+    """Return the kind of a job in a partition with these nodes, and fill its tables if they are not there."""
+    first, node, kinds, idle, then, nodes, tasks, ready, units = line[3:12]
+    of_job, tasks_on = line[15], line[16]
+    many = kinds[KINDS, 0]
+    for kind in range(min(many, KINDS)):
+        if kinds[kind, 1] == part and are_alike(state, kinds[kind, 0], job):
+            return kind
+    kind = many % KINDS
+    kinds[kind, 0], kinds[kind, 1], kinds[KINDS, 0] = job, part, many + 1
+    room, usable, demand, least = state.free.nodes.copy(), idle[kind, 0], state.jobs.demand, least_tasks(state, job)
+    count_usable(state, job, within, room, usable)
+    may = within.copy()
+    for each in range(len(usable)):
+        if has(may, each) and not may_run_on(state, job, each):
+            remove(may, each)
+    now, bits, largest = usable.copy(), np.zeros_like(within), np.int64(0)
+    count, total, sums = np.int64(0), np.int64(0), np.zeros(len(within), np.int64)
+    for each in range(len(usable)):
+        if now[each] > 0:
+            add(bits, each)
+            largest = max(largest, now[each])
+            count += 1
+            total += now[each]
+            sums[each // WORD] += now[each]
+    nodes[kind, 0], tasks[kind, 0] = count, total
+    per_stage = stage_of(len(first) - 1)
+    for i in range(len(first) - 1):
+        if i % per_stage == 0 and i > 0:
+            idle[kind, i // per_stage] = now
+        if i % MARK == 0:
+            for x in range(len(bits)):
+                ready[kind, i // MARK, x], units[kind, i // MARK, x] = bits[x], sums[x]
+        for q in range(first[i], first[i + 1]):
+            each = node[q]
+            for k in range(demand.shape[1]):
+                room[each, k] += tasks_on[q] * demand[of_job[i], k]
+            if has(may, each):
+                before, after = now[each], tasks_in(demand, job, least, room, each)
+                if after != before:
+                    add(bits, each)
+                    now[each], largest = after, max(largest, after)
+                    count += before == 0
+                    total += after - before
+                    sums[each // WORD] += after - before
+            then[kind, q] = now[each]
+        nodes[kind, i + 1], tasks[kind, i + 1] = count, total
+    kinds[kind, 2] = largest
+    for mark in range(-(-(len(first) - 1) // MARK), ready.shape[1]):
+        ready[kind, mark], units[kind, mark] = bits, sums
+    return kind
+
+
+@kernel(inline=True)
+def bound_of(state, job, now, kind, line):
+    """Return an instant before which a job of this kind could not start even with its whole partition; NEVER: never."""
+    soonest, nodes, tasks = line[2], line[8], line[9]
+    low, high = 0, len(soonest)
+    while low < high:
+        middle = (low + high) // 2
+        if suffices(state, job, nodes[kind, middle], tasks[kind, middle]):
+            high = middle
+        else:
+            low = middle + 1
+    if low == 0:
+        return now
+    return soonest[low - 1] if low < len(soonest) else NEVER
+
+
+@kernel(inline=True)
+def may_suffice(state, job, allowed, runs, kind, kinds, ready, units):
+    """Return whether the allowed nodes may be enough for a job after so many runs have left, by a quick look."""
+    mark, count, total = -(-runs // MARK), np.int64(0), np.int64(0)
+    largest = min(kinds[kind, 2], state.jobs.tasks[job])
+    for i in range(len(allowed)):
+        some = ones(allowed[i] & ready[kind, mark, i])
+        count += some
+        total += min(some * largest, units[kind, mark, i])
+    return suffices(state, job, count, total)
+
+
+@kernel(inline=True)
+def lacks_until(state, job, allowed, t, kind, soonest, kinds, ready, units):
+    """Return whether a job certainly has not enough of the allowed nodes at any instant until t."""
+    low, high = 0, len(soonest) - 1
+    while low < high:  # runs that may have left by then
+        middle = (low + high) >> 1
+        if soonest[middle] > t:
+            high = middle
+        else:
+            low = middle + 1
+    return not may_suffice(state, job, allowed, low, kind, kinds, ready, units)
+
+
+@kernel()
+def count_left(line, kind, allowed, runs, usable):
+    """Write to `usable` (m,) how many tasks the allowed nodes can take after so many runs have left."""
+    first, node, idle, then, ready = line[3], line[4], line[6], line[7], line[10]
+    per_stage = stage_of(len(first) - 1)
+    stage = min(runs // per_stage, (len(first) - 2) // per_stage) if len(first) > 1 else 0
+    mark, begin = -(-runs // MARK), stage * per_stage
+    usable[:] = 0
+    for i in range(len(allowed)):
+        bits = allowed[i] & ready[kind, mark, i]
+        while bits != NOTHING:
+            each = i * WORD + lowest(bits)
+            bits &= bits - ONE
+            usable[each] = idle[kind, stage, each]
+    for q in range(first[begin], first[runs]):
+        if has(allowed, node[q]):
+            usable[node[q]] = then[kind, q]
+
+
+@kernel(inline=True)
+def stage_of(runs):
+    """Return after how many running jobs each all usable tasks are kept."""
+    return runs // STAGES + 1
+
+
+@kernel(inline=True)
+def is_on(words_of, word, bits, i, allowed):
+    """Return whether a running job has any of the allowed nodes."""
+    for x in range(words_of[i], words_of[i + 1]):
+        if allowed[word[x]] & bits[x] != NOTHING:
             return True
     return False
 
 
 @kernel()
-def give_back(state, run, room):
-    """Add what a run holds to these amounts (m, k)."""
-    job = state.runs.job[run]
-    if state.machine.pool:
-        for k in range(state.machine.resources):
-            room[0, k] += state.jobs.need[job, k]
-        return
-    first = state.runs.first[run]
-    for pair in range(first, first + state.runs.many[run]):
-        node, tasks = state.runs.held[pair, 0], state.runs.held[pair, 1]
-        for k in range(state.machine.resources):
-            room[node, k] += tasks * state.jobs.demand[job, k]
+def is_on_taken(line, i, taken):
+    """Return whether a running job has any of the nodes with tasks."""
+    first, node = line[3], line[4]
+    for q in range(first[i], first[i + 1]):
+        if taken[node[q]] != 0:
+            return True
+    return False
 
 
-@kernel()
-def count_again(state, job, run, allowed, room, usable):
-    """Count again how many tasks of a job the nodes of a run can take."""
-    if state.machine.pool:
-        usable[0] = usable_tasks(state, job, allowed, room, np.int64(0))
-        return
-    first = state.runs.first[run]
-    for pair in range(first, first + state.runs.many[run]):
-        node = state.runs.held[pair, 0]
-        usable[node] = usable_tasks(state, job, allowed, room, node)
+@kernel(inline=True)
+def expected_start(state, job, allowed, now, after, later, until, kind, line, usable, taken):
+    """Return when a job could start on the allowed nodes, NO_TIME if never, or certainly after `until`.
 
-
-@kernel()
-def expected_start(state, job, allowed, now, after, later, usable, taken):
-    """Return when a job could start on the allowed nodes, NO_TIME if never; `taken` (m,) gets its tasks on each node.
-
-    after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds.
+    after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds. `taken` (m,) gets its
+    tasks on each node.
     """
-    own, runs = state.own, state.runs
-    recent = own.version >= 24.11
-    room = state.free.nodes.copy()
+    limit, guess, soonest, first, node, kinds, _, _, _, _, ready, units, words_of, word, bits, of_job, tasks_on = line
+    own, active, recent = state.own, len(limit), state.own.version >= 24.11
     if recent and after > now:
-        for i in range(runs.active):
-            if guessed_end(state, runs.by_limit[i], now) <= after:
-                give_back(state, runs.by_limit[i], room)
+        room = state.free.nodes.copy()
+        for i in range(active):
+            if guess[i] <= after:
+                for q in range(first[i], first[i + 1]):
+                    for k in range(room.shape[1]):
+                        room[node[q], k] += tasks_on[q] * state.jobs.demand[of_job[i], k]
         if choose(state, job, allowed, room, usable, taken):
             return after
-        room = state.free.nodes.copy()
-    elif choose(state, job, allowed, room, usable, taken):
-        return now
-    if recent and after > now:
-        choose(state, job, allowed, room, usable, taken)  # counts again, with what is free now
-    apart = shares_site(state, job)
+    elif may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
+        count_left(line, kind, allowed, 0, usable)
+        if seat(state, job, allowed, usable, taken):
+            return now
     window, barrier, at = WINDOW, NO_TIME, 0
-    while at < runs.active:
-        last = np.int64(-1)
-        first = at
-        while at < runs.active:
-            run = runs.by_limit[at]
+    while at < active:
+        if soonest[at] > until:
+            return NO_TIME
+        last, begin = -1, at
+        while at < active:
+            i = at
             at += 1
-            if not is_on(state, run, allowed):
+            if not is_on(words_of, word, bits, i, allowed):
                 continue
-            if recent and later != NO_TIME and guessed_end(state, run, now) > later:
-                at = runs.active
+            if recent and later != NO_TIME and guess[i] > later:
+                at = active
                 break
             if barrier == NO_TIME:
-                barrier = -(-limit_of_run(state, run) // WINDOW) * WINDOW
-            give_back(state, run, room)
-            if not apart:
-                count_again(state, job, run, allowed, room, usable)
-            last = run
-            if at < runs.active and limit_of_run(state, runs.by_limit[at]) > barrier + window:
+                barrier = -(-limit[i] // WINDOW) * WINDOW
+            last = i
+            if at < active and limit[at] > barrier + window:
                 break
         if last < 0:
             return NO_TIME
-        if apart:
-            fits = choose(state, job, allowed, room, usable, taken)
-        else:  # the same, with counts that are kept from group to group
-            fits = enough(state, job, usable) and seat(state, job, usable, taken)
-        if fits:
-            if own.version >= 25.05:
-                for i in range(first, at):
-                    if is_on(state, runs.by_limit[i], taken):
-                        last = runs.by_limit[i]
-            return guessed_end(state, last, now)
+        too_late = own.version < 25.05 and guess[last] > until
+        if not too_late and may_suffice(state, job, allowed, last + 1, kind, kinds, ready, units):
+            count_left(line, kind, allowed, last + 1, usable)
+            if seat(state, job, allowed, usable, taken):
+                final = last
+                if own.version >= 25.05:
+                    for i in range(begin, last + 1):
+                        if is_on_taken(line, i, taken):
+                            final = i
+                return guess[final]
         window = grown(state, window)
-        while at < runs.active and limit_of_run(state, runs.by_limit[at]) > barrier + window:
+        while at < active and limit[at] > barrier + window:
             window = grown(state, window)
     return NO_TIME
 

@@ -73,6 +73,8 @@ PARAMS = {
     "tick_phase": Param(0, 0, 1, "s", "part of a second at which the background loop wakes"),
     "bf_phase": Param(0, 0, 10_800, "s", "time of the first backfill cycle after the first submit"),
     "bf_test_cost": Param(0, 0, 1e6, "ms", "work of one backfill test; sdiag: mean cycle / depth mean (try depth)"),
+    "estimates": Param(0, 0, 1, "", "1: each cycle plans all jobs, so that starts are estimated as squeue --start does",
+                       whole=True),
 }  # fmt: skip
 _SPANS = {"PriorityMaxAge": "d", "PriorityDecayHalfLife": "d", "PriorityCalcPeriod": "d"}  # of slurm.conf, as texts
 PER_JOB = ("partition", "association", "min_nodes", "max_nodes")
@@ -80,8 +82,10 @@ PER_JOB_F = ("of_association", "of_size", "of_partition", "of_qos", "of_tres", "
 MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
         ("begun", "request", "at_once", "stale", "dirty", "busy", "last_background", "cycle_end", "cycle_length",
-         "next_cycle", "accounted", "reached", "started", "multifactor", "stored", "fair_tree"), 1
+         "next_cycle", "accounted", "reached", "started", "multifactor", "stored", "fair_tree",
+         "capacities"), 1
     ),
+    "empty": "jobs",  # whether each fits on its whole partition if that is empty, see main.py
     "since": "jobs",  # since when each has been eligible
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
@@ -102,6 +106,8 @@ def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, as
     site = platform.slurm
     found = _resolved(params, site)
     numbers = np.array([found[name] for name in PARAMS], np.float64)
+    if jobs is None:  # a live queue, which is asked when jobs start
+        numbers[[*PARAMS].index("estimates")] = 1.0
     if site is None or jobs is None or asked is None:
         return Facts(numbers)
     return Facts(numbers, {**_of_site(site, platform), **_of_jobs(site, platform, jobs, asked, found)})

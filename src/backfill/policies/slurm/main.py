@@ -6,12 +6,12 @@ Source: _schedule in job_scheduler.c of Slurm 22.05.8.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.core.place.outlook import may_fit
 from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import FIT, HEAD, start
+from backfill.policies.slurm.bits import nodes_of, remove_all, size, up_nodes
 from backfill.policies.slurm.queue import (
-    is_in,
     is_limited,
-    is_up,
     lacks_licences,
     partition_count,
     partition_of,
@@ -26,11 +26,11 @@ def main_pass(state, full):
 
     full: whether the pass ignores default_queue_depth.
     """
-    own, nodes, parts = state.own, state.machine.nodes, partition_count(state)
+    own, nodes, parts, up = state.own, state.machine.nodes, partition_count(state), up_nodes(state)
+    sets, known = np.empty((parts, len(up)), np.uint64), np.zeros(parts, np.int8)
     blocked, tested = np.zeros(parts, np.int8), np.zeros(parts, np.int64)
-    left = np.ones(nodes, np.int8)  # nodes that no blocked job has taken away
-    allowed, usable, taken = np.empty(nodes, np.int8), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
-    spare = np.empty(nodes, np.int64)
+    left = up.copy()  # nodes that no blocked job has taken away
+    usable, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     depth, started, overtakes, touched = 0, 0, False, False
     rewind(state, 0)
     for _ in range(state.queue.waiting):
@@ -51,21 +51,19 @@ def main_pass(state, full):
         if is_limited(state, job, False):
             overtakes = True
             continue
-        available = 0
-        for node in range(nodes):
-            allowed[node] = left[node] != 0 and is_in(state, part, node) and is_up(state, node)
-            available += allowed[node]
+        within = nodes_of(state, part, up, sets, known)
+        allowed = within & left
         fits, blocks = False, True
-        if available >= least_nodes(state, job):
+        if size(allowed) >= least_nodes(state, job):
             if lacks_licences(state, job):
                 overtakes = True
                 continue
             if is_limited(state, job, True):  # whether or not there are nodes
                 blocks = own.assoc_limit_stop > 0.0
             else:
-                fits = choose(state, job, allowed, state.free.nodes, usable, taken)
+                fits = may_fit(state, job) and choose(state, job, allowed, state.free.nodes, usable, taken)
                 # what would not fit on the nodes that are left if they were empty is "not available", and blocks nobody
-                blocks = fits or choose(state, job, allowed, state.machine.capacity, usable, spare)
+                blocks = fits or fits_if_empty(state, job, within, allowed, usable)
                 fits = fits and place_as_taken(state, job, taken)
             blocks = blocks and not reserves_nothing(state, job)
         if fits:
@@ -75,8 +73,22 @@ def main_pass(state, full):
         overtakes = True
         if blocks:
             blocked[part] = 1
-            for node in range(nodes):
-                if is_in(state, part, node):
-                    left[node] = 0
+            remove_all(left, within)
     own.busy[0] = np.int64(touched)
     return False
+
+
+@kernel()
+def fits_if_empty(state, job, within, allowed, usable):
+    """Return whether a job would fit on the allowed nodes if they were empty.
+
+    within: the nodes of its partition. For all of them the answer is kept as long as no capacity changes.
+    """
+    own, spare = state.own, np.empty_like(usable)
+    whole, version = size(within) == size(allowed), 2 * (own.capacities[0] + 1)
+    if whole and own.empty[job] - version in (0, 1):
+        return own.empty[job] != version
+    found = choose(state, job, allowed, state.machine.capacity, usable, spare)
+    if whole:
+        own.empty[job] = version + np.int64(found)
+    return found

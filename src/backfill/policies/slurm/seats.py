@@ -8,8 +8,9 @@ import numpy as np
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
 from backfill.core.place.gangs import may_run_on, shares_site
-from backfill.core.place.placement import DISTINCT, NODE, tasks_that_fit
+from backfill.core.place.placement import DISTINCT, NODE, times
 from backfill.core.verbs import place, place_on
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, lowest
 
 PLENTY = np.int64(2**40)  # tasks on a node, for a job that requests nothing of it
 
@@ -42,48 +43,88 @@ def most_nodes(state, job):
 def choose(state, job, allowed, room, usable, taken):
     """Return whether a job fits into these amounts on the allowed nodes; `taken` (m,) gets its tasks on each node.
 
-    allowed: int8 (m,). room: (m, k). usable: int64 (m,), overwritten.
+    allowed: a set of nodes. room: (m, k). usable: int64 (m,), overwritten.
     """
-    machine = state.machine
-    sites = len(machine.sites) if shares_site(state, job) else 1
-    for i in range(sites):
-        for node in range(machine.nodes):
-            away = sites > 1 and machine.site[node] != machine.sites[i]
-            usable[node] = 0 if away else usable_tasks(state, job, allowed, room, node)
-        if enough(state, job, usable) and seat(state, job, usable, taken):
-            return True
-    return False
+    count_usable(state, job, allowed, room, usable)
+    return seat(state, job, allowed, usable, taken)
+
+
+@kernel()
+def count_usable(state, job, allowed, room, usable):
+    """Write to `usable` (m,) how many tasks of a job each of the allowed nodes can take within these amounts (m, k)."""
+    demand, least = state.jobs.demand, least_tasks(state, job)
+    usable[:] = 0
+    for i in range(len(allowed)):
+        bits = allowed[i]
+        while bits != NOTHING:
+            node = i * WORD + lowest(bits)
+            bits &= bits - ONE
+            tasks = tasks_in(demand, job, least, room, node)
+            if tasks > 0 and may_run_on(state, job, node):
+                usable[node] = tasks
 
 
 @kernel(inline=True)
-def usable_tasks(state, job, allowed, room, node):
-    """Return how many tasks of a job a node can take within these amounts; 0 if it must take them all and cannot."""
-    if allowed[node] == 0 or not may_run_on(state, job, node):
-        return np.int64(0)
-    tasks = tasks_that_fit(room, node, state.jobs.demand, job, PLENTY)
-    return np.int64(0) if tasks < state.jobs.tasks[job] and most_nodes(state, job) == 1 else tasks
+def tasks_in(demand, job, least, room, node):
+    """Return how many tasks of a job a node can take within these amounts (m, k), 0 if that is less than `least`."""
+    tasks = PLENTY
+    for k in range(demand.shape[1]):
+        asked, there = demand[job, k], max(room[node, k], 0)
+        if asked > there:
+            return np.int64(0)
+        if asked > 0:
+            tasks = min(tasks, there if asked == 1 else times(there, asked))
+    return np.int64(0) if tasks < least else tasks
+
+
+@kernel(inline=True)
+def least_tasks(state, job):
+    """Return the least number of tasks of a job that a node must be able to take."""
+    return state.jobs.tasks[job] if most_nodes(state, job) == 1 else np.int64(1)
+
+
+@kernel(inline=True)
+def suffices(state, job, count, total):
+    """Return whether so many nodes, that take so many of the tasks of a job in all, can hold it."""
+    if most_nodes(state, job) == 1:
+        return count > 0
+    return count >= least_nodes(state, job) and total >= state.jobs.tasks[job]
 
 
 @kernel()
 def enough(state, job, usable):
     """Return whether nodes with these numbers of usable tasks can hold a job."""
-    tasks, total, count, top = state.jobs.tasks[job], np.int64(0), np.int64(0), np.int64(0)
+    tasks, total, count = state.jobs.tasks[job], np.int64(0), np.int64(0)
     for node in range(len(usable)):
         if usable[node] > 0:
             total += min(usable[node], tasks)
             count += 1
-            top = max(top, usable[node])
-    if most_nodes(state, job) == 1:
-        return top >= tasks
-    return count >= least_nodes(state, job) and total >= tasks
+    return suffices(state, job, count, total)
 
 
 @kernel()
-def seat(state, job, usable, taken):
+def seat(state, job, allowed, usable, taken):
+    """Distribute the tasks of a job over nodes with these numbers of usable tasks, of the first site that takes it if
+    it must be one. Return whether that succeeds.
+    """
+    machine = state.machine
+    if not shares_site(state, job):
+        return enough(state, job, usable) and seat_there(state, job, allowed, usable, taken)
+    there = np.empty_like(usable)
+    for site in machine.sites:
+        for node in range(machine.nodes):
+            there[node] = usable[node] if machine.site[node] == site else 0
+        if enough(state, job, there) and seat_there(state, job, allowed, there, taken):
+            return True
+    return False
+
+
+@kernel()
+def seat_there(state, job, allowed, usable, taken):
     """Distribute the tasks of a job; on failure again without the nodes of fewest usable tasks."""
     least = np.int64(0)
     while True:
-        if seat_on_larger(state, job, usable, least, taken):
+        if seat_on_larger(state, job, allowed, usable, least, taken):
             return True
         more = PLENTY + 1
         for node in range(len(usable)):
@@ -95,15 +136,16 @@ def seat(state, job, usable, taken):
 
 
 @kernel()
-def seat_on_larger(state, job, usable, least, taken):
+def seat_on_larger(state, job, allowed, usable, least, taken):
     """Distribute the tasks of a job over nodes with more than `least` usable tasks, one run after the other."""
     left, need, most = state.jobs.tasks[job], least_nodes(state, job), most_nodes(state, job)
-    spent = np.zeros(len(usable), np.int8)
+    runs = runs_of_nodes(state, allowed, usable, least)
     taken[:] = 0
     while left > 0 or need > 0:
-        first, last = best_run(state, usable, least, spent, left, need)
-        if first < 0:
+        i = best_run(runs, left, need)
+        if i < 0:
             return False
+        first, last = runs[i, 0], runs[i, 1]
         if need <= 1:
             best = NONE
             for node in range(first, last + 1):
@@ -112,10 +154,10 @@ def seat_on_larger(state, job, usable, least, taken):
             if best >= 0:
                 taken[best] = left
                 return True
+        runs[i, 2] = 0
         for node in range(first, last + 1):
-            spent[node] = 1
             if most <= 0 or (left <= 0 and need <= 0):
-                continue
+                break
             taken[node] = min(usable[node], left - max(need - 1, 0))
             left, need, most = left - taken[node], need - 1, most - 1
         if most <= 0 and (left > 0 or need > 0):
@@ -124,38 +166,50 @@ def seat_on_larger(state, job, usable, least, taken):
 
 
 @kernel()
-def best_run(state, usable, least, spent, left, need):
-    """Return first and last node of the best run of consecutive nodes of one weight; -1 if there is none.
+def runs_of_nodes(state, allowed, usable, least):
+    """Return the runs of consecutive nodes of one weight with more than `least` usable tasks each, among the allowed.
+
+    A row for each: first node, last node, total of usable tasks, weight.
+    """
+    runs, count, before, weight = np.empty((len(usable), 4), np.int64), 0, np.int64(-2), np.int64(1)
+    weights, weighted = state.own.weight, len(state.own.weight) > 0
+    for i in range(len(allowed)):
+        if allowed[i] == NOTHING:
+            continue
+        for node in range(i * WORD, min((i + 1) * WORD, len(usable))):
+            if usable[node] <= least:
+                continue
+            here = weights[node] if weighted else np.int64(1)
+            if before != node - 1 or here != weight:
+                weight = here
+                runs[count, 0], runs[count, 2], runs[count, 3] = node, 0, weight
+                count += 1
+            runs[count - 1, 1] = before = node
+            runs[count - 1, 2] += usable[node]
+    return runs[:count]
+
+
+@kernel()
+def best_run(runs, left, need):
+    """Return the best run of nodes of which none is used, those with a total; -1 if there is none.
 
     The lowest weight; among equal weights the smallest total of usable tasks that suffices, else the largest.
     """
-    best_first, best_last, best_total, best_suffices, best_weight = NONE, NONE, np.int64(0), False, np.int64(0)
-    node, nodes = 0, len(usable)
-    while node < nodes:
-        if usable[node] <= least or spent[node] != 0:
-            node += 1
+    best, best_total, best_suffices, best_weight = NONE, np.int64(0), False, np.int64(0)
+    for i in range(len(runs)):
+        total = runs[i, 2]
+        if total == 0:
             continue
-        first, weight, total = np.int64(node), weight_of(state, node), np.int64(0)
-        while node < nodes and usable[node] > least and spent[node] == 0 and weight_of(state, node) == weight:
-            total += usable[node]
-            node += 1
-        suffices = total >= left and node - first >= need
-        better = best_first < 0 or weight < best_weight
+        fits, weight = total >= left and runs[i, 1] - runs[i, 0] + 1 >= need, runs[i, 3]
+        better = best < 0 or weight < best_weight
         if not better and weight == best_weight:
-            if suffices:
+            if fits:
                 better = not best_suffices or total < best_total
             else:
                 better = total > best_total and not best_suffices
         if better:
-            best_first, best_last, best_total = first, np.int64(node - 1), total
-            best_suffices, best_weight = suffices, weight
-    return best_first, best_last
-
-
-@kernel(inline=True)
-def weight_of(state, node):
-    """Return the Weight of a node; 1 if no site states it."""
-    return state.own.weight[node] if len(state.own.weight) > 0 else np.int64(1)
+            best, best_total, best_suffices, best_weight = np.int64(i), total, fits, weight
+    return best
 
 
 @kernel()
@@ -169,3 +223,14 @@ def place_as_taken(state, job, taken):
             nodes[at] = node
             at += 1
     return place_on(state, job, nodes)
+
+
+@kernel(inline=True)
+def put_in(bits, allowed, taken):
+    """Write to a set the nodes with tasks of a job, which are among the allowed ones."""
+    bits[:] = NOTHING
+    for i in range(len(allowed)):
+        if allowed[i] != NOTHING:
+            for node in range(i * WORD, min((i + 1) * WORD, len(taken))):
+                if taken[node] > 0:
+                    add(bits, node)

@@ -1,57 +1,157 @@
 """The table of the backfill loop: records [begin, end) of future time with the nodes that no planned job has.
 
 Source: _add_reservation and _test_resv_overlap in sched/backfill (backfill.c) of Slurm 22.05.8.
-In array shapes s is records, m nodes. Times are microseconds.
+In array shapes s is records, w words of a set of nodes. Times are microseconds.
+A table is a tuple (count, times, line, clear, step): record i of count[0] has the time times[i] (s, 2) and the nodes
+clear[line[i]] (s, w); `line` (s,) is a permutation, so that a record is inserted without moving sets. step (s,) says
+how the nodes of the next record differ.
 """
 
+import numpy as np
+
 from backfill.compiler.kernel import kernel
+from backfill.core.plan.promises import NO_TIME
+from backfill.policies.slurm.bits import NOTHING
+
+LOSES, GAINS, EQUAL = np.int8(0), np.int8(1), np.int8(2)
 
 
 @kernel()
-def split(times, clear, count, row, t):
-    """Divide a record at t; both parts have its nodes. Return the number of records."""
-    for i in range(count, row + 1, -1):
-        times[i, 0], times[i, 1] = times[i - 1, 0], times[i - 1, 1]
-        clear[i, :] = clear[i - 1, :]
+def new_table(begin, end, up, most):
+    """Return a table with one record, which has the nodes that are up, and room for `most` records."""
+    count, times, line = np.ones(1, np.int64), np.empty((most, 2), np.int64), np.arange(most)
+    clear, step = np.empty((most, len(up)), np.uint64), np.zeros(most, np.int8)
+    times[0, 0], times[0, 1] = begin, end
+    clear[0] = up
+    return count, times, line, clear, step
+
+
+@kernel()
+def enlarged(table):
+    """Return a table with twice the room."""
+    count, times, line, clear, step = table
+    room = len(line)
+    more = new_table(times[0, 0], times[0, 1], clear[0], 2 * room)
+    more[0][0] = count[0]
+    more[1][:room], more[2][:room], more[3][:room], more[4][:room] = times, line, clear, step
+    return more
+
+
+@kernel()
+def split(table, row, t):
+    """Divide a record at t; both parts have its nodes."""
+    count, times, line, clear, step = table
+    place = line[count[0]]
+    for i in range(count[0], row + 1, -1):
+        times[i, 0], times[i, 1], line[i], step[i] = times[i - 1, 0], times[i - 1, 1], line[i - 1], step[i - 1]
+    line[row + 1] = place
+    clear[place] = clear[line[row]]
     times[row + 1, 0], times[row + 1, 1] = t, times[row, 1]
-    clear[row + 1, :] = clear[row, :]
     times[row, 1] = t
-    return count + 1
+    step[row + 1], step[row] = step[row], EQUAL
+    count[0] += 1
 
 
 @kernel()
-def occupy(times, clear, count, begin, end, taken):
-    """Remove the nodes with taken > 0 on [begin, end) from a table. Return the number of records.
+def join(table, row):
+    """Make one record of a record and the next, whose nodes are equal."""
+    count, times, line, _, step = table
+    place = line[row + 1]
+    times[row, 1], step[row] = times[row + 1, 1], step[row + 1]
+    for i in range(row + 1, count[0] - 1):
+        times[i, 0], times[i, 1], line[i], step[i] = times[i + 1, 0], times[i + 1, 1], line[i + 1], step[i + 1]
+    count[0] -= 1
+    line[count[0]] = place
 
-    times: (s, 2), ascending. clear: int8 (s, m). One pair of equal neighbours becomes one record.
-    """
+
+@kernel()
+def compare(table, row):
+    """Write to `step` how the nodes of the next record differ from those of a record."""
+    _, _, line, clear, step = table
+    gained = lost = NOTHING
+    one, other = line[row], line[row + 1]
+    for i in range(clear.shape[1]):
+        gained |= clear[other, i] & ~clear[one, i]
+        lost |= clear[one, i] & ~clear[other, i]
+    step[row] = GAINS if gained != NOTHING else EQUAL if lost == NOTHING else LOSES
+
+
+@kernel()
+def occupy(table, begin, end, taken):
+    """Remove a set of nodes on [begin, end) from a table. One pair of equal neighbours becomes one record."""
+    count, times, line, clear, step = table
     begin = max(begin, times[0, 0])
     for bound in (begin, end):
-        for row in range(count):
-            if times[row, 0] < bound < times[row, 1]:
-                count = split(times, clear, count, row, bound)
-                break
-    for row in range(count):
-        if times[row, 0] >= begin and times[row, 1] <= end:
-            for node in range(len(taken)):
-                if taken[node] > 0:
-                    clear[row, node] = 0
-    for row in range(count - 1):
-        if (clear[row] == clear[row + 1]).all():
-            times[row, 1] = times[row + 1, 1]
-            for i in range(row + 1, count - 1):
-                times[i, 0], times[i, 1] = times[i + 1, 0], times[i + 1, 1]
-                clear[i, :] = clear[i + 1, :]
-            return count - 1
-    return count
+        row = first_ending_after(times, count[0], bound)
+        if row < count[0] and times[row, 0] < bound:
+            split(table, row, bound)
+    first = first_ending_after(times, count[0], begin)
+    row = first
+    while row < count[0] and times[row, 1] <= end:
+        place = line[row]
+        for i in range(len(taken)):
+            clear[place, i] &= ~taken[i]
+        row += 1
+    for i in range(max(first - 1, 0), min(row, count[0] - 1)):
+        compare(table, i)
+    for i in range(count[0] - 1):
+        if step[i] == EQUAL:
+            join(table, i)
+            return
 
 
-@kernel()
-def is_clear(times, clear, count, begin, end, taken):
-    """Return whether all nodes with taken > 0 are free in every record that overlaps [begin, end)."""
-    for row in range(count):
-        if times[row, 1] > begin and times[row, 0] < end:
-            for node in range(len(taken)):
-                if taken[node] > 0 and clear[row, node] == 0:
-                    return False
+@kernel(inline=True)
+def first_ending_after(times, count, t):
+    """Return the index of the first of so many records that ends after t."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle, 1] > t:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel(inline=True)
+def is_clear(count, times, line, clear, begin, end, taken):
+    """Return whether a set of nodes is free in every record that overlaps [begin, end)."""
+    for row in range(first_ending_after(times, count[0], begin), count[0]):
+        if times[row, 0] >= end:
+            break
+        place = line[row]
+        for i in range(len(taken)):
+            if taken[i] & ~clear[place, i] != NOTHING:
+                return False
     return True
+
+
+@kernel(inline=True)
+def narrow(count, times, line, clear, after, end, bits):
+    """Remove the nodes from a set that are not free in every record from `after` on that begins by `end`."""
+    for row in range(first_ending_after(times, count[0], after), count[0]):
+        if times[row, 0] > end:
+            return
+        place = line[row]
+        for i in range(len(bits)):
+            bits[i] &= clear[place, i]
+
+
+@kernel(inline=True)
+def next_chance(count, times, line, clear, step, after, end, within, recent):
+    """Return the end of the first record behind which nodes of a set (`within`) become free; NO_TIME if there is none.
+
+    So these are not free in all records so far. recent: whether the end of the first record that begins behind `end`,
+    the job's, serves otherwise, as from 24.11 on.
+    """
+    for row in range(first_ending_after(times, count[0], after), count[0]):
+        if row + 1 < count[0] and step[row] == GAINS:
+            one, other = line[row], line[row + 1]
+            for i in range(len(within)):
+                if clear[other, i] & ~clear[one, i] & within[i] != NOTHING:
+                    return times[row, 1]
+        if times[row, 0] > end:
+            if recent and row + 1 < count[0]:
+                return times[row, 1]
+            break
+    return NO_TIME
