@@ -13,7 +13,7 @@ from backfill.compiler.kernel import kernel
 from backfill.core.place.gangs import may_run_on
 from backfill.core.plan.promises import NO_TIME
 from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, remove, words
-from backfill.policies.slurm.seats import choose, count_usable, least_tasks, seat, suffices, tasks_in
+from backfill.policies.slurm.seats import count_usable, least_tasks, seat, suffices, tasks_in
 
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
@@ -41,6 +41,8 @@ def guessed_end(state, run, now):
     end = limit_of_run(state, run)
     if end > now:
         return end
+    if state.own.version >= 24.11 and end < now:  # counts as over
+        return now
     end += np.int64(state.own.KillWait) * SECOND + np.int64(state.own.OverTimeLimit) * 60 * SECOND
     return end if end > now else now + SECOND
 
@@ -282,22 +284,19 @@ def expected_start(state, job, allowed, now, after, later, until, kind, line, us
     after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds. `taken` (m,) gets its
     tasks on each node.
     """
-    limit, guess, soonest, first, node, kinds, _, _, _, _, ready, units, words_of, word, bits, of_job, tasks_on = line
-    own, active, recent = state.own, len(limit), state.own.version >= 24.11
-    if recent and after > now:
-        room = state.free.nodes.copy()
-        for i in range(active):
-            if guess[i] <= after:
-                for q in range(first[i], first[i + 1]):
-                    for k in range(room.shape[1]):
-                        room[node[q], k] += tasks_on[q] * state.jobs.demand[of_job[i], k]
-        if choose(state, job, allowed, room, usable, taken):
-            return after
-    elif may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
+    limit, guess, soonest, _, _, kinds, _, _, _, _, ready, units, words_of, word, bits = line[:15]
+    own, active, recent, gone = state.own, len(limit), state.own.version >= 24.11, 0
+    if not (recent and after > now) and may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
         count_left(line, kind, allowed, 0, usable)
         if seat(state, job, allowed, usable, taken):
             return now
-    window, barrier, at = WINDOW, NO_TIME, 0
+    while recent and gone < active and limit[gone] < after:
+        gone += 1
+    if recent and (after > now or gone > 0) and may_suffice(state, job, allowed, gone, kind, kinds, ready, units):
+        count_left(line, kind, allowed, gone, usable)
+        if seat(state, job, allowed, usable, taken):
+            return after
+    window, barrier, at = WINDOW, NO_TIME, gone
     while at < active:
         if soonest[at] > until:
             return NO_TIME
@@ -307,7 +306,7 @@ def expected_start(state, job, allowed, now, after, later, until, kind, line, us
             at += 1
             if not is_on(words_of, word, bits, i, allowed):
                 continue
-            if recent and later != NO_TIME and guess[i] > later:
+            if recent and later != NO_TIME and limit[i] > later:
                 at = active
                 break
             if barrier == NO_TIME:
