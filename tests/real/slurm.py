@@ -11,10 +11,11 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from backfill.system import processes
 
@@ -86,6 +87,12 @@ def missing(accounting: bool = True) -> str:
     return f"needs {', '.join(absent)}" if absent else ""
 
 
+def version() -> tuple[int, ...]:
+    """The version of the Slurm on PATH, such as (22, 5, 8)."""
+    said = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+    return tuple(int(part) for part in said.split()[-1].split("."))
+
+
 @dataclass
 class Slurm:
     """A running cluster."""
@@ -115,12 +122,15 @@ class Slurm:
 
 
 @contextmanager
-def running(folder: Path, accounting: bool = True, more: str = "") -> Iterator[Slurm]:
-    """A cluster in this folder, ended behind it. more: lines of slurm.conf."""
+def running(
+    folder: Path, accounting: bool = True, more: str = "", options: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Slurm]:
+    """A cluster in this folder, ended behind it. more: lines of slurm.conf. options: of nodes there, by their names."""
     ports = dict(zip(("ctld", "dbd", *(f"n{i + 1}" for i in range(NODES))), _free_ports(NODES + 2), strict=True))
     host = socket.gethostname().partition(".")[0]
     lines = [
-        f"NodeName=n{i + 1} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[f'n{i + 1}']}" for i in range(NODES)
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[name]} {options.get(name, '')}"
+        for name in (f"n{i + 1}" for i in range(NODES))
     ]
     folder.chmod(0o755)
     for name in ("state", "spool", "db"):
@@ -136,7 +146,8 @@ def running(folder: Path, accounting: bool = True, more: str = "") -> Iterator[S
             nodes="\n".join(lines),
         )
     )
-    (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")  # read by versions from 23.11
+    if version() >= (23, 11):  # an older one knows no such plugin
+        (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
     (folder / "slurmdbd.conf").write_text(DBD.format(**said))
     (folder / "slurmdbd.conf").chmod(0o600)
     (folder / "munge.key").write_bytes(secrets.token_bytes(1024))
