@@ -229,8 +229,10 @@ class Pass:
     def usable(self, job: Job, n: int, room: Room) -> int:
         if not may_use(self.view.platform, n, job):
             return 0
-        amounts = zip(self.of_node(room, n), job.demand, strict=True)
-        return min([PLENTY, *(max(amount, 0) // demand for amount, demand in amounts if demand)])
+        amounts, most = zip(self.of_node(room, n), job.demand, strict=True), PLENTY
+        if self.keys.version >= 26.05 and most_nodes(job) in (1, least_nodes(job)):
+            most = job.tasks if most_nodes(job) == 1 else 1
+        return min([most, *(max(amount, 0) // demand for amount, demand in amounts if demand)])
 
     def seat(self, job: Job, allowed: set[int], room: Room) -> Placement | None:
         """The nodes that select/cons_tres takes, without those of fewest usable cpus where it would fail with them."""
@@ -477,7 +479,7 @@ class Cycle:
             if self.keys.version >= 24.11 and later is not None and second(r.limit) > later:
                 break
             if barrier is None:
-                barrier = -(-second(r.limit) // (30 * SECOND)) * 30 * SECOND
+                barrier = (second(r.limit) // (30 * SECOND) + 1) * 30 * SECOND
             group.append(r)
             if following is not None and second(following.limit) > barrier + window:
                 yield group

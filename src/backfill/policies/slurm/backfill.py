@@ -211,7 +211,7 @@ def could_start(state, job, within, now, table, free):
             while bits != NOTHING:
                 node = i * WORD + lowest(bits)
                 bits &= bits - ONE
-                usable = tasks_in(demand, job, least, room, node)
+                usable = tasks_in(demand, job, least, most, room, node)
                 if usable > 0 and may_run_on(state, job, node):
                     count += 1
                     total += min(usable, most)

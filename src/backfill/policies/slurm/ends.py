@@ -13,7 +13,7 @@ from backfill.compiler.kernel import kernel
 from backfill.core.place.gangs import may_run_on
 from backfill.core.plan.promises import NO_TIME
 from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, remove, words
-from backfill.policies.slurm.seats import count_usable, least_tasks, seat, suffices, tasks_in
+from backfill.policies.slurm.seats import count_usable, least_tasks, most_tasks, seat, suffices, tasks_in
 
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
@@ -125,6 +125,8 @@ def are_alike(state, one, other):
     jobs = state.jobs
     if jobs.bound[one] != jobs.bound[other] or least_tasks(state, one) != least_tasks(state, other):
         return False
+    if most_tasks(state, one) != most_tasks(state, other):
+        return False
     for k in range(state.machine.resources):
         if jobs.demand[one, k] != jobs.demand[other, k]:
             return False
@@ -149,7 +151,8 @@ def kind_of(state, job, part, within, line):
             return kind
     kind = many % KINDS
     kinds[kind, 0], kinds[kind, 1], kinds[KINDS, 0] = job, part, many + 1
-    room, usable, demand, least = state.free.nodes.copy(), idle[kind, 0], state.jobs.demand, least_tasks(state, job)
+    room, usable, demand = state.free.nodes.copy(), idle[kind, 0], state.jobs.demand
+    least, most = least_tasks(state, job), most_tasks(state, job)
     count_usable(state, job, within, room, usable)
     may = within.copy()
     for each in range(len(usable)):
@@ -177,7 +180,7 @@ def kind_of(state, job, part, within, line):
             for k in range(demand.shape[1]):
                 room[each, k] += tasks_on[q] * demand[of_job[i], k]
             if has(may, each):
-                before, after = now[each], tasks_in(demand, job, least, room, each)
+                before, after = now[each], tasks_in(demand, job, least, most, room, each)
                 if after != before:
                     add(bits, each)
                     now[each], largest = after, max(largest, after)
@@ -310,7 +313,7 @@ def expected_start(state, job, allowed, now, after, later, until, kind, line, us
                 at = active
                 break
             if barrier == NO_TIME:
-                barrier = -(-limit[i] // WINDOW) * WINDOW
+                barrier = (limit[i] // WINDOW + 1) * WINDOW
             last = i
             if at < active and limit[at] > barrier + window:
                 break
