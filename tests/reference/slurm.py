@@ -293,6 +293,8 @@ def fill(job: Job, usable: dict[int, int]) -> dict[int, int] | None:
             found[min(single, key=lambda n: usable[n])] = left
             return found
         for n in best:
+            if most == 1 and usable[n] < left:
+                continue
             if most > 0 and (left > 0 or need > 0):
                 found[n] = min(usable[n], left - max(need - 1, 0))
                 left, need, most = left - found[n], need - 1, most - 1

@@ -173,6 +173,8 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
         for node in range(first, last + 1):
             if most <= 0 or (left <= 0 and need <= 0):
                 break
+            if most == 1 and usable[node] < left:  # the last node must take what is left
+                continue
             taken[node] = min(usable[node], left - max(need - 1, 0))
             left, need, most = left - taken[node], need - 1, most - 1
         if most <= 0 and (left > 0 or need > 0):
@@ -199,7 +201,7 @@ def runs_of_nodes(state, allowed, usable, least):
                 weight = here
                 runs[count, 0], runs[count, 2], runs[count, 3] = node, 0, weight
                 count += 1
-            runs[count - 1, 1] = before = node
+            runs[count - 1, 1] = before = np.int64(node)
             runs[count - 1, 2] += usable[node]
     return runs[:count]
 
