@@ -1,11 +1,15 @@
 """A Slurm of its own on this machine: munged, slurmctld and four slurmd; with accounting also MariaDB and slurmdbd.
 
+It is the one of this system; other versions come from trees of Debian at $SLURM_TREES, separated by colons, see
+CONTRIBUTING.md. MariaDB is always that of this system.
+
 Everything is in one folder and ends with it; nothing of the system is touched. Nodes claim more processors than the
 machine has, as jobs of tests only sleep.
 """
 
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -21,6 +25,17 @@ from backfill.system import processes
 
 NEEDED = ("munged", "slurmctld", "slurmd", "squeue", "scontrol")
 ACCOUNTING = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacct", "sacctmgr")
+COMMANDS = (
+    *("munged", "slurmctld", "slurmd", "slurmdbd", "sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo"),
+    *("squeue", "sshare"),
+)
+TREES = [tree for tree in os.environ.get("SLURM_TREES", "").split(":") if tree]
+# What runs a command of a tree. The mounts are seen by this command and its children alone.
+ENTER = """#!/bin/sh
+exec unshare -m --propagation private sh -ec '
+mount --rbind "$1" "$1"; mount --rbind /proc "$1/proc"; mount --rbind /dev "$1/dev"; mount --bind /tmp "$1/tmp"
+tree=$1; shift; exec chroot "$tree" "$@"' sh {tree} {command} "$@"
+"""
 NODES, CPUS, MEMORY = 4, 16, 64000
 PATIENCE_S = 60.0
 
@@ -85,6 +100,16 @@ def missing(accounting: bool = True) -> str:
         return "needs root"
     absent = [name for name in (*NEEDED, *(ACCOUNTING if accounting else ())) if shutil.which(name) is None]
     return f"needs {', '.join(absent)}" if absent else ""
+
+
+def enter(tree: str, folder: Path) -> str:
+    """Make commands in a folder that run those of a tree; the PATH with which they are found first."""
+    for name in COMMANDS:
+        at = shutil.which(name, path=f"{tree}/usr/sbin:{tree}/usr/bin")
+        assert at is not None, f"{tree} has no {name}"
+        (folder / name).write_text(ENTER.format(tree=shlex.quote(tree), command=at.removeprefix(tree)))
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
 
 
 def version() -> tuple[int, ...]:

@@ -13,10 +13,7 @@ from backfill.traces.slurmctld_log import read_slurmctld_log
 from backfill.worlds.slurm_truth import agreement, priorities
 from tests.real import slurm
 
-pytestmark = [
-    pytest.mark.slurm,
-    pytest.mark.skipif(slurm.missing() != "", reason=f"a real Slurm with accounting {slurm.missing()}"),
-]
+pytestmark = pytest.mark.slurm
 MORE = """PriorityType=priority/multifactor
 PriorityWeightAge=3000
 PriorityWeightFairshare=10000
@@ -62,8 +59,12 @@ JOBS = 40
 SACCT = "JobID,Account,User,Partition,QOS,Submit,Start,End,Timelimit,ReqTRES,State,SubmitLine"
 
 
-@pytest.fixture
-def cluster():
+@pytest.fixture(params=["", *slurm.TREES], ids=lambda tree: Path(tree).name or "of this system")
+def cluster(request, monkeypatch, tmp_path_factory):
+    if request.param:
+        monkeypatch.setenv("PATH", slurm.enter(request.param, tmp_path_factory.mktemp("commands")))
+    if slurm.missing():
+        pytest.skip(f"a real Slurm with accounting {slurm.missing()}")
     with (
         TemporaryDirectory(prefix="slurm-") as folder,
         slurm.running(Path(folder), more=MORE, options=OPTIONS) as found,
