@@ -1,7 +1,7 @@
 """Slurm's two loops, as `slurm` runs them without a site: a queue by priority, and nodes that best fit chooses.
 
 Everything is planned and looked up anew; sets of node numbers stand for the table of the backfill loop.
-Source: Slurm 22.05.8 (job_scheduler.c, backfill.c, select/cons_tres); from 24.11 on as read.
+Source: Slurm 22.05.8 and 24.11.5 (job_scheduler.c, backfill.c, select/cons_tres).
 """
 
 from collections import Counter

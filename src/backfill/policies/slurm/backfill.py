@@ -3,7 +3,7 @@
 A cycle plans no further than a start depends on it: down to the last waiting job that could still start now. The rest
 of its plan matters only to those who read it, see `plans_all`.
 
-Source: _attempt_backfill in sched/backfill (backfill.c) of Slurm 22.05.8; versions from 24.11 on are read, not run.
+Source: _attempt_backfill in sched/backfill (backfill.c) of Slurm 22.05.8 and 24.11.5. Run against these and 26.05.5.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 A width within which no run ends is skipped.
 
-Source: _will_run_test in select/cons_tres (job_test.c) of Slurm 22.05.8; versions from 24.11 on are read, not run.
+Source: _will_run_test in select/cons_tres (job_test.c) of Slurm 22.05.8, _future_run_test of 24.11.5.
 Times are microseconds; Slurm counts whole seconds. In array shapes r is running jobs by their limit, q the nodes of
 these, one after the other, m nodes, k resources, w words of a set of nodes, c kinds of jobs.
 """
@@ -288,13 +288,12 @@ def expected_start(state, job, allowed, now, after, later, until, kind, line, us
     tasks on each node.
     """
     limit, guess, soonest, _, _, kinds, _, _, _, _, ready, units, words_of, word, bits = line[:15]
-    own, active, recent, gone = state.own, len(limit), state.own.version >= 24.11, 0
+    own, active, recent = state.own, len(limit), state.own.version >= 24.11
+    gone = np.searchsorted(limit, after) if recent else 0  # runs that count as over at the start of the test
     if not (recent and after > now) and may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
         count_left(line, kind, allowed, 0, usable)
         if seat(state, job, allowed, usable, taken):
             return now
-    while recent and gone < active and limit[gone] < after:
-        gone += 1
     if recent and (after > now or gone > 0) and may_suffice(state, job, allowed, gone, kind, kinds, ready, units):
         count_left(line, kind, allowed, gone, usable)
         if seat(state, job, allowed, usable, taken):
