@@ -82,7 +82,7 @@ PASSES = (
     "slurm",
     "slurm:bf_interval=2,bf_resolution=1,sched_interval=7,batch_sched_delay=0,epilog=1,estimates=1,"
     "pack_serial_at_end=1",
-    "slurm:bf_interval=3,version=25.05,bf_resolution=2,bf_job_part_count_reserve=1,bf_max_job_test=3,"
+    "slurm:bf_interval=3,version=26.05,bf_resolution=2,bf_job_part_count_reserve=1,bf_max_job_test=3,"
     "bf_max_job_assoc=2,default_queue_depth=1",
 )
 EACH_PASS = world.POLICIES if LONG else PASSES

@@ -144,7 +144,7 @@ def test_at_each_pass_of_slurm_the_same_jobs_start_on_the_same_nodes():
         "backfill: nodes of a start": (30, 30),
         "backfill: no plan": (810, 810),
         "backfill: begin of a plan": (450, 450),
-        "backfill: nodes of a plan": (448, 450),  # in a cycle that met a job whose nodes were not free yet
+        "backfill: nodes of a plan": (450, 450),
     }
 
 

@@ -1,25 +1,41 @@
 """A Slurm of its own on this machine: munged, slurmctld and four slurmd; with accounting also MariaDB and slurmdbd.
 
+It is the one of this system; other versions come from trees of Debian at $SLURM_TREES, separated by colons, see
+CONTRIBUTING.md. MariaDB is always that of this system.
+
 Everything is in one folder and ends with it; nothing of the system is touched. Nodes claim more processors than the
 machine has, as jobs of tests only sleep.
 """
 
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from backfill.system import processes
 
 NEEDED = ("munged", "slurmctld", "slurmd", "squeue", "scontrol")
 ACCOUNTING = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacct", "sacctmgr")
+COMMANDS = (
+    *("munged", "slurmctld", "slurmd", "slurmdbd", "sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo"),
+    *("squeue", "sshare"),
+)
+TREES = [tree for tree in os.environ.get("SLURM_TREES", "").split(":") if tree]
+# What runs a command of a tree. The mounts are seen by this command and its children alone.
+ENTER = """#!/bin/sh
+exec unshare -m --propagation private sh -ec '
+mount --rbind "$1" "$1"; mount --rbind /proc "$1/proc"; mount --rbind /dev "$1/dev"; mount --bind /tmp "$1/tmp"
+tree=$1; shift; exec chroot "$tree" "$@"' sh {tree} {command} "$@"
+"""
 NODES, CPUS, MEMORY = 4, 16, 64000
 PATIENCE_S = 60.0
 
@@ -86,6 +102,22 @@ def missing(accounting: bool = True) -> str:
     return f"needs {', '.join(absent)}" if absent else ""
 
 
+def enter(tree: str, folder: Path) -> str:
+    """Make commands in a folder that run those of a tree; the PATH with which they are found first."""
+    for name in COMMANDS:
+        at = shutil.which(name, path=f"{tree}/usr/sbin:{tree}/usr/bin")
+        assert at is not None, f"{tree} has no {name}"
+        (folder / name).write_text(ENTER.format(tree=shlex.quote(tree), command=at.removeprefix(tree)))
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def version() -> tuple[int, ...]:
+    """The version of the Slurm on PATH, such as (22, 5, 8)."""
+    said = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+    return tuple(int(part) for part in said.split()[-1].split("."))
+
+
 @dataclass
 class Slurm:
     """A running cluster."""
@@ -115,12 +147,15 @@ class Slurm:
 
 
 @contextmanager
-def running(folder: Path, accounting: bool = True, more: str = "") -> Iterator[Slurm]:
-    """A cluster in this folder, ended behind it. more: lines of slurm.conf."""
+def running(
+    folder: Path, accounting: bool = True, more: str = "", options: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Slurm]:
+    """A cluster in this folder, ended behind it. more: lines of slurm.conf. options: of nodes there, by their names."""
     ports = dict(zip(("ctld", "dbd", *(f"n{i + 1}" for i in range(NODES))), _free_ports(NODES + 2), strict=True))
     host = socket.gethostname().partition(".")[0]
     lines = [
-        f"NodeName=n{i + 1} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[f'n{i + 1}']}" for i in range(NODES)
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[name]} {options.get(name, '')}"
+        for name in (f"n{i + 1}" for i in range(NODES))
     ]
     folder.chmod(0o755)
     for name in ("state", "spool", "db"):
@@ -136,7 +171,8 @@ def running(folder: Path, accounting: bool = True, more: str = "") -> Iterator[S
             nodes="\n".join(lines),
         )
     )
-    (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")  # read by versions from 23.11
+    if version() >= (23, 11):  # an older one knows no such plugin
+        (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
     (folder / "slurmdbd.conf").write_text(DBD.format(**said))
     (folder / "slurmdbd.conf").chmod(0o600)
     (folder / "munge.key").write_bytes(secrets.token_bytes(1024))

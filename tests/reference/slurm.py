@@ -1,7 +1,7 @@
 """Slurm's two loops, as `slurm` runs them without a site: a queue by priority, and nodes that best fit chooses.
 
 Everything is planned and looked up anew; sets of node numbers stand for the table of the backfill loop.
-Source: Slurm 22.05.8 (job_scheduler.c, backfill.c, select/cons_tres); from 24.11 on as read.
+Source: Slurm 22.05.8 and 24.11.5 (job_scheduler.c, backfill.c, select/cons_tres).
 """
 
 from collections import Counter
@@ -231,8 +231,10 @@ class Pass:
     def usable(self, job: Job, n: int, room: Room) -> int:
         if not may_use(self.view.platform, n, job):
             return 0
-        amounts = zip(self.of_node(room, n), job.demand, strict=True)
-        return min([PLENTY, *(max(amount, 0) // demand for amount, demand in amounts if demand)])
+        amounts, most = zip(self.of_node(room, n), job.demand, strict=True), PLENTY
+        if self.keys.version >= 26.05 and most_nodes(job) in (1, least_nodes(job)):
+            most = job.tasks if most_nodes(job) == 1 else 1
+        return min([most, *(max(amount, 0) // demand for amount, demand in amounts if demand)])
 
     def seat(self, job: Job, allowed: set[int], room: Room) -> Placement | None:
         """The nodes that select/cons_tres takes, without those of fewest usable cpus where it would fail with them."""
@@ -295,6 +297,8 @@ def fill(job: Job, usable: dict[int, int]) -> dict[int, int] | None:
             found[min(single, key=lambda n: usable[n])] = left
             return found
         for n in best:
+            if most == 1 and usable[n] < left:
+                continue
             if most > 0 and (left > 0 or need > 0):
                 found[n] = min(usable[n], left - max(need - 1, 0))
                 left, need, most = left - found[n], need - 1, most - 1
@@ -369,9 +373,17 @@ class Cycle:
                     return what
                 after = later
                 continue
-            begin = max(begin, after)
-            if self.of.lacks(job, accounts=True):
-                begin = self.now + 500 * SECOND if later is None else later
+            begin, recent, tested = max(begin, after), self.keys.version >= 24.11, False
+            taken = {n for n, _ in nodes}
+            if recent and begin > self.now:
+                tested = True
+                if self.overlaps(begin, length, taken):
+                    if begin == after and self.keys.version < 25.05:
+                        return "stuck"
+                    after = begin + self.resolution if begin == after else begin
+                    continue
+            if self.of.lacks(job, accounts=True) and (begin <= self.now or not recent):
+                begin, tested = self.now + 500 * SECOND if later is None else later, False
             elif begin <= self.now:
                 placement = self.of.seat(job, allowed, self.of.free)
                 if placement and self.of.ends_before_windows(job, placement):
@@ -390,17 +402,18 @@ class Cycle:
                 return "tested"
             if len(self.space) + 2 > self.most:
                 return "full"
-            begins, ends = self.slot(begin, begin + length)
-            taken = {n for n, _ in nodes}
-            if any(r.end > begins and r.begin < ends and not taken <= r.nodes for r in self.space):
-                step = self.resolution if self.keys.version >= 25.05 else 0
-                if begin + step == after:
+            if not tested and self.overlaps(begin, length, taken):
+                if begin == after and self.keys.version < 25.05:
                     return "stuck"
-                after = begin + step
+                after = begin + self.resolution if begin == after else begin
                 continue
             self.of.promises[job.row] = estimate
-            self.occupy(begins, ends, taken)
+            self.occupy(*self.slot(begin, begin + length), taken)
             return "planned"
+
+    def overlaps(self, begin: Time, length: Time, taken: set[int]) -> bool:
+        begins, ends = self.slot(begin, begin + length)
+        return any(r.end > begins and r.begin < ends and not taken <= r.nodes for r in self.space)
 
     def slot(self, begin: Time, end: Time) -> tuple[Time, Time]:
         first = begin // self.resolution * self.resolution
@@ -409,15 +422,16 @@ class Cycle:
 
     def next_chance(self, job: Job, after: Time, length: Time) -> Time | None:
         so_far, part = {*self.of.nodes}, self.of.of_part(job)
-        for record, following in zip(self.space, [*self.space[1:], None], strict=True):
+        for i, record in enumerate(self.space):
+            behind = self.space[i + 1 :]
             if record.end <= after:
                 continue
-            if following is not None:
+            if behind:
                 so_far &= record.nodes
-                if not following.nodes & part <= so_far:
+                if not behind[0].nodes & part <= so_far:
                     return record.end
             if record.begin > after + length:
-                return record.end if self.keys.version >= 24.11 and following is not None else None
+                return behind[0].end if self.keys.version >= 24.11 and len(behind) > 1 else None
         return None
 
     def allowed(self, job: Job, after: Time, length: Time) -> set[int]:
@@ -442,16 +456,16 @@ class Cycle:
 
     def expected(self, job: Job, allowed: set[int], after: Time, later: Time | None) -> tuple[Time | None, Placement]:
         """When and where it could start on these nodes if nobody else waited."""
-        of, recent, room = self.of, self.keys.version >= 24.11, self.of.free
-        if recent and after > self.now:
-            for r in of.running():
-                room = plus(room, r.held) if self.guess(r) <= after else room
-            if found := of.seat(job, allowed, room):
-                return after, found
-            room = of.free
-        elif found := of.seat(job, allowed, room):
+        of, recent, room, runs = self.of, self.keys.version >= 24.11, self.of.free, self.of.running()
+        if not (recent and after > self.now) and (found := of.seat(job, allowed, room)):
             return self.now, found
-        for group in self.groups(allowed, later):
+        if recent:
+            for r in (gone := [r for r in runs if second(r.limit) < after]):
+                room = plus(room, r.held)
+            if (gone or after > self.now) and (found := of.seat(job, allowed, room)):
+                return after, found
+            runs = runs[len(gone) :]
+        for group in self.groups(runs, allowed, later):
             for r in group:
                 room = plus(room, r.held)
             if found := of.seat(job, allowed, room):
@@ -462,17 +476,17 @@ class Cycle:
                 return self.guess(last), found
         return None, ()
 
-    def groups(self, allowed: set[int], later: Time | None) -> Iterator[list[Running]]:
+    def groups(self, runs: list[Running], allowed: set[int], later: Time | None) -> Iterator[list[Running]]:
         """The runs on these nodes, in groups of growing width."""
-        runs, window, barrier = self.of.running(), 30 * SECOND, None
+        window, barrier = 30 * SECOND, None
         group: list[Running] = []
         for r, following in zip(runs, [*runs[1:], None], strict=False):
             if not allowed & {n for n, _ in r.placement}:
                 continue
-            if self.keys.version >= 24.11 and later is not None and self.guess(r) > later:
+            if self.keys.version >= 24.11 and later is not None and second(r.limit) > later:
                 break
             if barrier is None:
-                barrier = -(-second(r.limit) // (30 * SECOND)) * 30 * SECOND
+                barrier = (second(r.limit) // (30 * SECOND) + 1) * 30 * SECOND
             group.append(r)
             if following is not None and second(following.limit) > barrier + window:
                 yield group

@@ -214,11 +214,11 @@ POLICIES: dict[str, Policy] = {
             estimates=True,
         )
     ),
-    "slurm:bf_interval=3,version=25.05,bf_resolution=2,bf_job_part_count_reserve=1,bf_max_job_test=3,"
+    "slurm:bf_interval=3,version=26.05,bf_resolution=2,bf_job_part_count_reserve=1,bf_max_job_test=3,"
     "bf_max_job_assoc=2,default_queue_depth=1": slurm(
         Keys(
             bf_interval=3,
-            version=25.05,
+            version=26.05,
             bf_resolution=2,
             bf_job_part_count_reserve=1,
             bf_max_job_test=3,

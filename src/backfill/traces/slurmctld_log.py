@@ -4,11 +4,13 @@ Source: the messages of Slurm 22.05.8, 24.11.5 and 26.05.5 (job_scheduler.c, sch
 """
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from backfill.model.errors import WorkloadError, at, check_path
 from backfill.model.slurm_log import Decided, LoopPass, SlurmctldLog
+from backfill.model.units import SECOND
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.files import Source
 
@@ -29,6 +31,8 @@ _OVER = re.compile(r"_job_complete: JobId=(\d+) done")
 _CANCELLED = re.compile(r"(?:REQUEST_KILL_JOB|job_str_signal|_slurm_rpc_kill_job).*JobId=(\d+)")
 _EPILOG = re.compile(r"_slurm_rpc_epilog_complete: JobId=(\d+) Node=")  # of the last node of the job
 _ANSWER = re.compile(r"node_did_resp (\S+)")
+_AGENT = re.compile(r"Spawning RPC agent for msg_type (\S+)")
+_HEAD = re.compile(r"Tree head got back (\d+)(?: looking for (\d+))?")  # answers of nodes to an agent, of all nodes
 
 
 def read_slurmctld_log(path: str | Path) -> SlurmctldLog:
@@ -45,6 +49,16 @@ def read_slurmctld_log(path: str | Path) -> SlurmctldLog:
     return SlurmctldLog(source.file, tuple(reader.passes), reader.submits, reader.first, reader.shares)
 
 
+@dataclass(eq=False)
+class _Agent:
+    """What tells nodes of a start or an end: since when, of the end of which job, and how many of them answered."""
+
+    at: int
+    job: str = ""
+    answers: int = 0
+    nodes: int = 0
+
+
 class _Reader:
     def __init__(self) -> None:
         self.passes: list[LoopPass] = []
@@ -56,6 +70,10 @@ class _Reader:
         self.running: dict[str, Decided] = {}
         self.completing: dict[str, Decided] = {}
         self.left: dict[str, set[str]] = {}  # nodes of these that have not answered
+        self.untold: list[str] = []  # jobs that are over, with no agent yet
+        self.early: list[_Agent] = []  # agents that end a job of which the log does not yet say that it is over
+        self.spawned: list[_Agent] = []  # agents that have not said yet how many nodes they tell
+        self.agents: list[_Agent] = []  # those that wait for answers
         self.laid_out = ("", "")  # the last job with a credential, and the nodes of the last layout
         self.main: LoopPass | None = None
         self.cycle: LoopPass | None = None
@@ -99,12 +117,16 @@ class _Reader:
             if self.cycle is not None:
                 self.cycle.ended = True
         elif match := _OVER.search(text):
-            self._over(match[1])
+            self._over(match[1], now)
         elif match := _EPILOG.search(text):
             self.left.pop(match[1], None)
             self.completing.pop(match[1], None)
         elif match := _ANSWER.search(text):
             self._answer(match[1])
+        elif match := _AGENT.search(text):
+            self._spawn(_Agent(now), ends=match[1] == "REQUEST_TERMINATE_JOB")
+        elif match := _HEAD.search(text):
+            self._hear(int(match[1]), match[2], now)
 
     def _begin(self, number: int, now: int, *, backfill: bool, full: bool) -> LoopPass:
         states = (dict(self.waiting), dict(self.running), dict(self.completing))
@@ -117,10 +139,38 @@ class _Reader:
         self.waiting.pop(started.job, None)
         self.running[started.job] = started
 
-    def _over(self, job: str) -> None:
+    def _over(self, job: str, now: int) -> None:
         self.waiting.pop(job, None)
         if (run := self.running.pop(job, None)) is not None:
             self.completing[job], self.left[job] = run, set(run.nodes)
+            self.early = [agent for agent in self.early if agent.at > now - SECOND]
+            if self.early:
+                self.early.pop(0).job = job
+            else:
+                self.untold.append(job)
+
+    def _spawn(self, agent: "_Agent", *, ends: bool) -> None:
+        self.spawned.append(agent)
+        if ends and self.untold:
+            agent.job = self.untold.pop(0)
+        elif ends:
+            self.early.append(agent)
+
+    def _hear(self, answers: int, of: str | None, now: int) -> None:
+        """Note how many nodes have answered an agent: from 24.11 on node_did_resp may follow a second later."""
+        if of is not None:
+            agent = self.spawned.pop(0) if self.spawned else _Agent(now)
+            agent.nodes = int(of)
+            self.agents.append(agent)
+            return
+        for agent in self.agents:
+            if agent.answers < answers <= agent.nodes:
+                agent.answers = answers
+                if answers == agent.nodes:
+                    self.agents.remove(agent)
+                    self.left.pop(agent.job, None)
+                    self.completing.pop(agent.job, None)
+                return
 
     def _answer(self, node: str) -> None:
         for job in list(self.left):

@@ -19,7 +19,7 @@ from backfill.core.verbs import HEAD
 from backfill.model.platform import Platform
 from backfill.model.slurm_log import Decided, LoopPass, SlurmctldLog
 from backfill.model.units import SECOND
-from backfill.model.workload import Jobs, Ragged, Workload
+from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.policies import get
 from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.main import main_pass
@@ -103,8 +103,9 @@ def _judge(
     some = replace(workload, jobs=_take(jobs, rows))
     begun = begin_run(some, platform, policy, params, Options(), None, False)
     state, names = begun.state, [str(name) for name in begun.jobs.job.tolist()]
-    _load(state, each, names, platform, found.held, [cause in ("", *begun.platform.licences) for cause in begun.causes])
     view: Any = View(state, policy.layout)
+    can_run = [cause in ("", *begun.platform.licences) for cause in begun.causes]
+    _load(state, each, names, platform, found.held, can_run, view.own.closed)
     arranger(policy)(state)
     for job in range(len(names)):
         if state.queue.waits[job]:
@@ -131,20 +132,25 @@ def _load(
     platform: Platform,
     held: Mapping[str, tuple[tuple[int, int], ...]],
     can_run: Sequence[bool],
+    closed: Ints,
 ) -> None:
     """Tell a State what waits and runs at a pass.
 
-    The nodes of jobs that are over, but not yet out of the way, take no new job; limits do not count such jobs.
+    The nodes of jobs that are over, but not yet out of the way, take no new job. The main loop does not see what these
+    jobs have left, the backfill loop sees it, and learns by `closed` (m,) that they are not out of the way.
     """
-    place, closed = {name: node for node, name in enumerate(platform.nodes)}, set[int]()
+    place = {name: node for node, name in enumerate(platform.nodes)}
     tick(state, each.at)
     for job in range(len(names)):
         submit(state)
         ask(state, job)
     for job, name in enumerate(names):
-        run = each.running.get(name) or each.completing.get(name)
+        over = each.completing.get(name)
+        if over is not None:
+            closed[[place[node] for node in over.nodes]] = 1
+        run = each.running.get(name)
         if run is None:
-            if can_run[job]:
+            if over is None and can_run[job]:
                 release(state, job)
             continue
         nodes = sorted(place[node] for node in run.nodes)
@@ -153,15 +159,10 @@ def _load(
             pairs = tasks_on(state, job, nodes)
         for pair, (node, tasks) in enumerate(pairs):
             put(state, job, np.int64(pair), np.int64(node), np.int64(tasks))
-        over = name in each.completing
-        since = each.at - int(state.jobs.walltime[job]) if over else run.at
-        begin(state, job, since // SECOND * SECOND, HEAD)
-        if over:
-            closed |= {*nodes}
-            for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
-                state.free.licences[state.jobs.licence[item]] += state.jobs.licence_count[item, 0]
-    for node in closed:
-        state.free.nodes[node] = np.minimum(state.free.nodes[node], 0)
+        begin(state, job, run.at // SECOND * SECOND, HEAD)
+    if not each.backfill:
+        for node in np.flatnonzero(closed).tolist():
+            state.free.nodes[node] = np.minimum(state.free.nodes[node], 0)
 
 
 def _compare(each: LoopPass, state: Any, view: Any, names: list[str], platform: Platform, found: Agreement) -> None:

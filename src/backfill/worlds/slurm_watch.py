@@ -75,13 +75,16 @@ class Seen:
 
 
 def recording(policy: Policy, most: int = ROOM) -> Policy:
-    """Return the policy with memory for the decisions of a cycle, at most so many numbers."""
+    """Return the policy with memory for the decisions of a cycle, at most so many numbers, and for nodes that are
+    completing a job.
+    """
 
     def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, asked: Ints | None) -> Facts:
         assert policy.facts is not None
         known = policy.facts(params, platform, jobs, asked)
         room = 1 + (0 if jobs is None else min(len(jobs) * (9 + len(platform.nodes)), most))
-        return Facts(known.params, {**known.memory, "record": np.zeros(room, np.int64)})
+        closed = np.zeros(len(platform.nodes), np.int64)
+        return Facts(known.params, {**known.memory, "record": np.zeros(room, np.int64), "closed": closed})
 
     return replace(policy, facts=facts)
 

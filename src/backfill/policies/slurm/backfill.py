@@ -3,7 +3,7 @@
 A cycle plans no further than a start depends on it: down to the last waiting job that could still start now. The rest
 of its plan matters only to those who read it, see `plans_all`.
 
-Source: _attempt_backfill in sched/backfill (backfill.c) of Slurm 22.05.8; versions from 24.11 on are read, not run.
+Source: _attempt_backfill in sched/backfill (backfill.c) of Slurm 22.05.8 and 24.11.5. Run against these and 26.05.5.
 """
 
 import numpy as np
@@ -223,7 +223,7 @@ def could_start(state, job, within, now, table, free):
             while bits != NOTHING:
                 node = i * WORD + lowest(bits)
                 bits &= bits - ONE
-                usable = tasks_in(demand, job, least, room, node)
+                usable = tasks_in(demand, job, least, most, room, node)
                 if usable > 0 and may_run_on(state, job, node):
                     count += 1
                     total += min(usable, most)
@@ -293,14 +293,27 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
             after = later
             continue
         begin = max(begin, after)
-        if limited:
-            if own.assoc_limit_stop <= 0.0:
-                note(state, job, LIMITED)
-                return TESTED
-            begin = later if later != NO_TIME else now + 500 * SECOND
+        clear_then = False  # whether the slot is known to overlap no plan
+        if recent and begin > now:  # from 24.11 on that is looked at first
+            put_in(taken, allowed, tasks)
+            if overlaps(own, table, begin, length, resolution, taken):
+                after = again(own, begin, after, resolution)
+                if after == NO_TIME:
+                    return STUCK
+                continue
+            clear_then = True
+        if limited and own.assoc_limit_stop <= 0.0:
+            note(state, job, LIMITED)
+            return TESTED
+        if limited and (begin <= now or not recent):
+            begin, clear_then = later if later != NO_TIME else now + 500 * SECOND, False
+        elif begin <= now and is_closed(own, tasks):
+            begin, later, clear_then = now + SECOND, NO_TIME, False
         elif begin <= now:
             if choose(state, job, allowed, state.free.nodes, usable, tasks) and place_as_taken(state, job, tasks):
                 start(state, job, BACKFILL)
+                put_in(taken, allowed, tasks)
+                hold(state, job, now + length, resolution, table, most, taken)
                 return STARTED
             return TESTED
         if only_now:
@@ -315,20 +328,62 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
             return TESTED
         if count[0] + 2 > most:
             return FULL
-        first, last = begin // resolution * resolution, begin + length
-        last = -(-last // resolution) * resolution if recent else last // resolution * resolution
-        last = max(last, first + resolution)
         put_in(taken, allowed, tasks)
-        if not is_clear(count, times, places, clear, first, last, taken):
-            more = resolution if own.version >= 25.05 else np.int64(0)
-            if begin + more == after:  # Slurm tries this instant again and again, until bf_max_time is over
+        if not clear_then and overlaps(own, table, begin, length, resolution, taken):
+            after = again(own, begin, after, resolution)
+            if after == NO_TIME:
                 return STUCK
-            after = begin + more
             continue
         tell(state, told, job, begin)
         record(state, job, begin, tasks)
+        first, last = slot(own, begin, length, resolution)
         occupy(table, first, last, taken)
         return PLANNED
+
+
+@kernel(inline=True)
+def is_closed(own, tasks):
+    """Return whether any of the nodes with tasks is still completing a job, as only a log tells: `closed` (m,)."""
+    for node in range(len(own.closed)):
+        if own.closed[node] != 0 and tasks[node] > 0:
+            return True
+    return False
+
+
+@kernel(inline=True)
+def slot(own, begin, length, resolution):
+    """Return begin and end of a plan in the table."""
+    first, last = begin // resolution * resolution, begin + length
+    last = -(-last // resolution) * resolution if own.version >= 24.11 else last // resolution * resolution
+    return first, max(last, first + resolution)
+
+
+@kernel(inline=True)
+def overlaps(own, table, begin, length, resolution, taken):
+    """Return whether any of these nodes belongs to a plan within the slot of a start. Source: _test_resv_overlap."""
+    first, last = slot(own, begin, length, resolution)
+    return not is_clear(*table[:4], first, last, taken)
+
+
+@kernel(inline=True)
+def again(own, begin, after, resolution):
+    """Return from when a job is tested again whose slot overlaps a plan; NO_TIME if Slurm tries the same instant again
+    and again, until bf_max_time is over, as before 25.05.
+    """
+    if begin != after:
+        return begin
+    return begin + resolution if own.version >= 25.05 else NO_TIME
+
+
+@kernel(inline=True)
+def hold(state, job, end, resolution, table, most, taken):
+    """Remove the nodes of a whole-node job that a cycle has started from the table. Source: _bf_reserve_running."""
+    own = state.own
+    if len(own.whole) == 0 or own.whole[job] == 0 or table[0][0] + 2 > most:
+        return
+    last = -(-end // resolution) * resolution if own.version >= 24.11 else end // resolution * resolution
+    first = table[1][0, 0]
+    occupy(table, first, max(last, first + resolution), taken)
 
 
 @kernel(inline=True)

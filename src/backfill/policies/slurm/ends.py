@@ -2,7 +2,7 @@
 
 A width within which no run ends is skipped.
 
-Source: _will_run_test in select/cons_tres (job_test.c) of Slurm 22.05.8; versions from 24.11 on are read, not run.
+Source: _will_run_test in select/cons_tres (job_test.c) of Slurm 22.05.8, _future_run_test of 24.11.5.
 Times are microseconds; Slurm counts whole seconds. In array shapes r is running jobs by their limit, q the nodes of
 these, one after the other, m nodes, k resources, w words of a set of nodes, c kinds of jobs.
 """
@@ -13,7 +13,7 @@ from backfill.compiler.kernel import kernel
 from backfill.core.place.gangs import may_run_on
 from backfill.core.plan.promises import NO_TIME
 from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, remove, words
-from backfill.policies.slurm.seats import choose, count_usable, least_tasks, seat, suffices, tasks_in
+from backfill.policies.slurm.seats import count_usable, least_tasks, most_tasks, seat, suffices, tasks_in
 
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
@@ -41,6 +41,8 @@ def guessed_end(state, run, now):
     end = limit_of_run(state, run)
     if end > now:
         return end
+    if state.own.version >= 24.11 and end < now:  # counts as over
+        return now
     end += np.int64(state.own.KillWait) * SECOND + np.int64(state.own.OverTimeLimit) * 60 * SECOND
     return end if end > now else now + SECOND
 
@@ -123,6 +125,8 @@ def are_alike(state, one, other):
     jobs = state.jobs
     if jobs.bound[one] != jobs.bound[other] or least_tasks(state, one) != least_tasks(state, other):
         return False
+    if most_tasks(state, one) != most_tasks(state, other):
+        return False
     for k in range(state.machine.resources):
         if jobs.demand[one, k] != jobs.demand[other, k]:
             return False
@@ -147,7 +151,8 @@ def kind_of(state, job, part, within, line):
             return kind
     kind = many % KINDS
     kinds[kind, 0], kinds[kind, 1], kinds[KINDS, 0] = job, part, many + 1
-    room, usable, demand, least = state.free.nodes.copy(), idle[kind, 0], state.jobs.demand, least_tasks(state, job)
+    room, usable, demand = state.free.nodes.copy(), idle[kind, 0], state.jobs.demand
+    least, most = least_tasks(state, job), most_tasks(state, job)
     count_usable(state, job, within, room, usable)
     may = within.copy()
     for each in range(len(usable)):
@@ -175,7 +180,7 @@ def kind_of(state, job, part, within, line):
             for k in range(demand.shape[1]):
                 room[each, k] += tasks_on[q] * demand[of_job[i], k]
             if has(may, each):
-                before, after = now[each], tasks_in(demand, job, least, room, each)
+                before, after = now[each], tasks_in(demand, job, least, most, room, each)
                 if after != before:
                     add(bits, each)
                     now[each], largest = after, max(largest, after)
@@ -282,22 +287,18 @@ def expected_start(state, job, allowed, now, after, later, until, kind, line, us
     after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds. `taken` (m,) gets its
     tasks on each node.
     """
-    limit, guess, soonest, first, node, kinds, _, _, _, _, ready, units, words_of, word, bits, of_job, tasks_on = line
+    limit, guess, soonest, _, _, kinds, _, _, _, _, ready, units, words_of, word, bits = line[:15]
     own, active, recent = state.own, len(limit), state.own.version >= 24.11
-    if recent and after > now:
-        room = state.free.nodes.copy()
-        for i in range(active):
-            if guess[i] <= after:
-                for q in range(first[i], first[i + 1]):
-                    for k in range(room.shape[1]):
-                        room[node[q], k] += tasks_on[q] * state.jobs.demand[of_job[i], k]
-        if choose(state, job, allowed, room, usable, taken):
-            return after
-    elif may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
+    gone = np.searchsorted(limit, after) if recent else 0  # runs that count as over at the start of the test
+    if not (recent and after > now) and may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
         count_left(line, kind, allowed, 0, usable)
         if seat(state, job, allowed, usable, taken):
             return now
-    window, barrier, at = WINDOW, NO_TIME, 0
+    if recent and (after > now or gone > 0) and may_suffice(state, job, allowed, gone, kind, kinds, ready, units):
+        count_left(line, kind, allowed, gone, usable)
+        if seat(state, job, allowed, usable, taken):
+            return after
+    window, barrier, at = WINDOW, NO_TIME, gone
     while at < active:
         if soonest[at] > until:
             return NO_TIME
@@ -307,11 +308,11 @@ def expected_start(state, job, allowed, now, after, later, until, kind, line, us
             at += 1
             if not is_on(words_of, word, bits, i, allowed):
                 continue
-            if recent and later != NO_TIME and guess[i] > later:
+            if recent and later != NO_TIME and limit[i] > later:
                 at = active
                 break
             if barrier == NO_TIME:
-                barrier = -(-limit[i] // WINDOW) * WINDOW
+                barrier = (limit[i] // WINDOW + 1) * WINDOW
             last = i
             if at < active and limit[at] > barrier + window:
                 break

@@ -79,7 +79,7 @@ PARAMS = {
                        whole=True),
 }  # fmt: skip
 _SPANS = {"PriorityMaxAge": "d", "PriorityDecayHalfLife": "d", "PriorityCalcPeriod": "d"}  # of slurm.conf, as texts
-PER_JOB = ("partition", "association", "min_nodes", "max_nodes")
+PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "whole")
 PER_JOB_F = ("of_association", "of_size", "of_partition", "of_qos", "of_tres", "nice", "charge")
 MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
@@ -91,7 +91,7 @@ MEMORY: dict[str, int | str] = {
     "since": "jobs",  # since when each has been eligible
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
-                     "child_first", "child", "record", "telling",
+                     "child_first", "child", "record", "telling", "closed",
                      "is_user"), "facts"),
 }  # fmt: skip
 MEMORY_F: dict[str, int | str] = {
@@ -222,12 +222,14 @@ def _of_jobs(
     factors = [each.job_factor for each in site.partitions]
     ranks = [each.priority for each in site.qos]
     people = [each.priority for each in site.associations]
+    whole = {each.name: 1 for each in platform.partitions if each.place == "exclusive"}
     weight = {name: keys[f"PriorityWeight{name}"] for name in ("Assoc", "JobSize", "Partition", "QOS")}
     return {
         "partition": partition,
         "association": association,
         "min_nodes": np.minimum(asked[:, 0], jobs.tasks),
         "max_nodes": asked[:, 1],
+        "whole": jobs.exclusive | (_by_label(jobs.partition, whole) > 0),
         "of_association": weight["Assoc"] * _relative(people, association, "NO_NORMAL_ASSOC" in flags),
         "of_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, cpus, partition, flags),
         "of_partition": weight["Partition"]

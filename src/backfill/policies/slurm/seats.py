@@ -39,6 +39,19 @@ def most_nodes(state, job):
     return state.machine.nodes
 
 
+@kernel(inline=True)
+def most_tasks(state, job):
+    """Return how many tasks of a job count on a node in the choice of nodes: from 26.05 on no more than it may have
+    there, so that equal nodes are taken in their order, not the one with least to spare.
+    """
+    tasks, most = state.jobs.tasks[job], most_nodes(state, job)
+    if state.own.version < 26.05:
+        return PLENTY
+    if most == 1:
+        return tasks
+    return np.int64(1) if most == tasks and least_nodes(state, job) == tasks else PLENTY
+
+
 @kernel()
 def choose(state, job, allowed, room, usable, taken):
     """Return whether a job fits into these amounts on the allowed nodes; `taken` (m,) gets its tasks on each node.
@@ -52,22 +65,24 @@ def choose(state, job, allowed, room, usable, taken):
 @kernel()
 def count_usable(state, job, allowed, room, usable):
     """Write to `usable` (m,) how many tasks of a job each of the allowed nodes can take within these amounts (m, k)."""
-    demand, least = state.jobs.demand, least_tasks(state, job)
+    demand, least, most = state.jobs.demand, least_tasks(state, job), most_tasks(state, job)
     usable[:] = 0
     for i in range(len(allowed)):
         bits = allowed[i]
         while bits != NOTHING:
             node = i * WORD + lowest(bits)
             bits &= bits - ONE
-            tasks = tasks_in(demand, job, least, room, node)
+            tasks = tasks_in(demand, job, least, most, room, node)
             if tasks > 0 and may_run_on(state, job, node):
                 usable[node] = tasks
 
 
 @kernel(inline=True)
-def tasks_in(demand, job, least, room, node):
-    """Return how many tasks of a job a node can take within these amounts (m, k), 0 if that is less than `least`."""
-    tasks = PLENTY
+def tasks_in(demand, job, least, most, room, node):
+    """Return how many tasks of a job, at most `most`, a node can take within these amounts (m, k); 0 if that is less
+    than `least`.
+    """
+    tasks = most
     for k in range(demand.shape[1]):
         asked, there = demand[job, k], max(room[node, k], 0)
         if asked > there:
@@ -171,6 +186,8 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
         for node in range(first, last + 1):
             if most <= 0 or (left <= 0 and need <= 0):
                 break
+            if most == 1 and usable[node] < left:  # the last node must take what is left
+                continue
             taken[node] = min(usable[node], left - max(need - 1, 0))
             left, need, most = left - taken[node], need - 1, most - 1
         if most <= 0 and (left > 0 or need > 0):

@@ -141,8 +141,8 @@ def narrow(count, times, line, clear, after, end, bits):
 def next_chance(count, times, line, clear, step, after, end, within, recent):
     """Return the end of the first record behind which nodes of a set (`within`) become free; NO_TIME if there is none.
 
-    So these are not free in all records so far. recent: whether the end of the first record that begins behind `end`,
-    the job's, serves otherwise, as from 24.11 on.
+    So these are not free in all records so far. recent: whether the end of the record after the first one that begins
+    behind `end`, the job's, serves otherwise, unless it is the last, as from 24.11 on.
     """
     for row in range(first_ending_after(times, count[0], after), count[0]):
         if row + 1 < count[0] and step[row] == GAINS:
@@ -151,7 +151,7 @@ def next_chance(count, times, line, clear, step, after, end, within, recent):
                 if clear[other, i] & ~clear[one, i] & within[i] != NOTHING:
                     return times[row, 1]
         if times[row, 0] > end:
-            if recent and row + 1 < count[0]:
-                return times[row, 1]
+            if recent and row + 2 < count[0]:
+                return times[row + 1, 1]
             break
     return NO_TIME
