@@ -27,7 +27,7 @@ NEEDED = ("munged", "slurmctld", "slurmd", "squeue", "scontrol")
 ACCOUNTING = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacct", "sacctmgr")
 COMMANDS = (
     *("munged", "slurmctld", "slurmd", "slurmdbd", "sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo"),
-    *("squeue", "sshare"),
+    *("sdiag", "sprio", "squeue", "sshare"),
 )
 TREES = [tree for tree in os.environ.get("SLURM_TREES", "").split(":") if tree]
 # What runs a command of a tree. The mounts are seen by this command and its children alone.
