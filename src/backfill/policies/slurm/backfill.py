@@ -253,7 +253,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
     resolution, length = np.int64(own.bf_resolution) * SECOND, length_of(state, job, part)
     count, times, places, clear, step = table
     after, what, recent = now, SKIPPED, own.version >= 24.11
-    until = now + np.int64(own.bf_window) * 60 * SECOND
+    horizon = now + np.int64(own.bf_window) * 60 * SECOND
     soonest, kinds, ready, units = line[2], line[5], line[10], line[11]
     kind = kind_of(state, job, part, within, line)
     # until when it certainly cannot start: by the ends of runs, and since a job that asks for no more could not
@@ -309,7 +309,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
         if later != NO_TIME and begin > later:
             after = later
             continue
-        if begin > until:
+        if begin > horizon:
             tell(state, told, job, begin)
             note(state, job, BEYOND)
             return TESTED
