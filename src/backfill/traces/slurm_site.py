@@ -59,7 +59,7 @@ _NOT_KEPT = {  # columns whose limits are left out
     ASSOC: ("grptresmins", "grptresrunmins", "maxtres", "maxwall", "maxjobsaccrue", "grpjobsaccrue"),
     QOS: ("maxtres", "maxwall", "minpriothres", "maxjobsaccruepu", "preempt"),
 }
-_IGNORED = ("bf_running_job_reserve", "bf_licenses", "bf_busy_nodes", "bf_one_resv_per_job",
+_IGNORED = ("bf_running_job_reserve", "bf_licenses", "bf_busy_nodes",
             "defer", "max_rpc_cnt", "reduce_completing_frag", "bf_hetjob_prio")  # fmt: skip
 
 
@@ -150,7 +150,7 @@ class _Reader:
         if (jobs := self.source(SACCT)) is not None:
             asked = self.requests(jobs)
             site = replace(site, nodes=asked.nodes)
-            platform = replace(platform, slurm=site)
+            asked, platform = asked.with_lists(replace(platform, slurm=site))
         self.judge(site, rows, inventory)
         if asked is not None and (said := asked.left_out(bool(platform.licences))):
             self.left_out.append(said)
