@@ -190,14 +190,22 @@ def in_lists(seed: int) -> list[Job]:
     "keys",
     [
         {"bf_interval": 5, "bf_resolution": 2, "estimates": 1},
-        {"bf_interval": 5, "bf_window": 3, "bf_resolution": 10, "bf_one_resv_per_job": 1, "bf_max_job_part": 5},
+        {
+            "bf_interval": 5,
+            "bf_window": 3,
+            "bf_resolution": 10,
+            "bf_one_resv_per_job": 1,
+            "bf_max_job_part": 5,
+            "least_loaded": (1,),
+        },
     ],
-    ids=["", "one-reservation"],
+    ids=["", "one-reservation-and-lln"],
 )
 def test_a_job_in_several_partitions_starts_as_its_twin(keys):
+    given, loaded = {key: value for key, value in keys.items() if key != "least_loaded"}, keys.get("least_loaded", ())
     lists = {len(PARTS) + i: each for i, each in enumerate(LISTS)}
     machines = Machines(
-        nodes=(Machine((4,)),) * 6,
+        nodes=tuple(Machine((cpus,)) for cpus in (4, 4, 8, 4, 8, 4)),
         partitions=(*PARTS, *(frozenset().union(*(PARTS[part] for part in each)) for each in LISTS)),
     )
     names = ["p0", "p1", "p2", *(",".join(f"p{part}" for part in each) for each in LISTS)]
@@ -211,14 +219,16 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
         )
         site = SlurmSite(
             config={"prioritytype": "priority/multifactor", "priorityweightpartition": "100"},
-            partitions=tuple(SitePartition(f"p{p}", TIERS[p], FACTORS[p]) for p in range(len(PARTS))),
+            partitions=tuple(
+                SitePartition(f"p{p}", TIERS[p], FACTORS[p], least_loaded=p in loaded) for p in range(len(PARTS))
+            ),
         )
         parts = tuple(replace(part, name=name) for part, name in zip(platform.partitions, names, strict=True))
         platform = replace(platform, slurm=site, partitions=parts)
         factors = tuple(100 * factor / max(FACTORS) for factor in FACTORS)
         twin = Keys(**keys, lists=lists, tiers=TIERS, factors=factors)
         expected = world.run(jobs, machines, slurm(twin))
-        found = simulate(workload, platform, SLURM, keys).schedule
+        found = simulate(workload, platform, SLURM, given).schedule
         assert found.start.tolist() == [row.start for row in expected], seed
         assert [tuple(map(tuple, found.held[row].reshape(-1, 2).tolist())) for row in range(len(jobs))] == [
             row.nodes for row in expected

@@ -51,6 +51,7 @@ class Keys:
     version: float = 22.05
     bf_one_resv_per_job: bool = False
     lists: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # partition -> those that it stands for
+    least_loaded: tuple[int, ...] = ()  # partitions
     tiers: tuple[int, ...] = ()  # of each partition
     factors: tuple[float, ...] = ()  # what each adds to the priority, which else has only what its user gives
 
@@ -268,6 +269,10 @@ class Pass:
             usable = {n: tasks for n in sorted(mine) if (tasks := self.usable(job, n, room)) >= least}
             if self.keys.pack_serial_at_end and job.tasks == job.demand[0] == 1:
                 return ((max(usable), 1),) if usable else None
+            if job.partition in self.keys.least_loaded:
+                size = {n: self.view.platform.nodes[n].capacity[0] for n in usable}
+                found = emptiest_first(job, usable, size)
+                return tuple(sorted(found.items())) if found else None
             for least in (0, *sorted({*usable.values()})):
                 larger = {n: tasks for n, tasks in usable.items() if tasks > least}
                 if found := fill(job, larger):
@@ -295,6 +300,19 @@ def most_nodes(job: Job) -> float:
     if job.tasks == 1 or job.spread == "node":
         return 1
     return job.tasks if job.spread == "distinct" else inf
+
+
+def emptiest_first(job: Job, usable: dict[int, int], size: dict[int, int]) -> dict[int, int] | None:
+    """Node -> tasks: first the nodes with the largest free share; None where they do not hold the job."""
+    left, need, most, found = job.tasks, least_nodes(job), most_nodes(job), dict[int, int]()
+    while left > 0 or need > 0:
+        rest = [n for n in usable if n not in found]
+        if not rest or len(found) == most:
+            return None
+        n = max(rest, key=lambda n: usable[n] / size[n])
+        found[n] = min(usable[n], left - max(need - 1, 0))
+        left, need = left - found[n], need - 1
+    return found
 
 
 def fill(job: Job, usable: dict[int, int]) -> dict[int, int] | None:

@@ -18,6 +18,7 @@ class SitePartition:
     tier: int = 1
     job_factor: int = 1
     max_time: int = 0  # 0 = unlimited
+    least_loaded: bool = False  # LLN
     billing: Mapping[str, float] = field(default_factory=dict)  # TRESBillingWeights, memory per byte; lower case
 
 

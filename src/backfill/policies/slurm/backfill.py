@@ -101,6 +101,7 @@ def cycle(state):
                 break
         job = jobs[i]
         part, user, what = in_parts[i], np.int64(state.jobs.user[job]) + 1, SKIPPED
+        own.tried[job] = part
         if state.queue.waits[job] == 0:  # it started in another partition
             continue
         who = association_of(state, job) + 1

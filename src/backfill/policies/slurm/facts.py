@@ -90,9 +90,11 @@ MEMORY: dict[str, int | str] = {
     ),
     "empty": "jobs",  # whether each fits on its whole partition if that is empty, see main.py
     "since": "jobs",  # since when each has been eligible
+    "tried": "jobs",  # with lists of partitions: the one in which a loop tries each job now
     "planned": "jobs",  # earliest start that a cycle told, in any partition of its list; 0: none
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
+                     "least_loaded",  # of each partition
                      "list_first", "list_part",  # the partitions of each list, in Slurm's order
                      "child_first", "child", "record", "telling",
                      "is_user"), "facts"),
@@ -177,6 +179,8 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
     nodes[len(site.partitions)] = 1  # of jobs in no partition
     tiers = [*(each.tier for each in site.partitions), 1]
     longest = [*(each.max_time for each in site.partitions), 0]
+    modes = site.flags("SelectTypeParameters")
+    lln = ["CR_LLN" in modes or each.least_loaded for each in site.partitions]
     people = site.associations
     over = [_over(people, i) for i in range(len(people))]
     below: list[list[int]] = [[] for _ in people]
@@ -188,6 +192,7 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         "stored": [site.stored],
         "fair_tree": ["NO_FAIR_TREE" not in site.flags("PriorityFlags")],
         "tier": [*tiers, *(max(tiers[i] for i in each) for each in lists)],
+        "least_loaded": [*lln, "CR_LLN" in modes, *(lln[each[0]] for each in lists)],
         "max_time": [*longest, *(0 for _ in lists)],
         "list_first": np.cumsum([0, *map(len, lists)]),
         "list_part": [i for each in lists for i in each],

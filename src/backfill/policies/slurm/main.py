@@ -42,8 +42,10 @@ def main_pass(state, full):
     for i in range(len(pairs[0]) if several else waiting):
         job = pairs[0][i] if several else following(state, 0)
         part = pairs[1][i] if several else partition_of(state, job)
-        if several and state.queue.waits[job] == 0:  # it started in another partition
-            continue
+        if several:
+            own.tried[job] = part
+            if state.queue.waits[job] == 0:  # it started in another partition
+                continue
         if own.sched_max_job_start > 0.0 and started >= own.sched_max_job_start:
             break
         if own.partition_job_depth > 0.0 and tested[part] >= own.partition_job_depth:
