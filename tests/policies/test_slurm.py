@@ -1,5 +1,6 @@
 """The policy slurm: shares and priorities against their twins, and its decisions against a recorded slurmctld."""
 
+import random
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ from backfill.compiler.view import View
 from backfill.core.transitions import submit
 from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
+from backfill.model.schedule import NO_TIME
 from backfill.model.slurm_site import PARENT, Association, SitePartition, SlurmSite
 from backfill.model.workload import Jobs, Workload
 from backfill.policies import get
@@ -25,8 +27,13 @@ from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin, simulate
 from backfill.worlds.slurm_truth import agreement, priorities
 from tests import compiled
-from tests.reference import words
+from tests.reference import world
 from tests.reference.fairtree import Node, classic, fair_tree
+from tests.reference.slurm import Keys, slurm
+from tests.reference.words import Job
+from tests.reference.words import Node as Machine
+from tests.reference.words import Platform as Machines
+from tests.reference.workloads import as_model
 
 HERE = Path(__file__).parents[1] / "traces" / "slurm_site"
 SLURM = get("slurm")
@@ -156,11 +163,11 @@ def test_the_rules_of_another_version_plan_otherwise():
 
 def test_a_start_beyond_the_window_is_no_plan_and_counts_as_none():
     jobs = [
-        words.Job(row=row, name=str(row), submit=(row > 1) * SECOND, runtime=limit * SECOND, walltime=limit * SECOND,
+        Job(row=row, name=str(row), submit=(row > 1) * SECOND, runtime=limit * SECOND, walltime=limit * SECOND,
             tasks=tasks, demand=(cpus,), spread="distinct")
         for row, (tasks, cpus, limit) in enumerate([(1, 1, 40), (1, 2, 1000), (2, 2, 300), (1, 2, 300), (1, 1, 300)])
     ]  # fmt: skip
-    platform = words.Platform((words.Node((2,)), words.Node((2,))))
+    platform = Machines((Machine((2,)), Machine((2,))))
     once = "slurm:bf_interval=1,bf_resolution=1,batch_sched_delay=0,bf_job_part_count_reserve=1,bf_window="
     within, beyond = (
         {row.name: row.start for row in compiled.run(jobs, platform, f"{once}{minutes}")} for minutes in (60, 1)
@@ -176,3 +183,79 @@ def test_a_value_that_slurm_does_not_know_is_refused():
         UsageError, match="bf_interval is 0; expected 1 to 10800, -1 for never, or -2 for that of the site"
     ):
         simulate(workload, Platform.pool(4), SLURM, {"bf_interval": 0})
+
+
+PARTS = (frozenset({0, 1, 2, 3}), frozenset({2, 3, 4, 5}), frozenset({4, 5}))  # nodes
+LISTS = ((0, 1), (2, 0), (0, 1, 2))
+TIERS, FACTORS = (1, 2, 1), (1, 5, 3)
+
+
+def in_lists(seed: int) -> list[Job]:
+    dice, at, jobs = random.Random(seed), 0, list[Job]()
+    for row in range(40):
+        at += dice.choice([0, 0, 1, 5, 20]) * SECOND
+        limit = dice.choice([20, 60, 120, 300])
+        part, tasks = dice.choice([0, 1, 2, 3, 3, 4, 5]), dice.choice([1, 2, 4, 7, 10])
+        jobs.append(Job(row=row, name=str(row), submit=at, runtime=dice.randint(1, limit) * SECOND, user=row % 3,
+                        walltime=limit * SECOND, tasks=min(tasks, 8 if part == 2 else 16), partition=part,
+                        admin_priority=float(dice.choice([0, 0, 40, 150]))))  # fmt: skip
+    return jobs
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"bf_interval": 5, "bf_resolution": 2, "estimates": 1},
+        {
+            "bf_interval": 5,
+            "bf_window": 3,
+            "bf_resolution": 10,
+            "bf_one_resv_per_job": 1,
+            "bf_max_job_part": 5,
+            "least_loaded": (1,),
+        },
+    ],
+    ids=["", "one-reservation-and-lln"],
+)
+def test_a_job_in_several_partitions_starts_as_its_twin(keys):
+    given, loaded = {key: value for key, value in keys.items() if key != "least_loaded"}, keys.get("least_loaded", ())
+    lists = {len(PARTS) + i: each for i, each in enumerate(LISTS)}
+    machines = Machines(
+        nodes=tuple(Machine((cpus,)) for cpus in (4, 4, 8, 4, 8, 4)),
+        partitions=(*PARTS, *(frozenset().union(*(PARTS[part] for part in each)) for each in LISTS)),
+    )
+    names = ["p0", "p1", "p2", *(",".join(f"p{part}" for part in each) for each in LISTS)]
+    through = set[str]()
+    for seed in range(4):
+        jobs = in_lists(seed)
+        workload, platform, _ = as_model(jobs, machines)
+        labels = workload.jobs.partition
+        workload = workload.with_jobs(
+            workload.jobs.replace(partition=replace(labels, names=tuple(names[int(name[1:])] for name in labels.names)))
+        )
+        site = SlurmSite(
+            config={"prioritytype": "priority/multifactor", "priorityweightpartition": "100"},
+            partitions=tuple(
+                SitePartition(f"p{p}", TIERS[p], FACTORS[p], least_loaded=p in loaded) for p in range(len(PARTS))
+            ),
+        )
+        parts = tuple(replace(part, name=name) for part, name in zip(platform.partitions, names, strict=True))
+        platform = replace(platform, slurm=site, partitions=parts)
+        factors = tuple(100 * factor / max(FACTORS) for factor in FACTORS)
+        twin = Keys(**keys, lists=lists, tiers=TIERS, factors=factors)
+        expected = world.run(jobs, machines, slurm(twin))
+        found = simulate(workload, platform, SLURM, given).schedule
+        assert found.start.tolist() == [row.start for row in expected], seed
+        assert [tuple(map(tuple, found.held[row].reshape(-1, 2).tolist())) for row in range(len(jobs))] == [
+            row.nodes for row in expected
+        ], seed
+        if "estimates" in keys:
+            promised = [None if promise == NO_TIME else promise for promise in found.promise.tolist()]
+            assert promised == [row.promise for row in expected], seed
+        through |= {
+            f"{jobs[row].partition} {part}"
+            for row, each in enumerate(expected)
+            for part in LISTS[jobs[row].partition - 3]
+            if jobs[row].partition > 2 and {n for n, _ in each.nodes} <= PARTS[part]
+        }
+    assert len(through) == 7  # through every partition of every list

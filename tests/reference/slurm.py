@@ -5,8 +5,8 @@ Source: Slurm 22.05.8 and 24.11.5 (job_scheduler.c, backfill.c, select/cons_tres
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import floor, inf
 from typing import Any
 
@@ -49,6 +49,11 @@ class Keys:
     bf_test_cost: float = 0  # ms
     estimates: bool = False  # the starts that are planned are told
     version: float = 22.05
+    bf_one_resv_per_job: bool = False
+    lists: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # partition -> those that it stands for
+    least_loaded: tuple[int, ...] = ()  # partitions
+    tiers: tuple[int, ...] = ()  # of each partition
+    factors: tuple[float, ...] = ()  # what each adds to the priority, which else has only what its user gives
 
 
 def second(t: Time) -> Time:
@@ -87,9 +92,24 @@ class Pass:
         self.view, self.keys, self.clock, self.now = view, keys, clock, view.now
         self.free, self.starts, self.promises = view.free, list[Start](), dict[int, Reservation]()
         self.nodes = range(len(view.platform.nodes))
-        self.queue = sorted(view.queue, key=lambda job: (-max(-(2**32) + 1, min(2**32 - 1, floor(job.priority))),
-                                                         job.submit, job.row))  # fmt: skip
+        pairs = [pair for job in view.queue for pair in self.pairs(job)]
+        self.queue = sorted(pairs, key=lambda job: (-self.tier(job), -self.priority(job), job.submit, job.row))
         self.up = {n for n in self.nodes if any(self.of_node(view.capacity[0][1], n))}
+
+    def pairs(self, job: Job) -> list[Job]:
+        """The job in each of the partitions that it asks for."""
+        if job.partition not in self.keys.lists:
+            return [job]
+        parts = sorted(self.keys.lists[job.partition], key=lambda part: -self.keys.tiers[part])
+        return [replace(job, partition=part) for part in parts]
+
+    def tier(self, job: Job) -> int:
+        return self.keys.tiers[job.partition] if self.keys.tiers else 0
+
+    def priority(self, job: Job) -> int:
+        if self.keys.factors:
+            return floor(max(1, min(2**32 - 1, self.keys.factors[job.partition] + job.admin_priority)))
+        return max(-(2**32) + 1, min(2**32 - 1, floor(job.priority)))
 
     def decide(self) -> Decision:
         keys, clock, now = self.keys, self.clock, self.now
@@ -144,9 +164,11 @@ class Pass:
 
     # the queue
 
+    def waits(self, job: Job) -> bool:
+        return all(start.job.row != job.row for start in self.starts)
+
     def waiting(self) -> list[Job]:
-        started = {start.job.row for start in self.starts}
-        return [job for job in self.queue if job.row not in started]
+        return [job for job in self.queue if self.waits(job)]
 
     def part(self, job: Job) -> Part:
         """Without a site, what binds jobs to nodes stands for partitions."""
@@ -187,6 +209,8 @@ class Pass:
         blocked, tested = set[Part](), Counter[Part]()
         depth, begun, overtakes, touched = 0, 0, False, False
         for job in self.queue:
+            if not self.waits(job):
+                continue
             part = self.part(job)
             if keys.sched_max_job_start and begun >= keys.sched_max_job_start:
                 break
@@ -247,6 +271,10 @@ class Pass:
             usable = {n: tasks for n in sorted(mine) if (tasks := self.usable(job, n, room)) >= least}
             if self.keys.pack_serial_at_end and job.tasks == job.demand[0] == 1:
                 return ((max(usable), 1),) if usable else None
+            if job.partition in self.keys.least_loaded:
+                size = {n: self.view.platform.nodes[n].capacity[0] for n in usable}
+                found = emptiest_first(job, usable, size)
+                return tuple(sorted(found.items())) if found else None
             for least in (0, *sorted({*usable.values()})):
                 larger = {n: tasks for n, tasks in usable.items() if tasks > least}
                 if found := fill(job, larger):
@@ -274,6 +302,19 @@ def most_nodes(job: Job) -> float:
     if job.tasks == 1 or job.spread == "node":
         return 1
     return job.tasks if job.spread == "distinct" else inf
+
+
+def emptiest_first(job: Job, usable: dict[int, int], size: dict[int, int]) -> dict[int, int] | None:
+    """Node -> tasks: first the nodes with the largest free share; None where they do not hold the job."""
+    left, need, most, found = job.tasks, least_nodes(job), most_nodes(job), dict[int, int]()
+    while left > 0 or need > 0:
+        rest = [n for n in usable if n not in found]
+        if not rest or len(found) == most:
+            return None
+        n = max(rest, key=lambda n: usable[n] / size[n])
+        found[n] = min(usable[n], left - max(need - 1, 0))
+        left, need = left - found[n], need - 1
+    return found
 
 
 def fill(job: Job, usable: dict[int, int]) -> dict[int, int] | None:
@@ -332,6 +373,8 @@ class Cycle:
         tested = begun = 0
         work, most = 0.0, min(keys.bf_interval * SECOND, 2 * SECOND)
         for job in self.of.waiting():
+            if not self.of.waits(job):
+                continue
             part = self.of.part(job)
             if keys.bf_max_job_start and begun >= keys.bf_max_job_start:
                 break
@@ -347,7 +390,8 @@ class Cycle:
             if self.of.lacks(job, accounts=False):
                 continue
             crowded = keys.bf_job_part_count_reserve and planned[part] >= keys.bf_job_part_count_reserve
-            what = self.plan(job, only_now=bool(crowded) or self.of.reserves_nothing(job))
+            again = keys.bf_one_resv_per_job and job.row in self.of.promises
+            what = self.plan(job, only_now=bool(crowded) or again or self.of.reserves_nothing(job))
             if what in ("full", "stuck"):
                 work = most if what == "stuck" else work
                 break
@@ -388,17 +432,18 @@ class Cycle:
                 placement = self.of.seat(job, allowed, self.of.free)
                 if placement and self.of.ends_before_windows(job, placement):
                     self.of.start(job, placement, "backfill")
+                    self.of.promises.pop(job.row, None)  # of another partition
                     return "started"
                 return "tested"
             estimate = Reservation(begin, nodes)
             if only_now:
-                self.of.promises[job.row] = estimate
+                self.tell(job, estimate)
                 return "tested"
             if later is not None and begin > later:
                 after = later
                 continue
             if begin > self.until:
-                self.of.promises[job.row] = estimate
+                self.tell(job, estimate)
                 return "tested"
             if len(self.space) + 2 > self.most:
                 return "full"
@@ -407,13 +452,19 @@ class Cycle:
                     return "stuck"
                 after = begin + self.resolution if begin == after else begin
                 continue
-            self.of.promises[job.row] = estimate
+            self.tell(job, estimate)
             self.occupy(*self.slot(begin, begin + length), taken)
             return "planned"
 
     def overlaps(self, begin: Time, length: Time, taken: set[int]) -> bool:
         begins, ends = self.slot(begin, begin + length)
         return any(r.end > begins and r.begin < ends and not taken <= r.nodes for r in self.space)
+
+    def tell(self, job: Job, estimate: Reservation) -> None:
+        """The earliest of its partitions counts."""
+        known = self.of.promises.get(job.row)
+        if known is None or estimate.start < known.start:
+            self.of.promises[job.row] = estimate
 
     def slot(self, begin: Time, end: Time) -> tuple[Time, Time]:
         first = begin // self.resolution * self.resolution

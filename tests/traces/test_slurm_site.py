@@ -7,7 +7,8 @@ import pytest
 
 from backfill.model.errors import PlatformError, WorkloadError
 from backfill.model.slurm_site import PARENT
-from backfill.traces.slurm_requests import options_of
+from backfill.model.workload import Labels
+from backfill.traces.slurm_requests import as_requested, options_of
 from backfill.traces.slurm_site import read_slurm_site
 from backfill.traces.slurmctld_log import read_slurmctld_log
 
@@ -97,6 +98,22 @@ def test_what_is_left_out_is_said(folder):
     config.write_text(re.sub(r"PreemptType .*", "PreemptType = preempt/qos", config.read_text()))
     assert read_slurm_site(folder).left_out == ("PreemptType=preempt/qos: nothing is preempted",
                                                 "SchedulerParameters=bf_licenses")  # fmt: skip
+
+
+def test_lists_of_partitions_are_more_partitions(folder):
+    edit(folder / "sacct.txt", "-A bio -p high", "-A bio -p high,main,high")
+    edit(folder / "sacct.txt", "-A bio -p short", "-A bio -p short,whole")  # one EXCLUSIVE
+    read = read_slurm_site(folder)
+    platform, asked = read.platform, read.requests
+    assert platform.partitions[-1].name == "high,main"
+    assert platform.nodes_of("high,main").tolist() == [True] * 4
+    assert len(platform.partitions) == len(read.site.partitions) + 1
+    assert [asked.workload.jobs.partition[row] for row in (0, 1)] == ["high,main", "short"]
+    assert any("(several unlike partitions 1%)" in text for text in read.left_out)
+    jobs = asked.workload.jobs
+    ran = asked.workload.with_jobs(jobs.replace(partition=Labels.of(["high"] * len(jobs))))
+    labels = as_requested(ran, asked).jobs.partition
+    assert [labels[row] for row in (0, 1)] == ["high,main", "high"]
 
 
 def test_a_log_without_a_pass_is_refused(tmp_path):

@@ -19,7 +19,7 @@ def judge_log(jobs: str, log: str, site: str, as_json: bool) -> None:
     read, asked = read_slurmctld_log(log), read_requests(jobs)
     platform = site_read(site).platform
     assert platform.slurm is not None
-    platform = replace(platform, slurm=replace(platform.slurm, nodes=asked.nodes))
+    asked, platform = asked.with_lists(replace(platform, slurm=replace(platform.slurm, nodes=asked.nodes)))
     for text in asked.notes:
         say.note(text)
     found, ranks = agreement(read, asked.workload, platform), priorities(read, asked.workload, platform)

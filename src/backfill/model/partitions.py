@@ -4,7 +4,7 @@ The terms are Slurm's (slurm.conf, "Partition configuration"; sacctmgr, "Specifi
 other systems call a queue.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,34 @@ class Partition(Rules):
     nodes: Ints  # ascending indexes into the platform's
     default: bool = False  # used by jobs that name no partition
     place: str = ""  # how its jobs' nodes are chosen; "" = as for the platform
+
+
+def joined(parts: Sequence[Partition]) -> Partition:
+    """Return several partitions as one: a job that asks for all of them may run in any. They place jobs alike.
+
+    >>> import numpy as np
+    >>> one, two = (Partition(name=name, nodes=np.array([n]), max_walltime=n) for name, n in (("a", 1), ("b", 2)))
+    >>> both = joined([one, two])
+    >>> both.name, both.nodes.tolist(), both.max_walltime
+    ('a,b', [1, 2], 2)
+    """
+    open_to_all = any(not (each.users or each.groups) for each in parts)
+    resources = dict.fromkeys(resource for each in parts for resource in each.max_size)
+    return Partition(
+        name=",".join(each.name for each in parts),
+        nodes=np.unique(np.concatenate([each.nodes for each in parts])),
+        place=parts[0].place,
+        priority=max(each.priority for each in parts),
+        max_walltime=0 if any(not each.max_walltime for each in parts) else max(each.max_walltime for each in parts),
+        default_walltime=parts[0].default_walltime,
+        max_size={
+            resource: max(each.max_size[resource] for each in parts)
+            for resource in resources
+            if all(resource in each.max_size for each in parts)
+        },
+        users=() if open_to_all else tuple(dict.fromkeys(user for each in parts for user in each.users)),
+        groups=() if open_to_all else tuple(dict.fromkeys(group for each in parts for group in each.groups)),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ class LoopPass:
     at: int
     line: int
     waiting: dict[str, int]  # job -> priority
+    pairs: dict[tuple[str, str], int]  # (job, partition) -> the same, where the log says it
     running: dict[str, Decided]
     completing: dict[str, Decided]  # over, but its nodes have not answered yet
     starts: list[Decided] = field(default_factory=list)

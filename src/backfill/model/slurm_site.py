@@ -18,6 +18,7 @@ class SitePartition:
     tier: int = 1
     job_factor: int = 1
     max_time: int = 0  # 0 = unlimited
+    least_loaded: bool = False  # LLN
     billing: Mapping[str, float] = field(default_factory=dict)  # TRESBillingWeights, memory per byte; lower case
 
 
@@ -45,7 +46,10 @@ class SiteQos:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SlurmSite:
-    """A site's own Slurm. Partitions and weights are those of the platform it belongs to, in the same order."""
+    """A site's own Slurm. Partitions and weights are those of the platform it belongs to, in the same order.
+
+    Behind these the platform has the lists of partitions, `a,b`, for which jobs asked.
+    """
 
     version: str = DEFAULT_VERSION
     config: Mapping[str, str] = field(default_factory=dict)  # `scontrol show config`, keys in lower case

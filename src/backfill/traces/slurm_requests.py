@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from backfill.model.errors import WorkloadError, at, quote
+from backfill.model.partitions import joined
+from backfill.model.platform import Platform
 from backfill.model.units import MIB, SECOND, SLURM, parse_size, parse_span
 from backfill.model.workload import SPREAD, Jobs, Labels, Workload
 from backfill.traces.accounting.hosts import host_names
@@ -74,6 +76,7 @@ class Logged:
     eligible: int = 0
     nodes: tuple[str, ...] = ()
     loop: str = ""  # that started it: main, backfill or submit; empty if the log does not say
+    partition: str = ""  # in which it ran; of a waiting job maybe a list
     left_out: tuple[str, ...] = ()  # what it asked for and the policy `slurm` leaves out
 
 
@@ -85,6 +88,32 @@ class Requests:
     nodes: Mapping[str, tuple[int, int]]
     notes: tuple[str, ...]
     logged: Mapping[str, Logged]
+
+    def with_lists(self, platform: Platform) -> "tuple[Requests, Platform]":
+        """Return the requests, and the platform with each list of partitions that they ask for, `a,b`, as one more.
+
+        A list with a partition that the platform lacks, or with EXCLUSIVE partitions and others, is left out: then the
+        partition in which a job ran counts.
+        """
+        known, labels = {each.name: each for each in platform.partitions}, self.workload.jobs.partition
+        refused = set[str]()
+        for name in (name for name in labels.names if "," in name and name not in known):
+            parts = [known.get(part) for part in name.split(",")]
+            several = [part for part in parts if part is not None]
+            if len(several) == len(parts) and len({part.place for part in several}) == 1:
+                known[name] = joined(several)
+            else:
+                refused.add(name)
+        requests, logged = self, dict(self.logged)
+        if refused:
+            names = [labels[row] for row in range(len(labels.codes))]
+            for row, job in enumerate(map(str, self.workload.jobs.job.tolist())):
+                if names[row] in refused:
+                    names[row] = logged[job].partition.partition(",")[0]
+                    logged[job] = replace(logged[job], left_out=(*logged[job].left_out, "several unlike partitions"))
+            workload = self.workload.with_jobs(self.workload.jobs.replace(partition=Labels.of(names)))
+            requests = replace(self, workload=workload, logged=logged)
+        return requests, replace(platform, partitions=tuple(known.values()))
 
     def left_out(self, licences: bool) -> str:
         """Return a sentence about the share of the jobs that ask for what the model leaves out; empty if none do.
@@ -104,7 +133,7 @@ class Requests:
 
 
 def as_requested(workload: Workload, requests: Requests) -> Workload:
-    """Return a workload whose jobs ask for tasks, cpus, memory and GPUs as in these requests, where an id is known."""
+    """Return a workload whose jobs ask for tasks, cpus, memory, GPUs and partitions as in these requests, by id."""
     known = {str(name): row for row, name in enumerate(requests.workload.jobs.job.tolist())}
     rows = [(row, known[str(name)]) for row, name in enumerate(workload.jobs.job.tolist()) if str(name) in known]
     if not rows or not {*requests.workload.resources} <= {*workload.resources}:
@@ -119,6 +148,12 @@ def as_requested(workload: Workload, requests: Requests) -> Workload:
         column = getattr(jobs, name).copy()
         column[mine] = getattr(asked, name)[theirs]
         columns[name] = column
+    several = [asked.partition[row] for row in theirs.tolist()]
+    if any("," in name for name in several):
+        names = [jobs.partition[row] for row in range(len(jobs))]
+        for row, name in zip(mine.tolist(), several, strict=True):
+            names[row] = name if "," in name else names[row]
+        columns["partition"] = Labels.of(names)
     return replace(workload, jobs=jobs.replace(**columns))
 
 
@@ -165,7 +200,7 @@ def _workload(source: Source, rows: list[dict[str, str]]) -> Workload:
     def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array([int(row[name]) for row in rows], np.int64)
 
-    labels = {"group": "account", "user": "user", "partition": "partition", "qos": "qos"}
+    labels = {"group": "account", "user": "user", "partition": "listed", "qos": "qos"}
     resources = ("cpus", "memory", *(("gpus",) if column("gpus").any() else ()))
     jobs = Jobs(
         job=np.array([row["jobid"] for row in rows]),
@@ -189,6 +224,7 @@ def _logged(row: Mapping[str, str]) -> Logged:
         end=int(row["over"]),
         eligible=_instant(row.get("eligible", "")),
         nodes=tuple(row["hosts"].split()),
+        partition=row["partition"],
         loop=loops[0] if loops else "",
         left_out=tuple(what for what in row["asks"].split("|") if what),
     )
@@ -197,7 +233,6 @@ def _logged(row: Mapping[str, str]) -> Logged:
 def _asks(row: Mapping[str, str], options: Mapping[str, str]) -> list[str]:
     """Return what a job asks for and the policy `slurm` leaves out."""
     found = [what for option, what in _LEFT_OUT.items() if option in options]
-    found += ["several partitions"] if "," in options.get("partition", "") else []
     found += [_LEFT_OUT["array"]] if "_" in row["jobid"] and "array" not in options else []
     found += ["heterogeneous jobs"] if "+" in row["jobid"] else []
     return list(dict.fromkeys(found))
@@ -255,9 +290,15 @@ def _request(row: Mapping[str, str]) -> dict[str, str]:
         "whole": int("exclusive" in options), "least": least, "most": most,
         "nice": int(nice) if nice.lstrip("-").isdecimal() else 100,
         "number": number[0], "begun": start, "over": end, "hosts": " ".join(hosts),
-        "asks": "|".join(_asks(row, options)),
+        "asks": "|".join(_asks(row, options)), "listed": _partitions(row["partition"], options),
     }  # fmt: skip
     return {name: str(value) for name, value in cells.items()}
+
+
+def _partitions(ran: str, options: Mapping[str, str]) -> str:
+    """Return the partition of a job, or all that it asked for: its command line says them, or `ran` while it waits."""
+    parts = list(dict.fromkeys(part for part in options.get("partition", ran).split(",") if part))
+    return ",".join(parts) if len(parts) > 1 else ran
 
 
 def options_of(command: str) -> dict[str, str]:

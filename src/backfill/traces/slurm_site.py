@@ -59,7 +59,7 @@ _NOT_KEPT = {  # columns whose limits are left out
     ASSOC: ("grptresmins", "grptresrunmins", "maxtres", "maxwall", "maxjobsaccrue", "grpjobsaccrue"),
     QOS: ("maxtres", "maxwall", "minpriothres", "maxjobsaccruepu", "preempt"),
 }
-_IGNORED = ("bf_running_job_reserve", "bf_licenses", "bf_busy_nodes", "bf_one_resv_per_job",
+_IGNORED = ("bf_running_job_reserve", "bf_licenses", "bf_busy_nodes",
             "defer", "max_rpc_cnt", "reduce_completing_frag", "bf_hetjob_prio")  # fmt: skip
 
 
@@ -150,7 +150,7 @@ class _Reader:
         if (jobs := self.source(SACCT)) is not None:
             asked = self.requests(jobs)
             site = replace(site, nodes=asked.nodes)
-            platform = replace(platform, slurm=site)
+            asked, platform = asked.with_lists(replace(platform, slurm=site))
         self.judge(site, rows, inventory)
         if asked is not None and (said := asked.left_out(bool(platform.licences))):
             self.left_out.append(said)
@@ -229,7 +229,8 @@ class _Reader:
             billing = _BILLING[stated.get("TRESBillingWeights", "")]
         except BrokenLine as problem:
             raise PlatformError(at(source.file, None, f"partition {name}: {problem}")) from None
-        return SitePartition(name, round(terms.priority) + 1, factor, terms.max_walltime, billing)
+        least_loaded = stated.get("LLN") == "YES"
+        return SitePartition(name, round(terms.priority) + 1, factor, terms.max_walltime, least_loaded, billing)
 
     def rows(self, name: str, source: Source | None) -> Rows:
         """Return the rows of a table with | between its cells, keys in lower case; with a header or without."""
@@ -318,8 +319,6 @@ class _Reader:
             )
         if (topology := site.value("TopologyPlugin", "topology/none")) not in FLAT_TOPOLOGIES:
             says(f"TopologyPlugin={topology}: nodes are chosen as by topology/default")
-        if "CR_LLN" in site.flags("SelectTypeParameters"):
-            says("SelectTypeParameters=CR_LLN: nodes are chosen by best fit")
         for key in _IGNORED:
             if key in site.scheduler:
                 says(f"SchedulerParameters={key}")
@@ -327,8 +326,6 @@ class _Reader:
             share = terms.stated.get("OverSubscribe", "NO")
             if share.startswith(("FORCE", "YES")):
                 says(f"partition {name}: OverSubscribe={share}: cores are not shared")
-            if terms.stated.get("LLN") == "YES":
-                says(f"partition {name}: LLN=YES: nodes are chosen by best fit")
         for name, columns in _NOT_KEPT.items():
             for column in columns:
                 if (many := sum(row[column] not in ("", "0") for row in rows[name])) and site.enforces_limits:

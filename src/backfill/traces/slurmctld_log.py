@@ -19,14 +19,16 @@ _SUBMIT = re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) (?:SLUID=\S+ )?I
 _SHARE = re.compile(r"Weighted Fairshare priority is ([\d.]+) \*")
 _INITIAL = re.compile(r"initial priority for job (\d+) is")
 _PRIORITY = re.compile(r"(?:priority for job |_set_priority.*JobId=)(\d+) is now (\d+)")
+_SEVERAL = re.compile(r"JobId=(\d+) multi-partition priorities: (.*)")
 _MAIN = re.compile(r"sched: Running job scheduler for (default depth|full queue|all jobs)?")
 _ALLOCATE = re.compile(r"sched: Allocate JobId=(\d+) NodeList=(\S+) #CPUs=")
-_TEST = re.compile(r"BACKFILL: test for JobId=(\d+) Prio=(\d+)")
+_TEST = re.compile(r"BACKFILL: test for JobId=(\d+) Prio=(\d+)(?: Partition=(\S+))?")
 _STARTED = re.compile(r"_start_job: Started JobId=(\d+) in \S+ on (\S+)")
 _CREDENTIAL = re.compile(r"slurm_cred_create: creating credential for JobId=(\d+)")  # from 25.05 on; at a start a
 _LAID_OUT = re.compile(r"laying out the \d+ tasks on \d+ hosts (\S+) dist")  # layout and the number of starts follow
 _BACKFILLED = "BACKFILL: Jobs backfilled since boot"
 _PLAN = re.compile(r"_dump_job_sched: (?:BACKFILL: )?JobId=(\d+) to start at (\S+), end at \S+ on nodes (\S+)")
+_BEYOND = "StartTime set to time after current backfill window. No reservation created"
 _OVER = re.compile(r"_job_complete: JobId=(\d+) done")
 _CANCELLED = re.compile(r"(?:REQUEST_KILL_JOB|job_str_signal|_slurm_rpc_kill_job).*JobId=(\d+)")
 _EPILOG = re.compile(r"_slurm_rpc_epilog_complete: JobId=(\d+) Node=")  # of the last node of the job
@@ -67,6 +69,7 @@ class _Reader:
         self.shares: dict[str, float] = {}
         self.share = 0.0
         self.waiting: dict[str, int] = {}
+        self.pairs: dict[tuple[str, str], int] = {}
         self.running: dict[str, Decided] = {}
         self.completing: dict[str, Decided] = {}
         self.left: dict[str, set[str]] = {}  # nodes of these that have not answered
@@ -90,6 +93,9 @@ class _Reader:
         elif match := _PRIORITY.search(text):
             if match[1] in self.waiting:
                 self.waiting[match[1]] = int(match[2])
+        elif match := _SEVERAL.search(text):
+            for part, _, points in (each.partition("=") for each in match[2].split(", ")):
+                self.pairs[match[1], part] = int(points)
         elif match := _MAIN.search(text):
             self.main = self._begin(number, now, backfill=False, full=match[1] != "default depth")
         elif "_attempt_backfill: beginning" in text:
@@ -107,12 +113,15 @@ class _Reader:
             if nodes and job not in self.running:
                 self._start(self.cycle, Decided(job, now, host_names(nodes)))
         elif match := _TEST.search(text):
-            self.waiting[match[1]] = int(match[2])
+            self.waiting[match[1]] = self.pairs[match[1], match[3] or ""] = int(match[2])
             if self.cycle is not None:
-                self.cycle.waiting[match[1]] = int(match[2])
+                self.cycle.waiting[match[1]] = self.cycle.pairs[match[1], match[3] or ""] = int(match[2])
         elif match := _PLAN.search(text):
             if self.cycle is not None:
                 self.cycle.plans.append(Decided(match[1], _instant(match[2]), host_names(match[3])))
+        elif _BEYOND in text:  # bf_window: what was just told is no plan
+            if self.cycle is not None and self.cycle.plans:
+                self.cycle.plans.pop()
         elif "_attempt_backfill: completed testing" in text:
             if self.cycle is not None:
                 self.cycle.ended = True
@@ -129,7 +138,7 @@ class _Reader:
             self._hear(int(match[1]), match[2], now)
 
     def _begin(self, number: int, now: int, *, backfill: bool, full: bool) -> LoopPass:
-        states = (dict(self.waiting), dict(self.running), dict(self.completing))
+        states = (dict(self.waiting), dict(self.pairs), dict(self.running), dict(self.completing))
         self.passes.append(LoopPass(backfill, full, now, number, *states, ended=not backfill))
         return self.passes[-1]
 

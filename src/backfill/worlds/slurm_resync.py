@@ -25,7 +25,8 @@ from backfill.policies import get
 from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.clock import LONG_AGO
 from backfill.policies.slurm.fairshare import rank_all
-from backfill.policies.slurm.priority import TIER, points_of
+from backfill.policies.slurm.priority import points_of
+from backfill.policies.slurm.queue import TIER
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Begun, world_of
 from backfill.worlds.simulated import begin as begin_run

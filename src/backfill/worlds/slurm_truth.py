@@ -3,8 +3,9 @@ what the log says of waiting and running jobs, and the model decides once.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.policies import get
 from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.main import main_pass
-from backfill.policies.slurm.priority import TIER, points_of
+from backfill.policies.slurm.priority import points_of
+from backfill.policies.slurm.queue import TIER, list_of
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin as begin_run
 from backfill.worlds.slurm_tasks import tasks_on
-from backfill.worlds.slurm_watch import Decisions, recording
+from backfill.worlds.slurm_watch import entries, recording
 
 SHOWN = 5  # differences that are quoted
 
@@ -111,6 +113,7 @@ def _judge(
         if state.queue.waits[job]:
             view.own.since[job] = log.submits.get(names[job], each.at)
             view.own.points[job] = float(each.waiting[names[job]])
+            _rank_pairs(view, job, names[job], begun.jobs.partition.names, each)
             tier = view.own.tier[view.own.partition[job]] if len(view.own.tier) else 0
             view.own.key[job] = -(float(tier) * TIER + view.own.points[job])
     arrange_by(view, 0, view.own.key)
@@ -119,6 +122,16 @@ def _judge(
     else:
         main_pass(view, each.full)
     _compare(each, state, view, names, platform, found)
+
+
+def _rank_pairs(view: Any, job: int, name: str, names: Sequence[str], each: LoopPass) -> None:
+    """Give a job that asked for several partitions the priority that the log says for each."""
+    own, which = view.own, list_of(view, job)
+    if which < 0:
+        return
+    own.bare[job] = 0.0
+    for x, part in enumerate(own.list_part[own.list_first[which] : own.list_first[which + 1]].tolist()):
+        own.pair_points[own.pair_first[job] + x] = each.pairs.get((name, names[part]), each.waiting[name])
 
 
 def _take(jobs: Jobs, rows: Any) -> Jobs:
@@ -188,16 +201,17 @@ def _compare(each: LoopPass, state: Any, view: Any, names: list[str], platform: 
         found.note(f"{loop}: nodes of a start", same, told)
     if not each.backfill:
         return
-    mine, theirs = _recorded(view, names, platform), {plan.job: plan for plan in each.plans}
+    mine, theirs = _recorded(view, names, platform), _by_job(each.plans)
     for job in sorted({*each.waiting} - real.keys() - model.keys(), key=int):
-        one, other = theirs.get(job), mine.get(job)
-        if one is None or other is None:
-            told = f"{where}: job {job} has {'a' if one else 'no'} plan, in the model {'one' if other else 'none'}"
-            found.note("backfill: no plan", one is other, told)
-            continue
-        told = f"{where}: job {job} planned {_plan(one, each.at)}, in the model {_plan(other, each.at)}"
-        found.note("backfill: begin of a plan", one.at == other.at, told)
-        found.note("backfill: nodes of a plan", {*one.nodes} == {*other.nodes}, told)
+        plans = [*zip_longest(theirs.get(job, ()), mine.get(job, ()))]  # one for each partition that it asked for
+        for one, other in plans or [(None, None)]:
+            if one is None or other is None:
+                told = f"{where}: job {job} has {'a' if one else 'no'} plan, in the model {'one' if other else 'none'}"
+                found.note("backfill: no plan", one is other, told)
+                continue
+            told = f"{where}: job {job} planned {_plan(one, each.at)}, in the model {_plan(other, each.at)}"
+            found.note("backfill: begin of a plan", one.at == other.at, told)
+            found.note("backfill: nodes of a plan", {*one.nodes} == {*other.nodes}, told)
 
 
 def _nodes_of_run(state: Any, run: int, platform: Platform) -> tuple[str, ...]:
@@ -207,12 +221,21 @@ def _nodes_of_run(state: Any, run: int, platform: Platform) -> tuple[str, ...]:
     return tuple(platform.nodes[node] for node in state.runs.held[first : first + state.runs.many[run], 0].tolist())
 
 
-def _recorded(view: Any, names: list[str], platform: Platform) -> dict[str, Decided]:
-    """Return the plans of a cycle."""
-    return {
-        names[job]: Decided(names[job], plan.begin, tuple(platform.nodes[node] for node in plan.nodes))
-        for job, plan in Decisions.read(view.own.record, 0).plans.items()
-    }
+def _recorded(view: Any, names: list[str], platform: Platform) -> dict[str, list[Decided]]:
+    """Return the plans of each job in a cycle."""
+    plans = (
+        Decided(names[job], begins, tuple(platform.nodes[node] for node in nodes))
+        for job, begins, nodes in entries(view.own.record)
+        if nodes
+    )
+    return _by_job(plans)
+
+
+def _by_job(plans: Iterable[Decided]) -> dict[str, list[Decided]]:
+    found: dict[str, list[Decided]] = {}
+    for plan in plans:
+        found.setdefault(plan.job, []).append(plan)
+    return found
 
 
 def _listed(started: Mapping[str, tuple[str, ...]]) -> str:

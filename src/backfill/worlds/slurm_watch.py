@@ -42,16 +42,23 @@ class Decisions:
 
     @classmethod
     def read(cls, record: Ints, at: int) -> "Decisions":
-        """Return what stands in the memory `record` of the policy."""
-        numbers, place, plans, verdicts = record[: record[0] + 1].tolist(), 1, dict[int, Plan](), dict[int, int]()
-        while place <= numbers[0]:
-            job, begins, count = numbers[place : place + 3]
-            if count:
-                plans[job] = Plan(begins, tuple(numbers[place + 3 : place + 3 + count]))
-            else:
+        """Return what stands in the memory `record` of the policy. Of several plans of a job the earliest counts."""
+        plans, verdicts = dict[int, Plan](), dict[int, int]()
+        for job, begins, nodes in entries(record):
+            if not nodes:
                 verdicts.setdefault(job, begins)
-            place += 3 + count
-        return cls(at, plans, verdicts)
+            elif job not in plans or begins < plans[job].begin:
+                plans[job] = Plan(begins, nodes)
+        return cls(at, plans, {job: verdict for job, verdict in verdicts.items() if job not in plans})
+
+
+def entries(record: Ints) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """Yield what stands in the memory `record` of the policy, see told.py: (job, begin or verdict, nodes)."""
+    numbers, place = record[: record[0] + 1].tolist(), 1
+    while place <= numbers[0]:
+        job, begins, count = numbers[place : place + 3]
+        yield job, begins, tuple(numbers[place + 3 : place + 3 + count])
+        place += 3 + count
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,13 @@ from backfill.policies.slurm.ends import (
 )
 from backfill.policies.slurm.queue import (
     association_of,
+    has_lists,
     is_limited,
     lacks_licences,
+    leave_through,
     partition_count,
     partition_of,
+    queue_of_pairs,
     reserves_nothing,
 )
 from backfill.policies.slurm.seats import choose, least_nodes, least_tasks, place_as_taken, put_in, suffices, tasks_in
@@ -64,10 +67,10 @@ def reads_plans(state):
 def cycle(state):
     """Run one cycle. Return the microseconds that it takes."""
     own, waiting, now = state.own, state.queue.waiting, whole_second(state.now)
-    jobs, last, users, everything = np.empty(waiting, np.int64), np.int64(-1), np.int64(2), plans_all(state)
-    rewind(state, 0)
+    last, users, everything = np.int64(-1), np.int64(2), plans_all(state)
+    jobs, in_parts = queue_of_pairs(state) if has_lists(state) else queue_of_jobs(state)
+    waiting = np.int64(len(jobs))
     for i in range(waiting):
-        jobs[i] = following(state, 0)
         users = max(users, np.int64(state.jobs.user[jobs[i]]) + 2)
         if everything or may_fit(state, jobs[i]):
             last = np.int64(i)
@@ -82,8 +85,8 @@ def cycle(state):
     resolution, window = np.int64(own.bf_resolution) * SECOND, np.int64(own.bf_window) * 60 * SECOND
     most = min(np.int64(own.bf_node_space_size), 2 * waiting + 1)
     table = new_table(now // resolution * resolution, (now + window) // resolution * resolution, up, ROOM)
-    hopes, refused = new_hopes(state), (np.full(REFUSED + 1, -1), np.zeros(REFUSED, np.int64))
-    refused[0][REFUSED] = 0
+    hopes, refused = new_hopes(state), (np.full((REFUSED + 1, 2), -1), np.zeros(REFUSED, np.int64))
+    refused[0][REFUSED, 0] = 0
     line = line_up(state, now)
     tested, started, work, what = 0, 0, 0.0, PLANNED
     most_work = own.bf_max_time * 1e6
@@ -93,11 +96,14 @@ def cycle(state):
         if what == STARTED:
             line = line_up(state, now)
         if not everything:
-            last = last_hope(state, jobs, i, last, what >= PLANNED, now, table, up, sets, known, hopes)
+            last = last_hope(state, jobs, in_parts, i, last, what >= PLANNED, now, table, up, sets, known, hopes)
             if last < i:
                 break
         job = jobs[i]
-        part, user, what = partition_of(state, job), np.int64(state.jobs.user[job]) + 1, SKIPPED
+        part, user, what = in_parts[i], np.int64(state.jobs.user[job]) + 1, SKIPPED
+        own.tried[job] = part
+        if state.queue.waits[job] == 0:  # it started in another partition
+            continue
         who = association_of(state, job) + 1
         if own.bf_max_job_start > 0.0 and started >= own.bf_max_job_start:
             break
@@ -120,8 +126,10 @@ def cycle(state):
         if lacks_licences(state, job):
             note(state, job, UNLICENSED)
             continue
-        only_now = reserves_nothing(state, job) or (
-            own.bf_job_part_count_reserve > 0.0 and planned[part] >= own.bf_job_part_count_reserve
+        only_now = (
+            reserves_nothing(state, job, part)
+            or (own.bf_job_part_count_reserve > 0.0 and planned[part] >= own.bf_job_part_count_reserve)
+            or (own.bf_one_resv_per_job > 0.0 and own.planned[job] != 0)
         )
         if table[0][0] + 3 > len(table[2]):
             table = enlarged(table)
@@ -138,29 +146,43 @@ def cycle(state):
         work += own.bf_test_cost * 1000.0 * (what >= TESTED)
         if tested >= own.bf_max_job_test or spent(state, work) >= most_work:
             break
+    if has_lists(state) and reads_plans(state):
+        tell_earliest(state, jobs)
     own.reached[0], own.started[0] = tested, started
     return np.int64(spent(state, work))
+
+
+@kernel()
+def queue_of_jobs(state):
+    """Return the queue of a cycle, if each job asked for one partition: (jobs, partitions)."""
+    jobs, parts = np.empty(state.queue.waiting, np.int64), np.empty(state.queue.waiting, np.int64)
+    rewind(state, 0)
+    for i in range(len(jobs)):
+        jobs[i] = following(state, 0)
+        parts[i] = partition_of(state, jobs[i])
+    return jobs, parts
 
 
 @kernel()
 def least_hope(state, job, part, refused):
     """Return until when a job cannot start since one that asks for no more could not, earlier in this cycle.
 
-    refused: jobs and the index of the last one behind them, and these instants. Plans only take nodes away.
+    refused: jobs with their partitions and the index of the last one behind them, and these instants. Plans only take
+    nodes away.
     """
     jobs, until = refused
     found = np.int64(0)
     for i in range(REFUSED):
-        if jobs[i] >= 0 and until[i] > found and asks_no_less(state, job, jobs[i], part):
+        if jobs[i, 0] >= 0 and until[i] > found and asks_no_less(state, job, part, jobs[i, 0], jobs[i, 1]):
             found = until[i]
     return found
 
 
 @kernel()
-def asks_no_less(state, job, other, part):
-    """Return whether a job in this partition asks for the same nodes as another one, and for no less of them."""
+def asks_no_less(state, job, part, other, of_other):
+    """Return whether a job in a partition asks for the same nodes as another one in its own, and no less of them."""
     return (
-        partition_of(state, other) == part
+        of_other == part
         and state.jobs.tasks[other] <= state.jobs.tasks[job]
         and length_of(state, other, part) <= length_of(state, job, part)
         and least_nodes(state, other) <= least_nodes(state, job)
@@ -177,11 +199,11 @@ def new_hopes(state):
             if state.free.nodes[node, k] > 0:
                 add(free, node)
                 break
-    return free, np.full(FAILURES, -1), np.zeros(1, np.int64)
+    return free, np.full((FAILURES, 2), -1), np.zeros(1, np.int64)
 
 
 @kernel()
-def last_hope(state, jobs, i, last, anew, now, table, up, sets, known, hopes):
+def last_hope(state, jobs, parts, i, last, anew, now, table, up, sets, known, hopes):
     """Return the index of the last job from i to `last` that could still start now; less than i if there is none.
 
     anew: whether a plan or a start has taken nodes since. What could not start earlier in a cycle cannot start later.
@@ -191,32 +213,32 @@ def last_hope(state, jobs, i, last, anew, now, table, up, sets, known, hopes):
     failed, count = hopes[1], hopes[2]
     while last >= i:
         job = jobs[last]
-        if may_fit(state, job) and not is_hopeless(state, job, failed):
-            within = nodes_of(state, partition_of(state, job), up, sets, known)
-            if could_start(state, job, within, now, table, hopes[0]):
+        part = parts[last]
+        if state.queue.waits[job] != 0 and may_fit(state, job) and not is_hopeless(state, job, part, failed):
+            within = nodes_of(state, part, up, sets, known)
+            if could_start(state, job, part, within, now, table, hopes[0]):
                 break
-            failed[count[0] % FAILURES] = job
+            failed[count[0] % FAILURES, 0], failed[count[0] % FAILURES, 1] = job, part
             count[0] += 1
         last -= 1
     return last
 
 
 @kernel()
-def is_hopeless(state, job, failed):
+def is_hopeless(state, job, part, failed):
     """Return whether a job that could not start, and asks for no more, tells that this one cannot start either."""
-    part = partition_of(state, job)
-    for other in failed:
-        if other >= 0 and asks_no_less(state, job, other, part):
+    for i in range(len(failed)):
+        if failed[i, 0] >= 0 and asks_no_less(state, job, part, failed[i, 0], failed[i, 1]):
             return True
     return False
 
 
 @kernel()
-def could_start(state, job, within, now, table, free):
+def could_start(state, job, part, within, now, table, free):
     """Return whether the nodes that all plans leave a job are enough for it now. free: nodes with anything free."""
     allowed, count, total, most = within & free, np.int64(0), np.int64(0), state.jobs.tasks[job]
     demand, least, room = state.jobs.demand, least_tasks(state, job), state.free.nodes
-    narrow(*table[:4], now, now + length_of(state, job, partition_of(state, job)), allowed)
+    narrow(*table[:4], now, now + length_of(state, job, part), allowed)
     for i in range(len(allowed)):
         if allowed[i] != NOTHING:
             bits = allowed[i]
@@ -258,10 +280,10 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
     kind = kind_of(state, job, part, within, line)
     # until when it certainly cannot start: by the ends of runs, and since a job that asks for no more could not
     hopeless = max(bound_of(state, job, now, kind, line) - 1, least_hope(state, job, part, refused))
-    place, leapt = refused[0][REFUSED], False
+    place, leapt = refused[0][REFUSED, 0], False
     if refused[1][place] > now:  # else it tells nothing
-        place = refused[0][REFUSED] = (place + 1) % REFUSED
-    refused[0][place], refused[1][place] = job, hopeless
+        place = refused[0][REFUSED, 0] = (place + 1) % REFUSED
+    refused[0][place, 0], refused[0][place, 1], refused[1][place] = job, part, hopeless
     while True:
         later = next_chance(count, times, places, clear, step, after, after + length, within, recent)
         free_to_go = later != NO_TIME and not only_now and not limited  # on to `later`, if it is not planned until then
@@ -314,6 +336,8 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
                 start(state, job, BACKFILL)
                 put_in(taken, allowed, tasks)
                 hold(state, job, now + length, resolution, table, most, taken)
+                if has_lists(state):
+                    leave_through(state, job, part)
                 return STARTED
             return TESTED
         if only_now:
@@ -388,9 +412,23 @@ def hold(state, job, end, resolution, table, most, taken):
 
 @kernel(inline=True)
 def tell(state, told, job, begin):
-    """Let it be known when a job is planned to start, if anybody asks."""
-    if told:
+    """Let it be known when a job is planned to start, if anybody asks. With lists of partitions, after the cycle."""
+    if has_lists(state):
+        if state.own.planned[job] != 0 and state.own.planned[job] <= begin:
+            return
+        state.own.planned[job] = begin
+    elif told:
         reserve(state, job, begin)
+
+
+@kernel()
+def tell_earliest(state, jobs):
+    """Let it be known when each of these jobs is planned to start, in whichever of its partitions."""
+    own = state.own
+    for job in jobs:
+        if own.planned[job] != 0 and state.queue.waits[job] != 0:
+            reserve(state, job, own.planned[job])
+            own.planned[job] = 0
 
 
 @kernel(inline=True)

@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from backfill.model.slurm_site import SlurmSite
 from backfill.policies.slurm.facts import KEYS, SCHEDULER, SITE
 
-FLAGS = ("bf_continue", "assoc_limit_stop")  # of SchedulerParameters, without a value
+FLAGS = (
+    "bf_continue",
+    "assoc_limit_stop",
+    "bf_one_resv_per_job",
+    "pack_serial_at_end",
+)  # of SchedulerParameters, without a value
 SPANS = ("PriorityMaxAge", "PriorityDecayHalfLife", "PriorityCalcPeriod")  # minutes, written D-HH:MM:SS
 
 

@@ -3,7 +3,7 @@
 Source: the manual page slurm.conf, and the defaults in the sources of Slurm 22.05.8 and 26.05.3.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ KEYS: dict[str, tuple[str, float, float, float, str, str]] = {
     "bf_node_space_size": ("records", 2, 2 * _COUNT, SITE, SCHEDULER, "size of the plan, by default bf_max_job_test"),
     "bf_min_age_reserve": ("s", 0, 2_592_000, 0, SCHEDULER, "wait from which a job reserves"),
     "bf_min_prio_reserve": ("points", 0, 2.0**32, 0, SCHEDULER, "priority from which a job reserves"),
+    "bf_one_resv_per_job": ("", 0, 1, 0, SCHEDULER, "1: a job has a place in the plan in one of its partitions only"),
     "bf_job_part_count_reserve": ("jobs", 0, 100_000, 0, SCHEDULER, "most reservations in a partition; 0: any"),
     "bf_window_linear": ("s", 0, 3600, 0, SCHEDULER, "growth of the groups of ends; 0: they double"),
     "bf_yield_interval": ("us", 1, 10_000_000, 2_000_000, SCHEDULER, "work between two sleeps of a cycle"),
@@ -79,7 +80,7 @@ PARAMS = {
                        whole=True),
 }  # fmt: skip
 _SPANS = {"PriorityMaxAge": "d", "PriorityDecayHalfLife": "d", "PriorityCalcPeriod": "d"}  # of slurm.conf, as texts
-PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "whole")
+PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "whole", "pair_first")
 PER_JOB_F = ("of_association", "of_size", "of_partition", "of_qos", "of_tres", "nice", "charge")
 MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
@@ -89,14 +90,20 @@ MEMORY: dict[str, int | str] = {
     ),
     "empty": "jobs",  # whether each fits on its whole partition if that is empty, see main.py
     "since": "jobs",  # since when each has been eligible
+    "tried": "jobs",  # with lists of partitions: the one in which a loop tries each job now
+    "planned": "jobs",  # earliest start that a cycle told, in any partition of its list; 0: none
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
+                     "least_loaded",  # of each partition
+                     "list_first", "list_part",  # the partitions of each list, in Slurm's order
                      "child_first", "child", "record", "telling", "closed",
                      "is_user"), "facts"),
 }  # fmt: skip
 MEMORY_F: dict[str, int | str] = {
     **dict.fromkeys(("points", "key"), "jobs"),
-    **dict.fromkeys((*PER_JOB_F, "usage", "share"), "facts"),
+    "bare": "jobs",  # priority without the factors that depend on the partition, not yet a whole number
+    # of jobs with a list, in each of its partitions: these factors, each with its weight, and the charge
+    **dict.fromkeys((*PER_JOB_F, "usage", "share", "pair_points", "pair_charge"), "facts"),
 }
 
 
@@ -165,10 +172,15 @@ def _stated(site: SlurmSite, name: str, where: str) -> float | None:
 
 
 def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
-    nodes = np.zeros((len(site.partitions) + 1, len(platform.nodes)), np.int64)
+    lists = _lists(site, platform)
+    nodes = np.zeros((len(site.partitions) + 1 + len(lists), len(platform.nodes)), np.int64)
     for i, partition in enumerate(platform.partitions):
-        nodes[i, partition.nodes] = 1
-    nodes[-1] = 1  # of jobs in no partition
+        nodes[_row(site, i), partition.nodes] = 1
+    nodes[len(site.partitions)] = 1  # of jobs in no partition
+    tiers = [*(each.tier for each in site.partitions), 1]
+    longest = [*(each.max_time for each in site.partitions), 0]
+    modes = site.flags("SelectTypeParameters")
+    lln = ["CR_LLN" in modes or each.least_loaded for each in site.partitions]
     people = site.associations
     over = [_over(people, i) for i in range(len(people))]
     below: list[list[int]] = [[] for _ in people]
@@ -179,8 +191,11 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         "multifactor": [site.value("PriorityType", _usual_type(site)).endswith("multifactor")],
         "stored": [site.stored],
         "fair_tree": ["NO_FAIR_TREE" not in site.flags("PriorityFlags")],
-        "tier": [*(each.tier for each in site.partitions), 1],
-        "max_time": [*(each.max_time for each in site.partitions), 0],
+        "tier": [*tiers, *(max(tiers[i] for i in each) for each in lists)],
+        "least_loaded": [*lln, "CR_LLN" in modes, *(lln[each[0]] for each in lists)],
+        "max_time": [*longest, *(0 for _ in lists)],
+        "list_first": np.cumsum([0, *map(len, lists)]),
+        "list_part": [i for each in lists for i in each],
         "partition_nodes": nodes.reshape(-1),
         "weight": site.weights or np.ones(len(platform.nodes), np.int64),
         "on_amounts": [not name.partition(": ")[2].startswith(RUNNING_JOBS) for name in platform.licences],
@@ -194,6 +209,18 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         "share": np.zeros(len(people)),
     }
     return {name: np.asarray(table, np.float64 if name in MEMORY_F else np.int64) for name, table in tables.items()}
+
+
+def _row(site: SlurmSite, partition: int) -> int:
+    """Return the row of a partition of the platform in the tables: behind those of the site is one for jobs in none."""
+    return partition + (partition >= len(site.partitions))
+
+
+def _lists(site: SlurmSite, platform: Platform) -> list[list[int]]:
+    """Return the lists of partitions that jobs asked for, each by tier and then as stated."""
+    place = {each.name: i for i, each in enumerate(site.partitions)}
+    lists = [[place[name] for name in each.name.split(",")] for each in platform.partitions[len(site.partitions) :]]
+    return [sorted(each, key=lambda i: -site.partitions[i].tier) for each in lists]
 
 
 def _usual_type(site: SlurmSite) -> str:
@@ -212,7 +239,12 @@ def _of_jobs(
     site: SlurmSite, platform: Platform, jobs: Jobs, requested: Ints, keys: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return what is known of each job: partition, association, the constant parts of its priority, its charge."""
-    partition = np.where(jobs.partition.codes >= 0, jobs.partition.codes, len(site.partitions)).astype(np.int64)
+    lists, none = _lists(site, platform), len(site.partitions)
+    codes = np.where(jobs.partition.codes >= none, jobs.partition.codes + 1, jobs.partition.codes).astype(np.int64)
+    rows = np.where(codes >= 0, codes, none)
+    place = {each.name: i for i, each in enumerate(site.partitions)}
+    first = [place[each.name.partition(",")[0]] for each in platform.partitions[none:]]  # as stated
+    partition = np.array([*range(none + 1), *first], np.int64)[rows]
     association = _associations(site, jobs)
     asked = np.array([site.nodes.get(str(name), (0, 0)) for name in jobs.job.tolist()], np.int64).reshape(-1, 2)
     nodes = np.where(jobs.spread == DISTINCT, jobs.tasks, np.maximum(asked[:, 0], 1))
@@ -223,9 +255,12 @@ def _of_jobs(
     ranks = [each.priority for each in site.qos]
     people = [each.priority for each in site.associations]
     whole = {each.name: 1 for each in platform.partitions if each.place == "exclusive"}
+    wanted = _amounts(platform, requested, nodes)
+    held = _amounts(platform, jobs.tasks[:, None] * jobs.demand, jobs.tasks)
+    factor = np.array([*(each.usage_factor for each in site.qos), 1.0])[qos]
     weight = {name: keys[f"PriorityWeight{name}"] for name in ("Assoc", "JobSize", "Partition", "QOS")}
     return {
-        "partition": partition,
+        "partition": rows,
         "association": association,
         "min_nodes": np.minimum(asked[:, 0], jobs.tasks),
         "max_nodes": asked[:, 1],
@@ -233,13 +268,40 @@ def _of_jobs(
         "of_association": weight["Assoc"] * _relative(people, association, "NO_NORMAL_ASSOC" in flags),
         "of_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, cpus, partition, flags),
         "of_partition": weight["Partition"]
-        * _relative(factors, np.where(jobs.partition.codes >= 0, partition, -1), "NO_NORMAL_PART" in flags),
+        * _relative(factors, np.where(codes >= 0, partition, -1), "NO_NORMAL_PART" in flags),
         "of_qos": weight["QOS"] * _relative(ranks, qos, "NO_NORMAL_QOS" in flags),
-        "of_tres": _of_tres(site, platform, _amounts(platform, requested, nodes), partition, flags),
+        "of_tres": _of_tres(site, platform, wanted, partition, flags),
         "nice": -jobs.admin_priority,
-        "charge": _charges(site, _amounts(platform, jobs.tasks[:, None] * jobs.demand, jobs.tasks), partition)
-        * np.array([*(each.usage_factor for each in site.qos), 1.0])[qos],
+        "charge": _charges(site, held, partition) * factor,
+        **_in_pairs(
+            rows - none - 1,
+            lists,
+            lambda part: (
+                weight["Partition"] * _relative(factors, part, "NO_NORMAL_PART" in flags)
+                + _of_tres(site, platform, wanted, part, flags)
+            ),
+            lambda part: _charges(site, held, part) * factor,
+        ),
     }
+
+
+def _in_pairs(
+    which: Ints, lists: list[list[int]], points: Callable[[Ints], Floats], charges: Callable[[Ints], Floats]
+) -> dict[str, Any]:
+    """Return where the pairs of each job and a partition of its list begin, and the points and the charge of each.
+
+    which: the list of each job, below 0 for none. points, charges: those of all jobs in partitions, one for each.
+    """
+    counts = np.array([*map(len, lists), 0], np.int64)[np.maximum(which, -1)]
+    first = np.cumsum(counts) - counts
+    found = {"pair_points": np.zeros(int(counts.sum())), "pair_charge": np.zeros(int(counts.sum()))}
+    for x in range(max(map(len, lists), default=0)):
+        mine = np.flatnonzero(counts > x)
+        there = np.zeros(len(which), np.int64)
+        there[mine] = [lists[i][x] for i in which[mine].tolist()]
+        for name, of in (("pair_points", points), ("pair_charge", charges)):
+            found[name][first[mine] + x] = of(there)[mine]
+    return {"pair_first": first, **found}
 
 
 def _by_label(labels: Labels, place: Mapping[str, int]) -> Ints:
@@ -312,7 +374,7 @@ def _of_tres(
             continue
         k = {"cpu": "cpus", "mem": "memory", "gres/gpu": "gpus"}.get(name, name)
         there = [len(each.nodes) if name == "node" else platform.capacity[each.nodes, platform.resources.index(k)].sum()
-                 for each in platform.partitions]  # fmt: skip
+                 for each in platform.partitions[: len(site.partitions)]]  # fmt: skip
         total += weight * amounts[name] / np.maximum(np.array([*there, 2.0**62], np.float64), 1.0)[partition]
     return total
 

@@ -11,10 +11,14 @@ from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import FIT, HEAD, start
 from backfill.policies.slurm.bits import nodes_of, remove_all, size, up_nodes
 from backfill.policies.slurm.queue import (
+    has_lists,
     is_limited,
     lacks_licences,
+    leave_through,
+    list_of,
     partition_count,
     partition_of,
+    queue_of_pairs,
     reserves_nothing,
 )
 from backfill.policies.slurm.seats import choose, least_nodes, place_as_taken
@@ -32,10 +36,16 @@ def main_pass(state, full):
     left = up.copy()  # nodes that no blocked job has taken away
     usable, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     depth, started, overtakes, touched = 0, 0, False, False
+    several, waiting = has_lists(state), state.queue.waiting
+    pairs = queue_of_pairs(state) if several else (usable[:0], usable[:0])
     rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        job = following(state, 0)
-        part = partition_of(state, job)
+    for i in range(len(pairs[0]) if several else waiting):
+        job = pairs[0][i] if several else following(state, 0)
+        part = pairs[1][i] if several else partition_of(state, job)
+        if several:
+            own.tried[job] = part
+            if state.queue.waits[job] == 0:  # it started in another partition
+                continue
         if own.sched_max_job_start > 0.0 and started >= own.sched_max_job_start:
             break
         if own.partition_job_depth > 0.0 and tested[part] >= own.partition_job_depth:
@@ -65,9 +75,11 @@ def main_pass(state, full):
                 # what would not fit on the nodes that are left if they were empty is "not available", and blocks nobody
                 blocks = fits or fits_if_empty(state, job, within, allowed, usable)
                 fits = fits and place_as_taken(state, job, taken)
-            blocks = blocks and not reserves_nothing(state, job)
+            blocks = blocks and not reserves_nothing(state, job, part)
         if fits:
             start(state, job, FIT if overtakes else HEAD)
+            if several:
+                leave_through(state, job, part)
             started += 1
             continue
         overtakes = True
@@ -86,6 +98,7 @@ def fits_if_empty(state, job, within, allowed, usable):
     """
     own, spare = state.own, np.empty_like(usable)
     whole, version = size(within) == size(allowed), 2 * (own.capacities[0] + 1)
+    whole = whole and not (has_lists(state) and list_of(state, job) >= 0)
     if whole and own.empty[job] - version in (0, 1):
         return own.empty[job] != version
     found = choose(state, job, allowed, state.machine.capacity, usable, spare)

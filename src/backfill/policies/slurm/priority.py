@@ -14,9 +14,7 @@ from backfill.core.verbs import wake
 from backfill.policies.slurm.clock import ceiling, microseconds
 from backfill.policies.slurm.ends import SECOND, whole_second
 from backfill.policies.slurm.fairshare import forget, rank_all, share_of, use
-
-MOST = 2.0**32 - 1.0
-TIER = 2.0**32  # a tier outweighs every priority
+from backfill.policies.slurm.queue import MOST, TIER
 
 
 @kernel(inline=True)
@@ -34,7 +32,10 @@ def changes_with_time(state):
 
 @kernel()
 def points_of(state, job, now):
-    """Return the priority of a job at an instant: the sum of its factors, each with its weight, as a whole number."""
+    """Return the priority of a job at an instant: the sum of its factors, each with its weight, as a whole number.
+
+    In the first of its partitions; the sum without what depends on the partition is kept for the others.
+    """
     own = state.own
     if not is_multifactor(state):
         return max(-MOST, min(MOST, np.floor(state.jobs.priority[job])))
@@ -45,6 +46,7 @@ def points_of(state, job, now):
         fair = share_of(state, job) * own.PriorityWeightFairshare
     total = age + own.of_association[job] + fair + own.of_size[job] + own.of_partition[job] + own.of_qos[job]
     total = total + own.of_tres[job] - own.nice[job]
+    own.bare[job] = total - own.of_partition[job] - own.of_tres[job]
     return np.floor(min(max(total, 1.0), MOST))
 
 

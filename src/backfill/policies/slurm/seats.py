@@ -11,6 +11,7 @@ from backfill.core.place.gangs import may_run_on, shares_site
 from backfill.core.place.placement import DISTINCT, NODE, times
 from backfill.core.verbs import place, place_on
 from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, lowest
+from backfill.policies.slurm.queue import has_lists
 
 PLENTY = np.int64(2**40)  # tasks on a node, for a job that requests nothing of it
 
@@ -139,6 +140,8 @@ def seat_there(state, job, allowed, usable, taken):
     """Distribute the tasks of a job; on failure again without the nodes of fewest usable tasks."""
     if state.own.pack_serial_at_end > 0.0 and state.jobs.tasks[job] == 1 and state.jobs.demand[job, 0] == 1:
         return seat_at_end(usable, taken)
+    if is_least_loaded(state, job):
+        return seat_least_loaded(state, job, usable, taken)
     least = np.int64(0)
     while True:
         if seat_on_larger(state, job, allowed, usable, least, taken):
@@ -161,6 +164,32 @@ def seat_at_end(usable, taken):
             taken[node] = 1
             return True
     return False
+
+
+@kernel(inline=True)
+def is_least_loaded(state, job):
+    """Return whether the nodes with the largest free share are taken first: LLN of the partition, or CR_LLN."""
+    own = state.own
+    if len(own.least_loaded) == 0:
+        return False
+    return own.least_loaded[own.tried[job] if has_lists(state) else own.partition[job]] != 0
+
+
+@kernel()
+def seat_least_loaded(state, job, usable, taken):
+    """Distribute the tasks of a job by weight, then from the node with the largest share of its cpus usable.
+
+    Source: _eval_nodes_lln of Slurm 22.05.8, and a run of it on nodes of 8, 16 and 24 cpus.
+    """
+    left, need, most = state.jobs.tasks[job], least_nodes(state, job), most_nodes(state, job)
+    order = np.argsort(-usable / np.maximum(state.machine.capacity[:, 0], 1), kind="mergesort")
+    order = order[np.argsort(state.own.weight[order], kind="mergesort")]
+    taken[:] = 0
+    for node in order:
+        if most > 0 and usable[node] > 0 and (left > 0 or need > 0):
+            taken[node] = min(usable[node], left - max(need - 1, 0))
+            left, need, most = left - taken[node], need - 1, most - 1
+    return left <= 0 and need <= 0
 
 
 @kernel()
