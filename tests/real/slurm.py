@@ -193,13 +193,15 @@ def running(
         _until(lambda: (folder / "munge.sock").exists())
         if accounting:
             shutil.chown(folder / "db", "mysql")
+            apart = {"TMPDIR": str(folder / "db")}  # a database that starts removes temporary tables of others
             subprocess.run(
                 ["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={folder}/db/data", "--skip-test-db",
                  "--auth-root-authentication-method=normal"], check=True, capture_output=True, timeout=PATIENCE_S,
+                env=os.environ | apart,
             )  # fmt: skip
             start("mariadbd", "--no-defaults", "--user=mysql", f"--datadir={folder}/db/data",
                   f"--socket={folder}/db/sock", f"--pid-file={folder}/db/pid", "--skip-networking",
-                  "--innodb-buffer-pool-size=64M")  # fmt: skip
+                  f"--tmpdir={folder}/db", "--innodb-buffer-pool-size=64M")  # fmt: skip
             _until((folder / "db" / "sock").exists)
             start("slurmdbd", "-D")
             _until(lambda: "started" in _text(folder / "slurmdbd.log"))
