@@ -101,7 +101,7 @@ class Live:
             pid = int((self.folder / "lock").read_text() or 0)
         except (OSError, ValueError):
             return 0
-        return pid if pid and processes.begun(pid) else 0
+        return pid if pid and processes.state(pid) not in (b"", b"Z") else 0
 
     def kill(self, *pids):
         for pid in filter(None, pids):  # 0 is the group of this process

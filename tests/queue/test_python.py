@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 
 import backfill as bf
+from backfill.client import calling
 from tests.patience import PATIENCE_S, until
 
 GONE = """
@@ -58,6 +59,10 @@ def test_options_are_those_of_the_command_line_in_python_s_types(here):
     with pytest.raises(bf.UsageError, match="command is empty"):
         queue.submit([])
     job.cancel()
+    # A daemon that this process has started and not reaped is gone, too.
+    begin = time.monotonic()
+    calling.stop(str(here.folder))
+    assert time.monotonic() - begin < calling.START_S, "its end was not noticed"
 
 
 def test_what_the_queue_refuses_is_an_error_of_the_package(queue):

@@ -269,9 +269,16 @@ def waited(ids: list[Any], folder: str, timeout: float | None = None) -> list[Fa
 
 def stop(folder: str) -> None:
     """Stop the daemon and wait until it is gone; running jobs continue. Raises Problem if there is none."""
-    pid = Queue(folder, start=False).ask("stop")["pid"]
+    from backfill.system import processes
+
+    queue = Queue(folder, start=False)
+    try:
+        pid = queue.ask("stop")["pid"]
+    finally:
+        queue.close()
     end = time.monotonic() + START_S
-    while time.monotonic() < end and os.path.exists(f"/proc/{pid}"):
+    # A Python program that started it may never reap it.
+    while time.monotonic() < end and processes.state(pid) not in (b"", b"Z", b"X"):
         time.sleep(0.02)
 
 
