@@ -80,7 +80,7 @@ PARAMS = {
                        whole=True),
 }  # fmt: skip
 _SPANS = {"PriorityMaxAge": "d", "PriorityDecayHalfLife": "d", "PriorityCalcPeriod": "d"}  # of slurm.conf, as texts
-PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "pair_first")
+PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "named", "pair_first")
 PER_JOB_F = ("of_association", "of_size", "of_partition", "of_qos", "of_tres", "nice", "charge")
 MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
@@ -263,6 +263,7 @@ def _of_jobs(
         "association": association,
         "min_nodes": np.minimum(asked[:, 0], jobs.tasks),
         "max_nodes": asked[:, 1],
+        "named": np.array([str(name) in site.named for name in jobs.job.tolist()], np.int64),
         "of_association": weight["Assoc"] * _relative(people, association, "NO_NORMAL_ASSOC" in flags),
         "of_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, cpus, partition, flags),
         "of_partition": weight["Partition"]

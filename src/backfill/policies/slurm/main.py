@@ -21,7 +21,7 @@ from backfill.policies.slurm.queue import (
     queue_of_pairs,
     reserves_nothing,
 )
-from backfill.policies.slurm.seats import choose, least_nodes, place_as_taken
+from backfill.policies.slurm.seats import choose, is_named, least_nodes, named_in, place_as_taken
 
 
 @kernel()
@@ -83,7 +83,9 @@ def main_pass(state, full):
             started += 1
             continue
         overtakes = True
-        if blocks:
+        if blocks and is_named(state, job):
+            remove_all(left, named_in(state, job, within))
+        elif blocks:
             blocked[part] = 1
             remove_all(left, within)
     own.busy[0] = np.int64(touched)
