@@ -229,7 +229,8 @@ class Pass:
                 overtakes = True
                 continue
             allowed = self.of_part(job) & self.up & left
-            if len(allowed) >= least_nodes(job):
+            lacks = not self.named(job) <= allowed
+            if len(allowed) >= least_nodes(job) and not lacks:
                 if self.lacks(job, accounts=False):
                     overtakes = True
                     continue
@@ -243,7 +244,7 @@ class Pass:
                     overtakes = True
                     continue
             overtakes = True
-            if job.row in keys.named:
+            if job.row in keys.named and not lacks:
                 left -= self.named(job)
                 continue
             blocked.add(part)

@@ -38,7 +38,8 @@ def test_the_model_ranks_the_jobs_as_sprio_does(site):
     found = ranked_alike(site.requests.workload, site.platform, {}, happened(site), ranked, now)
     for factor in ("association", "fair share", "partition", "QOS", "TRES", "nice"):
         assert (found.alike[f"sprio: {factor}"], found.total[f"sprio: {factor}"]) == (49, 49)
-    # slurmctld counts a whole node in the size of a job of an EXCLUSIVE partition, once it has looked for nodes
+    # in an EXCLUSIVE partition three jobs came since the last period; one met its limit after nodes were looked for
+    assert (found.alike["sprio: priority"], found.total["sprio: priority"]) == (45, 49)
     others = {each.job: ranked[each.job] for each in site.moment.ranked if each.partition != "whole"}
     found = ranked_alike(site.requests.workload, site.platform, {}, happened(site), others, now)
     assert (found.alike["sprio: priority"], found.total["sprio: priority"]) == (31, 31)

@@ -125,7 +125,9 @@ def test_nodes_that_a_job_names_or_excludes_bind_it(folder):
     asked, jobs = read.requests, read.requests.workload.jobs
     assert [jobs.constraint[row] for row in range(4)] == ["n2|n3", "!n4", "", ""]
     assert (read.site.named, read.site.nodes["1"]) == ({"1"}, (2, 0))
-    assert any("(named nodes and further ones 1%)" in text for text in read.left_out)
+    said = next(text for text in read.left_out if "leaves out" in text)
+    assert "named nodes and further ones 1%" in said
+    assert "nodes beside those named 1%" in said
     before = asked.workload.with_jobs(jobs.replace(constraint=Labels.of(["fast|x86"] * len(jobs))))
     after = as_requested(before, asked).jobs.constraint
     assert [after[row] for row in range(3)] == ["fast&n2|fast&n3|x86&n2|x86&n3", "fast&!n4|x86&!n4", "fast|x86"]

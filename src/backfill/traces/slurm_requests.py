@@ -110,6 +110,8 @@ class Requests:
         columns = [platform.resources.index(name) for name in self.workload.resources if name in platform.resources]
         for row, job in enumerate(map(str, jobs.job.tolist())):
             each = logged[job]
+            if len(each.named) > jobs.tasks[row]:  # sbatch keeps one for each task
+                each = logged[job] = replace(each, named=each.named[: jobs.tasks[row]])
             mine = [place[name] for name in each.named if name in place]
             least, most = ranges[job]
             if each.named:
@@ -117,6 +119,8 @@ class Requests:
                 fit = np.where(demand > 0, room // np.maximum(demand, 1), jobs.tasks[row]).min(axis=1, initial=2**40)
                 if len(mine) == len(each.named) >= least and fit.sum() >= jobs.tasks[row] and fit.all():
                     ranges[job] = len(mine), max(most, len(mine)) if most else 0
+                    if most != len(mine):  # Slurm adds nodes while these are too busy
+                        logged[job] = replace(each, left_out=(*each.left_out, "nodes beside those named"))
                 else:
                     left_out = (*each.left_out, "named nodes and further ones")
                     each = logged[job] = replace(each, named=(), left_out=left_out)
