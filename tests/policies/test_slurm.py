@@ -196,8 +196,11 @@ def in_lists(seed: int) -> list[Job]:
         at += dice.choice([0, 0, 1, 5, 20]) * SECOND
         limit = dice.choice([20, 60, 120, 300])
         part, tasks = dice.choice([0, 1, 2, 3, 3, 4, 5]), dice.choice([1, 2, 4, 7, 10])
+        where = dice.choice(["", "", "", "!n3", "n2" if part != 2 else "n4"])  # nodes that it excludes or names
+        tasks = min(tasks, 3) if where in ("n2", "n4") else tasks
         jobs.append(Job(row=row, name=str(row), submit=at, runtime=dice.randint(1, limit) * SECOND, user=row % 3,
-                        walltime=limit * SECOND, tasks=min(tasks, 8 if part == 2 else 16), partition=part,
+                        walltime=limit * SECOND, tasks=min(tasks, 8 if part == 2 else 10), partition=part,
+                        constraint=where,
                         admin_priority=float(dice.choice([0, 0, 40, 150]))))  # fmt: skip
     return jobs
 
@@ -235,6 +238,7 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
         )
         site = SlurmSite(
             config={"prioritytype": "priority/multifactor", "priorityweightpartition": "100"},
+            named=frozenset(job.name for job in jobs if job.constraint[:1] == "n"),
             partitions=tuple(
                 SitePartition(f"p{p}", TIERS[p], FACTORS[p], least_loaded=p in loaded) for p in range(len(PARTS))
             ),
@@ -242,7 +246,8 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
         parts = tuple(replace(part, name=name) for part, name in zip(platform.partitions, names, strict=True))
         platform = replace(platform, slurm=site, partitions=parts)
         factors = tuple(100 * factor / max(FACTORS) for factor in FACTORS)
-        twin = Keys(**keys, lists=lists, tiers=TIERS, factors=factors)
+        named = frozenset(job.row for job in jobs if job.constraint[:1] == "n")
+        twin = Keys(**keys, named=named, lists=lists, tiers=TIERS, factors=factors)
         expected = world.run(jobs, machines, slurm(twin))
         found = simulate(workload, platform, SLURM, given).schedule
         assert found.start.tolist() == [row.start for row in expected], seed

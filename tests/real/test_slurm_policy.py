@@ -83,7 +83,12 @@ def cluster(request, monkeypatch, tmp_path_factory):
 
 def request(dice: random.Random) -> list[str]:
     """The options of a job; a few of them ask for more than there is, or than a limit ever allows."""
-    words = ["-A", dice.choice(["bio", "physics", "optics"]), "-p", dice.choice(["main", "main", "high", "short"])]
+    words = [
+        "-A",
+        dice.choice(["bio", "physics", "optics"]),
+        "-p",
+        dice.choice(["main", "main", "high", "short", "main,high"]),
+    ]
     words += [
         "-t",
         str(dice.randint(1, 6)),
@@ -117,7 +122,12 @@ def judge_moment(cluster, folder: Path) -> None:
     starts, ends = (np.array([getattr(each, name) for each in logged]) for name in ("start", "end"))
     known = (read.requests.workload, read.platform, {}, Happened(starts, ends, [each.nodes for each in logged]))
     now = read.moment.diagnosed.last_cycle
-    ranks = ranked_alike(*known, {each.job: (each.priority, each.factors) for each in read.moment.ranked}, now)
+    jobs = read.requests.workload.jobs
+    listed = {
+        str(job) for row, job in enumerate(jobs.job.tolist()) if "," in jobs.partition[row]
+    }  # sprio has two lines
+    ranked = {each.job: (each.priority, each.factors) for each in read.moment.ranked if each.job not in listed}
+    ranks = ranked_alike(*known, ranked, now)
     for factor in ("association", "fair share", "partition", "QOS", "TRES", "nice"):
         assert ranks.alike[f"sprio: {factor}"] == ranks.total[f"sprio: {factor}"] > 5, ranks.differences
     reasons = reasons_alike(*known, {each.job: each.reason for each in read.moment.expected}, now)
@@ -148,7 +158,7 @@ def test_at_each_pass_of_a_slurmctld_the_policy_decides_alike(cluster, tmp_path)
     assert ranks.differences == []
     assert ranks.total["priority at submit"] == JOBS
     assert found.total["main: jobs started"] > 20
-    assert found.total["backfill: begin of a plan"] > 50
+    assert found.total["backfill: begin of a plan"] > 20
     alike = sum(found.alike.values()) / sum(found.total.values())
     # A pass that meets a job between end and epilog may differ, and on a busy machine a second. Wrong rules: 0.8.
     assert alike > 0.97, found.differences

@@ -52,6 +52,7 @@ class Keys:
     bf_one_resv_per_job: bool = False
     lists: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # partition -> those that it stands for
     least_loaded: tuple[int, ...] = ()  # partitions
+    named: frozenset[int] = frozenset()  # rows of jobs whose constraint is a list of nodes, all of which they need
     tiers: tuple[int, ...] = ()  # of each partition
     factors: tuple[float, ...] = ()  # what each adds to the priority, which else has only what its user gives
 
@@ -172,12 +173,12 @@ class Pass:
 
     def part(self, job: Job) -> Part:
         """Without a site, what binds jobs to nodes stands for partitions."""
-        return job.site, job.constraint, job.partition, job.reservation
+        return (job.partition,) if self.keys.tiers else (job.site, job.constraint, job.partition, job.reservation)
 
     def of_part(self, job: Job) -> set[int]:
         platform, plain = self.view.platform, Job(
-            row=-1, submit=0, runtime=0, walltime=0, site=job.site, constraint=job.constraint, partition=job.partition,
-            reservation=job.reservation,
+            row=-1, submit=0, runtime=0, walltime=0, site=job.site, partition=job.partition,
+            constraint="" if self.keys.tiers else job.constraint, reservation=job.reservation,
         )  # fmt: skip
         return {n for n in self.nodes if may_use(platform, n, plain)}
 
@@ -228,7 +229,8 @@ class Pass:
                 overtakes = True
                 continue
             allowed = self.of_part(job) & self.up & left
-            if len(allowed) >= least_nodes(job):
+            lacks = not self.named(job) <= allowed
+            if len(allowed) >= least_nodes(job) and not lacks:
                 if self.lacks(job, accounts=False):
                     overtakes = True
                     continue
@@ -242,12 +244,20 @@ class Pass:
                     overtakes = True
                     continue
             overtakes = True
+            if job.row in keys.named and not lacks:
+                left -= self.named(job)
+                continue
             blocked.add(part)
             left -= self.of_part(job)
         self.clock.busy = touched
         return False
 
     # nodes
+
+    def named(self, job: Job) -> set[int]:
+        """The nodes that it names, none if it names none."""
+        own = job.row in self.keys.named
+        return {n for n in self.of_part(job) & self.up if own and may_use(self.view.platform, n, job)}
 
     def of_node(self, room: Room, n: int) -> list[int]:
         return [room[slot] for slot in node_slots(self.view.platform, n)]
@@ -409,7 +419,7 @@ class Cycle:
         while True:
             later, allowed = self.next_chance(job, after, length), self.allowed(job, after, length)
             begin, nodes = None, ()
-            if len(allowed) >= least_nodes(job):
+            if len(allowed) >= least_nodes(job) and self.of.named(job) <= allowed:
                 what = "tested"
                 begin, nodes = self.expected(job, allowed, after, later)
             if begin is None:

@@ -18,8 +18,9 @@ def judge_log(jobs: str, log: str, site: str, as_json: bool) -> None:
 
     read, asked = read_slurmctld_log(log), read_requests(jobs)
     platform = site_read(site).platform
+    asked, platform = asked.on(platform)
     assert platform.slurm is not None
-    asked, platform = asked.with_lists(replace(platform, slurm=replace(platform.slurm, nodes=asked.nodes)))
+    platform = replace(platform, slurm=replace(platform.slurm, nodes=asked.nodes, named=asked.named))
     for text in asked.notes:
         say.note(text)
     found, ranks = agreement(read, asked.workload, platform), priorities(read, asked.workload, platform)

@@ -54,8 +54,6 @@ _LEFT_OUT = {  # option -> what the policy `slurm` leaves out
     "switches": "--switches",
     "contiguous": "--contiguous",
     "time-min": "--time-min",
-    "nodelist": "named nodes",
-    "exclude": "excluded nodes",
     "spread-job": "--spread-job",
     "bb": "burst buffers",
     "bbf": "burst buffers",
@@ -77,6 +75,8 @@ class Logged:
     nodes: tuple[str, ...] = ()
     loop: str = ""  # that started it: main, backfill or submit; empty if the log does not say
     partition: str = ""  # in which it ran; of a waiting job maybe a list
+    named: tuple[str, ...] = ()  # nodes that it asked for
+    excluded: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # what it asked for and the policy `slurm` leaves out
 
 
@@ -89,7 +89,47 @@ class Requests:
     notes: tuple[str, ...]
     logged: Mapping[str, Logged]
 
-    def with_lists(self, platform: Platform) -> "tuple[Requests, Platform]":
+    @property
+    def named(self) -> frozenset[str]:
+        """The jobs that asked for named nodes."""
+        return frozenset(job for job, each in self.logged.items() if each.named)
+
+    def on(self, platform: Platform) -> "tuple[Requests, Platform]":
+        """Return the requests as jobs of a platform: nodes that they name or exclude as constraints, and lists of
+        partitions, each of which is one more partition of the platform. What cannot be kept is left out.
+        """
+        return self._with_nodes(platform)._with_lists(platform)
+
+    def _with_nodes(self, platform: Platform) -> "Requests":
+        """Return the requests with a constraint for nodes that a job names or excludes.
+
+        Named nodes are all that such a job may use; where they would not hold it, its list of nodes is left out.
+        """
+        jobs, place = self.workload.jobs, {name: node for node, name in enumerate(platform.nodes)}
+        texts, ranges, logged = [""] * len(jobs), dict(self.nodes), dict(self.logged)
+        columns = [platform.resources.index(name) for name in self.workload.resources if name in platform.resources]
+        for row, job in enumerate(map(str, jobs.job.tolist())):
+            each = logged[job]
+            if len(each.named) > jobs.tasks[row]:  # sbatch keeps one for each task
+                each = logged[job] = replace(each, named=each.named[: jobs.tasks[row]])
+            mine = [place[name] for name in each.named if name in place]
+            least, most = ranges[job]
+            if each.named:
+                demand, room = jobs.demand[row][: len(columns)], platform.capacity[mine][:, columns]
+                fit = np.where(demand > 0, room // np.maximum(demand, 1), jobs.tasks[row]).min(axis=1, initial=2**40)
+                if len(mine) == len(each.named) >= least and fit.sum() >= jobs.tasks[row] and fit.all():
+                    ranges[job] = len(mine), max(most, len(mine)) if most else 0
+                    if most != len(mine):  # Slurm adds nodes while these are too busy
+                        logged[job] = replace(each, left_out=(*each.left_out, "nodes beside those named"))
+                else:
+                    left_out = (*each.left_out, "named nodes and further ones")
+                    each = logged[job] = replace(each, named=(), left_out=left_out)
+            without = [f"!{name}" for name in each.excluded if name in place]
+            texts[row] = "|".join("&".join([name, *without]) for name in each.named) or "&".join(without)
+        workload = self.workload.with_jobs(jobs.replace(constraint=Labels.of(texts)))
+        return replace(self, workload=workload, nodes=ranges, logged=logged)
+
+    def _with_lists(self, platform: Platform) -> "tuple[Requests, Platform]":
         """Return the requests, and the platform with each list of partitions that they ask for, `a,b`, as one more.
 
         A list with a partition that the platform lacks, or with EXCLUSIVE partitions and others, is left out: then the
@@ -154,7 +194,22 @@ def as_requested(workload: Workload, requests: Requests) -> Workload:
         for row, name in zip(mine.tolist(), several, strict=True):
             names[row] = name if "," in name else names[row]
         columns["partition"] = Labels.of(names)
+    if asked.constraint.names:
+        texts = [jobs.constraint[row] for row in range(len(jobs))]
+        for row, other in zip(mine.tolist(), theirs.tolist(), strict=True):
+            texts[row] = _both(texts[row], asked.constraint[other])
+        columns["constraint"] = Labels.of(texts)
     return replace(workload, jobs=jobs.replace(**columns))
+
+
+def _both(one: str, other: str) -> str:
+    """Return a constraint that requires two others; empty stands for none.
+
+    >>> _both("a|b", "c|!d")
+    'a&c|a&!d|b&c|b&!d'
+    """
+    pairs = (filter(None, (some, more)) for some in one.split("|") for more in other.split("|"))
+    return "|".join("&".join(pair) for pair in pairs)
 
 
 def _percent(part: int, whole: int) -> str:
@@ -225,6 +280,8 @@ def _logged(row: Mapping[str, str]) -> Logged:
         eligible=_instant(row.get("eligible", "")),
         nodes=tuple(row["hosts"].split()),
         partition=row["partition"],
+        named=tuple(row["named"].split()),
+        excluded=tuple(row["excluded"].split()),
         loop=loops[0] if loops else "",
         left_out=tuple(what for what in row["asks"].split("|") if what),
     )
@@ -291,8 +348,17 @@ def _request(row: Mapping[str, str]) -> dict[str, str]:
         "nice": int(nice) if nice.lstrip("-").isdecimal() else 100,
         "number": number[0], "begun": start, "over": end, "hosts": " ".join(hosts),
         "asks": "|".join(_asks(row, options)), "listed": _partitions(row["partition"], options),
+        "named": _hosts(options, "nodelist"), "excluded": _hosts(options, "exclude"),
     }  # fmt: skip
     return {name: str(value) for name, value in cells.items()}
+
+
+def _hosts(options: Mapping[str, str], option: str) -> str:
+    """Return the nodes that an option lists, with spaces between; none if it names a file, which no log shows."""
+    try:
+        return " ".join(host_names(options.get(option, "")))
+    except ValueError:
+        return ""
 
 
 def _partitions(ran: str, options: Mapping[str, str]) -> str:

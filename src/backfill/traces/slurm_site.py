@@ -149,8 +149,9 @@ class _Reader:
         asked = None
         if (jobs := self.source(SACCT)) is not None:
             asked = self.requests(jobs)
-            site = replace(site, nodes=asked.nodes)
-            asked, platform = asked.with_lists(replace(platform, slurm=site))
+            asked, platform = asked.on(platform)
+            site = replace(site, nodes=asked.nodes, named=asked.named)
+            platform = replace(platform, slurm=site)
         self.judge(site, rows, inventory)
         if asked is not None and (said := asked.left_out(bool(platform.licences))):
             self.left_out.append(said)

@@ -26,7 +26,7 @@ from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.clock import LONG_AGO
 from backfill.policies.slurm.fairshare import rank_all
 from backfill.policies.slurm.priority import points_of
-from backfill.policies.slurm.queue import TIER
+from backfill.policies.slurm.queue import TIER, is_limited
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Begun, world_of
 from backfill.worlds.simulated import begin as begin_run
@@ -150,6 +150,7 @@ def moment(
     arranger(policy)(state)
     for job in waiting:
         own.since[job] = begun.jobs.submit[job]
+        own.looked[job] = not is_limited(view, job, False)
         own.points[job] = points_of(view, job, now)
         own.key[job] = -(float(own.tier[own.partition[job]]) * TIER + own.points[job])
     arrange_by(view, 0, own.key)
@@ -303,7 +304,7 @@ def ranked_alike(
         model = {
             "association": own.of_association[row],
             "fair share": fair,
-            "job size": own.of_size[row],
+            "job size": (own.of_held_size if own.looked[row] else own.of_size)[row],
             "partition": own.of_partition[row],
             "QOS": own.of_qos[row],
             "TRES": own.of_tres[row],

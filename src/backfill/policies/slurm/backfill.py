@@ -38,7 +38,16 @@ from backfill.policies.slurm.queue import (
     queue_of_pairs,
     reserves_nothing,
 )
-from backfill.policies.slurm.seats import choose, least_nodes, least_tasks, place_as_taken, put_in, suffices, tasks_in
+from backfill.policies.slurm.seats import (
+    choose,
+    lacks_named,
+    least_nodes,
+    least_tasks,
+    place_as_taken,
+    put_in,
+    suffices,
+    tasks_in,
+)
 from backfill.policies.slurm.space import enlarged, is_clear, narrow, new_table, next_chance, occupy
 from backfill.policies.slurm.told import BEYOND, LIMITED, NO_ROOM, UNLICENSED, is_told, note, record
 from backfill.policies.slurm.told import SKIPPED as SKIPPED_BY_DEPTH
@@ -293,7 +302,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
         allowed[:] = within
         narrow(count, times, places, clear, after, after + length, allowed)
         begin = NO_TIME
-        if size(allowed) >= least_nodes(state, job):
+        if size(allowed) >= least_nodes(state, job) and not lacks_named(state, job, within, allowed):
             what = TESTED
             if (
                 free_to_go

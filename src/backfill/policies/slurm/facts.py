@@ -80,8 +80,8 @@ PARAMS = {
                        whole=True),
 }  # fmt: skip
 _SPANS = {"PriorityMaxAge": "d", "PriorityDecayHalfLife": "d", "PriorityCalcPeriod": "d"}  # of slurm.conf, as texts
-PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "whole", "pair_first")
-PER_JOB_F = ("of_association", "of_size", "of_partition", "of_qos", "of_tres", "nice", "charge")
+PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "whole", "named", "pair_first")
+PER_JOB_F = ("of_association", "of_size", "of_held_size", "of_partition", "of_qos", "of_tres", "nice", "charge")
 MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
         ("begun", "request", "at_once", "stale", "dirty", "busy", "last_background", "cycle_end", "cycle_length",
@@ -90,6 +90,7 @@ MEMORY: dict[str, int | str] = {
     ),
     "empty": "jobs",  # whether each fits on its whole partition if that is empty, see main.py
     "since": "jobs",  # since when each has been eligible
+    "looked": "jobs",  # whether nodes have been looked for, for each
     "tried": "jobs",  # with lists of partitions: the one in which a loop tries each job now
     "planned": "jobs",  # earliest start that a cycle told, in any partition of its list; 0: none
     **dict.fromkeys(PER_JOB, "facts"),
@@ -254,7 +255,8 @@ def _of_jobs(
     factors = [each.job_factor for each in site.partitions]
     ranks = [each.priority for each in site.qos]
     people = [each.priority for each in site.associations]
-    whole = {each.name: 1 for each in platform.partitions if each.place == "exclusive"}
+    exclusive = {each.name: 1 for each in platform.partitions if each.place == "exclusive"}
+    whole = jobs.tasks * jobs.demand[:, 0]  # of whole nodes, where a job holds these
     wanted = _amounts(platform, requested, nodes)
     held = _amounts(platform, jobs.tasks[:, None] * jobs.demand, jobs.tasks)
     factor = np.array([*(each.usage_factor for each in site.qos), 1.0])[qos]
@@ -264,9 +266,11 @@ def _of_jobs(
         "association": association,
         "min_nodes": np.minimum(asked[:, 0], jobs.tasks),
         "max_nodes": asked[:, 1],
-        "whole": jobs.exclusive | (_by_label(jobs.partition, whole) > 0),
+        "whole": jobs.exclusive | (_by_label(jobs.partition, exclusive) > 0),
+        "named": np.array([str(name) in site.named for name in jobs.job.tolist()], np.int64),
         "of_association": weight["Assoc"] * _relative(people, association, "NO_NORMAL_ASSOC" in flags),
         "of_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, cpus, partition, flags),
+        "of_held_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, whole, partition, flags),
         "of_partition": weight["Partition"]
         * _relative(factors, np.where(codes >= 0, partition, -1), "NO_NORMAL_PART" in flags),
         "of_qos": weight["QOS"] * _relative(ranks, qos, "NO_NORMAL_QOS" in flags),

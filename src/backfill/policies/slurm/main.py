@@ -21,7 +21,7 @@ from backfill.policies.slurm.queue import (
     queue_of_pairs,
     reserves_nothing,
 )
-from backfill.policies.slurm.seats import choose, least_nodes, place_as_taken
+from backfill.policies.slurm.seats import choose, is_named, lacks_named, least_nodes, named_in, place_as_taken
 
 
 @kernel()
@@ -63,11 +63,12 @@ def main_pass(state, full):
             continue
         within = nodes_of(state, part, up, sets, known)
         allowed = within & left
-        fits, blocks = False, True
-        if size(allowed) >= least_nodes(state, job):
+        fits, blocks, lacks = False, True, lacks_named(state, job, within, allowed)
+        if size(allowed) >= least_nodes(state, job) and not lacks:
             if lacks_licences(state, job):
                 overtakes = True
                 continue
+            own.looked[job] = 1
             if is_limited(state, job, True):  # whether or not there are nodes
                 blocks = own.assoc_limit_stop > 0.0
             else:
@@ -83,7 +84,9 @@ def main_pass(state, full):
             started += 1
             continue
         overtakes = True
-        if blocks:
+        if blocks and is_named(state, job) and not lacks:
+            remove_all(left, named_in(state, job, within))
+        elif blocks:
             blocked[part] = 1
             remove_all(left, within)
     own.busy[0] = np.int64(touched)

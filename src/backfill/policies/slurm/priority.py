@@ -14,7 +14,7 @@ from backfill.core.verbs import wake
 from backfill.policies.slurm.clock import ceiling, microseconds
 from backfill.policies.slurm.ends import SECOND, whole_second
 from backfill.policies.slurm.fairshare import forget, rank_all, share_of, use
-from backfill.policies.slurm.queue import MOST, TIER
+from backfill.policies.slurm.queue import MOST, TIER, is_limited
 
 
 @kernel(inline=True)
@@ -44,7 +44,8 @@ def points_of(state, job, now):
         waited = float((whole_second(now) - whole_second(own.since[job])) // SECOND)
         age = min(max(waited / (own.PriorityMaxAge * 60.0), 0.0), 1.0) * own.PriorityWeightAge
         fair = share_of(state, job) * own.PriorityWeightFairshare
-    total = age + own.of_association[job] + fair + own.of_size[job] + own.of_partition[job] + own.of_qos[job]
+    size = own.of_held_size[job] if own.looked[job] != 0 else own.of_size[job]  # whole nodes, where it holds these
+    total = age + own.of_association[job] + fair + size + own.of_partition[job] + own.of_qos[job]
     total = total + own.of_tres[job] - own.nice[job]
     own.bare[job] = total - own.of_partition[job] - own.of_tres[job]
     return np.floor(min(max(total, 1.0), MOST))
@@ -111,6 +112,8 @@ def prioritise(state):
         for i in range(state.batch.arrivals):
             job = state.batch.arrived[i]
             own.points[job] = points_of(state, job, state.now)
+    for i in range(state.batch.arrivals):  # slurmctld looks for nodes at once, unless a limit keeps it from that
+        own.looked[state.batch.arrived[i]] |= np.int64(not is_limited(state, state.batch.arrived[i], False))
     if anew:
         own.stale[0], own.dirty[0] = 1, 1
     if not again and state.batch.arrivals == 0:

@@ -10,7 +10,7 @@ from backfill.core.errors import NONE
 from backfill.core.place.gangs import may_run_on, shares_site
 from backfill.core.place.placement import DISTINCT, NODE, times
 from backfill.core.verbs import place, place_on
-from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, lowest
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, remove, size
 from backfill.policies.slurm.queue import has_lists
 
 PLENTY = np.int64(2**40)  # tasks on a node, for a job that requests nothing of it
@@ -97,6 +97,28 @@ def tasks_in(demand, job, least, most, room, node):
 def least_tasks(state, job):
     """Return the least number of tasks of a job that a node must be able to take."""
     return state.jobs.tasks[job] if most_nodes(state, job) == 1 else np.int64(1)
+
+
+@kernel(inline=True)
+def is_named(state, job):
+    """Return whether a job asked for nodes by their names, and so may run on these alone."""
+    return len(state.own.named) > 0 and state.own.named[job] != 0
+
+
+@kernel()
+def named_in(state, job, nodes):
+    """Return the nodes of a set for which a job asked by their names."""
+    found = nodes.copy()
+    for node in range(state.machine.nodes):
+        if has(found, node) and not may_run_on(state, job, node):
+            remove(found, node)
+    return found
+
+
+@kernel()
+def lacks_named(state, job, within, allowed):
+    """Return whether nodes for which a job asked by their names are not allowed. within: those of its partition."""
+    return is_named(state, job) and size(named_in(state, job, within)) > size(named_in(state, job, allowed))
 
 
 @kernel(inline=True)
