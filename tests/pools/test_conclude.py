@@ -1,5 +1,7 @@
 """What one look means to a queue that starts the jobs of a batch system."""
 
+from dataclasses import replace
+
 import pytest
 
 from backfill.pools.base import Arrived, Blocked, Edited, Settled
@@ -122,6 +124,8 @@ def test_a_job_that_was_put_back_and_began_again_on_its_nodes_within_a_second_di
     assert (first.attempt, first.verdict.kind) == (1, "requeued")
     assert (again.job, again.record["restarts"]) == (1, 1)
     assert look(control(forgets=False), ran, mine) == []  # HTCondor counts a start late
+    later = replace(ran, start=SECOND)  # its instants are whole seconds, so another one is another start
+    assert look(control(forgets=False), later, mine)[0].verdict.kind == "requeued"
 
 
 def test_a_job_of_before_a_restart_says_so_and_is_not_adopted():

@@ -287,7 +287,7 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         other = bool(now.asked.need) and _total(now.asked) != _total(known)  # its request was changed before it began
         counted = about.control is not None and about.control.forgets  # HTCondor counts a start after the job has begun
         more = counted and now.restarts > run.processes.get("restarts", now.restarts)
-        again = moved or (other if told else more or since > began + SECOND)  # it was requeued and has begun again
+        again = moved or (other if told else more or since >= began + SECOND)  # it was requeued and has begun again
         if again:
             yield Settled(known.id, run.number, Verdict("requeued"))
         elif told and about.control is not None:
