@@ -160,7 +160,8 @@ class Policy:
     def __post_init__(self) -> None:
         for order in ([] if self.sorts else [self.order]) + ([] if self.tried == "queue" else [self.tried]):
             if order not in ORDERS:
-                raise UsageError(f"policy {self.name}: order {order!r} is unknown; known: {', '.join(ORDERS)}")
+                hint = did_you_mean(str(order), [*ORDERS, "multifactor"])
+                raise UsageError(f"policy {self.name}: order {order!r} is unknown; {hint}")
         if self.place not in PLACES:
             raise UsageError(f"policy {self.name}: place is {self.place!r}; expected {' or '.join(PLACES)}")
         for name, param in self.params.items():
