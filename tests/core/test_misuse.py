@@ -259,7 +259,7 @@ def test_an_argument_of_another_kind_is_an_error_in_its_line(call, message):
     assert str(caught.value) == f"{__file__}:{call.__code__.co_firstlineno}: policy careless: TypeError: {message}"
 
 
-FOR_SECONDS = 3_000_000_000  # times; not for ever, since the thread of a compiled pass goes on after it is given up
+FOR_SECONDS = 12_000_000_000  # times; not for ever: the thread of a compiled pass goes on after it is given up
 
 
 def hangs(state):
