@@ -23,7 +23,7 @@ import numba
 from numba.core import event
 
 from backfill.compiler import jit
-from backfill.core.policy import ANSWERS, Policy
+from backfill.core.policy import ANSWERS, MULTIFACTOR, Policy
 from backfill.model.errors import BackfillError, BadArgument, PolicyError, UsageError, at
 from backfill.model.names import did_you_mean
 from backfill.packaged import resolved
@@ -111,7 +111,7 @@ def _with_params(policy: Policy, pairs: Sequence[tuple[str, str]]) -> tuple[Poli
 
 def choose(policy: Policy, given: Mapping[str, float | str]) -> tuple[Policy, dict[str, float | str]]:
     """Return the policy with the settings among these values, and the other parameters; compiled parts stay valid."""
-    if given.get("order") == "multifactor":
+    if given.get("order") == MULTIFACTOR:
         from backfill.policies.slurm.order import multifactor
 
         policy, given = multifactor(policy), {name: value for name, value in given.items() if name != "order"}

@@ -6,7 +6,6 @@ effect counts if it is the same way in all phases and larger than that.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -149,7 +148,7 @@ def effect(
 
 
 def _widest(values: Floats) -> float:
-    return max((abs(float(a - b)) for a, b in combinations(values, 2)), default=0.0)
+    return float(np.ptp(values))
 
 
 def _loser(workload: Workload, row: int, before: float, after: float, own: float) -> Loser:

@@ -36,6 +36,7 @@ FORGETS = ("no", "alone", "all")
 SIZES = ("jobs", "licences", "nodes", "sites", "targets", "facts")
 
 Numbers = Mapping[str, Any]  # arrays of numbers, by name
+MULTIFACTOR = "multifactor"  # an order that some policies take: a site's tiers and priorities
 NO_JOB = "no job"  # the answer of a policy without reservations, or without backfilling
 
 
@@ -160,7 +161,7 @@ class Policy:
     def __post_init__(self) -> None:
         for order in ([] if self.sorts else [self.order]) + ([] if self.tried == "queue" else [self.tried]):
             if order not in ORDERS:
-                hint = did_you_mean(str(order), [*ORDERS, "multifactor"])
+                hint = did_you_mean(str(order), [*ORDERS, MULTIFACTOR])
                 raise UsageError(f"policy {self.name}: order {order!r} is unknown; {hint}")
         if self.place not in PLACES:
             raise UsageError(f"policy {self.name}: place is {self.place!r}; expected {' or '.join(PLACES)}")

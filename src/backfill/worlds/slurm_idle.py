@@ -15,7 +15,7 @@ from backfill.core.place.placement import DISTINCT, NODE
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
-from backfill.policies.slurm.told import BEYOND, LIMITED, SKIPPED, UNLICENSED
+from backfill.policies.slurm.told import BEYOND, LIMITED, TOO_DEEP, UNLICENSED
 from backfill.worlds.options import Options
 from backfill.worlds.slurm_watch import Decisions, Seen, Windows, watch
 
@@ -269,7 +269,7 @@ def _cause_of(seen: Seen, decisions: Decisions, job: int) -> str | None:
     """Return why a job that fits has not started; None if the last cycle tested it and found no place for it."""
     verdict = decisions.verdicts.get(job)
     if verdict is not None:
-        return {LIMITED: LIMIT, SKIPPED: DEPTH, UNLICENSED: LICENCE}.get(verdict)
+        return {LIMITED: LIMIT, TOO_DEEP: DEPTH, UNLICENSED: LICENCE}.get(verdict)
     if job in decisions.plans:
         return None
     if seen.view.own.bf_interval < 0:

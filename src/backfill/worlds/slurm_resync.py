@@ -26,7 +26,7 @@ from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.clock import LONG_AGO
 from backfill.policies.slurm.fairshare import rank_all
 from backfill.policies.slurm.priority import points_of
-from backfill.policies.slurm.queue import TIER, is_limited
+from backfill.policies.slurm.queue import is_limited, key_of
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Begun, world_of
 from backfill.worlds.simulated import begin as begin_run
@@ -152,7 +152,7 @@ def moment(
         own.since[job] = begun.jobs.submit[job]
         own.looked[job] = not is_limited(view, job, False)
         own.points[job] = points_of(view, job, now)
-        own.key[job] = -(float(own.tier[own.partition[job]]) * TIER + own.points[job])
+        own.key[job] = key_of(view, job)
     arrange_by(view, 0, own.key)
     return Moment(begun, view, policy, tuple(str(name) for name in begun.jobs.job.tolist()), tuple(waiting))
 

@@ -17,7 +17,7 @@ from backfill.model.platform import Platform
 from backfill.model.units import SECOND, counted, span_text
 from backfill.model.workload import Workload
 from backfill.policies import get
-from backfill.policies.slurm.told import BEYOND, LIMITED, SKIPPED, UNLICENSED
+from backfill.policies.slurm.told import BEYOND, LIMITED, TOO_DEEP, UNLICENSED
 from backfill.worlds.options import Options
 from backfill.worlds.slurm_idle import limit_of
 from backfill.worlds.slurm_resync import Happened, moment
@@ -29,7 +29,7 @@ _PER = {"each user": "Max{}PerUserLimit", "each account": "Max{}PerAccount", "al
 _WHAT = {RUNNING_JOBS: "Jobs", "running cpus": "Cpu", "running memory": "Memory", "running gpus": "GRES"}
 _VERDICTS = {
     LIMITED: "a limit stopped it",
-    SKIPPED: "a limit of jobs looked at (bf_max_job_user, bf_max_job_part) was used up",
+    TOO_DEEP: "a limit of jobs looked at (bf_max_job_user, bf_max_job_part) was used up",
     UNLICENSED: "licences were missing",
     BEYOND: "its start would be beyond bf_window",
 }

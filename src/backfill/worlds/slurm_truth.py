@@ -25,7 +25,7 @@ from backfill.policies import get
 from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.main import main_pass
 from backfill.policies.slurm.priority import points_of
-from backfill.policies.slurm.queue import TIER, list_of
+from backfill.policies.slurm.queue import key_of, list_of
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import begin as begin_run
 from backfill.worlds.slurm_tasks import tasks_on
@@ -114,8 +114,7 @@ def _judge(
             view.own.since[job] = log.submits.get(names[job], each.at)
             view.own.points[job] = float(each.waiting[names[job]])
             _rank_pairs(view, job, names[job], begun.jobs.partition.names, each)
-            tier = view.own.tier[view.own.partition[job]] if len(view.own.tier) else 0
-            view.own.key[job] = -(float(tier) * TIER + view.own.points[job])
+            view.own.key[job] = key_of(view, job)
     arrange_by(view, 0, view.own.key)
     if each.backfill:
         cycle(view)

@@ -49,8 +49,7 @@ from backfill.policies.slurm.seats import (
     tasks_in,
 )
 from backfill.policies.slurm.space import enlarged, is_clear, narrow, new_table, next_chance, occupy
-from backfill.policies.slurm.told import BEYOND, LIMITED, NO_ROOM, UNLICENSED, is_told, note, record
-from backfill.policies.slurm.told import SKIPPED as SKIPPED_BY_DEPTH
+from backfill.policies.slurm.told import BEYOND, LIMITED, NO_ROOM, TOO_DEEP, UNLICENSED, is_told, note, record
 
 SKIPPED, TESTED, PLANNED, STARTED, FULL, STUCK = range(6)  # what became of a job in a cycle
 YEAR = 365 * 86_400 * SECOND
@@ -75,7 +74,7 @@ def reads_plans(state):
 @kernel()
 def cycle(state):
     """Run one cycle. Return the microseconds that it takes."""
-    own, waiting, now = state.own, state.queue.waiting, whole_second(state.now)
+    own, now = state.own, whole_second(state.now)
     last, users, everything = np.int64(-1), np.int64(2), plans_all(state)
     jobs, in_parts = queue_of_pairs(state) if has_lists(state) else queue_of_jobs(state)
     waiting = np.int64(len(jobs))
@@ -125,7 +124,7 @@ def cycle(state):
             or (own.bf_max_job_assoc <= 0.0 and own.bf_max_job_user > 0.0 and of_user[user] >= own.bf_max_job_user)
             or (own.bf_max_job_user_part > 0.0 and of_both[user, part] >= own.bf_max_job_user_part)
         ):
-            note(state, job, SKIPPED_BY_DEPTH)
+            note(state, job, TOO_DEEP)
             continue
         of_part[part] += 1
         of_user[user] += 1
@@ -414,9 +413,9 @@ def hold(state, job, end, resolution, table, most, taken):
     own = state.own
     if len(own.whole) == 0 or own.whole[job] == 0 or table[0][0] + 2 > most:
         return
-    last = -(-end // resolution) * resolution if own.version >= 24.11 else end // resolution * resolution
-    first = table[1][0, 0]
-    occupy(table, first, max(last, first + resolution), taken)
+    now = table[1][0, 0]
+    first, last = slot(own, now, end - now, resolution)
+    occupy(table, first, last, taken)
 
 
 @kernel(inline=True)

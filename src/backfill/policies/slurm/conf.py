@@ -3,15 +3,10 @@
 from collections.abc import Mapping
 
 from backfill.model.slurm_site import SlurmSite
-from backfill.policies.slurm.facts import KEYS, SCHEDULER, SITE
+from backfill.policies.slurm.facts import KEYS, SCHEDULER, SITE, SPANS
 
-FLAGS = (
-    "bf_continue",
-    "assoc_limit_stop",
-    "bf_one_resv_per_job",
-    "pack_serial_at_end",
-)  # of SchedulerParameters, without a value
-SPANS = ("PriorityMaxAge", "PriorityDecayHalfLife", "PriorityCalcPeriod")  # minutes, written D-HH:MM:SS
+# of SchedulerParameters, without a value
+FLAGS = ("bf_continue", "assoc_limit_stop", "bf_one_resv_per_job", "pack_serial_at_end")
 
 
 def lines_of(site: SlurmSite, params: Mapping[str, float | str]) -> list[str]:

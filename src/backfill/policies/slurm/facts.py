@@ -79,7 +79,7 @@ PARAMS = {
     "estimates": Param(0, 0, 1, "", "1: each cycle plans all jobs, so that starts are estimated as squeue --start does",
                        whole=True),
 }  # fmt: skip
-_SPANS = {"PriorityMaxAge": "d", "PriorityDecayHalfLife": "d", "PriorityCalcPeriod": "d"}  # of slurm.conf, as texts
+SPANS = ("PriorityMaxAge", "PriorityDecayHalfLife", "PriorityCalcPeriod")  # in minutes here, D-HH:MM:SS in slurm.conf
 PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "whole", "named", "pair_first")
 PER_JOB_F = ("of_association", "of_size", "of_held_size", "of_partition", "of_qos", "of_tres", "nice", "charge")
 MEMORY: dict[str, int | str] = {
@@ -163,7 +163,7 @@ def _expected(name: str) -> str:
 def _stated(site: SlurmSite, name: str, where: str) -> float | None:
     """Return the number that a site states for a parameter; None if it states none, or none that is a number."""
     text = site.scheduler.get(name, "") if where == SCHEDULER else site.value(name)
-    if name in _SPANS and text:
+    if name in SPANS and text:
         return parse_span(text, SLURM) / (60 * SECOND)
     digits = text.split()[0] if text else ""
     try:

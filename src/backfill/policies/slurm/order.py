@@ -13,7 +13,7 @@ import numpy as np
 
 from backfill.compiler.kernel import kernel
 from backfill.core.plan.promises import NO_TIME
-from backfill.core.policy import Facts, Policy, policy
+from backfill.core.policy import MULTIFACTOR, Facts, Policy, policy
 from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints, Jobs
@@ -21,7 +21,6 @@ from backfill.policies.easy import SOURCE, backfill_behind_head, k_reservations,
 from backfill.policies.slurm.facts import MEMORY, MEMORY_F, PARAMS, facts
 from backfill.policies.slurm.priority import prioritise, wake_for_period
 
-ORDER = "multifactor"
 MINE = (*(name for name in PARAMS if name.startswith("Priority")), "FairShareDampeningFactor", "version")
 _PARAMS = {name: PARAMS[name] for name in MINE}
 _BY = "tier of the partition, then multifactor priority"
@@ -127,10 +126,10 @@ _OF = {each.name: each for each in (easy_multifactor, first_fit_multifactor, k_r
 def multifactor(policy: Policy) -> Policy:
     """Return a policy with the order `multifactor`. Raises UsageError if it has none."""
     if policy.name not in _OF or "order" not in policy.settable:
-        raise UsageError(f"policy {policy.name} takes no order={ORDER}; expected {', '.join(_OF)}")
+        raise UsageError(f"policy {policy.name} takes no order={MULTIFACTOR}; expected {', '.join(_OF)}")
     return _ordered(policy.name, policy.place, tuple(policy.given.items()))
 
 
 @cache
 def _ordered(name: str, place: str, given: tuple[tuple[str, str], ...]) -> Policy:
-    return replace(_OF[name], place=place, given={**dict(given), "order": ORDER})
+    return replace(_OF[name], place=place, given={**dict(given), "order": MULTIFACTOR})

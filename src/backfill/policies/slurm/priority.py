@@ -14,7 +14,7 @@ from backfill.core.verbs import wake
 from backfill.policies.slurm.clock import ceiling, microseconds
 from backfill.policies.slurm.ends import SECOND, whole_second
 from backfill.policies.slurm.fairshare import forget, rank_all, share_of, use
-from backfill.policies.slurm.queue import MOST, TIER, is_limited
+from backfill.policies.slurm.queue import MOST, is_limited, key_of
 
 
 @kernel(inline=True)
@@ -121,8 +121,7 @@ def prioritise(state):
     rewind(state, 0)
     for _ in range(state.queue.waiting):
         job = following(state, 0)
-        tier = own.tier[own.partition[job]] if len(own.tier) > 0 else np.int64(0)
-        own.key[job] = -(tier * TIER + own.points[job])
+        own.key[job] = key_of(state, job)
     arrange_by(state, 0, own.key)
 
 

@@ -69,6 +69,14 @@ def queue_of_pairs(state):
 
 
 @kernel(inline=True)
+def key_of(state, job):
+    """Return the key by which the queue is sorted, ascending: the highest tier first, then the highest priority."""
+    own = state.own
+    tier = own.tier[own.partition[job]] if len(own.tier) > 0 else np.int64(0)
+    return -(tier * TIER + own.points[job])
+
+
+@kernel(inline=True)
 def points_in(state, job, x):
     """Return the priority of a job in a partition of its list. x: its place there; -1: the job has none."""
     own = state.own

@@ -8,7 +8,7 @@ from backfill.compiler.kernel import kernel
 
 OFF = -1  # the first number of `record`: nothing is recorded
 # Verdicts on jobs without a plan. The first one of a job in a cycle counts.
-LIMITED, SKIPPED, UNLICENSED, BEYOND, NO_ROOM = -1, -2, -3, -4, -5
+LIMITED, TOO_DEEP, UNLICENSED, BEYOND, NO_ROOM = -1, -2, -3, -4, -5
 
 
 @kernel(inline=True)
