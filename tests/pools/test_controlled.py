@@ -11,7 +11,7 @@ from backfill.pools.base import Given
 from backfill.pools.controlled import BEAT_S, DEAR, IDLE_S, SAVED_S, Budget, ControlledPool
 from backfill.pools.seen import ENDING, RUNNING, WAITING, Asked, Down, JobNow, Snapshot
 from backfill.pools.watched import Look
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, completed
 
 NODES = {"a": {"cpus": 4}}
 
@@ -77,7 +77,7 @@ async def pace(pool):
     ],
 )
 def test_a_queue_looks_often_while_its_jobs_wait(tmp_path, jobs, cpu, seconds):
-    assert asyncio.run(watched(tmp_path, Reader(jobs, cpu), pace)) == pytest.approx(seconds)
+    assert completed(watched(tmp_path, Reader(jobs, cpu), pace)) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_pulse_with_news_has_a_queue_look_at_once(tmp_path, pulses, jobs, beat
         pool._looked(Snapshot("1", [], []))
         return soon, pool._sooner()
 
-    soon, later = asyncio.run(watched(tmp_path, Reader(jobs, 0.0), then))
+    soon, later = completed(watched(tmp_path, Reader(jobs, 0.0), then))
     assert soon == (BEAT_S if beats else IDLE_S)
     assert later == IDLE_S
 
