@@ -3,6 +3,7 @@
 import os
 import pwd
 import subprocess
+import time
 
 from tests.real import slurm
 
@@ -31,9 +32,13 @@ class User:
 
 def install(cluster, live, *words):
     """Have slurmctld load the filter that the queue prints."""
-    (cluster.folder / "job_submit.lua").write_text(
-        live.run("pool", "setup", "--print", "--part", "filter", *words).stdout
+    text, filter_file = (
+        live.run("pool", "setup", "--print", "--part", "filter", *words).stdout,
+        cluster.folder / "job_submit.lua",
     )
+    while filter_file.exists() and int(time.time()) <= int(filter_file.stat().st_mtime):
+        time.sleep(0.1)  # slurmctld loads a file again if the whole second of its change is another
+    filter_file.write_text(text)
     conf = cluster.folder / "slurm.conf"
     kept = [line for line in conf.read_text().splitlines() if not line.startswith("SchedulerParameters")]
     conf.write_text("\n".join(kept) + "\n" + live.run("pool", "setup", "--print", "--part", "conf").stdout)
