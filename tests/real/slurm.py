@@ -38,6 +38,7 @@ tree=$1; shift; exec chroot "$tree" "$@"' sh {tree} {command} "$@"
 """
 NODES, CPUS, MEMORY = 4, 16, 64000
 PATIENCE_S = 60.0
+SINCE = "-S now-1hours"  # by default sacct tells what is since midnight
 
 CONF = """ClusterName=test
 SlurmctldHost={host}(127.0.0.1)

@@ -59,13 +59,17 @@ DUMPS = {
     "MaxJobsPU,MaxTRESPA,MaxJobsPA,MaxTRES,MaxWall,MinPrioThresh,MaxJobsAccruePU,Preempt",
     "sshare": "sshare -a -l -P",
 }
+SACCT = (
+    f"sacct {slurm.SINCE} -a -X -P -o JobID,Account,User,Partition,QOS,Submit,Start,End,Timelimit,ReqTRES,State,"
+    "NodeList,SubmitLine"
+)
 MOMENT = DUMPS | {
     "sprio": "sprio -l",
     "squeue": "squeue --start -o '%i %S %Q %r'",
     "sdiag": "sdiag",
+    "sacct": SACCT,
 }
-JOBS = 40
-SACCT = "JobID,Account,User,Partition,QOS,Submit,Start,End,Timelimit,ReqTRES,State,NodeList,SubmitLine"
+JOBS = 50
 
 
 @pytest.fixture(params=["", *slurm.TREES], ids=lambda tree: Path(tree).name or "of this system")
@@ -108,15 +112,19 @@ def request(dice: random.Random) -> list[str]:
     return [*words, "-n", str(dice.randint(1, 6)), "-c", str(dice.randint(1, 4))]
 
 
+def standing(cluster) -> str:
+    """The usage of all associations, and who waits and runs: dumps agree if it is the same before and after."""
+    return cluster.run(*shlex.split(DUMPS["sshare"])) + cluster.run("squeue", "-h", "-o", "%i %T")
+
+
 def judge_moment(cluster, folder: Path) -> None:
     """The model gives the factors, plans and reasons that slurmctld gives now."""
     folder.mkdir()
-    told = dict[str, str]()
-    while told.get("sshare") != (usage := cluster.run(*shlex.split(MOMENT["sshare"]))):  # a PriorityCalcPeriod ended
-        told = {name: cluster.run(*shlex.split(command)) for name, command in MOMENT.items()} | {"sshare": usage}
+    told, before = dict[str, str](), ""
+    while before != (after := standing(cluster)):  # a PriorityCalcPeriod ended, or a job began or ended
+        before, told = after, {name: cluster.run(*shlex.split(command)) for name, command in MOMENT.items()}
     for name, text in told.items():
         (folder / f"{name}.txt").write_text(text)
-    (folder / "sacct.txt").write_text(cluster.run("sacct", "-a", "-X", "-P", "-o", SACCT))
     read = read_slurm_site(folder)
     logged = [read.requests.logged[str(job)] for job in read.requests.workload.jobs.job.tolist()]
     starts, ends = (np.array([getattr(each, name) for each in logged]) for name in ("start", "end"))
@@ -151,7 +159,7 @@ def test_at_each_pass_of_a_slurmctld_the_policy_decides_alike(cluster, tmp_path)
     time.sleep(max(65 - (time.monotonic() - begun), 0))  # the first PriorityCalcPeriod is over
     judge_moment(cluster, tmp_path / "moment")
     time.sleep(35)
-    (tmp_path / "sacct.txt").write_text(cluster.run("sacct", "-a", "-X", "-P", "-o", SACCT))
+    (tmp_path / "sacct.txt").write_text(cluster.run(*shlex.split(SACCT)))
     log, asked = read_slurmctld_log(cluster.folder / "slurmctld.log"), read_requests(tmp_path / "sacct.txt")
     platform = read_slurm_site(tmp_path).platform
     ranks, found = priorities(log, asked.workload, platform), agreement(log, asked.workload, platform)
