@@ -36,8 +36,10 @@ def improve(state, job):
     held = state.promises.reserved[job]
     if state.plan.grown.first[RECENT] >= held + span(state, job):
         return held
-    if state.plan.grown.unknown[RECENT] or state.jobs.licence_first[job] < state.jobs.licence_first[job + 1]:
+    if state.plan.grown.unknown[RECENT]:
         return _improve_anew(state, job, held, state.now)
+    if state.jobs.licence_first[job] < state.jobs.licence_first[job + 1]:
+        return _improve_licensed(state, job, held)
     return _improve_on_one_node(state, job, held) if state.jobs.alone[job] else _improve_gang(state, job, held)
 
 
@@ -53,6 +55,103 @@ def _improve_anew(state, job, held, begin):
     else:
         _move(state, job, held, t)
     return t
+
+
+@apart()
+def _improve_licensed(state, job, held):
+    """Move a job with licences or limits, which are searched first: mostly they leave it no earlier start.
+
+    They may have been all that was in the way, so nodes that did not grow count as well. The job stays booked for the
+    search.
+    """
+    t = _licences_allow(state, job, state.now, held)
+    if t < held and state.jobs.alone[job]:
+        return _improve_beside_licences(state, job, held, t)
+    if t < held or _may_be_seated_better(state, job, held):
+        return _improve_anew(state, job, held, t)
+    return held
+
+
+@kernel()
+def _licences_allow(state, job, begin, held):
+    """Return the first instant from which a job's licences, and all nodes together, leave it room; `held` if none."""
+    plan, jobs, length, t = state.plan, state.jobs, span(state, job), begin
+    found = False
+    while not found and t < held:
+        later = t
+        for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+            if later < held:
+                lane = jobs.licence[item]
+                later = earliest(plan.licences, lane, jobs.licence_count, item, TAKE, later, held, held, length)
+        if later < held:
+            later = first_among_all(state, job, later, held)
+        found, t = later == t, later
+    return min(t, held)
+
+
+@kernel()
+def _may_be_seated_better(state, job, held):
+    """Return whether a node grew where a job might move without another start."""
+    plan, grown = state.plan, state.plan.grown
+    weakest = plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
+    for i in range(grown.count[RECENT]):
+        node = grown.node[RECENT, i]
+        if grown.until[RECENT, node] > held and (node < weakest or state.jobs.spread[job] == SITE):
+            return True
+    return False
+
+
+@kernel()
+def _improve_beside_licences(state, job, held, t):
+    """Move a job of one node to its earliest start from t on, or to a more powerful node for the same start."""
+    plan, length = state.plan, span(state, job)
+    own, row = plan.pairs[plan.first[job], 0], _row(state, job, span(state, job))
+    best, best_node = held, own
+    while t < held:
+        best, best_node = _first_of_all_nodes(state, job, held, t, row)
+        t = _licences_allow(state, job, best, held) if best < held else held
+        if t == best:
+            break
+        best, best_node = held, own
+    if best == held and best_node == own and _may_be_seated_better(state, job, held):
+        best, best_node = _first_of_all_nodes(state, job, held, held, row)
+    if best < held or best_node != own:
+        book_job(state, job, held, held + length, GIVE)
+        plan.pairs[plan.first[job], 0] = best_node
+        book_job(state, job, best, best + length, TAKE)
+        freed = max(held, best + length) if best_node == own else held
+        note_growth(state, own, freed, min(held + length, FUTURE))
+    return best
+
+
+@kernel()
+def _first_of_all_nodes(state, job, held, begin, row):
+    """Return the first start from `begin` to `held` on any node, and the node, the most powerful of several."""
+    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
+    own = plan.pairs[plan.first[job], 0]
+    best, best_node = held, own
+    for node in range(state.machine.nodes):
+        before, t = best + (node < best_node), begin
+        if node == own:
+            if begin < best and may_run_on(state, job, own):
+                state.trace.counters[LOOKS] += 1
+                t = earliest(plan.nodes, own, jobs.demand, job, jobs.tasks[job], begin, best, held, length)
+            else:
+                t = FUTURE
+        else:
+            if row != NOT_KEPT:
+                t = vain_until(grown, row, node, length, begin)
+            if t < before and may_run_on(state, job, node):
+                state.trace.counters[LOOKS] += 1
+                known = before if row == NOT_KEPT else FUTURE
+                t = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], t, known, FUTURE, length)
+                if row != NOT_KEPT:
+                    note_vain(grown, row, node, length, begin, t)
+            elif t < before:
+                t = FUTURE
+        if t < before:
+            best, best_node = t, node
+    return best, best_node
 
 
 @kernel()
