@@ -16,7 +16,14 @@ from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.order import rounded
 from backfill.core.queue.walk import following, rewind
 from backfill.policies.balance import capacities
-from backfill.policies.flexible import MOST, backfill_by_score, flexible, priority, processor_equivalents
+from backfill.policies.flexible import (
+    MOST,
+    backfill_by_score,
+    flexible,
+    note_equivalents,
+    priority,
+    processor_equivalents,
+)
 
 HOUR = 3600e6  # in microseconds
 EQUIVALENTS, RATIO, FLOOR, CEILING = 1, 1, 1, 2  # values of fs_policy, of fs_by, and of fs_mode
@@ -84,12 +91,12 @@ def prioritise_fairly(state):
     users = points(state, jobs.user, used, own.w_fs_user, own.fs_user_target, own.user_target)
     groups = points(state, jobs.group, used, own.w_fs_group, own.fs_group_target, own.group_target)
     accounts = points(state, jobs.project, used, own.w_fs_account, own.fs_account_target, own.project_target)
-    capacity = capacities(state) if own.w_pe != 0.0 else np.zeros(0)
+    note_equivalents(state)
     rewind(state, 0)
     for _ in range(state.queue.waiting):
         job = following(state, 0)
         share = users[jobs.user[job] + 1] + groups[jobs.group[job] + 1] + accounts[jobs.project[job] + 1]
-        own.score[job] = -rounded(priority(state, job, capacity) + own.fs * share)
+        own.score[job] = -rounded(priority(state, job) + own.fs * share)
 
 
 @kernel()

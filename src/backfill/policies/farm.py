@@ -9,6 +9,7 @@ Slow twin: tests/reference/farm.py.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.core.plan.profile import FUTURE
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.order import rounded
 from backfill.core.queue.walk import arrange_by, following, rewind
@@ -69,22 +70,25 @@ def prioritise(state):
         if asked[i] > 0:
             rho[i] = asked[i] / max(state.machine.copies[i], 1)  # a licence may have no copies for the time being
             d += rho[i] <= 1.0
-    least = np.inf
+    shortest = FUTURE
     rewind(state, 0)
     for _ in range(state.queue.waiting):
-        least = min(least, state.jobs.walltime[following(state, 0)] * SECOND)
+        shortest = min(shortest, state.jobs.walltime[following(state, 0)])
+    least, dear = shortest * SECOND, max(d, 1)
+    k, low, high, age, boost = own.k, own.low, own.high, own.age_factor, own.boost
+    w_aging, w_deadline, w_licences, w_wait = own.w_aging, own.w_deadline, own.w_licences, own.w_wait
     rewind(state, 0)
     for _ in range(state.queue.waiting):
         job = following(state, 0)
         ex = state.jobs.walltime[job] * SECOND
         wanted = 0.0
         for item in range(state.jobs.licence_first[job], state.jobs.limit_first[job]):
-            wanted += licence(rho[state.jobs.licence[item]], max(d, 1))
+            wanted += licence(rho[state.jobs.licence[item]], dear)
         scores[job] = -rounded(
-            own.w_aging * aging((state.now - state.jobs.submit[job]) * SECOND, own.age_factor)
-            + own.w_deadline * deadline((state.jobs.deadline[job] - state.now) * SECOND, ex, own.k, own.low, own.high)
-            + own.w_licences * wanted
-            + own.w_wait * wait_minimisation(least, ex, own.boost)
+            w_aging * aging((state.now - state.jobs.submit[job]) * SECOND, age)
+            + w_deadline * deadline((state.jobs.deadline[job] - state.now) * SECOND, ex, k, low, high)
+            + w_licences * wanted
+            + w_wait * wait_minimisation(least, ex, boost)
         )
 
 

@@ -8,8 +8,6 @@ Slow twin: tests/reference/flexible.py.
 
 import math
 
-import numpy as np
-
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
 from backfill.core.plan.shadow import place_beside
@@ -30,23 +28,40 @@ BEST_FIT, GREEDY = 1, 2  # values of `backfill`
 @kernel()
 def prioritise(state):
     """Write -P of every waiting job to its score."""
-    own = state.own
-    capacity = capacities(state) if own.w_pe != 0.0 else np.zeros(0)
+    note_equivalents(state)
     rewind(state, 0)
     for _ in range(state.queue.waiting):
         job = following(state, 0)
-        own.score[job] = -rounded(priority(state, job, capacity))
+        state.own.score[job] = -rounded(priority(state, job))
+
+
+@kernel()
+def note_equivalents(state):
+    """Write the processor equivalents of every waiting job to its score, if they count; `priority` reads them there.
+
+    In a walk of their own, since a call with an array counts its references, which costs more than all other terms.
+    """
+    if state.own.w_pe == 0.0:
+        return
+    capacity = capacities(state)
+    rewind(state, 0)
+    for _ in range(state.queue.waiting):
+        job = following(state, 0)
+        state.own.score[job] = processor_equivalents(state, job, capacity)
 
 
 @kernel(inline=True)
-def priority(state, job, capacity):
-    """Return P, the weighted sum of the priorities of a job. capacity: of each resource, if equivalents count."""
+def priority(state, job):
+    """Return P, the weighted sum of the priorities of a job.
+
+    A term without weight is left out, as it would add nothing. See `note_equivalents`.
+    """
     own = state.own
     return (
         own.cred * credentials(state, job)
         + own.serv * service(state, job)
         + own.target * targets(state, job)
-        + own.res * resources(state, job, capacity)
+        + own.res * resources(state, job)
     )
 
 
@@ -59,23 +74,31 @@ def credentials(state, job):
 @kernel(inline=True)
 def service(state, job):
     """Return the points for the wait, by itself and relative to the walltime, and for the number of bypasses."""
-    own, wait = state.own, waited(state, job)
-    return own.w_wait * (wait / MINUTE) + own.w_xf * expansion(state, job) + own.w_bypass * own.bypassed[job]
+    own = state.own
+    found = own.w_wait * (waited(state, job) / MINUTE)
+    if own.w_xf != 0.0:
+        found += own.w_xf * expansion(state, job)
+    if own.w_bypass != 0.0:
+        found += own.w_bypass * own.bypassed[job]
+    return found
 
 
 @kernel(inline=True)
 def targets(state, job):
     """Return the points for closeness to the target wait and the target expansion factor."""
-    own = state.own
-    until_wait = own.w_target_wait * urgency(waited(state, job) / (own.target_wait * MINUTE))
-    return until_wait + own.w_target_xf * urgency(expansion(state, job) / own.target_xf)
+    own, found = state.own, 0.0
+    if own.w_target_wait != 0.0:
+        found += own.w_target_wait * urgency(waited(state, job) / (own.target_wait * MINUTE))
+    if own.w_target_xf != 0.0:
+        found += own.w_target_xf * urgency(expansion(state, job) / own.target_xf)
+    return found
 
 
 @kernel(inline=True)
-def resources(state, job, capacity):
-    """Return the points for the request. capacity: of each resource, if equivalents count."""
+def resources(state, job):
+    """Return the points for the request."""
     own, walltime = state.own, float(state.jobs.walltime[job])
-    equivalents = own.w_pe * processor_equivalents(state, job, capacity) if own.w_pe != 0.0 else 0.0
+    equivalents = own.w_pe * own.score[job] if own.w_pe != 0.0 else 0.0
     return own.w_procs * state.jobs.need[job, 0] + equivalents + own.w_walltime * (walltime / HOUR)
 
 

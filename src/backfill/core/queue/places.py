@@ -22,6 +22,7 @@ CLASSES = 32  # number of size classes on a pool
 NO_CLASS = np.int8(127)  # class of an empty position
 DEEP = 256  # queue length from which static orders lie in blocks
 SHALLOW = 64  # a deep queue this short is one stretch again
+STRIDE = 64  # jobs of which a walk asks at once whether any of them could start
 FIRST = 256  # initial number of positions of an order
 SAMPLE = 4096  # at most this many sizes are sampled for the quantiles
 NOBODY = np.float32(np.inf)  # least walltime or need of an empty subtree
@@ -214,6 +215,17 @@ def _first_that_may_sit(state, place, end, span):
 
 
 @kernel(inline=True)
+def _any_may(state, begin, end, span):
+    """Return whether a job at these positions could start now, by the first resource: many are asked at once."""
+    q = state.queue
+    need, walltime, free, extra = q.need[0], q.walltime, q.limits[0, 0], q.limits[1, 0]
+    found = False
+    for place in range(begin, end):
+        found |= (need[place] <= free) & ((walltime[place] <= span) | (need[place] <= extra))
+    return found
+
+
+@kernel(inline=True)
 def first_that_may(state, place, end, span):
     """Return the first of these positions whose job could start now; `end` if there is none.
 
@@ -223,6 +235,8 @@ def first_that_may(state, place, end, span):
     if not state.machine.pool:
         return _first_that_may_sit(state, place, end, span)
     resources, free, extra = state.machine.resources, q.limits[0, 0], q.limits[1, 0]
+    while place + STRIDE <= end and not _any_may(state, place, place + STRIDE, span):
+        place += STRIDE
     while place < end:
         need = q.need[0, place]
         if need <= free and (q.walltime[place] <= span or need <= extra):

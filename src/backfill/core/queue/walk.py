@@ -8,12 +8,12 @@ Slow twin: tests/reference/queue.py.
 import numpy as np
 
 from backfill.compiler.kernel import apart, kernel
-from backfill.compiler.record import doubled
+from backfill.compiler.record import doubled, shift_back
 from backfill.compiler.wall import verb
 from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
 from backfill.core.place.shapes import limits_allow
 from backfill.core.queue.deep import insert_deep, lay_out, next_deep, remove_deep, search, set_limits_of_shapes
-from backfill.core.queue.order import rank_changes
+from backfill.core.queue.order import rank_changes, score_stretch
 from backfill.core.queue.places import (
     BLOCK,
     DEEP,
@@ -22,8 +22,9 @@ from backfill.core.queue.places import (
     first_that_may,
     insert,
     key_of,
+    lies_before,
+    open_place,
     remove,
-    score_now,
     write_place,
 )
 from backfill.core.trace import LOOKS
@@ -267,15 +268,12 @@ def is_first(state, job):
 @kernel()
 def arrange(state):
     """Sort the queue in every order that changes with time."""
-    q = state.queue
+    q, jobs = state.queue, state.jobs
     for slot in range(q.slots):
         if rank_changes(q.order[slot]):
-            front = q.front[slot]
-            keys = np.empty(q.back[slot] - front)
-            for i in range(len(keys)):
-                job = q.line[front + i]
-                since = state.jobs.submit[job] - state.jobs.origin
-                keys[i] = score_now(state, q.order[slot], job, since)
+            line = q.line[q.front[slot] : q.back[slot]]
+            keys = np.empty(len(line))
+            score_stretch(q.order[slot], state.now, line, jobs.submit, jobs.walltime, jobs.need, keys)
             _mend(state, slot, keys)
 
 
@@ -303,36 +301,40 @@ def arrange_by(state, slot, keys):
 def _mend(state, slot, keys):
     """Sort the queue of a slot by ascending keys, which are in step with it; ties go by submit.
 
-    From one pass to the next it hardly changes, so each job is moved to its position; if many have to move far, all are
-    sorted.
+    From one pass to the next it hardly changes: a job that comes too late moves to its position. If many have to move
+    far, all are sorted.
     """
     q = state.queue
     front, n = q.front[slot], len(keys)
     moves, most = 0, 8 * n
-    low, high = n, n - 1
     for i in range(1, n):
-        job, key = q.line[front + i], keys[i]
-        place = i
-        while place > 0 and moves <= most:
-            other, beside = q.line[front + place - 1], keys[place - 1]
-            if beside < key or (beside == key and other < job):
-                break
-            q.line[front + place], keys[place] = other, beside
+        key = keys[i]
+        if keys[i - 1] < key or (keys[i - 1] == key and q.line[front + i - 1] < q.line[front + i]):
+            continue
+        job, place = q.line[front + i], i
+        while place > 0 and lies_before(key, job, keys[place - 1], q.line[front + place - 1]):
             place -= 1
-            moves += 1
-        q.line[front + place], keys[place] = job, key
-        if place < i:
-            low, high = min(low, place), i
+        moves += i - place
         if moves > most:
-            break
-    if moves > most:
-        low, high, of_jobs = 0, n - 1, np.empty(n)
-        jobs = np.sort(q.line[front : front + n])
-        for i in range(n):
-            rank = np.searchsorted(jobs, q.line[front + i])
-            of_jobs[rank] = keys[i]
-        by = np.argsort(of_jobs, kind="mergesort")
-        for i in range(n):
-            q.line[front + i] = jobs[by[i]]
-    for i in range(front + low, front + high + 1):
-        write_place(state, i, q.line[i], key_of(state, slot, q.line[i]))
+            _sort(state, slot, keys)
+            return
+        kept = q.key[front + i]
+        shift_back(keys, place, i)
+        open_place(state, front + place, front + i)
+        keys[place] = key
+        write_place(state, front + place, job, kept)
+
+
+@kernel()
+def _sort(state, slot, keys):
+    """Sort the whole queue of a slot, as `_mend` would."""
+    q = state.queue
+    front, n = q.front[slot], len(keys)
+    of_jobs, of_line = np.empty(n), np.empty(n)
+    jobs = np.sort(q.line[front : front + n])
+    for i in range(n):
+        rank = np.searchsorted(jobs, q.line[front + i])
+        of_jobs[rank], of_line[rank] = keys[i], q.key[front + i]
+    by = np.argsort(of_jobs, kind="mergesort")
+    for i in range(n):
+        write_place(state, front + i, jobs[by[i]], of_line[by[i]])
