@@ -15,6 +15,7 @@ from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.order import ORDERS, SOURCES
 from backfill.core.queue.walk import candidate, following, is_first, keep_turn, rewind
 from backfill.core.verbs import BACKFILL, FIT, HEAD, held_back, place, reserve, start, start_heads
+from backfill.policies.wholeplan import WHOLE_PLAN, forget_plan, may_cut_short, plan_whole
 
 SOURCE = "Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001"
 
@@ -142,7 +143,7 @@ def start_all_that_fit(state):
     reserve="the first k jobs; recomputed at each pass",
     fill="jobs that delay none of them, first fit",
     source="Chiang, Arpaci-Dusseau and Vernon, JSSPP 2002",
-    memory={"passes": 1, "holder": "jobs"},
+    memory={"passes": 1, "holder": "jobs", **WHOLE_PLAN},
     settable=("order", "tried"),
     params={
         "k": Param(
@@ -160,12 +161,22 @@ def k_reservations(state):
     """Like EASY, with reservations for the first k jobs of the order, each at its earliest start beside the others.
 
     Promise: none; a reservation may move later from one pass to the next.
-    Cost: O((r + q) log r) per pass.
+    Cost: O((r + q) log r) per pass. If every job of a pool has a reservation that nobody reads, a pass plans no further
+    than to the last job that could start.
     With k = 1 every start is that of easy, with k = 0 of first-fit.
     """
     first = start_heads(state)
-    if first < 0:
-        return
+    if state.own.k < state.queue.waiting or not may_cut_short(state):
+        forget_plan(state)
+        if first >= 0:
+            plan_first(state, first)
+    elif first >= 0:
+        plan_whole(state)
+
+
+@kernel()
+def plan_first(state, first):
+    """Reserve for the first k jobs, and start what delays none of them. first: the head."""
     rebuild(state)
     holder = state.own.holder  # the last pass in which each job held a reservation
     this_pass = state.own.passes[0] = state.own.passes[0] + 1
