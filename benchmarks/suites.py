@@ -1,12 +1,14 @@
 """The measurements, one function per question. Each yields rows, or a line that says why there is none."""
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import baseline
@@ -16,9 +18,11 @@ from measure import Result, Target, speeds, warm, work
 
 from backfill import loading, policies
 from backfill.core.policy import Policy
+from backfill.model.events import Events
+from backfill.model.partitions import Limit
 from backfill.model.platform import Platform
 from backfill.model.units import counted
-from backfill.model.workload import Workload
+from backfill.model.workload import Labels, Workload
 from backfill.traces.accounting.sacct import read_sacct
 from backfill.traces.files import Source
 from backfill.traces.read import read
@@ -43,9 +47,11 @@ from workloads import (
     single_nodes,
     slurm_site,
     synthetic,
+    twenty_kinds,
     waiting,
     whole_nodes,
     with_licences,
+    with_limits,
 )
 from workloads import deep as shaped
 
@@ -55,6 +61,7 @@ COMMAND = Path(sys.executable).with_name("backfill")
 LOG = SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
 CURIE = SHARED / "traces" / "CEA-Curie-2011-2.1-cln.swf.gz"
 LANL = SHARED / "traces" / "LANL-CM5-1994-4.1-cln.swf.gz"
+WAGAP = SHARED / "traces" / "wagap-2013.swf.gz"
 HONEST = {"MALLOC_MMAP_THRESHOLD_": "65536"}  # glibc gives every larger array back, so none hides in freed memory
 STABLE = 320  # mean time between projects that the node of the two-tier model can serve
 Rows = Iterator[Result | str]
@@ -236,8 +243,43 @@ def machines(quick: bool) -> Rows:
     yield Result("easy, 10,000 nodes of four kinds", "jobs/s", found, Target(5_000), facts=work(done), note=note)
 
 
+def kinds(quick: bool) -> Rows:
+    """100,000 nodes of twenty kinds: CPU seconds of a whole run, and the memory of its process."""
+    jobs = 10_000 if quick else 1_000_000
+    workload, platform = twenty_kinds(jobs)
+    policy = policies.get("easy")
+    warm(workload, platform, policy)
+    begin = time.process_time()
+    simulate(workload, platform, policy)
+    took = time.process_time() - begin
+    title = f"easy, {platform.name}, {jobs:,} jobs"
+    yield Result(title, "CPU s", [took], Target(120, most=True), less=True)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    yield Result(f"{title}, memory", "GB", [most], Target(2, most=True), less=True)
+
+
+def limits(quick: bool) -> Rows:
+    """The log of wagap with and without a limit on the cpus of each of its 11 queues."""
+    if not WAGAP.exists():
+        yield f"limits: skipped, there is no {WAGAP}"
+        return
+    log = read(WAGAP)
+    if quick:
+        log = log.head(3_000)
+    for title, (workload, platform) in (("no limits", (log, Platform.of(log))), ("11 limits", with_limits(log))):
+        for name in ("easy", "conservative"):
+            policy = policies.get(name)
+            warm(workload, platform, policy)
+            begin = time.process_time()
+            done = simulate(workload, platform, policy)
+            took = [time.process_time() - begin]
+            target = Target(10, most=True) if name == "conservative" else None
+            yield Result(f"{name}, wagap, {title}", "CPU s", took, target, less=True, facts=work(done))
+
+
 def curves(quick: bool) -> Rows:
-    """How the time of a job grows with the nodes, and with the queue: an exponent each, from the ends of a curve."""
+    """How the time of a job grows with the nodes, with the queue and with limits and windows: an exponent each, from
+    the ends of a curve."""
     policy = policies.get("easy")
     sizes = [16, 4, 1] if quick else [64, 16, 4, 1]
     took = []
@@ -254,6 +296,65 @@ def curves(quick: bool) -> Rows:
         took.append((jobs, 1 / max(found)))
         yield Result(f"easy, {jobs:,} waiting on 64 nodes", "jobs/s", found, facts=work(done))
     yield exponent("waiting jobs", took)
+    for name, jobs, sizes in (
+        ("easy", 5_000, (1_000, 10_000, 100_000)),
+        ("conservative", 1_000, (1_000, 10_000, 100_000)),
+    ):
+        yield from curve(name, "nodes of twenty kinds", sizes[: 2 if quick else 3], partial(_on_kinds, jobs))
+    for name, sizes in (
+        ("easy", (1_000, 10_000, 100_000)),
+        ("easy-wfp3", (1_000, 10_000)),
+        ("k-reservations:k=inf", (1_000, 3_000)),
+        ("conservative", (1_000, 3_000, 10_000)),
+    ):
+        yield from curve(name, "waiting on a pool", sizes[: 2 if quick else 3], _on_a_pool)
+    for name in ("easy", "conservative"):
+        yield from curve(name, "limits", (1, 10, 100), _limited)
+        yield from curve(name, "windows", (1, 10, 100), _windowed)
+
+
+Case = tuple[Workload, Platform, Options]
+
+
+def curve(name: str, what: str, sizes: Sequence[int], make: Callable[[int], Case]) -> Rows:
+    """CPU seconds for 10,000 jobs over a size, and the exponent."""
+    policy, params = loading.load(name)
+    took = []
+    for size in sizes:
+        workload, platform, options = make(size)
+        simulate(workload.head(200), platform, policy, params, options)
+        begin = time.process_time()
+        done = simulate(workload, platform, policy, params, options)
+        seconds = (time.process_time() - begin) / len(workload)
+        took.append((size, seconds))
+        yield Result(f"{name}, {size:,} {what}", "s/10,000", [1e4 * seconds], less=True, facts=work(done))
+    yield exponent(f"{what}, {name}", took)
+
+
+def _on_kinds(jobs: int, nodes: int) -> Case:
+    return *twenty_kinds(jobs, nodes=nodes, load=1.1), Options()
+
+
+def _on_a_pool(jobs: int) -> Case:
+    return waiting(jobs), Platform.pool(CPUS), Options()
+
+
+def _limited(count: int) -> Case:
+    """2,000 waiting jobs of as many users as there are limits, each with a limit of cpus."""
+    base = waiting(2_000)
+    users = Labels(np.arange(len(base), dtype=np.int32) % count, tuple(f"u{i}" for i in range(count)))
+    limit = Limit(name="each", per="user", running={"cpus": max(CPUS * 2 // count, 256)})
+    pool = replace(Platform.pool(CPUS), limits=(limit,))
+    return base.with_jobs(base.jobs.replace(user=users)), pool, Options()
+
+
+def _windowed(count: int) -> Case:
+    """2,000 waiting jobs beside as many announced windows, each of an hour on a sixteenth of the cpus."""
+    windows = [
+        {"time": 0, "event": "window", "resource": "cpus", "amount": CPUS // 16, "value": begin, "until": begin + 3_600}
+        for begin in range(3_600, 3_600 + 18_000 * count, 18_000)
+    ]
+    return waiting(2_000), Platform.pool(CPUS), Options(events=Events.of(windows))
 
 
 def exponent(what: str, took: list[tuple[int, float]]) -> Result:
@@ -568,6 +669,8 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "index": index,
     "nodes": nodes,
     "machines": machines,
+    "kinds": kinds,
+    "limits": limits,
     "curves": curves,
     "projects": projects,
     "threads": threads,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from backfill.model.partitions import Partition
+from backfill.model.partitions import Limit, Partition
 from backfill.model.platform import Platform
 from backfill.model.slurm_site import Association, SitePartition, SlurmSite
 from backfill.model.units import SECOND
@@ -220,6 +220,41 @@ def four_kinds(jobs: int = 100_000, *, parts: int = 1, load: float = 1.1, seed: 
     ), platform
 
 
+def twenty_kinds(
+    jobs: int = 1_000_000, *, nodes: int = 100_000, load: float = 0.9, seed: int = 10
+) -> tuple[Workload, Platform]:
+    """A centre of 100,000 nodes of twenty kinds, one of 16 to 128 cpus with 2 to 16 GB for each, and its jobs.
+
+    All is chosen: one job in ten is bound to the nodes with a feature, which are those with at least 8 GB for each cpu
+    or those with at least 64 cpus; sizes, memory and run times are those of `four_kinds`, without GPUs and licences.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    kinds = [(cpus, gb * cpus) for cpus in (16, 32, 48, 64, 128) for gb in (2, 4, 8, 16)]
+    kind = np.arange(nodes) * len(kinds) // nodes
+    features = [("large",) * (cpus >= 64) + ("roomy",) * (gb >= 8 * cpus) for cpus, gb in kinds]
+    platform = Platform(
+        nodes=tuple(f"n{i}" for i in range(nodes)),
+        resources=("cpus", "memory"),
+        capacity=np.array(kinds, np.int64)[kind],
+        speed=np.ones(nodes),
+        site=np.zeros(nodes, np.int64),
+        features=tuple(features[k] for k in kind.tolist()),
+        name=f"{nodes:,} nodes of twenty kinds",
+    )
+    tasks = np.where(random.random(jobs) < 0.5, 1, np.exp(random.uniform(0, math.log(512), jobs))).astype(np.int64)
+    cpus = 2 ** random.integers(0, 5, jobs)
+    memory = cpus * random.integers(1, 9, jobs)
+    bound = np.where(random.random(jobs) < 0.1, random.integers(0, 2, jobs), -1)
+    runtime = np.rint(np.exp(random.normal(math.log(2_400), 1.6, jobs))).clip(1, 172_800).astype(np.int64)
+    walltime = (runtime * random.uniform(1, 4, jobs)).astype(np.int64) // 600 * 600 + 600
+    submit = _arrivals(random.exponential(1, jobs), tasks * cpus * runtime, platform.cpus * load)
+    base = _workload(f"{platform.name} jobs={jobs} seed={seed}", submit * SECOND, runtime * SECOND,
+                     walltime * SECOND, tasks, platform.cpus)  # fmt: skip
+    texts = np.array(["large", "roomy", ""])[bound]
+    columns = {"demand": np.column_stack([cpus, memory]), "constraint": Labels.of(texts.tolist())}
+    return replace(base, jobs=base.jobs.replace(**columns), resources=platform.resources), platform
+
+
 def whole_nodes(jobs: int = 140_000, *, nodes: int = 5_860, load: float = 1.0, seed: int = 9) -> Workload:
     """Jobs on whole nodes of one cpu: 140,000 of them keep 5,860 nodes busy for four months, about 540 waiting.
 
@@ -319,3 +354,22 @@ def with_licences(jobs: int, licences: int, copies: int = 1, *, seed: int = 5) -
     )
     workload = replace(base.with_jobs(base.jobs.replace(licences=items)), licences=names)
     return workload, platform
+
+
+def with_limits(log: Workload) -> tuple[Workload, Platform]:
+    """A log on its own machine, with a partition for each of its queues, on all nodes, and a limit for each partition.
+
+    Its running jobs may hold as many cpus together as they held on average in the log, at least those of its largest
+    job: so limits hold jobs back as often as nodes do.
+    """
+    jobs, platform = log.jobs, Platform.of(log)
+    names, cpus = jobs.queue.names, jobs.tasks * jobs.demand[:, 0]
+    work = np.bincount(jobs.queue.codes, cpus * np.minimum(jobs.runtime, jobs.walltime), len(names))
+    mean = np.ceil(work / (jobs.submit.max() - jobs.submit.min()))
+    limits = []
+    for code, name in enumerate(names):
+        most = max(int(cpus[jobs.queue.codes == code].max(initial=1)), int(mean[code]))
+        limits.append(Limit(name=name, partitions=(name,), running={"cpus": most}))
+    everywhere = np.arange(len(platform.nodes))
+    parts = tuple(Partition(name=name, nodes=everywhere) for name in names)
+    return log.with_jobs(jobs.replace(partition=jobs.queue)), replace(platform, partitions=parts, limits=tuple(limits))
