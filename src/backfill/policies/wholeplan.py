@@ -121,9 +121,9 @@ def soonest(state, job):
     found = state.now
     if state.machine.resources > 1 or state.jobs.need[job, 0] < 1:
         return found
-    size = highest_bit(state.jobs.need[job, 0]) + 1
+    size, longest = highest_bit(state.jobs.need[job, 0]) + 1, quarter(time_of(state, job)) + 1
     while size > 0:
-        length = quarter(time_of(state, job)) + 1
+        length = longest
         while length > 0:
             found = max(found, state.own.settled[(size - 1) * LENGTHS + length - 1])
             length -= length & -length
@@ -136,9 +136,9 @@ def note_settled(state, job, t):
     """Note the start t of a job that was just settled, for `soonest`."""
     if t == state.now:
         return
-    size = highest_bit(state.jobs.need[job, 0] - 1) + 2
+    size, shortest = highest_bit(state.jobs.need[job, 0] - 1) + 2, quarter(time_of(state, job) - 1) + 2
     while size <= SIZES:
-        length = quarter(time_of(state, job) - 1) + 2
+        length = shortest
         while length <= LENGTHS:
             place = (size - 1) * LENGTHS + length - 1
             state.own.settled[place] = max(state.own.settled[place], t)
