@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from backfill.core.plan import profile as fast
 from backfill.core.plan.grown import (
     LEVELS,
+    LOGGED,
     MOST,
-    RING,
     measure_stays,
     new_grown,
     note_grown,
@@ -22,7 +22,7 @@ ONE = np.array([[1]], np.int64)
 CPUS, LAST = 5, 90
 steps = st.lists(
     st.tuples(st.booleans(), st.integers(0, 60), st.integers(1, 20), st.integers(1, 15), st.integers(0, 60)),
-    max_size=6 * RING,
+    max_size=48,
 )
 
 
@@ -34,7 +34,6 @@ def search(plan, t, length, before=FUTURE, units=1):
 def test_nothing_starts_while_it_is_said_that_nothing_does(steps, units):
     """A node of 2 units, on which runs of 1 to 20 are booked and given back, is asked for runs of 1 to 15."""
     plan, grown, booked = new_profile(np.array([[2]], np.int64)), new_grown(1, 1), []
-    row = row_of(grown, 0, 1, units)
     for begins, begin, span, length, t in steps:
         if begins and search(plan, begin, span, begin + 1) == begin:
             fast.book(plan, 0, begin, begin + span, ONE, 0, TAKE)
@@ -44,6 +43,7 @@ def test_nothing_starts_while_it_is_said_that_nothing_does(steps, units):
             fast.book(plan, 0, begin, end, ONE, 0, GIVE)
             note_grown(grown, 0, begin, end)
             measure_stays(grown, plan, 0)
+        row = row_of(grown, 0, length, units)
         until = vain_until(grown, row, 0, length, t)
         assert until == t or search(plan, t, length, until, units) == FUTURE
         note_vain(grown, row, 0, length, t, search(plan, until, length, FUTURE, units))
@@ -83,30 +83,44 @@ def longest(free, now, begin, end):
 
 
 def test_growth_counts_for_those_alone_for_whom_enough_is_free_long_enough_around_it():
-    plan, grown = new_profile(np.array([[4]], np.int64)), new_grown(1, 3)
-    rows = [row_of(grown, shape, 10, units) for shape, units in enumerate((1, 2, 4))]
+    plan, grown = new_profile(np.array([[4]], np.int64)), new_grown(1, 6)
+    rows = [row_of(grown, shape, 11, units) for shape, units in enumerate((1, 2, 4) * 2)]
     fast.book(plan, 0, 0, 100, ONE, 0, 4)
     for row in rows:
-        note_vain(grown, row, 0, 10, 0, 100)
+        note_vain(grown, row, 0, 10 if row <= 3 else 11, 0, 100)
     fast.book(plan, 0, 50, 60, ONE, 0, -2)
     note_grown(grown, 0, 50, 60)
     measure_stays(grown, plan, 0)
-    assert [vain_until(grown, row, 0, 10, 0) for row in rows] == [41, 41, 100]
-    assert [vain_until(grown, row, 0, 11, 0) for row in rows] == [100, 100, 100]
+    rows = [row_of(grown, shape, 11, units) for shape, units in enumerate((1, 2, 4) * 2)]
+    assert [vain_until(grown, row, 0, 11, 0) for row in rows] == [40, 40, 100, 100, 100, 100]
 
 
-def test_an_entry_is_used_by_longer_jobs_until_the_node_grows_within_their_reach():
+def test_of_what_is_known_of_a_node_the_longer_part_stays_when_it_grows():
     plan, grown = new_profile(np.array([[1]], np.int64)), new_grown(1, 1)
-    row = row_of(grown, 0, 10, 1)
+    row = row_of(grown, 0, 15, 1)
     fast.book(plan, 0, 0, 100, ONE, 0, TAKE)
     note_vain(grown, row, 0, 10, 0, 100)
     assert [vain_until(grown, row, 0, length, 0) for length in (9, 10, 15)] == [0, 100, 100]
-    note_grown(grown, 0, 50, 60)
-    assert [vain_until(grown, row, 0, length, 0) for length in (10, 15)] == [41, 36]
-    assert [vain_until(grown, row, 0, 10, t) for t in (40, 41, 59, 60)] == [41, 41, 59, 100]
-    for _ in range(RING):
-        note_grown(grown, 0, 90, 95)
+    note_grown(grown, 0, 70, 80)
+    row_of(grown, 0, 10, 1)
+    assert [vain_until(grown, row, 0, 10, t) for t in (0, 55, 56, 90)] == [56, 56, 56, 90]
+    note_grown(grown, 0, 20, 25)
+    row_of(grown, 0, 10, 1)
+    assert [vain_until(grown, row, 0, 10, t) for t in (0, 24, 25, 55)] == [0, 24, 56, 56]
+
+
+def test_what_is_known_is_forgotten_for_longer_jobs_and_after_more_growth_than_is_logged():
+    grown = new_grown(1, 1)
+    row = row_of(grown, 0, 10, 1)
+    note_vain(grown, row, 0, 10, 0, 100)
+    row_of(grown, 0, 11, 1)
     assert vain_until(grown, row, 0, 10, 0) == 0
+    for more, until in ((0, 100), (1, 0)):
+        note_vain(grown, row, 0, 10, 0, 100)
+        for _ in range(LOGGED + more):
+            note_grown(grown, 0, 200, 210)
+        row_of(grown, 0, 10, 1)
+        assert vain_until(grown, row, 0, 10, 0) == until
 
 
 def test_rows_are_forgotten_where_there_are_too_many():

@@ -6,7 +6,7 @@ its next turn has to consider only nodes that grew since the last round began, a
 Failed searches are remembered for each shape of jobs and each class of lengths: a node, and an interval in which no
 such job starts. This stays true until the node grows, and afterwards at every start from which a job does not reach the
 freed time. When a node grows, it is measured for how long each level of amounts stays free around the freed time: a job
-that needs this much for longer cannot gain by it.
+that needs this much for longer cannot gain by it. Growth is logged, and a row reads the log when it is used.
 """
 
 from numba import int32, int64
@@ -19,9 +19,9 @@ FIRST = 0  # resource
 RECENT, FRESH = 0, 1  # since the last round began; since this one began
 CLASSES = 16  # of lengths: each covers lengths up to twice those of the one before
 SHORTEST = 26  # the first class covers lengths below 2**(SHORTEST + 1) microseconds, which is two minutes
-RING = 8  # a power of two: number of growths of one node that are known one by one
+LOGGED = 64  # number of growths per node that are known one by one
 MOST = 512  # rows of failed searches
-SINCE, UNTIL, LENGTH, TIMES = range(4)
+SINCE, UNTIL, LENGTH, ENTRY = range(4)
 NODE, BEGIN, END = range(3)
 LEVELS = 13  # of amounts: level i begins with 2**(i - 1), level 0 with nothing
 GAIN, GAINED, READ = range(3)
@@ -33,8 +33,6 @@ GROWN = [
     ("until", int64[:, ::1]),  # (2, m): end of the freed time; PAST if the node did not grow
     ("first", int64[::1]),  # (2,): the least `since`, licences included
     ("unknown", int64[::1]),  # (2,): 1: any node may have grown
-    ("times", int64[::1]),  # (m,): number of growths of a node
-    ("entry", int64[:, ::1]),  # (m, RING): its last growths, as numbers in the log
     ("logged", int64),  # number of growths of any node
     ("log", int64[:, ::1]),  # (a power of two, 3): NODE, BEGIN and END, a ring
     # (LEVELS, as the log): the longest time for which a level of the first resource was free around the freed time
@@ -48,8 +46,10 @@ GROWN = [
     ("row", int32[:, ::1]),  # (s, CLASSES): the row of a shape and a class of lengths; 0 none
     ("rows", int64),  # number of rows in use, including row 0, which belongs to no shape
     ("level", int64[::1]),  # (MOST,): level of the need of one unit of a row
-    # (rows * m, 4): for each row and node SINCE and UNTIL, exclusive: no unit of the shape starts there in between, if
-    # it runs for at least LENGTH; TIMES: number of growths of the node when that was found
+    ("read", int64[::1]),  # (MOST,): number of growths that its entries consider
+    ("longest", int64[::1]),  # (MOST,): the longest length for which they do
+    # (rows * m, ENTRY): for each row and node SINCE and UNTIL, exclusive: no unit of the shape starts there in between,
+    # if it runs for at least LENGTH; the last column keeps an entry within half a cache line
     ("vain", int64[:, ::1]),
     # (MOST, 3): no unit of a row that runs for GAINED starts before GAIN on freed time, given the first READ entries of
     # the log
@@ -60,7 +60,7 @@ Grown, GrownT = record("Grown", GROWN, globals())
 
 def new_grown(nodes: int, shapes: int) -> object:
     """Return an empty record."""
-    log = 1 << (RING * nodes - 1).bit_length()
+    log = 1 << (LOGGED * nodes - 1).bit_length()
     until = zeros(2, nodes)
     until[:] = PAST
     first = zeros(2)
@@ -72,8 +72,6 @@ def new_grown(nodes: int, shapes: int) -> object:
         until=until,
         first=first,
         unknown=zeros(2),
-        times=zeros(nodes),
-        entry=zeros(nodes, RING),
         logged=0,
         log=zeros(log, 3),
         stay=zeros(LEVELS, log),
@@ -84,7 +82,9 @@ def new_grown(nodes: int, shapes: int) -> object:
         row=zeros(shapes, CLASSES).astype("int32"),
         rows=1,
         level=zeros(MOST),
-        vain=zeros(8 * nodes, 4),
+        read=zeros(MOST),
+        longest=zeros(MOST),
+        vain=zeros(8 * nodes, ENTRY),
         gain=zeros(MOST, 3),
     )
 
@@ -92,8 +92,6 @@ def new_grown(nodes: int, shapes: int) -> object:
 @kernel()
 def note_grown(grown, node, begin, end):
     """Record that a node grew somewhere on [begin, end); how long anything stays free around that is not known yet."""
-    grown.entry[node, grown.times[node] & (RING - 1)] = grown.logged
-    grown.times[node] += 1
     slot = grown.logged & (len(grown.log) - 1)
     grown.log[slot, NODE], grown.log[slot, BEGIN], grown.log[slot, END] = node, begin, end
     for level in range(LEVELS):
@@ -211,41 +209,59 @@ def row_of(grown, shape, length, need):
     c = 0
     while c < CLASSES - 1 and length >> (SHORTEST + 1 + c) > 0:
         c += 1
-    if grown.row[shape, c] > 0:
-        return int64(grown.row[shape, c])
-    if grown.rows == MOST:
-        forget_vain(grown)
-    if grown.rows * len(grown.times) == len(grown.vain):
-        grown.vain = doubled_rows(grown.vain)
-    row = grown.rows
-    grown.row[shape, c] = row
-    grown.rows += 1
-    grown.level[row], grown.gain[row, GAINED] = level_of(need), 0
-    for node in range(len(grown.times)):
-        grown.vain[row * len(grown.times) + node, SINCE] = grown.vain[row * len(grown.times) + node, UNTIL] = 0
+    row = int64(grown.row[shape, c])
+    if row == 0:
+        if grown.rows == MOST:
+            forget_vain(grown)
+        if grown.rows * grown.since.shape[1] == len(grown.vain):
+            grown.vain = doubled_rows(grown.vain)
+        row = grown.rows
+        grown.row[shape, c] = row
+        grown.rows += 1
+        grown.level[row], grown.gain[row, GAINED] = level_of(need), 0
+        grown.longest[row] = 0
+    if length > grown.longest[row] or grown.logged - grown.read[row] > len(grown.log):
+        grown.longest[row] = max(grown.longest[row], length)
+        _forget_row(grown, row)
+    _heed_growth(grown, row)
+    grown.read[row] = grown.logged
     return row
 
 
 @kernel()
+def _forget_row(grown, row):
+    """Forget the failed searches of a row."""
+    nodes = grown.since.shape[1]
+    for i in range(row * nodes, (row + 1) * nodes):
+        grown.vain[i, SINCE] = grown.vain[i, UNTIL] = 0
+    grown.read[row] = grown.logged
+
+
+@kernel()
+def _heed_growth(grown, row):
+    """Shorten the entries of a row to what is still true for all its lengths; of two remaining parts the longer one."""
+    nodes, mask, longest = grown.since.shape[1], len(grown.log) - 1, grown.longest[row]
+    stay, log = grown.stay[grown.level[row]], grown.log
+    for i in range(grown.read[row], grown.logged):
+        slot = i & mask
+        if stay[slot] == 0:
+            continue
+        entry = grown.vain[row * nodes + log[slot, NODE]]
+        if stay[slot] < entry[LENGTH]:
+            continue
+        first, end = log[slot, BEGIN] - longest + 1, log[slot, END]
+        if first < entry[UNTIL] and end > entry[SINCE]:
+            if first - entry[SINCE] >= entry[UNTIL] - end:
+                entry[UNTIL] = max(first, entry[SINCE])
+            else:
+                entry[SINCE] = end
+
+
+@kernel(inline=True)
 def vain_until(grown, row, node, length, t):
     """Return until when, from t on, a node is known to start no unit of a row with this length; t if unknown."""
-    vain = grown.vain[row * len(grown.times) + node]
-    until = vain[UNTIL]
-    if t >= until or t < vain[SINCE] or length < vain[LENGTH]:
-        return t
-    first, last = vain[TIMES], grown.times[node]
-    if last - first > RING:
-        return t
-    for i in range(first, last):
-        number = grown.entry[node, i & (RING - 1)]
-        if grown.logged - number > len(grown.log):
-            return t
-        slot = number & (len(grown.log) - 1)
-        if not may_gain(grown, row, slot, vain[LENGTH]):
-            vain[TIMES] += vain[TIMES] == i  # no job of the row needs another search
-        elif t < grown.log[slot, END] and may_gain(grown, row, slot, length):
-            until = min(until, grown.log[slot, BEGIN] - length + 1)
-    return max(until, t)
+    entry = grown.vain[row * grown.since.shape[1] + node]
+    return entry[UNTIL] if entry[SINCE] <= t < entry[UNTIL] and entry[LENGTH] <= length else t
 
 
 @kernel(inline=True)
@@ -261,15 +277,12 @@ def may_gain(grown, row, slot, length):
 def note_vain(grown, row, node, length, since, until):
     """Record that no unit of a row with this length starts on a node on [since, until).
 
-    An earlier record is kept and extended if it covers shorter jobs as well.
+    An earlier record that it continues is kept with it, if that covers this length.
     """
-    vain = grown.vain[row * len(grown.times) + node]
-    known = vain_until(grown, row, node, length, vain[SINCE])
-    if vain[SINCE] <= since <= known and known > vain[SINCE]:
-        if length > vain[LENGTH] and vain[TIMES] == grown.times[node]:
-            return
-        since = vain[SINCE]
-    vain[SINCE], vain[UNTIL], vain[LENGTH], vain[TIMES] = since, until, length, grown.times[node]
+    entry = grown.vain[row * grown.since.shape[1] + node]
+    if entry[SINCE] <= since <= entry[UNTIL] and entry[LENGTH] <= length and entry[SINCE] < entry[UNTIL]:
+        since = entry[SINCE]
+    entry[SINCE], entry[UNTIL], entry[LENGTH] = since, until, length
 
 
 @kernel()

@@ -252,34 +252,48 @@ def _gain_of_row(state, job, row, limit):
 @apart()
 def _improve_gang(state, job, held):
     """Search for a start of a gang only if all nodes together have capacity earlier, or a more powerful node grew."""
-    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    own, first, last = state.search.own, plan.first[job], plan.first[job] + plan.many[job]
-    end, weakest = held + length, plan.pairs[last - 1, 0]
-    begin, better, row = held, False, _row(state, job, length)
-    state.search.gain[: grown.count[RECENT]] = PAST
-    for pair in range(first, last):
-        own[plan.pairs[pair, 0]] = 1
-    for i in range(grown.count[RECENT]):
-        node = grown.node[RECENT, i]
-        since, until = grown.since[RECENT, node], grown.until[RECENT, node]
-        if since >= end or not may_run_on(state, job, node):
-            continue
-        begin = min(begin, max(state.now, since - length + 1))
-        if until > held and not better and (node < weakest or jobs.spread[job] == SITE):
-            known = vain_until(grown, row, node, length, held) if row != NOT_KEPT and not own[node] else held
-            better = known == held and tasks_over(plan.nodes, node, held, end, jobs.demand, job, np.int64(1))[0] > 0
+    plan, grown, length, own = state.plan, state.plan.grown, span(state, job), state.search.own
+    first, last, row = plan.first[job], plan.first[job] + plan.many[job], _row(state, job, length)
+    begin = max(state.now, grown.first[RECENT] - length + 1)
     if begin < held:
         begin = min(held, first_among_all(state, job, begin, held))
+    t = held
+    for pair in range(first, last):
+        own[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
     if begin < held:
+        state.search.gain[: grown.count[RECENT]] = PAST
         begin = first_gain(state, job, begin, held, row)
-    t = _earlier_gang(state, job, held, begin, row) if begin < held else held
+    if begin < held:
+        state.trace.counters[LOOKS] += 1
+        t = min(earliest_of_gang(state, job, begin, held, row), held)
+    better = t == held and _grew_ahead(state, job, held, row)
     for pair in range(first, last):
         own[plan.pairs[pair, 0]] = 0
     if t < held:
+        book_job(state, job, held, held + length, GIVE)
         _move(state, job, held, t)
     elif better:
         _reseat(state, job, held)
     return t
+
+
+@kernel()
+def _grew_ahead(state, job, held, row):
+    """Return whether a node that grew, more powerful than the last one of a gang, takes another task at its start."""
+    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
+    site, weakest = jobs.spread[job] == SITE, plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
+    for i in range(grown.count[RECENT]):
+        node = grown.node[RECENT, i]
+        if node >= weakest and not site:
+            return False
+        if grown.until[RECENT, node] <= held or grown.since[RECENT, node] >= held + length:
+            continue
+        if row != NOT_KEPT and vain_until(grown, row, node, length, held) > held:
+            continue
+        one = np.int64(1)
+        if may_run_on(state, job, node) and tasks_over(plan.nodes, node, held, held + length, jobs.demand, job, one)[0]:
+            return True
+    return False
 
 
 @kernel()
@@ -289,18 +303,6 @@ def _row(state, job, length):
         return NOT_KEPT
     units = state.jobs.tasks[job] if state.jobs.alone[job] else TAKE
     return row_of(state.plan.grown, np.int64(state.jobs.shape[job]), length, units * state.jobs.demand[job, 0])
-
-
-@kernel()
-def _earlier_gang(state, job, held, begin, row):
-    """Search for a start of a gang on [begin, held), and take it out of the plan if there is one. Return its start."""
-    end = held + span(state, job)
-    state.trace.counters[LOOKS] += 1
-    book_job(state, job, held, end, GIVE)
-    t = earliest_of_gang(state, job, begin, held, row)
-    if t == FUTURE:
-        book_job(state, job, held, end, TAKE)
-    return min(t, held)
 
 
 @kernel()
