@@ -373,7 +373,11 @@ def _clear_total(state):
 
 @apart()
 def _book_windows(state):
-    """Book the announced windows, lane by lane; capacity does not fall below zero."""
+    """Book the announced windows, lane by lane; capacity does not fall below zero.
+
+    The sum of all nodes stays as it is: a window takes what a run that extends into it still holds, so the sum would
+    subtract that amount twice, and be no upper bound any more.
+    """
     machine = state.machine
     by_lane = np.argsort(machine.window[: machine.windows, 0], kind="mergesort")
     first = 0
@@ -411,7 +415,6 @@ def _book_lane(state, window):
             gone[0, k] = min(less, base)
         if lane >= 0:
             book(state.plan.nodes, lane, begin, until, gone, ONLY, TAKE)
-            book(state.plan.total, ONLY, begin, until, gone, ONLY, TAKE)
         else:
             book(state.plan.licences, -1 - lane, begin, until, gone, ONLY, TAKE)
 

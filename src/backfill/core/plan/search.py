@@ -60,11 +60,8 @@ def span(state, job):
 def first_among_all(state, job, begin, before):
     """Return the first instant of [begin, before) at which all nodes together can hold a job; at most FUTURE.
 
-    It is a lower bound for the single nodes. With windows it is `begin`: a window takes what a run that extends into it
-    still holds, so the sum would subtract that amount twice.
+    It is a lower bound for the single nodes.
     """
-    if state.machine.windows > 0:
-        return begin
     return earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, before, before, span(state, job))
 
 
