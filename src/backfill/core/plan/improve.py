@@ -273,7 +273,7 @@ def _improve_gang(state, job, held):
         book_job(state, job, held, held + length, GIVE)
         _move(state, job, held, t)
     elif better:
-        _reseat(state, job, held)
+        _reseat(state, job, held, row)
     return t
 
 
@@ -306,7 +306,7 @@ def _row(state, job, length):
 
 
 @kernel()
-def _reseat(state, job, held):
+def _reseat(state, job, held, row):
     """Move a gang to more powerful nodes for the same start, if some grew.
 
     On nodes ahead of its last one it already has all tasks that fit, so only nodes that grew can take more.
@@ -317,16 +317,19 @@ def _reseat(state, job, held):
         return
     state.trace.counters[LOOKS] += 1
     first, last, most = plan.first[job], plan.first[job] + plan.many[job], jobs.most[job]
-    for node in range(state.machine.nodes):
+    weakest, left = plan.pairs[last - 1, 0], jobs.tasks[job]
+    for node in range(weakest + 1):
         tasks[node] = 0
     for pair in range(first, last):
         tasks[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
-    weakest = plan.pairs[last - 1, 0]
-    for i in range(grown.count[RECENT]):
-        node = grown.node[RECENT, i]
-        if node < weakest and grown.until[RECENT, node] > held and may_run_on(state, job, node):
+    for node in range(weakest):
+        grew = grown.until[RECENT, node] > held and may_run_on(state, job, node)
+        if grew and (row == NOT_KEPT or vain_until(grown, row, node, length, held) == held):
             more = most - tasks[node]  # beside its own tasks
             tasks[node] += tasks_over(plan.nodes, node, held, held + length, jobs.demand, job, more)[0]
+        left -= tasks[node]
+        if left <= 0:
+            break
     seat(state, job, tasks, np.int64(0))
     if not _placed_where_held(state, job):
         book_job(state, job, held, held + length, GIVE)
