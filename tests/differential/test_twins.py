@@ -41,6 +41,7 @@ PASSES = (
     "first-fit",
     "k-reservations:k=3,order=lxf,tried=saf",
     "conservative",
+    "conservative:every=7",
     "bf-mod",
     "bf-unmod",
     "flexible:w_user=10,w_wait=0,w_bypass=4",

@@ -242,10 +242,11 @@ def test_who_binds_itself():
     assert not policy("easy:order=sjf")[0].binds
 
 
+@pytest.mark.parametrize("name", ["conservative", "conservative:every=7"])
 @pytest.mark.parametrize("options", TIES, ids=["batch", "step"])
 @given(case=general_cases(honest=True))
-def test_conservative_promises_every_job_a_start_and_keeps_it_whoever_waits_for_whom(options, case):
-    workload, platform, schedule = scheduled(case, "conservative", options)
+def test_conservative_promises_every_job_a_start_and_keeps_it_whoever_waits_for_whom(options, name, case):
+    workload, platform, schedule = scheduled(case, name, options)
     assert verify(workload, platform, schedule, promises_bind=True) == []
     assert (schedule.promise[schedule.start != NO_TIME] != NO_TIME).all()
 

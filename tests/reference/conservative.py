@@ -10,28 +10,41 @@ starts in its very first pass.
 
 from dataclasses import replace
 
+from backfill.model.units import SECOND
+
 from .limits import held_back
 from .placement import held, minus
 from .profile import Profile
-from .words import Decision, Reservation, Start, Time, View
+from .words import Decision, Policy, Reservation, Start, Time, View
 
 Promises = dict[int, Reservation]
 
 
-def conservative(view: View) -> Decision:
-    """Compress the old reservations if a job ended, give new jobs theirs, start what is due.
+def conservative(every: float = 0) -> Policy:
+    """every: seconds that lie at least between two compressions; meanwhile freed capacity serves new jobs alone."""
 
-    A job that has no start for want of capacity waits without a promise, and gets one as soon as it has a start.
-    """
-    profile = Profile.of_running(view)
-    promises, moved_up = rebuilt(view, profile) if view.changed else (kept(view, profile), set())
-    if view.ended or view.changed:
-        moved_up |= compress(view, profile, promises)
-    for job in view.queue:
-        if job.row not in promises and (earliest := profile.earliest(job, view.now)):
-            promises[job.row] = profile.book(job, earliest)
-    starts = start_what_is_due(view, profile, promises, moved_up)
-    return Decision(starts, promises, timers(view, promises))
+    def decide(view: View) -> Decision:
+        """Compress the old reservations if a job ended, give new jobs theirs, start what is due.
+
+        A job that has no start for want of capacity waits without a promise, and gets one as soon as it has a start.
+        """
+        profile = Profile.of_running(view)
+        promises, moved_up = rebuilt(view, profile) if view.changed else (kept(view, profile), set())
+        refresh = view.memory.get("refresh", view.now)  # when a compression may be next
+        waited = any(job.row in view.memory.get("waiting", ()) for job in view.queue)
+        stale = waited and (view.memory.get("stale", False) or view.ended or view.changed)
+        if stale and view.now >= refresh:
+            moved_up |= compress(view, profile, promises)
+            stale, refresh = False, view.now + round(every * SECOND)
+        view.memory.update(stale=stale, refresh=refresh)
+        for job in view.queue:
+            if job.row not in promises and (earliest := profile.earliest(job, view.now)):
+                promises[job.row] = profile.book(job, earliest)
+        starts = start_what_is_due(view, profile, promises, moved_up)
+        view.memory["waiting"] = {job.row for job in view.queue} - {start.job.row for start in starts}
+        return Decision(starts, promises, timers(view, promises) | ({refresh} if stale else set()))
+
+    return decide
 
 
 def kept(view: View, profile: Profile) -> Promises:

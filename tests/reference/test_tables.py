@@ -243,6 +243,17 @@ def test_compression_is_one_round_so_a_new_job_may_take_what_a_later_one_left():
     """)
 
 
+def test_refreshed_every_7_seconds_freed_capacity_serves_new_jobs_until_then():
+    # At 33 b ends early, 3 s after the refresh at 30; d takes what is free then, and c moves up at 37.
+    check("conservative:every=7", nodes=4, table="""
+        # job  submit nodes walltime runtime | start promise reason
+          a      0     4     100       30    |   0     0     head
+          b      1     4      10        3    |  30   100     moved-up
+          c      2     4      10       10    |  37   110     moved-up
+          d     34     1       2        2    |  34    34     backfill
+    """)
+
+
 def test_a_job_whose_place_is_held_beyond_an_estimate_is_tried_again_at_the_next_pass():
     check("conservative", nodes=4, table="""
         # job  submit nodes walltime runtime estimate | start promise reason

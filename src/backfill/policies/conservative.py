@@ -3,6 +3,8 @@
 Slow twin: tests/reference/conservative.py.
 """
 
+import numpy as np
+
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
 from backfill.core.plan.improve import improve
@@ -20,12 +22,14 @@ from backfill.core.plan.profile import FUTURE, GIVE, TAKE
 from backfill.core.plan.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, UP
 from backfill.core.plan.renewed import note_renewed, renew_running
 from backfill.core.plan.rooms import begin_round
-from backfill.core.policy import Policy, policy
+from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.walk import following, is_first, rewind
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_because, start, wake, withdraw
 
 # Memory: reason of a start (0: its promised time has come); whether a promise is broken, and whether any is; the time
 # before which no start is reserved; number of waiting jobs without a promise.
+KEPT = {"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs", "unpromised": 1}
+SECOND = 1_000_000  # in microseconds
 
 
 @policy(
@@ -36,7 +40,9 @@ from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_beca
     binds=True,
     keeps=True,
     index=False,
-    memory={"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs", "unpromised": 1},
+    params={"every": Param(0, 0, 1e9, "s", "shortest time between two instants at which jobs may move up")},
+    # whether capacity was freed that no job has been tried on; when that may be done next
+    memory={**KEPT, "stale": 1, "refresh": 1},
     forgets="all",
 )
 def conservative(state):
@@ -45,7 +51,7 @@ def conservative(state):
     Promise: no start is later than the one promised at submit, if walltimes hold.
     Cost: O(q) per pass, and a search of the profile for each job that may move up.
     """
-    keep_up(state, True)
+    keep_up(state, is_refreshed(state))
     if state.own.unpromised[0] > 0:
         promise_all(state)
     else:
@@ -54,13 +60,35 @@ def conservative(state):
     if state.own.next_due[0] <= state.now:
         start_due(state)
     book_overdue(state, GIVE)
+    if state.own.stale[0] == 1:
+        wake(state, state.own.refresh[0])
+
+
+@kernel()
+def is_refreshed(state):
+    """Return whether each waiting job may move up now: capacity was freed, and the last time is `every` ago."""
+    own = state.own
+    if has_grown(state):
+        own.stale[0] = 1
+    if state.queue.waiting == state.batch.arrivals:
+        own.stale[0] = 0  # jobs that have just arrived get their earliest starts
+    if own.stale[0] == 0 or state.now < own.refresh[0]:
+        return False
+    own.stale[0], own.refresh[0] = 0, state.now + np.int64(np.rint(own.every * SECOND))
+    return True
+
+
+@kernel()
+def has_grown(state):
+    """Return whether capacity may have been freed at this instant."""
+    return state.batch.ends + state.batch.changes + state.batch.leaves > 0
 
 
 @kernel()
 def keep_up(state, compresses):
     """Update the plan and the promises in it to the events of this instant; overdue jobs stay booked for it.
 
-    compresses: whether every end lets each job, in queue order, move up. Return the number of overdue jobs.
+    compresses: whether each job, in queue order, may move up. Return the number of overdue jobs.
     """
     forget_past(state)
     changed = state.batch.changes + state.batch.leaves > 0
@@ -79,7 +107,7 @@ def keep_up(state, compresses):
     elif overdue > 0 or state.own.any_late[0] > 0:
         renew_due(state)
         state.own.next_due[0] = state.now
-    if compresses and (state.batch.ends > 0 or changed) and state.queue.waiting > state.batch.arrivals:
+    if compresses and state.queue.waiting > state.batch.arrivals:
         compress(state)
     return overdue
 

@@ -18,9 +18,9 @@ from backfill.core.plan.profile import FUTURE, GIVE
 from backfill.core.plan.promises import GIVEN, NO_TIME
 from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import BACKFILL, MOVED_UP, reserve_because, wake
-from backfill.policies.conservative import conservative, keep_up, start_where_held
+from backfill.policies.conservative import KEPT, has_grown, keep_up, start_where_held
 
-PROMISES = {**conservative.memory, "new": "jobs"}
+PROMISES = {**KEPT, "new": "jobs"}
 
 
 @kernel()
@@ -36,7 +36,7 @@ def keep_promises(state, compress):
         while job >= 0:
             renew_booking(state, job)
             job = following(state, 0)
-    overdue = keep_up(state, compress)
+    overdue = keep_up(state, compress and has_grown(state))
     if overdue == 0 and own.any_late[0] > 0:
         rely_on_late(state)
     if overdue > 0 or compress or batch.changes + batch.leaves > 0 or ended_early(state):

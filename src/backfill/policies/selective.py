@@ -15,7 +15,7 @@ from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.walk import candidate, following, is_first, rewind
 from backfill.core.transitions import TIMEOUT
 from backfill.core.verbs import BACKFILL, HEAD, start
-from backfill.policies.conservative import conservative, keep_up, promise, start_due
+from backfill.policies.conservative import KEPT, has_grown, keep_up, promise, start_due
 
 HOUR, TEN_SECONDS = 3_600_000_000, 10_000_000  # in microseconds
 TENTH = 100_000  # replaces a walltime of 0, as in the orders of the queue
@@ -46,7 +46,7 @@ ADAPTIVE, FIXED, DIFFERENTIAL = range(3)
             2, 1, math.inf, "", "the expansion factor from which a job gets a reservation, if rule=fixed"
         ),
     },
-    memory={**conservative.memory, "slowdown": 4, "ended": 4},
+    memory={**KEPT, "slowdown": 4, "ended": 4},
     forgets="all",
 )
 def selective(state):
@@ -58,7 +58,7 @@ def selective(state):
     With rule=fixed, threshold=1 every start is that of conservative, with
     threshold=inf of first-fit.
     """
-    keep_up(state, True)
+    keep_up(state, has_grown(state))
     note_slowdowns(state)
     rewind(state, 0)
     job = following(state, 0)
