@@ -196,13 +196,25 @@ def in_lists(seed: int) -> list[Job]:
         at += dice.choice([0, 0, 1, 5, 20]) * SECOND
         limit = dice.choice([20, 60, 120, 300])
         part, tasks = dice.choice([0, 1, 2, 3, 3, 4, 5]), dice.choice([1, 2, 4, 7, 10])
-        where = dice.choice(["", "", "", "!n3", "n2" if part != 2 else "n4"])  # nodes that it excludes or names
+        where = dice.choice(["", "", "", "!n3", "n2" if part != 2 else "n4"])  # nodes that it excludes, or alone wants
         tasks = min(tasks, 3) if where in ("n2", "n4") else tasks
         jobs.append(Job(row=row, name=str(row), submit=at, runtime=dice.randint(1, limit) * SECOND, user=row % 3,
                         walltime=limit * SECOND, tasks=min(tasks, 8 if part == 2 else 10), partition=part,
                         constraint=where,
                         admin_priority=float(dice.choice([0, 0, 40, 150]))))  # fmt: skip
     return jobs
+
+
+def named_by(jobs: list[Job], seed: int) -> dict[int, frozenset[int]]:
+    """Row of a job -> nodes that it names: those of its constraint are all that it may use, others it may add."""
+    dice, found = random.Random(seed), dict[int, frozenset[int]]()
+    for job in jobs:
+        if job.constraint[:1] == "n":
+            found[job.row] = frozenset({int(job.constraint[1:])})
+        elif not job.constraint and dice.random() < 0.4:
+            part = job.partition if job.partition < len(PARTS) else dice.choice(LISTS[job.partition - len(PARTS)])
+            found[job.row] = frozenset(dice.sample(sorted(PARTS[part]), min(job.tasks, dice.choice([1, 2]))))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -231,6 +243,9 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
     through = set[str]()
     for seed in range(4):
         jobs = in_lists(seed)
+        named = named_by(jobs, seed)
+        more = {row: row % 2 if jobs[row].constraint == "" else 0 for row in named}
+        least = {row: min(len(nodes) + more[row], jobs[row].tasks) for row, nodes in named.items()}
         workload, platform, _ = as_model(jobs, machines)
         labels = workload.jobs.partition
         workload = workload.with_jobs(
@@ -238,7 +253,8 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
         )
         site = SlurmSite(
             config={"prioritytype": "priority/multifactor", "priorityweightpartition": "100"},
-            named=frozenset(job.name for job in jobs if job.constraint[:1] == "n"),
+            named={str(row): tuple(f"n{n}" for n in sorted(nodes)) for row, nodes in named.items()},
+            nodes={str(row): (most, 0) for row, most in least.items()},
             partitions=tuple(
                 SitePartition(f"p{p}", TIERS[p], FACTORS[p], least_loaded=p in loaded) for p in range(len(PARTS))
             ),
@@ -246,8 +262,7 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
         parts = tuple(replace(part, name=name) for part, name in zip(platform.partitions, names, strict=True))
         platform = replace(platform, slurm=site, partitions=parts)
         factors = tuple(100 * factor / max(FACTORS) for factor in FACTORS)
-        named = frozenset(job.row for job in jobs if job.constraint[:1] == "n")
-        twin = Keys(**keys, named=named, lists=lists, tiers=TIERS, factors=factors)
+        twin = Keys(**keys, named=named, least=least, lists=lists, tiers=TIERS, factors=factors)
         expected = world.run(jobs, machines, slurm(twin))
         found = simulate(workload, platform, SLURM, given).schedule
         assert found.start.tolist() == [row.start for row in expected], seed

@@ -5,7 +5,7 @@ Source: Slurm 22.05.8 and 24.11.5 (job_scheduler.c, backfill.c, select/cons_tres
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import floor, inf
 from typing import Any
@@ -52,7 +52,8 @@ class Keys:
     bf_one_resv_per_job: bool = False
     lists: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # partition -> those that it stands for
     least_loaded: tuple[int, ...] = ()  # partitions
-    named: frozenset[int] = frozenset()  # rows of jobs whose constraint is a list of nodes, all of which they need
+    named: Mapping[int, frozenset[int]] = field(default_factory=dict)  # row of a job -> nodes, all of which it needs
+    least: Mapping[int, int] = field(default_factory=dict)  # row of a job -> least number of its nodes
     tiers: tuple[int, ...] = ()  # of each partition
     factors: tuple[float, ...] = ()  # what each adds to the priority, which else has only what its user gives
 
@@ -86,6 +87,26 @@ class Clock:
     cycle_length: Time = 0
     next_cycle: Time | None = None
     since: dict[int, Time] = field(default_factory=dict)  # row of a waiting job -> since when
+
+
+@dataclass
+class Seats:
+    """The tasks of a job on nodes: as many as each can take, but one is left for each node that it still needs."""
+
+    usable: dict[int, int]
+    left: int
+    need: int
+    most: float
+    found: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def full(self) -> bool:
+        return self.left <= 0 and self.need <= 0
+
+    def take(self, n: int) -> None:
+        if n not in self.found and self.most > 0 and not self.full:
+            self.found[n] = min(self.usable[n], self.left - max(self.need - 1, 0))
+            self.left, self.need, self.most = self.left - self.found[n], self.need - 1, self.most - 1
 
 
 class Pass:
@@ -229,8 +250,8 @@ class Pass:
                 overtakes = True
                 continue
             allowed = self.of_part(job) & self.up & left
-            lacks = not self.named(job) <= allowed
-            if len(allowed) >= least_nodes(job) and not lacks:
+            lacks = not self.named(job) & self.of_part(job) & self.up <= allowed
+            if len(allowed) >= self.least(job) and not lacks:
                 if self.lacks(job, accounts=False):
                     overtakes = True
                     continue
@@ -244,7 +265,7 @@ class Pass:
                     overtakes = True
                     continue
             overtakes = True
-            if job.row in keys.named and not lacks:
+            if not lacks and len(self.named(job)) >= self.least(job):
                 left -= self.named(job)
                 continue
             blocked.add(part)
@@ -254,10 +275,13 @@ class Pass:
 
     # nodes
 
-    def named(self, job: Job) -> set[int]:
+    def named(self, job: Job) -> frozenset[int]:
         """The nodes that it names, none if it names none."""
-        own = job.row in self.keys.named
-        return {n for n in self.of_part(job) & self.up if own and may_use(self.view.platform, n, job)}
+        return self.keys.named.get(job.row, frozenset())
+
+    def least(self, job: Job) -> int:
+        """On how many nodes it runs at least."""
+        return job.tasks if job.spread == "distinct" else self.keys.least.get(job.row, 1)
 
     def of_node(self, room: Room, n: int) -> list[int]:
         return [room[slot] for slot in node_slots(self.view.platform, n)]
@@ -266,7 +290,7 @@ class Pass:
         if not may_use(self.view.platform, n, job):
             return 0
         amounts, most = zip(self.of_node(room, n), job.demand, strict=True), PLENTY
-        if self.keys.version >= 26.05 and most_nodes(job) in (1, least_nodes(job)):
+        if self.keys.version >= 26.05 and most_nodes(job) in (1, self.least(job)):
             most = job.tasks if most_nodes(job) == 1 else 1
         return min([most, *(max(amount, 0) // demand for amount, demand in amounts if demand)])
 
@@ -279,17 +303,26 @@ class Pass:
             mine = {n for n in allowed if site is None or self.view.platform.nodes[n].site == site}
             least = job.tasks if most_nodes(job) == 1 else 1
             usable = {n: tasks for n in sorted(mine) if (tasks := self.usable(job, n, room)) >= least}
-            if self.keys.pack_serial_at_end and job.tasks == job.demand[0] == 1:
+            if not self.named(job) <= {*usable}:
+                continue
+            if self.keys.pack_serial_at_end and job.tasks == job.demand[0] == 1 and not self.named(job):
                 return ((max(usable), 1),) if usable else None
             if job.partition in self.keys.least_loaded:
                 size = {n: self.view.platform.nodes[n].capacity[0] for n in usable}
-                found = emptiest_first(job, usable, size)
+                found = emptiest_first(self.seats(job, usable), size)
                 return tuple(sorted(found.items())) if found else None
             for least in (0, *sorted({*usable.values()})):
-                larger = {n: tasks for n, tasks in usable.items() if tasks > least}
-                if found := fill(job, larger):
+                larger = {n: tasks for n, tasks in usable.items() if tasks > least or n in self.named(job)}
+                if found := fill(self.seats(job, larger)):
                     return tuple(sorted(found.items()))
         return None
+
+    def seats(self, job: Job, usable: dict[int, int]) -> Seats:
+        """With tasks on the nodes that it names."""
+        found = Seats(usable, job.tasks, self.least(job), most_nodes(job))
+        for n in sorted(self.named(job)):
+            found.take(n)
+        return found
 
     def ends_before_windows(self, job: Job, placement: Placement) -> bool:
         """Known windows leave it what it needs for its whole walltime, beside what others hold now."""
@@ -304,58 +337,68 @@ class Pass:
         return True
 
 
-def least_nodes(job: Job) -> int:
-    return job.tasks if job.spread == "distinct" else 1
-
-
 def most_nodes(job: Job) -> float:
     if job.tasks == 1 or job.spread == "node":
         return 1
     return job.tasks if job.spread == "distinct" else inf
 
 
-def emptiest_first(job: Job, usable: dict[int, int], size: dict[int, int]) -> dict[int, int] | None:
+def emptiest_first(seats: Seats, size: dict[int, int]) -> dict[int, int] | None:
     """Node -> tasks: first the nodes with the largest free share; None where they do not hold the job."""
-    left, need, most, found = job.tasks, least_nodes(job), most_nodes(job), dict[int, int]()
-    while left > 0 or need > 0:
-        rest = [n for n in usable if n not in found]
-        if not rest or len(found) == most:
-            return None
-        n = max(rest, key=lambda n: usable[n] / size[n])
-        found[n] = min(usable[n], left - max(need - 1, 0))
-        left, need = left - found[n], need - 1
-    return found
+    for n in sorted(seats.usable, key=lambda n: (-seats.usable[n] / size[n], n)):
+        seats.take(n)
+    return seats.found if seats.full else None
 
 
-def fill(job: Job, usable: dict[int, int]) -> dict[int, int] | None:
-    """Node -> tasks: run after run of neighbouring nodes; None where they do not hold the job."""
+def neighbours(nodes: Iterable[int]) -> list[list[int]]:
+    """Runs of neighbouring nodes."""
     runs: list[list[int]] = []
-    for n in usable:
+    for n in sorted(nodes):
         if runs and runs[-1][-1] == n - 1:
             runs[-1].append(n)
         else:
             runs.append([n])
-    left, need, most, found = job.tasks, least_nodes(job), most_nodes(job), dict[int, int]()
-    while left > 0 or need > 0:
-        if not runs:
-            return None
-        total = {run[0]: sum(usable[n] for n in run) for run in runs}
-        enough = [run for run in runs if total[run[0]] >= left and len(run) >= need]
-        best = min(enough, key=lambda run: total[run[0]]) if enough else max(runs, key=lambda run: total[run[0]])
-        runs.remove(best)
-        single = [n for n in best if usable[n] >= left]
-        if need <= 1 and single:
-            found[min(single, key=lambda n: usable[n])] = left
-            return found
-        for n in best:
-            if most == 1 and usable[n] < left:
+    return runs
+
+
+def fill(seats: Seats) -> dict[int, int] | None:
+    """Node -> tasks: run after run of neighbouring nodes; None where they do not hold the job.
+
+    Nodes that have tasks already are those that the job names.
+    """
+    named, runs = {*seats.found}, neighbours(seats.usable)
+    while not seats.full:
+        best, best_total, best_fits = None, 0, False
+        for run in runs:
+            others = [n for n in run if n not in named]
+            total = sum(seats.usable[n] for n in others)
+            fits = total >= seats.left and len(others) >= seats.need
+            if not others:
                 continue
-            if most > 0 and (left > 0 or need > 0):
-                found[n] = min(usable[n], left - max(need - 1, 0))
-                left, need, most = left - found[n], need - 1, most - 1
-        if most <= 0 and (left > 0 or need > 0):
+            if best is None or (named & {*run} and not named & {*best}):
+                better = True
+            else:
+                better = (fits and (not best_fits or total < best_total)) or (
+                    not fits and not best_fits and total > best_total
+                )
+            if better:
+                best, best_total, best_fits = run, total, fits
+        if best is None or seats.most <= 0:
             return None
-    return found
+        runs.remove(best)
+        if mine := named & {*best}:
+            first = min(mine)
+            for n in [*(n for n in best if n > first), *reversed([n for n in best if n < first])]:
+                seats.take(n)
+            continue
+        single = [n for n in best if seats.usable[n] >= seats.left]
+        if seats.need <= 1 and single:
+            seats.take(min(single, key=lambda n: seats.usable[n]))
+            break
+        for n in best:
+            if seats.most != 1 or seats.usable[n] >= seats.left:
+                seats.take(n)
+    return seats.found
 
 
 @dataclass
@@ -419,7 +462,8 @@ class Cycle:
         while True:
             later, allowed = self.next_chance(job, after, length), self.allowed(job, after, length)
             begin, nodes = None, ()
-            if len(allowed) >= least_nodes(job) and self.of.named(job) <= allowed:
+            named = self.of.named(job) & self.of.of_part(job) & self.of.up
+            if len(allowed) >= self.of.least(job) and named <= allowed:
                 what = "tested"
                 begin, nodes = self.expected(job, allowed, after, later)
             if begin is None:

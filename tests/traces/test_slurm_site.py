@@ -118,16 +118,16 @@ def test_lists_of_partitions_are_more_partitions(folder):
 
 def test_nodes_that_a_job_names_or_excludes_bind_it(folder):
     lines = (folder / "sacct.txt").read_text().splitlines()
-    for row, more in ((1, "-w n[2,3] "), (2, "-x n4 "), (3, "-N 2 -w n3 ")):
+    for row, more in ((1, "-N 2 -n 4 -w n[2,3] "), (2, "-x n4 "), (3, "-N 2 -n 4 -w n3 "), (4, "-w n9 ")):
         lines[row] = lines[row].replace("sbatch ", f"sbatch {more}")
     (folder / "sacct.txt").write_text("\n".join(lines) + "\n")
     read = read_slurm_site(folder)
     asked, jobs = read.requests, read.requests.workload.jobs
     assert [jobs.constraint[row] for row in range(4)] == ["n2|n3", "!n4", "", ""]
-    assert (read.site.named, read.site.nodes["1"]) == ({"1"}, (2, 0))
+    assert read.site.named == {"1": ("n2", "n3"), "3": ("n3",)}
+    assert (read.site.nodes["1"], read.site.nodes["3"]) == ((2, 2), (2, 2))
     said = next(text for text in read.left_out if "leaves out" in text)
-    assert "named nodes and further ones 1%" in said
-    assert "nodes beside those named 1%" in said
+    assert "named nodes without room for the job 1%" in said
     before = asked.workload.with_jobs(jobs.replace(constraint=Labels.of(["fast|x86"] * len(jobs))))
     after = as_requested(before, asked).jobs.constraint
     assert [after[row] for row in range(3)] == ["fast&n2|fast&n3|x86&n2|x86&n3", "fast&!n4|x86&!n4", "fast|x86"]

@@ -59,7 +59,7 @@ class SlurmSite:
     qos: tuple[SiteQos, ...] = ()
     # what a workload has no column for: the least and the most nodes of jobs by their ids; 0 = not stated
     nodes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    named: frozenset[str] = frozenset()  # ids of jobs that asked for named nodes (-w)
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the nodes that jobs named (-w), by their ids
 
     @property
     def number(self) -> float:

@@ -90,9 +90,9 @@ class Requests:
     logged: Mapping[str, Logged]
 
     @property
-    def named(self) -> frozenset[str]:
-        """The jobs that asked for named nodes."""
-        return frozenset(job for job, each in self.logged.items() if each.named)
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """The nodes that jobs asked for by their names, by the ids of these jobs."""
+        return {job: each.named for job, each in self.logged.items() if each.named}
 
     def on(self, platform: Platform) -> "tuple[Requests, Platform]":
         """Return the requests as jobs of a platform: nodes that they name or exclude as constraints, and lists of
@@ -101,31 +101,35 @@ class Requests:
         return self._with_nodes(platform)._with_lists(platform)
 
     def _with_nodes(self, platform: Platform) -> "Requests":
-        """Return the requests with a constraint for nodes that a job names or excludes.
+        """Return the requests with a constraint for nodes that a job excludes, or names where it wants no others.
 
-        Named nodes are all that such a job may use; where they would not hold it, its list of nodes is left out.
+        A list of nodes that lacks room for the job is left out: on these it could never run.
         """
         jobs, place = self.workload.jobs, {name: node for node, name in enumerate(platform.nodes)}
         texts, ranges, logged = [""] * len(jobs), dict(self.nodes), dict(self.logged)
+        of_part = {each.name: {*each.nodes.tolist()} for each in platform.partitions}
         columns = [platform.resources.index(name) for name in self.workload.resources if name in platform.resources]
         for row, job in enumerate(map(str, jobs.job.tolist())):
             each = logged[job]
             if len(each.named) > jobs.tasks[row]:  # sbatch keeps one for each task
                 each = logged[job] = replace(each, named=each.named[: jobs.tasks[row]])
-            mine = [place[name] for name in each.named if name in place]
+            mine, alone = [place[name] for name in each.named if name in place], False
             least, most = ranges[job]
             if each.named:
                 demand, room = jobs.demand[row][: len(columns)], platform.capacity[mine][:, columns]
                 fit = np.where(demand > 0, room // np.maximum(demand, 1), jobs.tasks[row]).min(axis=1, initial=2**40)
-                if len(mine) == len(each.named) >= least and fit.sum() >= jobs.tasks[row] and fit.all():
-                    ranges[job] = len(mine), max(most, len(mine)) if most else 0
-                    if most != len(mine):  # Slurm adds nodes while these are too busy
-                        logged[job] = replace(each, left_out=(*each.left_out, "nodes beside those named"))
+                alone = most == len(each.named)
+                there = any({*mine} <= of_part.get(part, set()) for part in jobs.partition[row].split(","))
+                roomy = fit.all() and (not alone or fit.sum() >= jobs.tasks[row])
+                if len(mine) == len(each.named) and there and roomy:
+                    ranges[job] = max(least, len(mine)), max(most, len(mine)) if most else 0
                 else:
-                    left_out = (*each.left_out, "named nodes and further ones")
-                    each = logged[job] = replace(each, named=(), left_out=left_out)
+                    left_out = (*each.left_out, "named nodes without room for the job")
+                    each, alone = replace(each, named=(), left_out=left_out), False
+                    logged[job] = each
             without = [f"!{name}" for name in each.excluded if name in place]
-            texts[row] = "|".join("&".join([name, *without]) for name in each.named) or "&".join(without)
+            only = each.named if alone else ()
+            texts[row] = "|".join("&".join([name, *without]) for name in only) or "&".join(without)
         workload = self.workload.with_jobs(jobs.replace(constraint=Labels.of(texts)))
         return replace(self, workload=workload, nodes=ranges, logged=logged)
 

@@ -13,7 +13,15 @@ from backfill.compiler.kernel import kernel
 from backfill.core.place.gangs import may_run_on
 from backfill.core.plan.promises import NO_TIME
 from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, remove, words
-from backfill.policies.slurm.seats import count_usable, least_tasks, most_tasks, seat, suffices, tasks_in
+from backfill.policies.slurm.seats import (
+    count_usable,
+    least_tasks,
+    most_tasks,
+    names_the_same,
+    seat,
+    suffices,
+    tasks_in,
+)
 
 SECOND = np.int64(1_000_000)
 WINDOW = 30 * SECOND  # width of the first group
@@ -125,7 +133,7 @@ def are_alike(state, one, other):
     jobs = state.jobs
     if jobs.bound[one] != jobs.bound[other] or least_tasks(state, one) != least_tasks(state, other):
         return False
-    if most_tasks(state, one) != most_tasks(state, other):
+    if most_tasks(state, one) != most_tasks(state, other) or not names_the_same(state, one, other):
         return False
     for k in range(state.machine.resources):
         if jobs.demand[one, k] != jobs.demand[other, k]:

@@ -80,7 +80,7 @@ PARAMS = {
                        whole=True),
 }  # fmt: skip
 SPANS = ("PriorityMaxAge", "PriorityDecayHalfLife", "PriorityCalcPeriod")  # in minutes here, D-HH:MM:SS in slurm.conf
-PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "whole", "named", "pair_first")
+PER_JOB = ("partition", "association", "min_nodes", "max_nodes", "whole", "pair_first")
 PER_JOB_F = ("of_association", "of_size", "of_held_size", "of_partition", "of_qos", "of_tres", "nice", "charge")
 MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
@@ -96,6 +96,7 @@ MEMORY: dict[str, int | str] = {
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
                      "least_loaded",  # of each partition
+                     "name_first", "name_node",  # the nodes that each job names
                      "list_first", "list_part",  # the partitions of each list, in Slurm's order
                      "child_first", "child", "record", "telling", "closed",
                      "is_user"), "facts"),
@@ -267,7 +268,7 @@ def _of_jobs(
         "min_nodes": np.minimum(asked[:, 0], jobs.tasks),
         "max_nodes": asked[:, 1],
         "whole": jobs.exclusive | (_by_label(jobs.partition, exclusive) > 0),
-        "named": np.array([str(name) in site.named for name in jobs.job.tolist()], np.int64),
+        **_names(site, platform, jobs),
         "of_association": weight["Assoc"] * _relative(people, association, "NO_NORMAL_ASSOC" in flags),
         "of_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, cpus, partition, flags),
         "of_held_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, whole, partition, flags),
@@ -287,6 +288,14 @@ def _of_jobs(
             lambda part: _charges(site, held, part) * factor,
         ),
     }
+
+
+def _names(site: SlurmSite, platform: Platform, jobs: Jobs) -> dict[str, Any]:
+    """Return the nodes that each job names, and where those of each begin."""
+    place = {name: node for node, name in enumerate(platform.nodes)}
+    found = [sorted(place[node] for node in site.named.get(str(name), ())) for name in jobs.job.tolist()]
+    first = np.cumsum([0, *map(len, found)])
+    return {"name_first": first, "name_node": np.array([node for nodes in found for node in nodes], np.int64)}
 
 
 def _in_pairs(

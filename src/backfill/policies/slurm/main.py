@@ -21,7 +21,7 @@ from backfill.policies.slurm.queue import (
     queue_of_pairs,
     reserves_nothing,
 )
-from backfill.policies.slurm.seats import choose, is_named, lacks_named, least_nodes, named_in, place_as_taken
+from backfill.policies.slurm.seats import choose, lacks_named, least_nodes, named_in, names, place_as_taken
 
 
 @kernel()
@@ -84,7 +84,7 @@ def main_pass(state, full):
             started += 1
             continue
         overtakes = True
-        if blocks and is_named(state, job) and not lacks:
+        if blocks and not lacks and len(names(state, job)) >= max(least_nodes(state, job), 1):
             remove_all(left, named_in(state, job, within))
         elif blocks:
             blocked[part] = 1

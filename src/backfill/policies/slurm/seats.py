@@ -10,7 +10,7 @@ from backfill.core.errors import NONE
 from backfill.core.place.gangs import may_run_on, shares_site
 from backfill.core.place.placement import DISTINCT, NODE, times
 from backfill.core.verbs import place, place_on
-from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, remove, size
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest
 from backfill.policies.slurm.queue import has_lists
 
 PLENTY = np.int64(2**40)  # tasks on a node, for a job that requests nothing of it
@@ -100,25 +100,43 @@ def least_tasks(state, job):
 
 
 @kernel(inline=True)
-def is_named(state, job):
-    """Return whether a job asked for nodes by their names, and so may run on these alone."""
-    return len(state.own.named) > 0 and state.own.named[job] != 0
+def names(state, job):
+    """Return the nodes for which a job asked by their names: it runs on all of them, and maybe on others."""
+    own = state.own
+    if len(own.name_first) == 0:
+        return own.name_node[:0]
+    return own.name_node[own.name_first[job] : own.name_first[job + 1]]
 
 
 @kernel()
 def named_in(state, job, nodes):
     """Return the nodes of a set for which a job asked by their names."""
-    found = nodes.copy()
-    for node in range(state.machine.nodes):
-        if has(found, node) and not may_run_on(state, job, node):
-            remove(found, node)
+    found = np.zeros_like(nodes)
+    for node in names(state, job):
+        if has(nodes, node):
+            add(found, node)
     return found
 
 
 @kernel()
 def lacks_named(state, job, within, allowed):
     """Return whether nodes for which a job asked by their names are not allowed. within: those of its partition."""
-    return is_named(state, job) and size(named_in(state, job, within)) > size(named_in(state, job, allowed))
+    for node in names(state, job):
+        if has(within, node) and not has(allowed, node):
+            return True
+    return False
+
+
+@kernel()
+def names_the_same(state, one, other):
+    """Return whether two jobs asked for the same nodes by their names."""
+    mine, theirs = names(state, one), names(state, other)
+    if len(mine) != len(theirs):
+        return False
+    for i in range(len(mine)):
+        if mine[i] != theirs[i]:
+            return False
+    return True
 
 
 @kernel(inline=True)
@@ -133,6 +151,9 @@ def suffices(state, job, count, total):
 def enough(state, job, usable):
     """Return whether nodes with these numbers of usable tasks can hold a job."""
     tasks, total, count = state.jobs.tasks[job], np.int64(0), np.int64(0)
+    for node in names(state, job):
+        if usable[node] == 0:
+            return False
     for node in range(len(usable)):
         if usable[node] > 0:
             total += min(usable[node], tasks)
@@ -160,7 +181,8 @@ def seat(state, job, allowed, usable, taken):
 @kernel()
 def seat_there(state, job, allowed, usable, taken):
     """Distribute the tasks of a job; on failure again without the nodes of fewest usable tasks."""
-    if state.own.pack_serial_at_end > 0.0 and state.jobs.tasks[job] == 1 and state.jobs.demand[job, 0] == 1:
+    serial = state.jobs.tasks[job] == 1 and state.jobs.demand[job, 0] == 1 and len(names(state, job)) == 0
+    if state.own.pack_serial_at_end > 0.0 and serial:
         return seat_at_end(usable, taken)
     if is_least_loaded(state, job):
         return seat_least_loaded(state, job, usable, taken)
@@ -203,29 +225,42 @@ def seat_least_loaded(state, job, usable, taken):
 
     Source: _eval_nodes_lln of Slurm 22.05.8, and a run of it on nodes of 8, 16 and 24 cpus.
     """
-    left, need, most = state.jobs.tasks[job], least_nodes(state, job), most_nodes(state, job)
+    left, need, most = take_named(state, job, usable, taken)
     order = np.argsort(-usable / np.maximum(state.machine.capacity[:, 0], 1), kind="mergesort")
     order = order[np.argsort(state.own.weight[order], kind="mergesort")]
-    taken[:] = 0
     for node in order:
-        if most > 0 and usable[node] > 0 and (left > 0 or need > 0):
+        if most > 0 and usable[node] > 0 and taken[node] == 0 and (left > 0 or need > 0):
             taken[node] = min(usable[node], left - max(need - 1, 0))
             left, need, most = left - taken[node], need - 1, most - 1
     return left <= 0 and need <= 0
 
 
 @kernel()
-def seat_on_larger(state, job, allowed, usable, least, taken):
-    """Distribute the tasks of a job over nodes with more than `least` usable tasks, one run after the other."""
+def take_named(state, job, usable, taken):
+    """Give the nodes that a job names their tasks. Return the tasks that are left, and the least and the most further
+    nodes; `taken` (m,) is 0 on all other nodes.
+    """
     left, need, most = state.jobs.tasks[job], least_nodes(state, job), most_nodes(state, job)
-    runs = runs_of_nodes(state, allowed, usable, least)
     taken[:] = 0
+    for node in names(state, job):
+        taken[node] = min(usable[node], left - max(need - 1, 0))
+        left, need, most = left - taken[node], need - 1, most - 1
+    return left, need, most
+
+
+@kernel()
+def seat_on_larger(state, job, allowed, usable, least, taken):
+    """Distribute the tasks of a job over the nodes that it names and then over nodes with more than `least` usable
+    tasks, one run after the other.
+    """
+    left, need, most = take_named(state, job, usable, taken)
+    runs = runs_of_nodes(state, allowed, usable, least, taken)
     while left > 0 or need > 0:
         i = best_run(runs, left, need)
-        if i < 0:
+        if i < 0 or most <= 0:
             return False
-        first, last = runs[i, 0], runs[i, 1]
-        if need <= 1:
+        first, last, named = runs[i, 0], runs[i, 1], runs[i, 4]
+        if named < 0 and need <= 1:
             best = NONE
             for node in range(first, last + 1):
                 if usable[node] >= left and (best < 0 or usable[node] < usable[best]):
@@ -234,39 +269,48 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
                 taken[best] = left
                 return True
         runs[i, 2] = 0
-        for node in range(first, last + 1):
+        for step in range(last + 1 - first):
+            node = first + step
+            if named >= 0:  # upwards from the first one that is named, then downwards from there
+                node = named + step if named + step <= last else last - step
             if most <= 0 or (left <= 0 and need <= 0):
                 break
-            if most == 1 and usable[node] < left:  # the last node must take what is left
+            if taken[node] > 0:  # it is named
+                continue
+            if named < 0 and most == 1 and usable[node] < left:  # the last node must take what is left
                 continue
             taken[node] = min(usable[node], left - max(need - 1, 0))
             left, need, most = left - taken[node], need - 1, most - 1
-        if most <= 0 and (left > 0 or need > 0):
-            return False
     return True
 
 
 @kernel()
-def runs_of_nodes(state, allowed, usable, least):
+def runs_of_nodes(state, allowed, usable, least, taken):
     """Return the runs of consecutive nodes of one weight with more than `least` usable tasks each, among the allowed.
 
-    A row for each: first node, last node, total of usable tasks, weight.
+    Nodes with tasks are those that the job names: they join runs, and count for nothing there. A row for each run:
+    first node, last node, total of usable tasks, weight, first node with tasks or -1, number of nodes without tasks.
     """
-    runs, count, before, weight = np.empty((len(usable), 4), np.int64), 0, np.int64(-2), np.int64(1)
+    runs, count, before, weight = np.empty((len(usable), 6), np.int64), 0, np.int64(-2), np.int64(1)
     weights, weighted = state.own.weight, len(state.own.weight) > 0
     for i in range(len(allowed)):
         if allowed[i] == NOTHING:
             continue
         for node in range(i * WORD, min((i + 1) * WORD, len(usable))):
-            if usable[node] <= least:
+            if usable[node] <= least and taken[node] == 0:
                 continue
             here = weights[node] if weighted else np.int64(1)
             if before != node - 1 or here != weight:
                 weight = here
                 runs[count, 0], runs[count, 2], runs[count, 3] = node, 0, weight
+                runs[count, 4], runs[count, 5] = -1, 0
                 count += 1
             runs[count - 1, 1] = before = np.int64(node)
-            runs[count - 1, 2] += usable[node]
+            if taken[node] == 0:
+                runs[count - 1, 2] += usable[node]
+                runs[count - 1, 5] += 1
+            elif runs[count - 1, 4] < 0:
+                runs[count - 1, 4] = node
     return runs[:count]
 
 
@@ -274,15 +318,16 @@ def runs_of_nodes(state, allowed, usable, least):
 def best_run(runs, left, need):
     """Return the best run of nodes of which none is used, those with a total; -1 if there is none.
 
-    The lowest weight; among equal weights the smallest total of usable tasks that suffices, else the largest.
+    One with nodes that the job names rather than an earlier one without; the lowest weight; among equal weights the
+    smallest total of usable tasks that suffices, else the largest.
     """
     best, best_total, best_suffices, best_weight = NONE, np.int64(0), False, np.int64(0)
     for i in range(len(runs)):
         total = runs[i, 2]
         if total == 0:
             continue
-        fits, weight = total >= left and runs[i, 1] - runs[i, 0] + 1 >= need, runs[i, 3]
-        better = best < 0 or weight < best_weight
+        fits, weight = total >= left and runs[i, 5] >= need, runs[i, 3]
+        better = best < 0 or weight < best_weight or (runs[i, 4] >= 0 and runs[best, 4] < 0)
         if not better and weight == best_weight:
             if fits:
                 better = not best_suffices or total < best_total
