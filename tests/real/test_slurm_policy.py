@@ -54,9 +54,11 @@ DUMPS = {
     "scontrol-show-partition": "scontrol show partition --oneliner",
     "scontrol-show-node": "scontrol show node --oneliner",
     "sacctmgr-show-assoc": "sacctmgr show assoc -P format=Cluster,Account,User,Partition,ParentName,Share,Priority,"
-    "GrpJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,MaxJobs,MaxTRES,MaxWall,MaxJobsAccrue,GrpJobsAccrue,QOS,DefaultQOS",
+    "GrpJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,MaxJobs,MaxTRES,MaxWall,MaxJobsAccrue,GrpJobsAccrue,QOS,DefaultQOS,"
+    "MaxTRESMins",
     "sacctmgr-show-qos": "sacctmgr show qos -P format=Name,Priority,UsageFactor,Flags,GrpTRES,GrpJobs,MaxTRESPU,"
-    "MaxJobsPU,MaxTRESPA,MaxJobsPA,MaxTRES,MaxWall,MinPrioThresh,MaxJobsAccruePU,Preempt",
+    "MaxJobsPU,MaxTRESPA,MaxJobsPA,MaxTRES,MaxWall,MinPrioThresh,MaxJobsAccruePU,Preempt,GrpTRESMins,GrpTRESRunMins,"
+    "MaxTRESMins,GrpJobsAccrue,MaxJobsAccruePA",
     "sshare": "sshare -a -l -P",
 }
 SACCT = (

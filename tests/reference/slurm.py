@@ -12,6 +12,7 @@ from typing import Any
 
 from backfill.model.units import SECOND
 
+from .minutes import Ledger, Limits
 from .placement import held, may_use, minus, node_slots, plus
 from .words import Decision, Job, Placement, Policy, Reservation, Room, Running, Start, Time, View
 
@@ -54,6 +55,8 @@ class Keys:
     least_loaded: tuple[int, ...] = ()  # partitions
     named: Mapping[int, frozenset[int]] = field(default_factory=dict)  # row of a job -> nodes, all of which it needs
     least: Mapping[int, int] = field(default_factory=dict)  # row of a job -> least number of its nodes
+    most: Mapping[int, int] = field(default_factory=dict)  # row of a job -> greatest number of its nodes, if it has one
+    minutes: Limits | None = None
     tiers: tuple[int, ...] = ()  # of each partition
     factors: tuple[float, ...] = ()  # what each adds to the priority, which else has only what its user gives
 
@@ -69,7 +72,8 @@ def first_from(t: Time, step: Time, phase: Time) -> Time:
 
 def slurm(keys: Keys = Keys()) -> Policy:
     def decide(view: View) -> Decision:
-        return Pass(view, keys, view.memory.setdefault("slurm", Clock())).decide()
+        new = Clock(ledger=Ledger(keys.minutes) if keys.minutes else None)
+        return Pass(view, keys, view.memory.setdefault("slurm", new)).decide()
 
     return decide
 
@@ -87,26 +91,45 @@ class Clock:
     cycle_length: Time = 0
     next_cycle: Time | None = None
     since: dict[int, Time] = field(default_factory=dict)  # row of a waiting job -> since when
+    ledger: Ledger | None = None  # of limits on minutes
 
 
 @dataclass
 class Seats:
-    """The tasks of a job on nodes: as many as each can take, but one is left for each node that it still needs."""
+    """The tasks of a job on nodes: as many as each can take, but one is left for each node that it still needs.
+
+    A job that wants `spare` nodes more than it needs gets them as far as there are some.
+    """
 
     usable: dict[int, int]
     left: int
     need: int
     most: float
+    spare: int = 0
     found: dict[int, int] = field(default_factory=dict)
 
     @property
     def full(self) -> bool:
+        return self.left <= 0 and self.need + self.spare <= 0
+
+    @property
+    def enough(self) -> bool:
         return self.left <= 0 and self.need <= 0
 
     def take(self, n: int) -> None:
         if n not in self.found and self.most > 0 and not self.full:
-            self.found[n] = min(self.usable[n], self.left - max(self.need - 1, 0))
+            self.found[n] = max(min(self.usable[n], self.left - max(self.need - 1, 0)), 1)
             self.left, self.need, self.most = self.left - self.found[n], self.need - 1, self.most - 1
+
+    def tasks(self, count: int) -> dict[int, int] | None:
+        """Node -> tasks: of so many tasks one for each node, the others on the first nodes; None where that fails."""
+        if not self.enough:
+            return None
+        left, found = count, dict[int, int]()
+        for after, n in zip(reversed(range(len(self.found))), sorted(self.found), strict=True):
+            found[n] = min(self.usable[n], left - after)
+            left -= found[n]
+        return found if sum(self.found.values()) > count else self.found
 
 
 class Pass:
@@ -136,6 +159,8 @@ class Pass:
     def decide(self) -> Decision:
         keys, clock, now = self.keys, self.clock, self.now
         at_once = self.hear()
+        if clock.ledger is not None and clock.ledger.account(self.view):
+            clock.stale = clock.dirty = True
         phase, timers = round(keys.tick_phase * SECOND), set[Time]()
         on_tick = first_from(now, SECOND, phase) == now
         full = on_tick and clock.stale and first_from(now, keys.sched_interval * SECOND, phase) == now
@@ -161,6 +186,9 @@ class Pass:
             self.set_next_cycle()
             if clock.next_cycle is not None:
                 timers.add(max(clock.next_cycle, now + 1))
+            if clock.ledger is not None:
+                period = clock.ledger.timer(now, [*{job.row: job for job in self.waiting()}.values()], self.running())
+                timers |= {period} if period is not None else set()
         return Decision(self.starts, self.promises if keys.estimates else {}, timers)
 
     def hear(self) -> bool:
@@ -210,6 +238,11 @@ class Pass:
         at = len(self.nodes) * len(platform.nodes[0].capacity)
         return any(self.free[at + x] < n for x, n in Counter(job.licences).items() if (x >= first) == accounts)
 
+    def short(self, job: Job) -> bool:
+        """A limit on minutes holds it back."""
+        ledger = self.clock.ledger
+        return ledger is not None and ledger.lacks(job, self.running())
+
     def reserves_nothing(self, job: Job) -> bool:
         return (second(self.now) - second(self.clock.since[job.row])) // SECOND < self.keys.bf_min_age_reserve
 
@@ -252,7 +285,7 @@ class Pass:
             allowed = self.of_part(job) & self.up & left
             lacks = not self.named(job) & self.of_part(job) & self.up <= allowed
             if len(allowed) >= self.least(job) and not lacks:
-                if self.lacks(job, accounts=False):
+                if self.lacks(job, accounts=False) or (self.short(job) and not keys.assoc_limit_stop):
                     overtakes = True
                     continue
                 placement = self.seat(job, allowed, self.free)
@@ -289,9 +322,9 @@ class Pass:
     def usable(self, job: Job, n: int, room: Room) -> int:
         if not may_use(self.view.platform, n, job):
             return 0
-        amounts, most = zip(self.of_node(room, n), job.demand, strict=True), PLENTY
-        if self.keys.version >= 26.05 and most_nodes(job) in (1, self.least(job)):
-            most = job.tasks if most_nodes(job) == 1 else 1
+        amounts, most = [*zip(self.of_node(room, n), job.demand, strict=True)], PLENTY
+        if self.keys.version >= 26.05 and (self.most(job) == 1 or self.most(job) == self.least(job) == job.tasks):
+            most = job.tasks if self.most(job) == 1 else 1
         return min([most, *(max(amount, 0) // demand for amount, demand in amounts if demand)])
 
     def seat(self, job: Job, allowed: set[int], room: Room) -> Placement | None:
@@ -301,7 +334,7 @@ class Pass:
             sites = [*dict.fromkeys(node.site for node in self.view.platform.nodes)]
         for site in sites:
             mine = {n for n in allowed if site is None or self.view.platform.nodes[n].site == site}
-            least = job.tasks if most_nodes(job) == 1 else 1
+            least = job.tasks if self.most(job) == 1 else 1
             usable = {n: tasks for n in sorted(mine) if (tasks := self.usable(job, n, room)) >= least}
             if not self.named(job) <= {*usable}:
                 continue
@@ -309,17 +342,26 @@ class Pass:
                 return ((max(usable), 1),) if usable else None
             if job.partition in self.keys.least_loaded:
                 size = {n: self.view.platform.nodes[n].capacity[0] for n in usable}
-                found = emptiest_first(self.seats(job, usable), size)
+                emptiest_first(seats := self.seats(job, usable), size)
+                found = seats.tasks(job.tasks)
                 return tuple(sorted(found.items())) if found else None
             for least in (0, *sorted({*usable.values()})):
                 larger = {n: tasks for n, tasks in usable.items() if tasks > least or n in self.named(job)}
-                if found := fill(self.seats(job, larger)):
+                fill(seats := self.seats(job, larger))
+                if found := seats.tasks(job.tasks):
                     return tuple(sorted(found.items()))
         return None
 
+    def most(self, job: Job) -> float:
+        """On how many nodes it runs at most."""
+        if job.tasks == 1 or job.spread == "node":
+            return 1
+        return job.tasks if job.spread == "distinct" else self.keys.most.get(job.row, inf)
+
     def seats(self, job: Job, usable: dict[int, int]) -> Seats:
         """With tasks on the nodes that it names."""
-        found = Seats(usable, job.tasks, self.least(job), most_nodes(job))
+        spare = max(min(self.keys.most.get(job.row, 0), job.tasks) - self.least(job), 0)
+        found = Seats(usable, job.tasks, self.least(job), self.most(job), spare)
         for n in sorted(self.named(job)):
             found.take(n)
         return found
@@ -337,17 +379,10 @@ class Pass:
         return True
 
 
-def most_nodes(job: Job) -> float:
-    if job.tasks == 1 or job.spread == "node":
-        return 1
-    return job.tasks if job.spread == "distinct" else inf
-
-
-def emptiest_first(seats: Seats, size: dict[int, int]) -> dict[int, int] | None:
-    """Node -> tasks: first the nodes with the largest free share; None where they do not hold the job."""
+def emptiest_first(seats: Seats, size: dict[int, int]) -> None:
+    """First the nodes with the largest free share."""
     for n in sorted(seats.usable, key=lambda n: (-seats.usable[n] / size[n], n)):
         seats.take(n)
-    return seats.found if seats.full else None
 
 
 def neighbours(nodes: Iterable[int]) -> list[list[int]]:
@@ -361,8 +396,8 @@ def neighbours(nodes: Iterable[int]) -> list[list[int]]:
     return runs
 
 
-def fill(seats: Seats) -> dict[int, int] | None:
-    """Node -> tasks: run after run of neighbouring nodes; None where they do not hold the job.
+def fill(seats: Seats) -> None:
+    """Run after run of neighbouring nodes.
 
     Nodes that have tasks already are those that the job names.
     """
@@ -384,7 +419,7 @@ def fill(seats: Seats) -> dict[int, int] | None:
             if better:
                 best, best_total, best_fits = run, total, fits
         if best is None or seats.most <= 0:
-            return None
+            break
         runs.remove(best)
         if mine := named & {*best}:
             first = min(mine)
@@ -392,13 +427,12 @@ def fill(seats: Seats) -> dict[int, int] | None:
                 seats.take(n)
             continue
         single = [n for n in best if seats.usable[n] >= seats.left]
-        if seats.need <= 1 and single:
+        if seats.need + seats.spare <= 1 and single:
             seats.take(min(single, key=lambda n: seats.usable[n]))
             break
         for n in best:
             if seats.most != 1 or seats.usable[n] >= seats.left:
                 seats.take(n)
-    return seats.found
 
 
 @dataclass
@@ -480,6 +514,8 @@ class Cycle:
                         return "stuck"
                     after = begin + self.resolution if begin == after else begin
                     continue
+            if self.of.short(job) and not self.keys.assoc_limit_stop:
+                return "tested"
             if self.of.lacks(job, accounts=True) and (begin <= self.now or not recent):
                 begin, tested = self.now + 500 * SECOND if later is None else later, False
             elif begin <= self.now:

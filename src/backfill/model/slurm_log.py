@@ -15,6 +15,15 @@ class Decided:
     nodes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A run was charged for so many seconds, or, without a job, all usage has decayed by a factor."""
+
+    at: int
+    job: str
+    amount: float
+
+
 @dataclass(slots=True)
 class LoopPass:
     """One pass of the main loop or one cycle of the backfill loop."""
@@ -41,3 +50,4 @@ class SlurmctldLog:
     submits: dict[str, int]  # job -> when
     priorities: dict[str, int]  # job -> at its submit
     shares: dict[str, float]  # job -> its fair-share factor then, with DebugFlags=Priority
+    charges: tuple[Charge, ...] = ()  # in their order, with DebugFlags=Priority

@@ -6,6 +6,8 @@ The terms are Slurm's (slurm.conf, sacctmgr, sshare). Times in microseconds unle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from backfill.model.clock import Clock
+
 PARENT = -1  # shares: those of the parent
 DEFAULT_VERSION = "22.05"
 
@@ -23,6 +25,24 @@ class SitePartition:
 
 
 @dataclass(frozen=True, slots=True)
+class Minutes:
+    """Limits on minutes of resources, by Slurm's names of these: cpu, node, gres/gpu, billing, and mem, in MB."""
+
+    group: Mapping[str, int] = field(default_factory=dict)  # GrpTRESMins: what all may have used
+    running: Mapping[str, int] = field(default_factory=dict)  # GrpTRESRunMins: what is left to all that runs
+    job: Mapping[str, int] = field(default_factory=dict)  # MaxTRESMins: one job
+
+
+@dataclass(frozen=True, slots=True)
+class Accrual:
+    """Limits on the number of waiting jobs that grow old; None for no limit."""
+
+    group: int | None = None  # GrpJobsAccrue
+    account: int | None = None  # MaxJobsAccruePA, of a QOS
+    user: int | None = None  # MaxJobsAccruePU; of an association MaxJobsAccrue
+
+
+@dataclass(frozen=True, slots=True)
 class Association:
     """An account, or a user in an account. The first one of a site is root."""
 
@@ -33,6 +53,8 @@ class Association:
     shares: int = 1
     priority: int = 0
     usage: float = 0.0  # RawUsage, in seconds of billing, at the begin
+    minutes: Minutes = Minutes()
+    accrual: Accrual = Accrual()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +64,9 @@ class SiteQos:
     name: str
     priority: int = 0
     usage_factor: float = 1.0
+    flags: frozenset[str] = frozenset()  # in upper case
+    minutes: Minutes = Minutes()
+    accrual: Accrual = Accrual()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,6 +84,7 @@ class SlurmSite:
     qos: tuple[SiteQos, ...] = ()
     # what a workload has no column for: the least and the most nodes of jobs by their ids; 0 = not stated
     nodes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    clock: Clock | None = None  # of the log, for PriorityUsageResetPeriod
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the nodes that jobs named (-w), by their ids
 
     @property
@@ -93,6 +119,27 @@ class SlurmSite:
     def enforces_limits(self) -> bool:
         """Return whether limits of associations and QOS count."""
         return bool(self.flags("AccountingStorageEnforce") & {"LIMITS", "SAFE", "ALL"})
+
+    @property
+    def enforces_safely(self) -> bool:
+        """Return whether a job starts only if GrpTRESMins leaves enough for its whole time limit."""
+        return bool(self.flags("AccountingStorageEnforce") & {"SAFE", "ALL"})
+
+    def counts_minutes(self, account: str, user: str, qos: str) -> bool:
+        """Return whether a limit on minutes counts the jobs of a user in an account and a QOS."""
+        people = self.associations
+        who = next((i for i, each in enumerate(people) if user and (each.account, each.user) == (account, user)), -1)
+        found = [each.minutes for each in self.qos if each.name == qos]
+        while who >= 0:
+            found.append(people[who].minutes)
+            who = people[who].parent
+        return self.enforces_limits and any(each.group or each.running or each.job for each in found)
+
+    @property
+    def limits_minutes(self) -> bool:
+        """Return whether any limit on minutes counts, so that a job may wait for ever."""
+        every = [*(each.minutes for each in self.associations), *(each.minutes for each in self.qos)]
+        return self.enforces_limits and any(each.group or each.running or each.job for each in every)
 
 
 def tres_weights(text: str, memory: float) -> dict[str, float]:

@@ -51,8 +51,8 @@ _COLUMNS = {  # of tables that hold names -> their kind
     "account": "group", "parentname": "group", "user": "user", "partition": "partition", "qos": "qos", "defqos": "qos",
     "preempt": "qos", "cluster": "cluster", "name": "qos", "reservation": "reservation",
 }  # fmt: skip
-_TRES = ("grptres", "grptresmins", "grptresrunmins", "maxtres", "maxtrespu", "maxtrespa", "tresrunmins", "reqtres",
-         "alloctres", "tres")  # fmt: skip
+_TRES = ("grptres", "grptresmins", "grptresrunmins", "maxtres", "maxtrespu", "maxtrespa", "tresrunmins", "maxtresmins",
+         "reqtres", "alloctres", "tres")  # fmt: skip
 _PLAIN = {  # columns of sacct that hold numbers, dates and codes
     "jobid", "jobidraw", "submit", "eligible", "start", "end", "timelimit", "timelimitraw", "nnodes", "ncpus",
     "reqcpus", "reqnodes", "reqmem", "state", "priority", "flags", "restarts", "elapsed", "elapsedraw",

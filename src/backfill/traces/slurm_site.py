@@ -3,7 +3,7 @@
 Source: the manual pages of scontrol, sacctmgr, sshare and slurm.conf, and what 22.05 prints.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,16 @@ from backfill.model.platform import Platform
 from backfill.model.slurm_site import (
     DEFAULT_VERSION,
     PARENT,
+    Accrual,
     Association,
+    Minutes,
     SitePartition,
     SiteQos,
     SlurmSite,
     tres_weights,
 )
 from backfill.model.units import MIB, counted
-from backfill.traces.accounting.slurm import tres_of
+from backfill.traces.accounting.slurm import memory_of, tres_of
 from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.files import Source
 from backfill.traces.inventory.nodes import Inventory, Terms
@@ -48,16 +50,17 @@ MISSING = {  # what counts without a dump
 }
 FIELDS = {  # columns in the order of docs/reference/slurm.md, for dumps without a header
     ASSOC: "cluster account user partition parentname share priority grpjobs grptres grptresmins grptresrunmins "
-    "maxjobs maxtres maxwall maxjobsaccrue grpjobsaccrue qos defqos",
+    "maxjobs maxtres maxwall maxjobsaccrue grpjobsaccrue qos defqos maxtresmins",
     QOS: "name priority usagefactor flags grptres grpjobs maxtrespu maxjobspu maxtrespa maxjobspa maxtres maxwall "
-    "minpriothres maxjobsaccruepu preempt",
+    "minpriothres maxjobsaccruepu preempt grptresmins grptresrunmins maxtresmins grpjobsaccrue maxjobsaccruepa",
     SSHARE: "account user rawshares normshares rawusage normusage effectvusage fairshare levelfs "
     "grptresmins tresrunmins",
 }
+_MAY_LACK = {ASSOC: 1, QOS: 5}  # columns at the end that a dump without a header may lack
 _FIRST = {ASSOC: ("cluster", "account"), QOS: ("name", "priority"), SSHARE: ("account", "user")}  # of a header
 _NOT_KEPT = {  # columns whose limits are left out
-    ASSOC: ("grptresmins", "grptresrunmins", "maxtres", "maxwall", "maxjobsaccrue", "grpjobsaccrue"),
-    QOS: ("maxtres", "maxwall", "minpriothres", "maxjobsaccruepu", "preempt"),
+    ASSOC: ("maxtres", "maxwall"),
+    QOS: ("maxtres", "maxwall", "minpriothres", "preempt"),
 }
 _IGNORED = ("bf_running_job_reserve", "bf_licenses", "bf_busy_nodes",
             "defer", "max_rpc_cnt", "reduce_completing_frag", "bf_hetjob_prio")  # fmt: skip
@@ -159,7 +162,7 @@ class _Reader:
         return ReadSite(platform, self.found, self.missing, tuple(self.left_out), tuple(self.notes), asked, moment)
 
     def moment(self) -> Moment:
-        """Return what sprio, squeue --start and sdiag said, and note reservations."""
+        """Return what sprio, squeue --start and sdiag said, and how many reservations there are."""
         found: dict[str, Any] = {}
         for name, read, what in (
             (SPRIO, read_sprio, "waiting job"),
@@ -171,12 +174,6 @@ class _Reader:
                 found[name], notes = read(source)
                 self.notes += notes
                 self.found[source.file] = counted(len(found[name]), what) if what else str(found[name] or "nothing")
-        reserved = [each.name for each in found.get(RESERVATIONS, ())]
-        if reserved:
-            names = ", ".join(reserved)
-            self.left_out.append(
-                f"{counted(len(reserved), 'reservation')} ({names}): import slurm-events makes events of it"
-            )
         return Moment(tuple(found.get(SPRIO, ())), tuple(found.get(SQUEUE, ())), found.get(SDIAG))
 
     def source(self, name: str) -> Source | None:
@@ -238,16 +235,18 @@ class _Reader:
         if source is None:
             return []
         names, rows, broken = FIELDS[name].split(), Rows(), BrokenLines(source.file)
-        trailing = False
+        trailing, lacking = False, _MAY_LACK.get(name, 0)
         for number, line in enumerate(source.lines(), 1):
             cells = line.rstrip("\r\n").split("|")
             keys = [cell.strip().replace(" ", "").lower() for cell in cells]
             if tuple(keys[:2]) == _FIRST[name]:
-                names, trailing = [key for key in keys if key], keys[-1] == ""
+                names, trailing, lacking = [key for key in keys if key], keys[-1] == "", 0
                 continue
             cells = cells[:-1] if trailing and cells[-1] == "" else cells
             if not line.strip():
                 continue
+            if lacking and len(cells) == len(names) - lacking:
+                names, lacking = names[: len(cells)], 0
             if len(cells) != len(names):
                 broken.add(number, f"{counted(len(cells), 'cell')}; expected {len(names)}: {'|'.join(names)}")
                 continue
@@ -282,7 +281,7 @@ class _Reader:
             known = parent in accounts and parent not in above
             over = add(parent, (*above, account)) if known else (-1 if account == "root" else add_root())
             place[account] = len(found)
-            found.append(_association(row, over, usage))
+            found.append(_association(row, over, usage, found))
             return place[account]
 
         def add_root() -> int:
@@ -299,7 +298,7 @@ class _Reader:
             add(account, ())
         for row in mine:
             if row["user"]:
-                found.append(_association(row, place.get(row["account"], 0), usage))
+                found.append(_association(row, place.get(row["account"], 0), usage, found))
         return tuple(found)
 
     def requests(self, source: Source) -> Requests:
@@ -325,6 +324,8 @@ class _Reader:
                 says(f"SchedulerParameters={key}")
         for name, terms in inventory.partitions.items():
             share = terms.stated.get("OverSubscribe", "NO")
+            if (qos := terms.stated.get("QoS", "N/A")) not in ("N/A", "(null)", ""):
+                says(f"partition {name}: the limits of its QOS {qos}")
             if share.startswith(("FORCE", "YES")):
                 says(f"partition {name}: OverSubscribe={share}: cores are not shared")
         for name, columns in _NOT_KEPT.items():
@@ -344,11 +345,28 @@ def _number(text: str, name: str) -> float:
         raise BrokenLine(name, text, "a number") from None
 
 
+def _minutes(text: str) -> dict[str, int]:
+    """Parse `cpu=6000,mem=100G`: minutes by resource, those of memory in MB. Raises ValueError."""
+    found: dict[str, int] = {}
+    for part in text.split(",") if text else ():
+        name, equals, value = part.partition("=")
+        amount = memory_of(value)[0] // MIB if name == "mem" else int(value)
+        if not equals or amount < 0:
+            raise ValueError(text)
+        found[name] = amount
+    return found
+
+
 def _check(name: str, row: Row) -> None:
     """Raise BrokenLine if a cell that is used later has an invalid value."""
-    numbers = {ASSOC: ("priority", "grpjobs", "maxjobs"), QOS: ("priority", "grpjobs", "maxjobspu", "maxjobspa")}
+    numbers = {
+        ASSOC: ("priority", "grpjobs", "maxjobs", "grpjobsaccrue", "maxjobsaccrue"),
+        QOS: ("priority", "grpjobs", "maxjobspu", "maxjobspa", "grpjobsaccrue", "maxjobsaccruepu", "maxjobsaccruepa"),
+    }
     for column in numbers.get(name, ()):
         whole(column, row[column] or "0")
+    for column in ("grptresmins", "grptresrunmins", "maxtresmins") if name in (ASSOC, QOS) else ():
+        _MINUTES[row[column]]
     for column in {ASSOC: ("grptres",), QOS: ("grptres", "maxtrespu", "maxtrespa")}.get(name, ()):
         _TRES[row[column]]
     if name == ASSOC and row["share"] != "parent":
@@ -360,18 +378,48 @@ def _check(name: str, row: Row) -> None:
 
 
 _TRES = Field("amounts of resources", tres_of, "such as cpu=8,mem=32G")
+_MINUTES = Field("minutes of resources", _minutes, "such as cpu=6000,gres/gpu=60")
 _BILLING = Field("TRESBillingWeights", lambda text: tres_weights(text, MIB), "such as CPU=1.0,Mem=0.25G")
 
 
-def _association(row: Row, parent: int, usage: Mapping[tuple[str, str], float]) -> Association:
+def _association(
+    row: Row, parent: int, usage: Mapping[tuple[str, str], float], above: Sequence[Association]
+) -> Association:
+    """above: those before it, with its account among them, whose limits on one job and one user it inherits."""
+    over = above[parent] if parent >= 0 else Association("root")
+    mine = _minutes_of(row)
+    most = over.accrual.user if row["maxjobsaccrue"] == "" else int(row["maxjobsaccrue"])
     shares = PARENT if row["share"] == "parent" else int(row["share"] or 1)
     priority = int(row["priority"] or 0)
     used = usage.get((row["account"], row["user"]), 0.0)
-    return Association(row["account"], row["user"], row["partition"], parent, shares, priority, used)
+    return Association(
+        *(row["account"], row["user"], row["partition"]),
+        parent,
+        shares,
+        priority,
+        used,
+        replace(mine, job={**over.minutes.job, **mine.job}),
+        Accrual(group=_most(row["grpjobsaccrue"]), user=most),
+    )
 
 
 def _qos(row: Row) -> SiteQos:
-    return SiteQos(row["name"], int(row["priority"] or 0), float(row["usagefactor"] or 1))
+    return SiteQos(
+        row["name"],
+        int(row["priority"] or 0),
+        float(row["usagefactor"] or 1),
+        frozenset(flag.strip().upper() for flag in row["flags"].split(",") if flag.strip()),
+        _minutes_of(row),
+        Accrual(_most(row["grpjobsaccrue"]), _most(row["maxjobsaccruepa"]), _most(row["maxjobsaccruepu"])),
+    )
+
+
+def _minutes_of(row: Row) -> Minutes:
+    return Minutes(_MINUTES[row["grptresmins"]], _MINUTES[row["grptresrunmins"]], _MINUTES[row["maxtresmins"]])
+
+
+def _most(text: str) -> int | None:
+    return int(text) if text else None
 
 
 def _amounts(jobs: str, tres: str) -> tuple[int | None, dict[str, int]]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from backfill.model.errors import WorkloadError, at, check_path
-from backfill.model.slurm_log import Decided, LoopPass, SlurmctldLog
+from backfill.model.slurm_log import Charge, Decided, LoopPass, SlurmctldLog
 from backfill.model.units import SECOND
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.files import Source
@@ -20,6 +20,8 @@ _SHARE = re.compile(r"Weighted Fairshare priority is ([\d.]+) \*")
 _INITIAL = re.compile(r"initial priority for job (\d+) is")
 _PRIORITY = re.compile(r"(?:priority for job |_set_priority.*JobId=)(\d+) is now (\d+)")
 _SEVERAL = re.compile(r"JobId=(\d+) multi-partition priorities: (.*)")
+_CHARGE = re.compile(r"_apply_new_usage: job (\d+) ran for (\d+) seconds")
+_DECAY = re.compile(r"Decay factor over \S+ seconds goes from \S+ -> ([\d.]+)")
 _MAIN = re.compile(r"sched: Running job scheduler for (default depth|full queue|all jobs)?")
 _ALLOCATE = re.compile(r"sched: Allocate JobId=(\d+) NodeList=(\S+) #CPUs=")
 _TEST = re.compile(r"BACKFILL: test for JobId=(\d+) Prio=(\d+)(?: Partition=(\S+))?")
@@ -48,7 +50,8 @@ def read_slurmctld_log(path: str | Path) -> SlurmctldLog:
     if not reader.passes:
         expected = "expected SlurmctldDebug=debug2 and DebugFlags=Backfill,BackfillMap"
         raise WorkloadError(at(source.file, None, f"has no pass of a loop; {expected}"))
-    return SlurmctldLog(source.file, tuple(reader.passes), reader.submits, reader.first, reader.shares)
+    known = (reader.submits, reader.first, reader.shares, tuple(reader.charges))
+    return SlurmctldLog(source.file, tuple(reader.passes), *known)
 
 
 @dataclass(eq=False)
@@ -68,6 +71,7 @@ class _Reader:
         self.first: dict[str, int] = {}
         self.shares: dict[str, float] = {}
         self.share = 0.0
+        self.charges: list[Charge] = []
         self.waiting: dict[str, int] = {}
         self.pairs: dict[tuple[str, str], int] = {}
         self.running: dict[str, Decided] = {}
@@ -96,6 +100,10 @@ class _Reader:
         elif match := _SEVERAL.search(text):
             for part, _, points in (each.partition("=") for each in match[2].split(", ")):
                 self.pairs[match[1], part] = int(points)
+        elif match := _CHARGE.search(text):
+            self.charges.append(Charge(now, match[1], float(match[2])))
+        elif match := _DECAY.search(text):
+            self.charges.append(Charge(now, "", float(match[1])))
         elif match := _MAIN.search(text):
             self.main = self._begin(number, now, backfill=False, full=match[1] != "default depth")
         elif "_attempt_backfill: beginning" in text:

@@ -484,8 +484,15 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
 
 
 def _check_all_started(name: str, schedule: Schedule, begun: Begun, clock: Clock | None) -> None:
-    """Raise PolicyError if a job waits for ever, unless one of them lacks capacity that never came back."""
+    """Raise PolicyError if a job waits for ever, unless one of them lacks capacity that never came back.
+
+    Under `slurm`, jobs may wait for ever that a limit on minutes counts.
+    """
     stuck = np.flatnonzero(schedule.state == PENDING)
+    if len(stuck) and name == "slurm" and (site := begun.platform.slurm) is not None:
+        of = begun.jobs
+        counted_ones = [site.counts_minutes(of.group[job], of.user[job], of.qos[job]) for job in stuck.tolist()]
+        stuck = stuck[~np.array(counted_ones, np.bool_)]
     if not len(stuck):
         return
     state, jobs, fits = begun.state, begun.jobs, np.empty(len(schedule), np.int8)

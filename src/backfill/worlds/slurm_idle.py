@@ -15,6 +15,8 @@ from backfill.core.place.placement import DISTINCT, NODE
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
+from backfill.policies.slurm.allowances import KINDS
+from backfill.policies.slurm.minutes import limit_on_minutes
 from backfill.policies.slurm.told import BEYOND, LIMITED, TOO_DEEP, UNLICENSED
 from backfill.worlds.options import Options
 from backfill.worlds.slurm_watch import Decisions, Seen, Windows, watch
@@ -289,7 +291,22 @@ def limit_of(seen: Seen, job: int, amounts: bool | None = None) -> str:
         mine = amounts is None or bool(seen.view.own.on_amounts[account]) == amounts
         if mine and state.free.licences[account] < jobs.licence_count[item, 0]:
             return names[account]
-    return ""
+    return "" if amounts is False else minutes_of(seen, job)
+
+
+def minutes_of(seen: Seen, job: int) -> str:
+    """Return the name of the first limit on minutes that stops a job, `QOS low: GrpTRESMins of cpu`; empty if none."""
+    found, kinds = int(limit_on_minutes(seen.view, job, True)), seen.view.own.minute_kinds.tolist()
+    site = seen.begun.platform.slurm
+    if found < 0 or site is None:
+        return ""
+    owner, which, kind = found // (3 * len(kinds)), found // len(kinds) % 3, KINDS[kinds[found % len(kinds)]]
+    if owner < len(site.associations):
+        each = site.associations[owner]
+        name = f"association {each.account}{each.user and ' ' + each.user}"
+    else:
+        name = f"QOS {site.qos[owner - len(site.associations)].name}"
+    return f"{name}: {('GrpTRESMins', 'GrpTRESRunMins', 'MaxTRESMins')[which]} of {kind}"
 
 
 def _first_partition(platform: Platform) -> list[str]:

@@ -27,6 +27,15 @@ from backfill.worlds.slurm_watch import Seen, watch_job
 SHOWN = 5  # jobs that are named
 _PER = {"each user": "Max{}PerUserLimit", "each account": "Max{}PerAccount", "all": "Grp{}Limit"}
 _WHAT = {RUNNING_JOBS: "Jobs", "running cpus": "Cpu", "running memory": "Memory", "running gpus": "GRES"}
+_OF_MINUTES = {"GrpTRESMins": "Grp{0}Minutes{2}", "GrpTRESRunMins": "Grp{0}RunMinutes{2}",
+               "MaxTRESMins": "Max{1}MinutesPerJob{2}"}  # fmt: skip
+_KINDS = {
+    "cpu": ("CPU", "Cpu", "Limit"),
+    "mem": ("Mem", "Mem", ""),
+    "node": ("Node", "Node", ""),
+    "gres/gpu": ("GRES", "GRES", ""),
+    "billing": ("Billing", "Billing", ""),
+}
 _VERDICTS = {
     LIMITED: "a limit stopped it",
     TOO_DEEP: "a limit of jobs looked at (bf_max_job_user, bf_max_job_part) was used up",
@@ -257,8 +266,12 @@ def code_of(limit: str) -> str:
     'QOSMaxCpuPerUserLimit'
     >>> code_of("association bio: running_jobs")
     'AssocGrpJobsLimit'
+    >>> code_of("association bio: MaxTRESMins of cpu")
+    'AssocMaxCpuMinutesPerJobLimit'
     """
     name, _, rest = limit.partition(": ")
+    if " of " in rest and (form := _OF_MINUTES.get(rest.partition(" of ")[0])):
+        return ("QOS" if name.startswith("QOS ") else "Assoc") + form.format(*_KINDS[rest.partition(" of ")[2]])
     what = next((code for text, code in _WHAT.items() if rest.startswith(text)), "Resource")
     if name.startswith("QOS "):
         form = _PER.get(name.rpartition(", ")[2], "Grp{}Limit")

@@ -23,7 +23,9 @@ from backfill.model.units import SECOND
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.policies import get
 from backfill.policies.slurm.backfill import cycle
+from backfill.policies.slurm.fairshare import decay_per_second
 from backfill.policies.slurm.main import main_pass
+from backfill.policies.slurm.minutes import forget_minutes, hold_minutes, limit_seconds, use_minutes
 from backfill.policies.slurm.priority import points_of
 from backfill.policies.slurm.queue import key_of, list_of
 from backfill.worlds.options import Options
@@ -80,13 +82,15 @@ def agreement(
     does not have, or whose end the log lacks, are skipped.
     """
     found, params, policy = Agreement(), params or {}, recording(get("slurm"))
+    used = _Used(log, workload, platform, params, policy)
     known = {str(name): row for row, name in enumerate(workload.jobs.job.tolist())}
     for each in log.passes:
         if not each.ended or not (each.waiting.keys() | each.running.keys() | each.completing.keys()) <= known.keys():
             found.skipped += 1
             continue
         if each.waiting:
-            _judge(each, log, workload, platform, policy, params, found)
+            used.go_on(each.at)
+            _judge(each, log, workload, platform, policy, params, found, used)
     return found
 
 
@@ -98,6 +102,7 @@ def _judge(
     policy: Policy,
     params: Mapping[str, float | str],
     found: Agreement,
+    used: "_Used",
 ) -> None:
     present = {*each.waiting, *each.running, *each.completing}
     jobs = workload.jobs
@@ -116,11 +121,63 @@ def _judge(
             _rank_pairs(view, job, names[job], begun.jobs.partition.names, each)
             view.own.key[job] = key_of(view, job)
     arrange_by(view, 0, view.own.key)
+    used.tell(view, each)
     if each.backfill:
         cycle(view)
     else:
         main_pass(view, each.full)
     _compare(each, state, view, names, platform, found)
+
+
+class _Used:
+    """The minutes that the owners of limits have used at a pass, and what running jobs may still use, by the charges
+    of a log. Nothing if no limit counts them.
+    """
+
+    def __init__(
+        self,
+        log: SlurmctldLog,
+        workload: Workload,
+        platform: Platform,
+        params: Mapping[str, float | str],
+        policy: Policy,
+    ) -> None:
+        self.charges = iter(log.charges)
+        self.next = next(self.charges, None)
+        self.plain = dict.fromkeys((each.job for each in log.charges), 0.0)  # seconds that each job was charged for
+        if platform.slurm is None or not platform.slurm.limits_minutes:
+            self.next = None
+            return
+        begun = begin_run(workload, platform, policy, params, Options(), None, False)
+        for _ in range(len(workload)):
+            submit(begun.state)
+        self.begun = begun  # it keeps the State
+        self.view: Any = View(begun.state, policy.layout)
+        self.row = {str(name): job for job, name in enumerate(begun.jobs.job.tolist())}
+
+    def go_on(self, now: int) -> None:
+        """Charge what the log has charged before an instant."""
+        while self.next is not None and self.next.at < now:
+            job, amount = self.next.job, self.next.amount
+            if job in self.row:
+                decay = float(decay_per_second(self.view))
+                use_minutes(self.view, self.row[job], amount, amount * decay**amount)
+                self.plain[job] += amount
+            elif not job:
+                forget_minutes(self.view, amount)
+            self.next = next(self.charges, None)
+
+    def tell(self, view: Any, each: LoopPass) -> None:
+        """Write it to a State at a pass."""
+        if not len(view.own.minute_kinds):
+            return
+        own = self.view.own
+        own.minute_held[:] = 0.0
+        for job in each.running:
+            row = self.row[job]
+            hold_minutes(self.view, row, max(limit_seconds(self.view, row) - self.plain.get(job, 0.0), 0.0))
+        view.own.minute_use[:] = own.minute_use
+        view.own.minute_held[:] = own.minute_held
 
 
 def _rank_pairs(view: Any, job: int, name: str, names: Sequence[str], each: LoopPass) -> None:

@@ -9,7 +9,7 @@
 | `state` | TIMEOUT exactly for killed jobs (not if run time = walltime), REJECTED without a start |
 | `reason` | the reason of a start is one of the closed list |
 | `rejected` | a job without a start could not run even alone at full capacity, or depends on such a job |
-| `pending` | jobs never start only if one of them could not run even alone at the final capacity |
+| `pending` | jobs never start only if one could not run even alone at the end, or a limit on minutes is used up |
 | `runs` | runs of a job do not overlap; it reruns exactly after a loss or preemption; its row is the last run |
 | `progress` | a lost run keeps nothing, no run keeps more than its length, and a completed job has run entirely |
 | `lost` | a run is lost exactly if capacity that it holds goes away; if some can stay, the last started go |
@@ -43,6 +43,7 @@ Where each rule is checked:
 * `times.py`: `submit`, `start`, `promise`, `end`, `state`, `reason`, `runs`, `progress`, `lost`, `cancel`
 * `dangling.py`: how long runs wait for others, if jobs may start before their predecessors end
 * `turns.py`: `turns`, and the duration of runs that share processors
+* `minutes.py`: jobs that a limit on minutes keeps from starting
 * `alone.py`: `rejected`, `pending`, `cancel` of a job that could never run, and `capacity` of a run of 0 s
 * `rules.py`: `partition`, `whole`, `limit`, `queued`
 * `reserved.py`: `reservation`
@@ -55,6 +56,7 @@ from backfill.analysis.verify.alone import check_moments, check_pending, check_r
 from backfill.analysis.verify.capacity import check_capacity, check_hosts, check_licences, check_nodes, check_windows
 from backfill.analysis.verify.case import SHOWN, Lost, Overrun, RunColumns, ScheduleColumns, Ties, Violation
 from backfill.analysis.verify.dangling import dangling, lose_with
+from backfill.analysis.verify.minutes import held_by_minutes
 from backfill.analysis.verify.reading import read, with_events, with_node_licences
 from backfill.analysis.verify.reserved import check_reservations, on_parts
 from backfill.analysis.verify.rules import Membership, check_rules, on_whole_nodes
@@ -129,6 +131,8 @@ def verify(
     case = on_whole_nodes(stated, members)
     if events is not None:
         case = with_events(case, schedule, events)
+    held = held_by_minutes(case, schedule.state)
+    case = replace(case, pending=case.pending | held)
     if dangles:
         progress, lengths = dangling(case, overrun, overhead)
         if case.replay is not None and lost == "requeue":
@@ -148,7 +152,7 @@ def verify(
         check_runs(case, schedule, outcome, lost, waited)
         check_progress(case, lengths, outcome)
     if case.outages is not None:
-        check_pending(case, members)
+        check_pending(case, members, held)
         check_lost(case)
         check_cancelled(case, until)
         since = case.runs.start + (lengths.longest - progress.longest if dangles else 0)

@@ -148,9 +148,13 @@ def _all_there_is(case: Case) -> Platform:
     return replace(case.platform, capacity=case.outages.most, copies=case.outages.most_copies)
 
 
-def check_pending(case: Case, members: Membership) -> None:
-    """Check that at least one pending job lacks capacity that events removed for good; others may wait behind it."""
-    pending, replay = np.flatnonzero(case.pending), cast(Replay, case.replay)
+def check_pending(case: Case, members: Membership, held: Mask) -> None:
+    """Check that at least one pending job lacks capacity that events removed for good; others may wait behind it.
+
+    held: the jobs that a limit on minutes keeps from starting.
+    """
+    waits = case.pending & ~held
+    pending, replay = np.flatnonzero(waits), cast(Replay, case.replay)
     if not len(pending):
         return
     capacity = np.array([steps[-1][1] for steps in replay.nodes])
@@ -158,7 +162,7 @@ def check_pending(case: Case, members: Membership) -> None:
     closed = np.array([steps[-1][1] for steps in replay.closed], np.bool_)
     alone = _Alone(case.workload, replace(case.platform, capacity=capacity, copies=copies), members, closed)
     all_fit = all(alone.runs(row) for row in pending.tolist())
-    for row in case.report.each("pending", case.pending & all_fit):
+    for row in case.report.each("pending", waits & all_fit):
         case.report.add("pending", case.workload.jobs.job[row], None, "is PENDING, although there is room for it")
 
 

@@ -1,7 +1,8 @@
 """Slurm's own scheduler, with the parameters of slurm.conf: its two loops over one queue by multifactor priority.
 
 Source: Slurm 22.05.8 (main loop, backfill loop, select/cons_tres, priority/multifactor), and the change logs to 26.05.
-The modules: facts (of the site), priority, fairshare; clock; main, seats; backfill, space, ends; queue.
+The modules: facts (of the site), priority, fairshare; minutes, allowances; clock; main, seats; backfill, space, ends;
+queue.
 
 Slow twin: tests/reference/slurm.py.
 """
@@ -19,6 +20,7 @@ from backfill.policies.slurm.clock import (
 )
 from backfill.policies.slurm.facts import MEMORY, MEMORY_F, PARAMS, facts
 from backfill.policies.slurm.main import main_pass
+from backfill.policies.slurm.minutes import count_held
 from backfill.policies.slurm.priority import prioritise, wake_for_period
 
 
@@ -42,6 +44,7 @@ def slurm(state):
     """
     hear(state)
     prioritise(state)
+    count_held(state)
     kind = main_is_due(state)
     if kind > 0:
         stopped = main_pass(state, kind == 2)

@@ -27,6 +27,7 @@ from backfill.policies.slurm.ends import (
     line_up,
     whole_second,
 )
+from backfill.policies.slurm.minutes import hold_minutes, lacks_minutes, limit_seconds
 from backfill.policies.slurm.queue import (
     association_of,
     has_lists,
@@ -276,7 +277,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
     within: the nodes of its partition that are up. only_now: it gets no place in the plan. most: records of the table.
     line: see ends.py. refused: until when jobs could not start, see `least_hope`.
     """
-    own, told, limited = state.own, reads_plans(state), held_back(state, job)
+    own, told, limited = state.own, reads_plans(state), held_back(state, job) or lacks_minutes(state, job, True)
     allowed, taken = np.empty_like(within), np.empty_like(within)
     usable = np.empty(state.machine.nodes, np.int64)
     tasks = np.empty(state.machine.nodes, np.int64)
@@ -342,6 +343,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
         elif begin <= now:
             if choose(state, job, allowed, state.free.nodes, usable, tasks) and place_as_taken(state, job, tasks):
                 start(state, job, BACKFILL)
+                hold_minutes(state, job, limit_seconds(state, job))
                 put_in(taken, allowed, tasks)
                 hold(state, job, now + length, resolution, table, most, taken)
                 if has_lists(state):

@@ -16,6 +16,7 @@ from backfill.model.platform import Platform
 from backfill.model.slurm_site import PARENT, Association, SlurmSite, tres_weights
 from backfill.model.units import MIB, SECOND, SLURM, parse_span
 from backfill.model.workload import Floats, Ints, Jobs, Labels
+from backfill.policies.slurm.allowances import allowances
 
 SITE = -2.0  # the value of the site; without one, Slurm's default
 UNSET, SCHEDULER, CONFIG = "", "scheduler", "config"  # where a site states a parameter
@@ -86,10 +87,11 @@ MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
         ("begun", "request", "at_once", "stale", "dirty", "busy", "last_background", "cycle_end", "cycle_length",
          "next_cycle", "accounted", "reached", "started", "multifactor", "stored", "fair_tree",
-         "capacities"), 1
+         "capacities", "safe", "accrue_always", "reset_at"), 1
     ),
     "empty": "jobs",  # whether each fits on its whole partition if that is empty, see main.py
     "since": "jobs",  # since when each has been eligible
+    "accrued": "jobs",  # see minutes.py
     "looked": "jobs",  # whether nodes have been looked for, for each
     "tried": "jobs",  # with lists of partitions: the one in which a loop tries each job now
     "planned": "jobs",  # earliest start that a cycle told, in any partition of its list; 0: none
@@ -97,6 +99,8 @@ MEMORY: dict[str, int | str] = {
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
                      "least_loaded",  # of each partition
                      "name_first", "name_node",  # the nodes that each job names
+                     "minute_kinds", "minute_limit", "minute_amount", "minute_asked", "qos", "no_decay",
+                     "resets", "scope_first", "scope", "scope_most",
                      "list_first", "list_part",  # the partitions of each list, in Slurm's order
                      "child_first", "child", "record", "telling", "closed",
                      "is_user"), "facts"),
@@ -105,7 +109,10 @@ MEMORY_F: dict[str, int | str] = {
     **dict.fromkeys(("points", "key"), "jobs"),
     "bare": "jobs",  # priority without the factors that depend on the partition, not yet a whole number
     # of jobs with a list, in each of its partitions: these factors, each with its weight, and the charge
-    **dict.fromkeys((*PER_JOB_F, "usage", "share", "pair_points", "pair_charge"), "facts"),
+    **dict.fromkeys(
+        (*PER_JOB_F, "usage", "share", "pair_points", "pair_charge", "minute_factor", "minute_use", "minute_held"),
+        "facts",
+    ),
 }
 
 
@@ -210,6 +217,10 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         "usage": [each.usage for each in people],
         "share": np.zeros(len(people)),
     }
+    return _typed(tables)
+
+
+def _typed(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: np.asarray(table, np.float64 if name in MEMORY_F else np.int64) for name, table in tables.items()}
 
 
@@ -261,6 +272,8 @@ def _of_jobs(
     wanted = _amounts(platform, requested, nodes)
     held = _amounts(platform, jobs.tasks[:, None] * jobs.demand, jobs.tasks)
     factor = np.array([*(each.usage_factor for each in site.qos), 1.0])[qos]
+    charges = _charges(site, held, partition)
+    owned = allowances(site, platform, jobs, association, qos, {**held, "node": wanted["node"], "billing": charges})
     weight = {name: keys[f"PriorityWeight{name}"] for name in ("Assoc", "JobSize", "Partition", "QOS")}
     return {
         "partition": rows,
@@ -277,7 +290,8 @@ def _of_jobs(
         "of_qos": weight["QOS"] * _relative(ranks, qos, "NO_NORMAL_QOS" in flags),
         "of_tres": _of_tres(site, platform, wanted, partition, flags),
         "nice": -jobs.admin_priority,
-        "charge": _charges(site, held, partition) * factor,
+        "charge": charges * factor,
+        **_typed(owned),
         **_in_pairs(
             rows - none - 1,
             lists,

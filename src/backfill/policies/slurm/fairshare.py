@@ -11,6 +11,7 @@ import numpy as np
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
 from backfill.policies.slurm.ends import SECOND
+from backfill.policies.slurm.minutes import forget_minutes, use_minutes
 
 PARENT = -1  # shares: those of the parent
 
@@ -29,7 +30,9 @@ def use(state, run, begin, end):
     who, length = own.association[job], float((end - begin) // SECOND)
     if who < 0 or length <= 0.0:
         return
-    amount = length * decay_per_second(state) ** length * own.charge[job]
+    decayed = length * decay_per_second(state) ** length
+    use_minutes(state, job, length, decayed)
+    amount = decayed * own.charge[job]
     while who >= 0:
         own.usage[who] += amount
         who = own.above[who]
@@ -41,6 +44,19 @@ def forget(state, seconds):
     factor = decay_per_second(state) ** seconds
     for who in range(len(state.own.usage)):
         state.own.usage[who] *= factor
+    forget_minutes(state, factor)
+
+
+@kernel()
+def reset_until(state, now):
+    """Forget all usage if a PriorityUsageResetPeriod has ended since the last calculation."""
+    own, over = state.own, False
+    while own.reset_at[0] < len(own.resets) and own.resets[own.reset_at[0]] <= now:
+        over |= own.resets[own.reset_at[0]] > own.accounted[0]
+        own.reset_at[0] += 1
+    if over:
+        own.usage[:] = 0.0
+        forget_minutes(state, 0.0)
 
 
 @kernel()

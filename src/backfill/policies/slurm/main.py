@@ -10,6 +10,7 @@ from backfill.core.place.outlook import may_fit
 from backfill.core.queue.walk import following, rewind
 from backfill.core.verbs import FIT, HEAD, start
 from backfill.policies.slurm.bits import nodes_of, remove_all, size, up_nodes
+from backfill.policies.slurm.minutes import hold_minutes, limit_seconds
 from backfill.policies.slurm.queue import (
     has_lists,
     is_limited,
@@ -79,6 +80,7 @@ def main_pass(state, full):
             blocks = blocks and not reserves_nothing(state, job, part)
         if fits:
             start(state, job, FIT if overtakes else HEAD)
+            hold_minutes(state, job, limit_seconds(state, job))
             if several:
                 leave_through(state, job, part)
             started += 1

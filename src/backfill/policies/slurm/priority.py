@@ -13,7 +13,8 @@ from backfill.core.runs import goes_on
 from backfill.core.verbs import wake
 from backfill.policies.slurm.clock import ceiling, microseconds
 from backfill.policies.slurm.ends import SECOND, whole_second
-from backfill.policies.slurm.fairshare import forget, rank_all, share_of, use
+from backfill.policies.slurm.fairshare import forget, rank_all, reset_until, share_of, use
+from backfill.policies.slurm.minutes import accrues_since, has_minutes, let_accrue, waits_for_decay
 from backfill.policies.slurm.queue import MOST, is_limited, key_of
 
 
@@ -25,9 +26,10 @@ def is_multifactor(state):
 
 @kernel(inline=True)
 def changes_with_time(state):
-    """Return whether priorities are computed anew every PriorityCalcPeriod."""
+    """Return whether usage and priorities are computed anew every PriorityCalcPeriod."""
     own = state.own
-    return is_multifactor(state) and own.stored[0] != 0 and (own.PriorityWeightAge + own.PriorityWeightFairshare) > 0.0
+    counts = own.PriorityWeightAge + own.PriorityWeightFairshare > 0.0 or has_minutes(state)
+    return is_multifactor(state) and own.stored[0] != 0 and counts
 
 
 @kernel()
@@ -41,7 +43,7 @@ def points_of(state, job, now):
         return max(-MOST, min(MOST, np.floor(state.jobs.priority[job])))
     age, fair = 0.0, 0.0
     if own.stored[0] != 0:
-        waited = float((whole_second(now) - whole_second(own.since[job])) // SECOND)
+        waited = float((whole_second(now) - whole_second(accrues_since(state, job))) // SECOND)
         age = min(max(waited / (own.PriorityMaxAge * 60.0), 0.0), 1.0) * own.PriorityWeightAge
         fair = share_of(state, job) * own.PriorityWeightFairshare
     size = own.of_held_size[job] if own.looked[job] != 0 else own.of_size[job]  # whole nodes, where it holds these
@@ -85,6 +87,7 @@ def end_period(state, before):
     own, runs = state.own, state.runs
     begin = own.accounted[0]
     end = begin + microseconds(own.PriorityCalcPeriod * 60.0)
+    reset_until(state, end)
     forget(state, own.PriorityCalcPeriod * 60.0)
     for i in range(runs.active):
         run = runs.by_limit[i]
@@ -102,6 +105,8 @@ def prioritise(state):
     own, anew = state.own, account_until_now(state)
     for i in range(state.batch.arrivals):
         own.since[state.batch.arrived[i]] = state.now
+        own.accrued[state.batch.arrived[i]] = 0
+    let_accrue(state)
     again = anew or not is_multifactor(state)
     if again:
         rewind(state, 0)
@@ -128,5 +133,9 @@ def prioritise(state):
 @kernel()
 def wake_for_period(state):
     """Request a pass at the end of this period, if the order of waiting jobs may change then."""
-    if changes_with_time(state) and state.queue.waiting > 1 and state.runs.active > 0:
+    waiting = state.queue.waiting
+    if not changes_with_time(state) or waiting == 0:
+        return
+    changes = state.runs.active > 0 and (waiting > 1 or has_minutes(state))
+    if changes or waits_for_decay(state):
         wake(state, ceiling(state.now + 1, microseconds(state.own.PriorityCalcPeriod * 60.0), 0))

@@ -5,6 +5,7 @@ import numpy as np
 from backfill.compiler.kernel import kernel
 from backfill.core.queue.limits import held_back_by
 from backfill.core.queue.walk import following, rewind
+from backfill.policies.slurm.minutes import lacks_minutes
 
 MOST = 2.0**32 - 1.0  # priority
 TIER = 2.0**32  # a tier outweighs every priority
@@ -139,11 +140,14 @@ def lacks_licences(state, job):
 
 @kernel(inline=True)
 def is_limited(state, job, of_amounts):
-    """Return whether a limit keeps a job from starting now: one on amounts of resources, or else on numbers of jobs.
+    """Return whether a limit keeps a job from starting now: one on amounts of resources or on their minutes, or else
+    one on numbers of jobs.
 
     Slurm checks the latter before it looks for nodes. Without a site, all limits count as such.
     """
-    return held_back_by(state, job, state.own.on_amounts, np.int64(of_amounts))
+    if held_back_by(state, job, state.own.on_amounts, np.int64(of_amounts)):
+        return True
+    return of_amounts and lacks_minutes(state, job, True)
 
 
 @kernel(inline=True)

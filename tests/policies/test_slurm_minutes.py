@@ -1,0 +1,195 @@
+"""Limits on minutes and on jobs that grow old: starts as those of the twin, and jobs that never start."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from backfill import simulate
+from backfill.analysis.verify import verify
+from backfill.model.clock import Clock
+from backfill.model.platform import Platform
+from backfill.model.schedule import NO_TIME, PENDING
+from backfill.model.slurm_site import Accrual, Association, Minutes, SitePartition, SiteQos, SlurmSite
+from backfill.model.workload import Jobs, Labels, Workload
+from tests.reference import world
+from tests.reference.minutes import Limits
+from tests.reference.slurm import Keys, slurm
+from tests.reference.words import Job
+from tests.reference.words import Node as Machine
+from tests.reference.words import Platform as Machines
+from tests.reference.workloads import as_model
+
+SECOND = 10**6
+ACCOUNT = {0: "a0", 1: "a0", 2: "a1"}  # of each user
+QOS = {"plain": 1.0, "double": 2.0, "half": 0.5, "free": 0.0}
+CONFIG = {
+    "prioritytype": "priority/multifactor",
+    "accountingstoragetype": "accounting_storage/slurmdbd",
+    "accountingstorageenforce": "associations,limits,qos",
+    "prioritydecayhalflife": "00:20:00",
+    "prioritycalcperiod": "00:01:00",
+}
+
+
+def drawn(seed: int) -> tuple[list[Job], dict[int, str]]:
+    dice, at, jobs = random.Random(seed), 0, list[Job]()
+    for row in range(60):
+        at += dice.choice([0, 1, 7, 40]) * SECOND
+        limit = dice.choice([60, 120, 240])
+        jobs.append(Job(row=row, name=str(row), submit=at, runtime=dice.randint(1, limit) * SECOND, partition=0,
+                        walltime=limit * SECOND, tasks=dice.choice([1, 2, 4, 7]), user=dice.randrange(3)))  # fmt: skip
+    return jobs, {job.row: dice.choice([*QOS]) for job in jobs}
+
+
+def limited(jobs: list[Job], qos: dict[int, str], safe: bool) -> Limits:
+    owners = {job.row: (f"u{job.user}", ACCOUNT[job.user], "root") for job in jobs}
+    return Limits(
+        qos=qos,
+        owners=owners,
+        group={"a0": 45, "root": 150, "half": 40},
+        running={"a1": 40, "u1": 30, "double": 64},
+        job={"a1": 28, "u2": 28, "plain": 30},  # what a user inherits is its own
+        factor=QOS,
+        keeps=frozenset({"half"} if safe else ()),
+        careful=frozenset({"double"}),
+        safe=safe,
+        half_life=1200,
+        period=60,
+    )
+
+
+def as_site(limits: Limits, **more: object) -> SlurmSite:
+    def of(name: str) -> Minutes:
+        tables = (limits.group, limits.running, limits.job)
+        return Minutes(*({"cpu": table[name]} if name in table else {} for table in tables))
+
+    accounts = [Association(name, parent=0, minutes=of(name)) for name in ("a0", "a1")]
+    users = [Association(name, f"u{user}", parent=1 + (name == "a1"), minutes=of(f"u{user}"))
+             for user, name in ACCOUNT.items()]  # fmt: skip
+    enforce = CONFIG["accountingstorageenforce"] + (",safe" if limits.safe else "")
+    return SlurmSite(
+        config=CONFIG | {"accountingstorageenforce": enforce},
+        partitions=(SitePartition("p0"),),
+        associations=(Association("root", minutes=of("root")), *accounts, *users),
+        qos=tuple(
+            SiteQos(
+                name,
+                0,
+                factor,
+                frozenset(
+                    flag
+                    for flag, of_flag in (("USAGEFACTORSAFE", limits.careful), ("NODECAY", limits.keeps))
+                    if name in of_flag
+                ),
+                of(name),
+            )
+            for name, factor in QOS.items()
+        ),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def as_log(jobs: list[Job], qos: dict[int, str]) -> tuple[Workload, Platform]:
+    machines = Machines(nodes=tuple(Machine((4,)) for _ in range(4)), partitions=(frozenset(range(4)),))
+    workload, platform, _ = as_model(jobs, machines)
+    table = workload.jobs.replace(
+        group=Labels.of([ACCOUNT[job.user] for job in jobs]),
+        qos=Labels.of([qos[job.row] for job in jobs]),
+        partition=Labels.of(["p0" for _ in jobs]),
+    )
+    return workload.with_jobs(table), replace(
+        platform, partitions=tuple(replace(part, name="p0") for part in platform.partitions)
+    )
+
+
+@pytest.mark.parametrize("safe", [False, True], ids=["", "safe"])
+def test_jobs_wait_for_minutes_as_those_of_the_twin(safe):
+    keys = {"bf_interval": 5, "bf_resolution": 2}
+    machines, never = Machines(nodes=tuple(Machine((4,)) for _ in range(4)), partitions=(frozenset(range(4)),)), 0
+    for seed in range(4):
+        jobs, qos = drawn(seed)
+        limits = limited(jobs, qos, safe)
+        workload, platform = as_log(jobs, qos)
+        expected = world.run(jobs, machines, slurm(Keys(**keys, minutes=limits, tiers=(1,), factors=(0.0,))))
+        found = simulate(workload, replace(platform, slurm=as_site(limits)), "slurm:bf_interval=5,bf_resolution=2")
+        starts = [None if start == NO_TIME else start for start in found.schedule.start.tolist()]
+        assert starts == [row.start for row in expected], seed
+        never += starts.count(None)
+        without = simulate(
+            workload, replace(platform, slurm=as_site(Limits({}, {}))), "slurm:bf_interval=5,bf_resolution=2"
+        )
+        assert (without.schedule.start != found.schedule.start).sum() > 5, "the limits bind"
+        assert found.verify() == []
+    assert never > 0
+
+
+def two_jobs(runs_s: int) -> Workload:
+    """Of one user in account a0: the second one comes when the first one has ended."""
+    return Workload(
+        Jobs(
+            job=np.array(["1", "2"]),
+            submit=np.array([0, 2000]) * SECOND,
+            runtime=np.full(2, runs_s * SECOND),
+            walltime=np.full(2, 900 * SECOND),
+            user=Labels.of(["u0", "u0"]),
+            group=Labels.of(["a0", "a0"]),
+        )
+    )
+
+
+def test_what_has_been_used_for_good_keeps_a_job_waiting_for_ever():
+    limits = Limits({}, {}, group={"a0": 10})
+    for period, clock, start in (("NONE", None, None), ("DAILY", Clock(0), 86_400), ("WEEKLY", Clock(0), 3 * 86_400)):
+        site = as_site(limits, clock=clock)
+        config = {**site.config, "prioritydecayhalflife": "00:00:00", "priorityusageresetperiod": period}
+        result = simulate(two_jobs(700), replace(Platform.pool(1), slurm=replace(site, config=config)), "slurm")
+        first, second = result.schedule.start.tolist()
+        assert first < 10 * SECOND
+        if start is None:
+            assert result.schedule.state[1] == PENDING
+        else:  # 1970 began on a Thursday
+            assert start <= second // SECOND <= start + 120
+        assert result.verify() == []
+        enough = simulate(two_jobs(500), replace(Platform.pool(1), slurm=replace(site, config=config)), "slurm")
+        assert enough.schedule.start[1] < 2100 * SECOND, "500 s are 8 min"
+
+
+def test_a_job_that_waits_although_its_minutes_are_not_used_up_is_not_lawful():
+    result = simulate(
+        two_jobs(500), replace(Platform.pool(1), slurm=as_site(Limits({}, {}, group={"a0": 10}))), "slurm"
+    )
+    state, start = result.schedule.state.copy(), result.schedule.start.copy()
+    state[1], start[1] = PENDING, NO_TIME
+    broken = replace(result.schedule, state=state, start=start)
+    assert any(each.job == "2" for each in verify(result.workload, result.platform, broken))
+
+
+def test_only_so_many_waiting_jobs_of_a_user_grow_old():
+    def started(accrual: Accrual) -> list[str]:
+        config = CONFIG | {"priorityweightage": "100000", "prioritymaxage": "1-00:00:00"}
+        site = SlurmSite(
+            config=config,
+            associations=(
+                Association("root"),
+                Association("a0", parent=0),
+                Association("a0", "u0", parent=1, accrual=accrual),
+                Association("a0", "u1", parent=1),
+            ),
+        )
+        count = 4
+        jobs = Jobs(
+            job=np.array(["first", "old", "young", "other"]),
+            submit=np.arange(count) * 10 * SECOND,
+            runtime=np.full(count, 1000 * SECOND),
+            walltime=np.full(count, 1000 * SECOND),
+            user=Labels.of(["u1", "u0", "u0", "u1"]),
+            group=Labels.of(["a0"] * count),
+        )
+        schedule = simulate(Workload(jobs), replace(Platform.pool(1), slurm=site), "slurm").schedule
+        return [str(schedule.job[row]) for row in np.argsort(schedule.start)]
+
+    assert started(Accrual()) == ["first", "old", "young", "other"]
+    assert started(Accrual(user=1)) == ["first", "old", "other", "young"]
+    assert started(Accrual(group=0)) == ["first", "other", "old", "young"]

@@ -1,0 +1,105 @@
+"""The policy slurm decides as a slurmctld does under limits on minutes, and for jobs that name some of their nodes."""
+
+import random
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from backfill.traces.slurm_site import read_slurm_site
+from backfill.traces.slurmctld_log import read_slurmctld_log
+from backfill.worlds.slurm_truth import Agreement, agreement
+from tests.real import slurm
+from tests.real.test_slurm_policy import DUMPS, LOGGED, MORE, OPTIONS
+
+pytestmark = pytest.mark.slurm
+JOBS = 45
+ACCOUNTS = (
+    "add account physics fairshare=40 grptresrunmins=cpu=60",
+    "add account bio fairshare=60 grptresmins=cpu=14",
+    "add account optics parent=physics fairshare=parent maxtresmins=cpu=40",
+    "add qos high priority=10 usagefactor=2 grptresrunmins=cpu=80 flags=UsageFactorSafe",
+    "add qos low priority=1 usagefactor=0.5 grptresmins=cpu=12,node=9 flags=NoDecay",
+    "add qos free usagefactor=0 grptresmins=cpu=1",
+    "add user root account=bio fairshare=1",
+    "add user root account=physics fairshare=2",
+    "add user root account=optics fairshare=2",
+    "modify user root set qos=normal,high,low,free",
+)
+PARTS = {"main": (1, 2, 3, 4), "high": (2, 3, 4), "short": (1, 2)}
+
+
+def limited(dice: random.Random) -> list[str]:
+    """The options of a job in one of the accounts and QOS."""
+    words = ["-A", dice.choice(["bio", "physics", "optics"]), "-p", dice.choice(["main", "high", "short", "main,high"])]
+    words += ["-t", str(dice.randint(1, 5)), "--qos", dice.choice(["normal", "normal", "high", "low", "free"])]
+    sizes = (
+        ["-n", str(dice.randint(1, 10))],
+        ["-N", "2", "-n", str(dice.randint(2, 10))],
+        ["-n", str(dice.randint(1, 4)), "-c", "2"],
+    )
+    return [*words, *sizes[dice.randrange(3)]]
+
+
+def naming(dice: random.Random) -> list[str]:
+    """The options of a job of which most name some of their nodes, and may have others."""
+    part = dice.choice(["main", "main", "high", "short"])
+    words = ["-A", "bio", "-p", part, "-t", str(dice.randint(1, 3)), f"--nice={dice.randint(0, 300)}"]
+    kind = dice.randrange(4)
+    sizes = (
+        ["-n", str(dice.randint(2, 20))],
+        ["-N", "2", "-n", str(dice.randint(2, 16))],
+        ["-N", "1-2", "-n", str(dice.randint(2, 10))],
+        ["-N", "2", "--ntasks-per-node=1", "-c", str(dice.randint(1, 10))],
+    )
+    some = dice.sample(PARTS[part], dice.choice([1, 1, 2]) if kind < 3 else 1)
+    named = ["-w", ",".join(f"n{n}" for n in sorted(some))] if dice.random() < 0.6 else []
+    return [*words, *sizes[kind], *named]
+
+
+def judged(folder: Path, seed: int, enforce: str, request, accounts: tuple[str, ...], rest_s: int) -> Agreement:  # type: ignore[no-untyped-def]
+    """How often the model decides alike in a run of a slurmctld with these jobs."""
+    if slurm.missing():
+        pytest.skip(f"a real Slurm with accounting {slurm.missing()}")
+    more = MORE.replace("AccountingStorageEnforce=limits", f"AccountingStorageEnforce={enforce}")
+    dice, begun = random.Random(seed), time.monotonic()
+    with (
+        TemporaryDirectory(prefix="slurm-") as place,
+        slurm.running(Path(place), more=more, options=OPTIONS) as cluster,
+    ):
+        for words in accounts:
+            cluster.run("sacctmgr", "-i", *words.split())
+        time.sleep(2)  # slurmctld hears of the associations
+        for name, command in DUMPS.items():
+            (folder / f"{name}.txt").write_text(cluster.run(*command.split()))
+        for _ in range(JOBS):
+            cluster.submit(*request(dice), "--wrap", f"sleep {dice.randint(5, 40)}")
+            time.sleep(dice.choice([0.2, 1, 2]))
+        time.sleep(max(rest_s - (time.monotonic() - begun), 10))
+        (folder / "sacct.txt").write_text(cluster.run(*LOGGED))
+        (folder / "slurmctld.log").write_text((cluster.folder / "slurmctld.log").read_text())
+    site = read_slurm_site(folder)
+    assert site.requests is not None
+    return agreement(read_slurmctld_log(folder / "slurmctld.log"), site.requests.workload, site.platform)
+
+
+@pytest.mark.parametrize("enforce", ["limits", "limits,safe"])
+def test_limits_on_minutes_stop_the_jobs_that_they_stop_in_slurm(enforce, tmp_path):
+    found = judged(tmp_path, 1 + len(enforce), enforce, limited, ACCOUNTS, 150)
+    log = (tmp_path / "slurmctld.log").read_text()
+    assert log.count("group max running tres(cpu) minutes limit") > 5
+    assert log.count("minutes of") > 5
+    assert found.total["backfill: no plan"] > 50
+    alike = sum(found.alike.values()) / sum(found.total.values())
+    assert alike > 0.97, found.differences  # without these limits: 0.6
+
+
+def test_nodes_beside_those_that_a_job_names_are_those_of_slurm(tmp_path):
+    accounts = ("add account bio fairshare=1", "add user root account=bio fairshare=1")
+    found = judged(tmp_path, 3, "limits", naming, accounts, 150)
+    started = [kind for kind in found.total if kind.endswith("nodes of a start")]
+    assert sum(found.total[kind] for kind in started) > 10
+    assert sum(found.alike[kind] for kind in started) >= 0.95 * sum(found.total[kind] for kind in started)
+    alike = sum(found.alike.values()) / sum(found.total.values())
+    assert alike > 0.95, found.differences
