@@ -246,6 +246,11 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
         named = named_by(jobs, seed)
         more = {row: row % 2 if jobs[row].constraint == "" else 0 for row in named}
         least = {row: min(len(nodes) + more[row], jobs[row].tasks) for row, nodes in named.items()}
+        most = {  # every third job wants as many nodes as it may have
+            job.row: least.get(job.row, 1) + 2
+            for job in jobs
+            if job.row % 3 == 0 and not job.constraint and job.tasks < 6
+        }
         workload, platform, _ = as_model(jobs, machines)
         labels = workload.jobs.partition
         workload = workload.with_jobs(
@@ -254,7 +259,7 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
         site = SlurmSite(
             config={"prioritytype": "priority/multifactor", "priorityweightpartition": "100"},
             named={str(row): tuple(f"n{n}" for n in sorted(nodes)) for row, nodes in named.items()},
-            nodes={str(row): (most, 0) for row, most in least.items()},
+            nodes={str(job.row): (least.get(job.row, 0), most.get(job.row, 0)) for job in jobs},
             partitions=tuple(
                 SitePartition(f"p{p}", TIERS[p], FACTORS[p], least_loaded=p in loaded) for p in range(len(PARTS))
             ),
@@ -262,7 +267,7 @@ def test_a_job_in_several_partitions_starts_as_its_twin(keys):
         parts = tuple(replace(part, name=name) for part, name in zip(platform.partitions, names, strict=True))
         platform = replace(platform, slurm=site, partitions=parts)
         factors = tuple(100 * factor / max(FACTORS) for factor in FACTORS)
-        twin = Keys(**keys, named=named, least=least, lists=lists, tiers=TIERS, factors=factors)
+        twin = Keys(**keys, named=named, least=least, most=most, lists=lists, tiers=TIERS, factors=factors)
         expected = world.run(jobs, machines, slurm(twin))
         found = simulate(workload, platform, SLURM, given).schedule
         assert found.start.tolist() == [row.start for row in expected], seed

@@ -13,6 +13,7 @@ from backfill.core.verbs import place, place_on
 from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest
 from backfill.policies.slurm.queue import has_lists
 
+ANY, OTHER = np.int64(-1), np.int64(-2)  # weight of a run without nodes: any may join, none may without a new begin
 PLENTY = np.int64(2**40)  # tasks on a node, for a job that requests nothing of it
 
 
@@ -38,6 +39,14 @@ def most_nodes(state, job):
     if len(state.own.max_nodes) > 0 and state.own.max_nodes[job] > 0:
         return state.own.max_nodes[job]
     return state.machine.nodes
+
+
+@kernel(inline=True)
+def spare_nodes(state, job):
+    """Return how many nodes more than the least a job gets if there are as many: it asked for a range, `-N 1-4`."""
+    if len(state.own.max_nodes) == 0 or state.jobs.spread[job] == DISTINCT:
+        return np.int64(0)
+    return max(min(state.own.max_nodes[job], state.jobs.tasks[job]) - least_nodes(state, job), 0)
 
 
 @kernel(inline=True)
@@ -226,26 +235,49 @@ def seat_least_loaded(state, job, usable, taken):
     Source: _eval_nodes_lln of Slurm 22.05.8, and a run of it on nodes of 8, 16 and 24 cpus.
     """
     left, need, most = take_named(state, job, usable, taken)
+    spare = spare_nodes(state, job)
     order = np.argsort(-usable / np.maximum(state.machine.capacity[:, 0], 1), kind="mergesort")
     order = order[np.argsort(state.own.weight[order], kind="mergesort")]
     for node in order:
         if most > 0 and usable[node] > 0 and taken[node] == 0 and (left > 0 or need > 0):
-            taken[node] = min(usable[node], left - max(need - 1, 0))
+            taken[node] = share(usable[node], left, need - spare)
             left, need, most = left - taken[node], need - 1, most - 1
-    return left <= 0 and need <= 0
+    return left <= 0 and need <= spare and spread_out(state, job, usable, taken)
 
 
 @kernel()
 def take_named(state, job, usable, taken):
-    """Give the nodes that a job names their tasks. Return the tasks that are left, and the least and the most further
-    nodes; `taken` (m,) is 0 on all other nodes.
+    """Give the nodes that a job names their tasks. Return the tasks that are left, and how many further nodes it wants
+    and may have at most; `taken` (m,) is 0 on all other nodes.
     """
-    left, need, most = state.jobs.tasks[job], least_nodes(state, job), most_nodes(state, job)
+    spare = spare_nodes(state, job)
+    left, need, most = state.jobs.tasks[job], least_nodes(state, job) + spare, most_nodes(state, job)
     taken[:] = 0
     for node in names(state, job):
-        taken[node] = min(usable[node], left - max(need - 1, 0))
+        taken[node] = share(usable[node], left, need - spare)
         left, need, most = left - taken[node], need - 1, most - 1
     return left, need, most
+
+
+@kernel(inline=True)
+def share(usable, left, need):
+    """Return how many of the tasks that are left a node takes: one remains for each further node that the job needs."""
+    return max(min(usable, left - max(need - 1, 0)), 1)
+
+
+@kernel()
+def spread_out(state, job, usable, taken):
+    """Leave each node that was chosen a task, if there are more nodes than the tasks need. Return True."""
+    left, nodes = state.jobs.tasks[job], np.int64(0)
+    if taken.sum() > left:
+        for node in range(len(taken)):
+            nodes += taken[node] > 0
+        for node in range(len(taken)):
+            if taken[node] > 0:
+                nodes -= 1
+                taken[node] = min(usable[node], left - nodes)
+                left -= taken[node]
+    return True
 
 
 @kernel()
@@ -254,11 +286,11 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
     tasks, one run after the other.
     """
     left, need, most = take_named(state, job, usable, taken)
-    runs = runs_of_nodes(state, allowed, usable, least, taken)
+    spare, runs = spare_nodes(state, job), runs_of_nodes(state, allowed, usable, least, taken)
     while left > 0 or need > 0:
-        i = best_run(runs, left, need)
+        i = best_run(runs, left, need - spare)
         if i < 0 or most <= 0:
-            return False
+            return left <= 0 and need <= spare and spread_out(state, job, usable, taken)
         first, last, named = runs[i, 0], runs[i, 1], runs[i, 4]
         if named < 0 and need <= 1:
             best = NONE
@@ -266,9 +298,11 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
                 if usable[node] >= left and (best < 0 or usable[node] < usable[best]):
                     best = np.int64(node)
             if best >= 0:
-                taken[best] = left
-                return True
+                taken[best] = max(left, 1)
+                return spread_out(state, job, usable, taken)
         runs[i, 2] = 0
+        if named >= 0:
+            first, last = min(first, named), max(last, named)
         for step in range(last + 1 - first):
             node = first + step
             if named >= 0:  # upwards from the first one that is named, then downwards from there
@@ -279,9 +313,9 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
                 continue
             if named < 0 and most == 1 and usable[node] < left:  # the last node must take what is left
                 continue
-            taken[node] = min(usable[node], left - max(need - 1, 0))
+            taken[node] = share(usable[node], left, need - spare)
             left, need, most = left - taken[node], need - 1, most - 1
-    return True
+    return spread_out(state, job, usable, taken)
 
 
 @kernel()
@@ -291,27 +325,34 @@ def runs_of_nodes(state, allowed, usable, least, taken):
     Nodes with tasks are those that the job names: they join runs, and count for nothing there. A row for each run:
     first node, last node, total of usable tasks, weight, first node with tasks or -1, number of nodes without tasks.
     """
-    runs, count, before, weight = np.empty((len(usable), 6), np.int64), 0, np.int64(-2), np.int64(1)
+    runs, count, before, weight = np.empty((len(usable) + 1, 6), np.int64), 0, np.int64(-2), ANY
     weights, weighted = state.own.weight, len(state.own.weight) > 0
+    runs[0, 2] = runs[0, 5] = 0
     for i in range(len(allowed)):
         if allowed[i] == NOTHING:
             continue
         for node in range(i * WORD, min((i + 1) * WORD, len(usable))):
             if usable[node] <= least and taken[node] == 0:
                 continue
-            here = weights[node] if weighted else np.int64(1)
-            if before != node - 1 or here != weight:
-                weight = here
-                runs[count, 0], runs[count, 2], runs[count, 3] = node, 0, weight
-                runs[count, 4], runs[count, 5] = -1, 0
-                count += 1
-            runs[count - 1, 1] = before = np.int64(node)
-            if taken[node] == 0:
-                runs[count - 1, 2] += usable[node]
-                runs[count - 1, 5] += 1
-            elif runs[count - 1, 4] < 0:
-                runs[count - 1, 4] = node
-    return runs[:count]
+            here, apart = weights[node] if weighted else np.int64(1), before != node - 1
+            before = np.int64(node)
+            if apart or (weight != ANY and here != weight):
+                if runs[count, 5] > 0:
+                    count += 1
+                    runs[count, 2] = runs[count, 5] = 0
+                    weight = OTHER  # whatever comes next: a node that begins the run and is named is forgotten then
+                runs[count, 4] = -1
+                weight = ANY if apart else weight
+            if runs[count, 5] == 0:
+                runs[count, 0] = node
+            if taken[node] > 0:
+                runs[count, 4] = node if runs[count, 4] < 0 else runs[count, 4]
+                continue
+            runs[count, 1], runs[count, 3] = node, here
+            runs[count, 2] += usable[node]
+            runs[count, 5] += 1
+            weight = here
+    return runs[: count + 1] if runs[count, 5] > 0 else runs[:count]
 
 
 @kernel()
