@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, Unpack, cast, get_type_hi
 from backfill.analysis.metrics import NOTHING, Trim
 from backfill.analysis.names import name_of, names_of
 from backfill.model.errors import UsageError
+from backfill.model.events import Events
 from backfill.model.names import did_you_mean
 from backfill.worlds.options import Options, OptionsGiven
 
@@ -124,7 +125,16 @@ class RunSpec:
         """Return the spec with the seed of a replication."""
         if not replication:
             return self
-        other = replace(self, options=replace(self.options, seed=self.options.seed + replication))
+        return self._with(replace(self.options, seed=self.options.seed + replication))
+
+    def under(self, events: Events | None) -> "RunSpec":
+        """Return the spec with these events; itself without any, or if it has its own."""
+        if events is None or self.options.events is not None:
+            return self
+        return self._with(replace(self.options, events=events))
+
+    def _with(self, options: Options) -> "RunSpec":
+        other = replace(self, options=options)
         vars(other)["policy"] = self.policy
         return other
 

@@ -75,3 +75,44 @@ def test_a_wait_is_explained_in_slurms_words(backfill):
     done = backfill(*words, "47")
     assert "\nin Slurm's words\n  reasons: " in done.out
     assert {each["reason"] for each in told["reasons"]} <= {"Priority", "Resources", "ReqNodeNotAvail"}
+
+
+NODE = "NodeName={} CPUTot=64 RealMemory=256000 Weight=1 State=IDLE\n"
+
+
+@pytest.fixture
+def dumps(tmp_path):
+    """A site of two nodes, of which one is reserved from 10 to 12."""
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    (folder / "scontrol-show-node.txt").write_text("".join(NODE.format(name) for name in ("n1", "n2")))
+    (folder / "scontrol-show-partition.txt").write_text("PartitionName=main Default=YES Nodes=n[1-2] QoS=slow\n")
+    (folder / "scontrol-show-reservation.txt").write_text(
+        "ReservationName=course StartTime=2026-03-02T10:00:00 EndTime=2026-03-02T12:00:00 Nodes=n1 NodeCnt=1 "
+        "Flags=SPEC_NODES TRES=cpu=64 Users=eve State=INACTIVE\n"
+    )
+    return folder
+
+
+@pytest.mark.parametrize("policy", ["easy", "slurm"])
+def test_no_job_of_a_site_starts_that_would_run_into_a_reservation(backfill, dumps, tmp_path, policy):
+    rows = [f"{job},2026-03-02T09:00:00,{run},{limit},64" for job, run, limit in ((1, 1800, 7200), (2, 1800, 7200))]
+    (tmp_path / "jobs.csv").write_text("\n".join(["job,submit,runtime,walltime,procs", *rows, ""]))
+    words = ["simulate", "jobs.csv", "--site", "dumps", "--policy", policy]
+    done = backfill(*words, "--verify", "--schedule", "out.csv")
+    assert done.code == 0, done.err
+    told = "1 reservation: no job that would still run then starts on its nodes"
+    assert told in done.err
+    table = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row["node"].partition("*")[0] for row in table] == ["n2", "n2"]
+    checked = backfill("verify", "jobs.csv", "out.csv", "--site", "dumps")
+    assert (checked.code, checked.out) == (0, "lawful: 2 jobs checked\n")
+    (tmp_path / "none.csv").write_text("time,event,node\n2026-03-02T09:00:00,down,n2\n2026-03-02T09:00:01,up,n2\n")
+    assert told not in backfill(*words, "--events", "none.csv").err
+    (tmp_path / "undated.csv").write_text("job,submit,runtime,walltime,procs\n1,0,1800,7200,64\n")
+    done = backfill("simulate", "undated.csv", *words[2:])
+    assert "reservations have dates, and undated has none, so they are left out" in done.err
+
+
+def test_limits_of_the_qos_of_a_partition_are_left_out(backfill, dumps):
+    assert "left out: partition main: the limits of its QOS slow" in backfill("import", "slurm-site", "dumps").out

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import Replicated, check_outputs, inputs, say_load
+from backfill.cli.inputs import Replicated, check_outputs, inputs, say_load, windows_of_site
 from backfill.cli.options import (
     Check,
     Cluster,
@@ -147,6 +147,8 @@ def compare(
         names(specs)
     with executor(workers, cluster) as where:
         workload, pool = inputs(log, **vars(machine), **vars(part))
+        windows = windows_of_site(machine.site, options.events, workload, pool)
+        specs = [spec.under(windows) for spec in specs]
         say_load(options.events, part.load)
         drawn = Replicated(log, options.seed, **vars(part)) if replications > 1 else workload
         platform = None if workload.platform is pool else pool

@@ -2,19 +2,20 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill.cli import say
 from backfill.cli.platforms import found_beside
 from backfill.model.errors import BadArgument, UsageError
-from backfill.model.units import parse_size, parse_span
+from backfill.model.units import counted, parse_size, parse_span
 from backfill.traces.files import check_writable
 
 NO_PAGES = (".pdf", ".csv", ".json", ".txt", ".md", ".png", ".svg", ".xlsx", ".docx", ".swf", ".toml")
 
 if TYPE_CHECKING:
+    from backfill.model.events import Events
     from backfill.model.platform import Platform
     from backfill.model.workload import Workload
     from backfill.traces.slurm_site import ReadSite
@@ -69,6 +70,8 @@ def inputs(
     rules: dict[str, Any] = {"zero_run": zero_run, "cancelled": cancelled, "think": think}
     named = tuple(r for r in resources if r != "cpus")
     workload = read(log, resources=named, machines=pool if platform or site else None, **rules)
+    if pool is not None and pool.slurm is not None and pool.slurm.value("PriorityUsageResetPeriod"):
+        pool = replace(pool, slurm=replace(pool.slurm, clock=workload.clock_of_log))  # of the midnights of resets
     if requests is not None:
         from backfill.traces.slurm_requests import as_requested
 
@@ -83,6 +86,32 @@ def inputs(
     if not len(workload):
         say.problem(f"{workload.name}: contains no jobs")
     return workload, pool
+
+
+def windows_of_site(site: str | None, events: object, workload: "Workload", pool: "Platform") -> "Events | None":
+    """Return the reservations of a site as windows in which their nodes are closed; None without any.
+
+    events: those of --events, beside which the site's own do not count.
+    """
+    from backfill.traces.accounting.slurm_events import read_slurm_events
+    from backfill.traces.slurm_site import RESERVATIONS, dump_of
+
+    if site is None or events is not None or (source := dump_of(Path(site), RESERVATIONS)) is None:
+        return None
+    if workload.clock_of_log is None:
+        say.note(f"{source.file}: reservations have dates, and {workload.name} has none, so they are left out")
+        return None
+    taken = read_slurm_events(source, workload, pool, closed=True)
+    for text in taken.notes:
+        say.note(f"{source.file}: {text}")
+    if taken.windows:
+        count = counted(taken.windows, "reservation")
+        say.note(f"{source.file}: {count}: no job that would still run then starts on {_their(taken.windows)} nodes")
+    return taken.events if taken.windows else None
+
+
+def _their(count: int) -> str:
+    return "its" if count == 1 else "their"
 
 
 _read_sites: "dict[str, ReadSite]" = {}  # the last one, by its folder

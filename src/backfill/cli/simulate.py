@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import check_outputs, inputs, say_load
+from backfill.cli.inputs import check_outputs, inputs, say_load, windows_of_site
 from backfill.cli.options import (
     Check,
     Json,
@@ -112,6 +112,7 @@ def simulate(
 
     spec = described(policy, options, settings or [], promise, explain)
     workload, pool = inputs(log, **vars(machine), **vars(part))
+    spec = spec.under(windows_of_site(machine.site, options.events, workload, pool))
     if promise is not None:
         subject(workload, promise)
     if explain is not None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from backfill.cli.inputs import inputs
+from backfill.cli.inputs import inputs, windows_of_site
 from backfill.cli.options import (
     EventsFile,
     Json,
@@ -110,6 +110,7 @@ def verify(
         {"overrun": overrun, "ties": ties, "events": read, "lost": lost, "estimates": estimates, "seed": seed}
     )
     workload, pool = inputs(log, **vars(machine), **vars(part))
+    read = read or windows_of_site(machine.site, read, workload, pool)
 
     from backfill.analysis.verify import verify as check
     from backfill.model.events import events_of

@@ -56,17 +56,24 @@ class Taken:
 
 
 def read_slurm_events(
-    source: Source, workload: Workload, platform: Platform, zone: str | None = None, fields: str | None = None
+    source: Source,
+    workload: Workload,
+    platform: Platform,
+    zone: str | None = None,
+    fields: str | None = None,
+    *,
+    closed: bool = False,
 ) -> Taken:
     """Read outages and reservations that concern the nodes of a platform and the time of a log.
 
     zone: IANA zone of dates, by default that of the log. fields: columns of a dump by `sacctmgr --noheader`.
+    closed: whether reservations are windows, closed for all jobs; then there may be none.
     Raises EventsError with file and line, and UsageError for an unknown zone.
     """
     if (clock := workload.clock_of_log) is None or not len(workload):
         what = "has no jobs" if clock is not None else "states no calendar (time_zero), so dates have no place in it"
         raise EventsError(at(source.file, None, f"{workload.name} {what}"))
-    reader = _Reader(source.file, workload, platform, clock, Instants(zone_of(zone or clock.zone)))
+    reader = _Reader(source.file, workload, platform, clock, Instants(zone_of(zone or clock.zone)), closed)
     for number, entry in _entries(source, reader, fields):
         try:
             reader.reservation(entry) if isinstance(entry, str) else reader.outage(entry)
@@ -117,6 +124,7 @@ class _Reader:
     platform: Platform
     clock: Clock
     instants: Instants
+    closed: bool = False  # whether reservations are for nobody
     left_out: Counter[str] = field(default_factory=Counter)
     not_carried: Counter[str] = field(default_factory=Counter)
     down: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)  # by node: begin, end, DRAIN or DOWN
@@ -196,7 +204,7 @@ class _Reader:
         for what in (*sorted(flags - _KEPT_FLAGS), *(["Licenses"] if said.get("Licenses") else [])):
             self.not_carried[what] += 1
         amounts = self._amounts(said, nodes, text)
-        owners = {} if "MAINT" in flags else self._owners(said)
+        owners = {} if "MAINT" in flags or self.closed else self._owners(said)
         mine = (*span, frozenset(nodes), not amounts)
         if owners and (not is_feature(name) or "@" in name or name in self.spans or self._overlaps(*mine)):
             self.not_carried["owners of one beside another of its name or on its nodes"] += 1
@@ -268,7 +276,7 @@ class _Reader:
                 if kind == DOWN and until < TIME_MAX:
                     timed.append((until, {"node": node, "event": "up", "time": self._text(until)}))
         rows = [row for _, row in sorted(timed, key=lambda pair: pair[0])] + [*self._reservations(drained)]
-        if not rows:
+        if not rows and not self.closed:
             self.broken.refuse_all(EventsError)
             reasons = "".join(f"; {count:,} {why}" for why, count in self.left_out.items())
             raise EventsError(at(source.file, None, f"no outage or reservation of the {self._machine()}{reasons}"))
