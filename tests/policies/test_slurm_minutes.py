@@ -193,3 +193,12 @@ def test_only_so_many_waiting_jobs_of_a_user_grow_old():
     assert started(Accrual()) == ["first", "old", "young", "other"]
     assert started(Accrual(user=1)) == ["first", "old", "other", "young"]
     assert started(Accrual(group=0)) == ["first", "other", "old", "young"]
+
+
+def test_a_job_without_an_association_is_stopped_by_no_limit_and_charged_to_nobody():
+    limits = Limits({}, {}, group={"root": 10, "plain": 10})
+    log = two_jobs(700)
+    strangers = log.with_jobs(log.jobs.replace(user=Labels.of(["x", "x"]), qos=Labels.of(["plain", "plain"])))
+    result = simulate(strangers, replace(Platform.pool(1), slurm=as_site(limits)), "slurm")
+    assert (result.schedule.start >= 0).all()
+    assert result.verify() == []
