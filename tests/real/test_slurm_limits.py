@@ -11,7 +11,7 @@ from backfill.traces.slurm_site import read_slurm_site
 from backfill.traces.slurmctld_log import read_slurmctld_log
 from backfill.worlds.slurm_truth import Agreement, agreement
 from tests.real import slurm
-from tests.real.test_slurm_policy import DUMPS, LOGGED, MORE, OPTIONS
+from tests.real.test_slurm_policy import DUMPS, MORE, OPTIONS, SACCT
 
 pytestmark = pytest.mark.slurm
 JOBS = 45
@@ -77,7 +77,7 @@ def judged(folder: Path, seed: int, enforce: str, request, accounts: tuple[str, 
             cluster.submit(*request(dice), "--wrap", f"sleep {dice.randint(5, 40)}")
             time.sleep(dice.choice([0.2, 1, 2]))
         time.sleep(max(rest_s - (time.monotonic() - begun), 10))
-        (folder / "sacct.txt").write_text(cluster.run(*LOGGED))
+        (folder / "sacct.txt").write_text(cluster.run(*shlex.split(SACCT)))
         (folder / "slurmctld.log").write_text((cluster.folder / "slurmctld.log").read_text())
     site = read_slurm_site(folder)
     assert site.requests is not None

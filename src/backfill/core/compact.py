@@ -66,8 +66,11 @@ class Kept:
     projects: Ints
 
     @classmethod
-    def of(cls, state: Any, policy: Policy, over: Ints) -> "Kept":
-        """Return what to keep if the jobs in the rows `over` will never be referred to again."""
+    def of(cls, state: Any, policy: Policy, over: Ints, *, runs: bool = False) -> "Kept":
+        """Return what to keep if the jobs in the rows `over` will never be referred to again.
+
+        runs: whether all runs of the jobs that are kept are kept, not only their last ones.
+        """
         shapes, count = state.free.shapes, int(state.runs.count)
         kept = np.ones(int(state.jobs.count), np.bool_)
         kept[over] = False
@@ -76,6 +79,8 @@ class Kept:
             kept |= state.jobs.project[: len(kept)] >= 0
         last, going = state.runs.last[: len(kept)][kept], state.runs.how[:count] == RUNNING
         going[last[last >= 0]] = True
+        if runs:
+            going |= kept[state.runs.job[:count]]
         return cls(state, np.flatnonzero(kept), np.flatnonzero(going), np.unique(state.projects.of[: len(kept)][kept]))
 
     def field(self, record: Any, field: str, value: Any) -> Any:
@@ -88,11 +93,11 @@ class Kept:
             if (name, field) in table and value.shape[axis] > some.max(initial=0):
                 value = value.take(some, axis)
         if (name, field) in JOBS:
-            value = _renumbered(value, self.jobs)
+            value = renumbered(value, self.jobs)
         elif (name, field) in BETWEEN:
             value = np.searchsorted(self.jobs, value, side="right") - 1
         elif (name, field) in RUNS:
-            value = _renumbered(value, self.runs)
+            value = renumbered(value, self.runs)
         own = getattr(self, f"_{name}_{field}".lower(), None)
         return value if own is None else own(value)
 
@@ -115,23 +120,23 @@ class Kept:
     # close the gaps in the lists of items of jobs and of nodes of runs
 
     def _jobs_licence_first(self, value: Ints) -> Ints:
-        return _begins(value, self.jobs)
+        return begins(value, self.jobs)
 
     def _jobs_limit_first(self, value: Ints) -> Ints:
         first = self.old.jobs.licence_first
-        found: Ints = value - first[self.jobs] + _begins(first, self.jobs)[:-1]
+        found: Ints = value - first[self.jobs] + begins(first, self.jobs)[:-1]
         return found
 
     def _jobs_licence(self, value: Any) -> Any:
-        return value[_items(self.old.jobs.licence_first, self.jobs)]
+        return value[items(self.old.jobs.licence_first, self.jobs)]
 
     _jobs_licence_count = _jobs_licence
 
     def _jobs_after_first(self, value: Ints) -> Ints:
-        return _begins(value, self.jobs)
+        return begins(value, self.jobs)
 
     def _jobs_after(self, value: Ints) -> Any:
-        return _renumbered(value[_items(self.old.jobs.after_first, self.jobs)], self.jobs)
+        return renumbered(value[items(self.old.jobs.after_first, self.jobs)], self.jobs)
 
     def _runs_first(self, value: Ints) -> Ints:
         if self.old.machine.pool:
@@ -143,7 +148,7 @@ class Kept:
         runs = self.old.runs
         if self.old.machine.pool:
             return value
-        return value[_stretches(runs.first[self.runs], runs.many[self.runs])]
+        return value[stretches(runs.first[self.runs], runs.many[self.runs])]
 
     def _runs_held_used(self, value: int) -> int:
         return 0 if self.old.machine.pool else int(self.old.runs.many[self.runs].sum())
@@ -157,7 +162,7 @@ class Kept:
         return self._due()[0]
 
     def _bookings_due_job(self, value: Ints) -> Any:
-        return _renumbered(self._due()[1], self.jobs)
+        return renumbered(self._due()[1], self.jobs)
 
     def _due(self) -> tuple[Ints, Ints]:
         bookings = self.old.bookings
@@ -167,25 +172,25 @@ class Kept:
         return time[true][order], job[true][order]
 
 
-def _renumbered(value: Any, kept: Ints) -> Any:
+def renumbered(value: Any, kept: Ints) -> Any:
     """Return the new numbers of what is kept, and -1 for the rest."""
     place = np.searchsorted(kept, value)
     found = np.where((np.append(kept, NONE)[place] == value) & (np.asarray(value) >= 0), place, NONE)
     return int(found) if np.ndim(value) == 0 else found.astype(value.dtype)
 
 
-def _begins(first: Ints, rows: Ints) -> Ints:
+def begins(first: Ints, rows: Ints) -> Ints:
     """Return where the items of these rows begin if they are stored end to end, and where the last ones end."""
     found: Ints = np.append(0, np.cumsum(first[rows + 1] - first[rows]))
     return found
 
 
-def _items(first: Ints, rows: Ints) -> Ints:
+def items(first: Ints, rows: Ints) -> Ints:
     """Return the positions of all items of these rows."""
-    return _stretches(first[rows], first[rows + 1] - first[rows])
+    return stretches(first[rows], first[rows + 1] - first[rows])
 
 
-def _stretches(begin: Ints, many: Ints) -> Ints:
+def stretches(begin: Ints, many: Ints) -> Ints:
     """Return the positions begin, begin + 1, ... of each stretch, end to end."""
     ends = np.cumsum(many)
     found: Ints = np.repeat(begin - (ends - many), many) + np.arange(int(many.sum()))

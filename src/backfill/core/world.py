@@ -31,6 +31,7 @@ WORLD = [
     ("overrun", int64),  # --overrun extend: a job continues beyond its walltime, and its limit is an event
     ("requeue", int64),  # --lost requeue: a job whose node is lost waits again
     ("jobs", int64),
+    ("until", int64),  # submit of the first job that this World does not have yet; FUTURE if it has all of them
     ("row", int64[::1]),  # row of each job in the file
     ("submit", int64[::1]),
     ("runtime", int64[::1]),  # run time of a job at speed 1
@@ -106,9 +107,9 @@ World, WorldT = record("World", WORLD, globals())
 
 @kernel(inline=True)
 def next_instant(state, world):
-    """Return the next instant at which something happens; FUTURE if there is none."""
+    """Return the next instant at which something happens; FUTURE if there is none, or more jobs must come first."""
     _drop_void(state, world)
-    t = FUTURE
+    t = world.until
     if state.jobs.count < world.jobs:
         t = world.submit[state.jobs.count]
     if world.ends > 0:
@@ -122,7 +123,7 @@ def next_instant(state, world):
             t = min(t, state.batch.timers[0])
         if world.acts_left > 0:
             t = min(t, world.act[world.acts, 0])
-    return max(t, state.now)
+    return max(t, state.now) if t < world.until else FUTURE
 
 
 @kernel(inline=True)

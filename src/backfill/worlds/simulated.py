@@ -93,24 +93,19 @@ def simulate(
     begun = begin(workload, platform, policy, params or {}, options, watched, journal)
     jobs, state, clock = begun.jobs, begun.state, workload.calendar
     world, platform = world_of(begun, options, policy), begun.platform
-    run = _run_compiled if policy.compiled else _run_stepping
     seer = begun.foresight
     if seer is not None:
         progress = seer.watched(progress)
     start = time.perf_counter()
-    try:
-        passes = run(policy, state, world, clock, progress)
-    except Misused as error:
-        raise_misuse(policy.name, state, jobs.job, platform, *_line_of(policy, error), clock=clock)
-        raise
+    passes = run_passes(policy, state, world, jobs.job, platform, clock, progress)
     elapsed = time.perf_counter() - start
-    raise_misuse(policy.name, state, jobs.job, platform, clock=clock)
     refused = np.flatnonzero(world.refused_for != -1)
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
-    schedule = _schedule(begun, world)
+    schedule = schedule_of(begun.table, state, world, several=begun.bound is not None)
     if seer is not None:  # a start that is planned by predictions is not a promise
         schedule = replace(schedule, promise=np.full(len(schedule), NO_TIME))
-    _check_all_started(policy.name, schedule, begun, clock)
+    may_wait = _minutes_are_counted(begun) if policy.name == "slurm" else None
+    check_all_started(policy.name, schedule, state, clock, may_wait)
     if not _ascend(begun.rows):
         schedule = schedule.take(begun.place)
     if begun.division is not None:
@@ -123,10 +118,21 @@ def simulate(
 
 
 @dataclass(frozen=True, eq=False)
-class Begun:
-    """A State before anything has happened, and its inputs."""
+class Table:
+    """What a schedule says of jobs besides what became of them, in queue order."""
 
-    state: Any
+    job: Any  # ids
+    submit: Ints
+    tasks: Ints  # as a run counts them
+    whole: WholeNodes
+    causes: Causes  # of rejected jobs
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prepared:
+    """Jobs in the terms of a platform, checked."""
+
     jobs: Jobs  # in queue order
     platform: Platform  # with the accounts of its limits behind its licences
     quotas: Quotas
@@ -135,8 +141,21 @@ class Begun:
     place: Ints  # the inverse: the index here of each job of the workload
     causes: Causes  # of rejected jobs
     bound: BoundEvents | None
-    foresight: Foresight | None  # if run times are predicted
-    division: Division | None  # of the platform, if there are reservations
+    estimate: Ints  # the walltimes that the policy may count on
+    division: Division | None = None  # of the platform, if there are reservations
+    foresight: Foresight | None = None  # if run times are predicted
+
+    @property
+    def table(self) -> Table:
+        """What the schedule says of them."""
+        return Table(self.jobs.job, self.jobs.submit, self.jobs.tasks, self.whole, self.causes, self.platform.nodes)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Begun(Prepared):
+    """A State before anything has happened, and its inputs."""
+
+    state: Any
 
 
 def begin(
@@ -151,6 +170,39 @@ def begin(
     """Return the State of one run. See `simulate`."""
     values = policy.values(params)
     bound = None if options.events is None else options.events.bind(workload, platform)
+    made = prepare(workload, platform, policy, params, options, bound)
+    jobs = made.jobs
+    watched_row, of_all = _watched(workload, made.rows, watched)
+    state = state_of(
+        jobs,
+        made.platform,
+        policy,
+        values,
+        estimate=made.estimate,
+        seed=options.seed,
+        watched=watched_row,
+        recorded=of_all or policy.booked,
+        journal=journal,
+        licences=len(platform.licences),
+        asked=made.whole.asked,
+    )
+    if made.bound is not None:
+        use_plan(state)
+    seer = None
+    if options.predict is not None:
+        seer = foresight(options.predict, len(jobs), OfLog(jobs), lambda: state)
+    return Begun(**vars(made) | {"state": state, "foresight": seer})
+
+
+def prepare(
+    workload: Workload,
+    platform: Platform,
+    policy: Policy,
+    params: Mapping[str, float | str],
+    options: Options,
+    bound: BoundEvents | None,
+) -> Prepared:
+    """Return the jobs of a run, or some of them, and the platform as the run counts them. See `simulate`."""
     divided = divide(workload, platform, bound)
     if divided is not None:
         workload, platform, bound = divided.workload, divided.platform, divided.events
@@ -161,7 +213,6 @@ def begin(
     if not _ascend(rows):
         place = np.argsort(rows, kind="stable")
         jobs, causes, whole = jobs.take(rows), causes[rows], whole.take(rows)
-    watched_row, of_all = _watched(workload, rows, watched)
     most = (machine.capacity, machine.copies) if bound is None else bound.greatest(machine)
     check_whole(platform, whole, most[0])
     check_shared(policy, sharing[0], bool(whole.per_node.any()), bound, len(platform.resources))
@@ -176,29 +227,20 @@ def begin(
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
-    state = state_of(
-        jobs,
-        in_rows(machine, sharing[0]),
-        policy,
-        values,
-        estimate=estimate,
-        seed=options.seed,
-        watched=watched_row,
-        recorded=of_all or policy.booked,
-        journal=journal,
-        licences=len(platform.licences),
-        asked=whole.asked,
-    )
     cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
     reject_hopeless(jobs, machine, causes, *most, cancelled)
-    if bound is not None:
-        use_plan(state)
-    seer = None
-    if options.predict is not None:
-        seer = foresight(options.predict, len(jobs), OfLog(jobs), lambda: state)
-    division = None if divided is None else divided.division
-    machine = in_rows(machine, sharing[0])
-    return Begun(state, jobs, machine, quotas(jobs, platform), whole, rows, place, causes, bound, seer, division)
+    return Prepared(
+        jobs=jobs,
+        platform=in_rows(machine, sharing[0]),
+        quotas=quotas(jobs, platform),
+        whole=whole,
+        rows=rows,
+        place=place,
+        causes=causes,
+        bound=bound,
+        estimate=estimate,
+        division=None if divided is None else divided.division,
+    )
 
 
 def _watched(workload: Workload, rows: Ints, watched: str | None) -> tuple[int, bool]:
@@ -223,6 +265,29 @@ def _line_of(policy: Policy, error: BaseException) -> tuple[str, int | None]:
     """Return the file and line of the user's own code that an error passed through last."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return (frames[-1].filename, frames[-1].lineno) if frames else (f"policy {policy.name}", None)
+
+
+def run_passes(
+    policy: Policy,
+    state: Any,
+    world: Any,
+    ids: Any,
+    platform: Platform,
+    clock: Clock | None,
+    progress: Progress | None,
+) -> int:
+    """Pass the time of a world until nothing more happens in it. Return the number of passes. See `simulate`.
+
+    ids: of the jobs, by their numbers.
+    """
+    run = _run_compiled if policy.compiled else _run_stepping
+    try:
+        passes = run(policy, state, world, clock, progress)
+    except Misused as error:
+        raise_misuse(policy.name, state, ids, platform, *_line_of(policy, error), clock=clock)
+        raise
+    raise_misuse(policy.name, state, ids, platform, clock=clock)
+    return passes
 
 
 def _run_compiled(policy: Policy, state: Any, world: Any, clock: Clock | None, progress: Progress | None) -> int:
@@ -354,7 +419,7 @@ def _may_last(thread: int) -> bool:
     return False
 
 
-def world_of(begun: Begun, options: Options, policy: Policy, **given: Any) -> Any:
+def world_of(begun: Prepared, options: Options, policy: Policy, **given: Any) -> Any:
     """Return the World of a log. given: fields of core/world.py, for runs that have begun already."""
     jobs, rows, causes, platform, quotas = begun.jobs, begun.rows, begun.causes, begun.platform, begun.quotas
     n, more = len(jobs), {}
@@ -375,40 +440,39 @@ def world_of(begun: Begun, options: Options, policy: Policy, **given: Any) -> An
         more |= {"act": steps, "act_priority": priorities, "do_act": address_of(do_act), "acts_left": len(steps)}
     if begun.foresight is not None:
         more |= begun.foresight.fields
-    return new_world(
-        n,
-        platform,
-        policy,
-        stepping=int(options.ties == "step"),
-        overrun=int(options.overrun == "extend"),
-        requeue=int(options.lost == "requeue"),
-        row=column(rows),
-        submit=column(jobs.submit),
-        runtime=column(jobs.runtime),
-        kill=column(jobs.walltime),
-        need=jobs.tasks[:, None] * jobs.demand if platform.is_pool else zeros(0, 1),
-        tasks=column(jobs.tasks),
-        demand=column(jobs.demand),
-        licence_first=column(jobs.licences.first),
-        licence=column(jobs.licences.items),
-        copies=column(jobs.licences.counts),
-        outcome=np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
-        eligible=jobs.submit.copy(),
-        **(more | given),
-    )
+    usual = {
+        "stepping": int(options.ties == "step"),
+        "overrun": int(options.overrun == "extend"),
+        "requeue": int(options.lost == "requeue"),
+        "row": column(rows),
+        "submit": column(jobs.submit),
+        "runtime": column(jobs.runtime),
+        "kill": column(jobs.walltime),
+        "need": jobs.tasks[:, None] * jobs.demand if platform.is_pool else zeros(0, 1),
+        "tasks": column(jobs.tasks),
+        "demand": column(jobs.demand),
+        "licence_first": column(jobs.licences.first),
+        "licence": column(jobs.licences.items),
+        "copies": column(jobs.licences.counts),
+        "outcome": np.where(causes != "", REJECTED, NOT_YET).astype(np.int8),
+        "eligible": jobs.submit.copy(),
+    }
+    return new_world(n, platform, policy, **(usual | more | given))
 
 
-def _schedule(begun: Begun, world: Any) -> Schedule:
-    """Return the schedule: the fate of each job, and its runs as a table of their own if there may be several."""
-    jobs, state = begun.jobs, begun.state
-    core, last = state.runs, state.runs.last
+def schedule_of(jobs: Table, state: Any, world: Any, several: bool = False) -> Schedule:
+    """Return the schedule: the fate of each job, and its runs as a table of their own if there may be several.
+
+    several: whether to state the runs in any case.
+    """
+    core, last = state.runs, state.runs.last[: len(jobs.job)]
     ran = last >= 0
     dangled = core.dangles and (core.since[: core.count] != core.start[: core.count]).any()
-    several = begun.bound is not None or core.count > ran.sum() or dangled or bool(core.rows > 1)
+    several = several or core.count > ran.sum() or dangled or bool(core.rows > 1)
     held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
-        column = np.full(len(jobs), nothing, values.dtype)
+        column = np.full(len(last), nothing, values.dtype)
         column[ran] = values[last[ran]]
         return column
 
@@ -419,18 +483,17 @@ def _schedule(begun: Begun, world: Any) -> Schedule:
         end=of_last(core.end, NO_TIME),
         state=np.where(world.outcome == NOT_YET, PENDING, world.outcome).astype(np.int8),
         reason=of_last(core.reason, -1),
-        rejected_for=begun.causes,
+        rejected_for=jobs.causes,
         eligible=world.eligible.copy(),
-        promise=state.promises.first.copy(),
-        nodes=begun.platform.nodes,
-        held=begun.whole.own_tasks(held, np.arange(len(jobs))),
-        runs=_runs(begun, world) if several else None,
+        promise=state.promises.first[: len(last)].copy(),
+        nodes=jobs.nodes,
+        held=jobs.whole.own_tasks(held, np.arange(len(last))),
+        runs=_runs(jobs, state, world) if several else None,
     )
 
 
-def _runs(begun: Begun, world: Any) -> Runs:
+def _runs(jobs: Table, state: Any, world: Any) -> Runs:
     """Return all runs, by job, then by start."""
-    jobs, state = begun.jobs, begun.state
     core, count = state.runs, int(state.runs.count)
     job = core.job[:count].astype(np.int64)
     start, end, how = core.start[:count], core.end[:count], core.how[:count]
@@ -444,7 +507,7 @@ def _runs(begun: Begun, world: Any) -> Runs:
         progress = np.where(how == NODE_FAIL, 0, core.done[:count])
     held = _alone(np.ones(count, np.bool_), jobs.tasks[job]) if state.machine.pool else _pairs(core)
     turns = _turns(start, world.pace[: world.paces]) if core.rows > 1 else None
-    runs = Runs(job, start, end, how, core.reason[:count], begun.whole.own_tasks(held, job), progress, turns)
+    runs = Runs(job, start, end, how, core.reason[:count], jobs.whole.own_tasks(held, job), progress, turns)
     return runs.take(np.argsort(job, kind="stable"))
 
 
@@ -483,21 +546,32 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
     return Ragged(first, held.items[index])
 
 
-def _check_all_started(name: str, schedule: Schedule, begun: Begun, clock: Clock | None) -> None:
-    """Raise PolicyError if a job waits for ever, unless one of them lacks capacity that never came back.
+def _minutes_are_counted(begun: Begun) -> Callable[[int], bool] | None:
+    """Under `slurm`, jobs may wait for ever that a limit on minutes counts."""
+    site, of = begun.platform.slurm, begun.jobs
+    if site is None:
+        return None
+    return lambda job: site.counts_minutes(of.group[job], of.user[job], of.qos[job])
 
-    Under `slurm`, jobs may wait for ever that a limit on minutes counts.
-    """
+
+def check_all_started(
+    name: str,
+    schedule: Schedule,
+    state: Any,
+    clock: Clock | None,
+    may_wait_for_ever: Callable[[int], bool] | None = None,
+) -> None:
+    """Raise PolicyError if a job waits for ever, unless it may or one of them lacks capacity that never came back."""
     stuck = np.flatnonzero(schedule.state == PENDING)
-    if len(stuck) and name == "slurm" and (site := begun.platform.slurm) is not None:
-        of = begun.jobs
-        counted_ones = [site.counts_minutes(of.group[job], of.user[job], of.qos[job]) for job in stuck.tolist()]
-        stuck = stuck[~np.array(counted_ones, np.bool_)]
+    if may_wait_for_ever is not None:
+        stuck = np.array([job for job in stuck.tolist() if not may_wait_for_ever(job)], np.int64)
     if not len(stuck):
         return
-    state, jobs, fits = begun.state, begun.jobs, np.empty(len(schedule), np.int8)
+    fits = np.empty(int(state.jobs.rows), np.int8)
     capacity = of_one_row(state.machine.capacity, int(state.runs.rows))
     fit_empty(state, capacity, state.machine.copies, fits)  # a suspended job fits only where it was
     if fits[stuck].all():
         stuck_jobs = f"{counted(len(stuck), 'job')} never start{'s' if len(stuck) == 1 else ''}"
-        raise PolicyError(f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), jobs.job, clock)})")
+        raise PolicyError(
+            f"policy {name}: {stuck_jobs} (the first is {story(state, int(stuck[0]), schedule.job, clock)})"
+        )

@@ -7,6 +7,7 @@ import numpy as np
 from backfill.compiler.record import SMALL, column, zeros
 from backfill.compiler.view import View
 from backfill.core.loop import advance, count_pass
+from backfill.core.plan.profile import FUTURE
 from backfill.core.policy import Policy
 from backfill.core.predict.predictor import new_predictor
 from backfill.core.world import NOT_YET, World, close_instant, open_instant
@@ -25,6 +26,7 @@ def new_world(n: int, platform: Platform, policy: Policy, **fields: Any) -> Any:
         "overrun": 0,
         "requeue": 1,
         "jobs": n,
+        "until": FUTURE,
         "row": np.arange(n),
         "speed": column(platform.speed, np.float64),
         "coallocation": np.array([1.0 + platform.coallocation_overhead]),
