@@ -1,6 +1,7 @@
 import hashlib
 import math
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from backfill.model.errors import UsageError
 from backfill.model.units import SECOND
 from backfill.model.workload import Workload
-from backfill.workloads import MODELS, generate, model
+from backfill.workloads import MODELS, generate, in_parts, model
 from backfill.workloads.lublin import ALL, BATCH, BUCKET_MS, INTERACTIVE, _busy, _clock, _half_hours, lublin
 
 PUBLISHED = Path(__file__).parents[2].parent / "shared" / "traces" / "lublin_256.swf.gz"
@@ -39,6 +40,22 @@ def published() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 # The model's own moments.
+
+
+@pytest.mark.parametrize(
+    "more", ["", "&load=0.9", "&sample=mixed&cpus=512", "&sample=mixed&load=1.3&estimate_factor=3"]
+)
+def test_its_parts_are_the_whole_and_no_second_is_divided(more):
+    text = f"lublin?jobs=60000{more}"
+    whole, (several, jobs) = generate(text), in_parts(text, 5_000)
+    parts = [*several]
+    assert jobs == 60_000
+    assert len(parts) > 2
+    for name in ("job", "submit", "runtime", "walltime", "tasks"):
+        assert np.array_equal(np.concatenate([part.jobs[name] for part in parts]), whole.jobs[name]), name
+    assert np.array_equal(np.concatenate([part.jobs.group.codes for part in parts]), whole.jobs.group.codes)
+    assert all(one.jobs.submit.max() < other.jobs.submit.min() for one, other in pairwise(parts))
+    assert {(part.sha256, part.notes, part.cpus) for part in parts} == {(whole.sha256, whole.notes, whole.cpus)}
 
 
 def test_shares_of_serial_and_power_of_two_jobs_are_the_parameters(large):

@@ -2,7 +2,7 @@
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, get_args
 from urllib.parse import parse_qsl
@@ -20,15 +20,21 @@ MODELS: dict[str, str] = {
     "threads": "backfill.workloads.threads:threads",
     "two-tier": "backfill.workloads.twotier:two_tier",
 }
+# The same of models that can be drawn part by part: a generator of workloads with one more argument, `part`.
+PARTS = {"lublin": "backfill.workloads.lublin:lublin_parts"}
 
 
 def model(name: str) -> Callable[..., Workload]:
     """Return the generator of that name. Raises UsageError, which gives the nearest name or lists all."""
     if name not in MODELS:
         raise UsageError(f"unknown workload model {name!r}; {did_you_mean(name, sorted(MODELS))}")
-    module, _, function = MODELS[name].partition(":")
-    generator: Callable[..., Workload] = getattr(import_module(module), function)
-    return generator
+    return _function(MODELS[name])
+
+
+def _function(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
 
 
 def generate(text: str, more_seed: int = 0) -> Workload:
@@ -41,11 +47,30 @@ def generate(text: str, more_seed: int = 0) -> Workload:
     >>> bf.generate("lublin?jobs=100&cpus=64&seed=1")
     <Workload lublin: 100 jobs in 19.4 h, 64 cpus>
     """
+    name, arguments = _read(text)
+    if more_seed:
+        arguments["seed"] = arguments.get("seed", 0) + more_seed
+    return model(name)(**arguments)
+
+
+def in_parts(text: str, part: int) -> tuple[Iterator[Workload], int] | None:
+    """Return the workload of `generate` in parts, and the number of its jobs; None if the model has no such form.
+
+    Each part has `part` jobs or a few more, by submit, and no two parts have jobs of one instant. Only one part is in
+    memory. Raises UsageError as `generate`; for a value, when the first part is asked for.
+    """
+    name, arguments = _read(text)
+    if name not in PARTS:
+        return None
+    return _function(PARTS[name])(**arguments, part=part), arguments["jobs"]
+
+
+def _read(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the name of the model that a text describes, and its arguments."""
     if not isinstance(text, str):
         raise wrong_type("text", text, "a model such as 'lublin?jobs=1000'")
     name, _, query = text.removeprefix("model:").partition("?")
-    function = model(name)
-    known = inspect.signature(function, eval_str=True).parameters
+    known = inspect.signature(model(name), eval_str=True).parameters
     arguments: dict[str, Any] = {}
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
@@ -59,9 +84,7 @@ def generate(text: str, more_seed: int = 0) -> Workload:
         arguments[key] = _parsed(name, key, value, known[key].annotation)
     if missing := [k for k, p in known.items() if p.default is p.empty and k not in arguments]:
         raise UsageError(f"model {name} needs {', '.join(missing)}, for instance {name}?{missing[0]}=1000")
-    if more_seed:
-        arguments["seed"] = arguments.get("seed", 0) + more_seed
-    return function(**arguments)
+    return name, arguments
 
 
 def _parsed(name: str, key: str, text: str, annotation: Any) -> Any:

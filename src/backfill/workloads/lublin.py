@@ -21,8 +21,10 @@ unless log, exp or cos differ there in the last bit exactly at a rounding edge (
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain, count, islice
+from typing import Any
 
 import numpy as np
 
@@ -125,88 +127,224 @@ def lublin(
 
     Raises UsageError for arguments out of their bounds.
     """
-    if not 1 <= jobs <= JOBS_MAX:
-        raise UsageError(f"lublin: jobs is {jobs}; expected 1 to {JOBS_MAX}")
-    if not 2 <= cpus <= 2**40:
-        raise UsageError(f"lublin: cpus is {cpus}; expected 2 to 2^40")
-    if seed < 0:
-        raise UsageError(f"lublin: seed is {seed}; expected a whole number >= 0")
-    if load is not None and not 0 < load < math.inf:
-        raise UsageError(f"lublin: load is {load}; expected a finite number > 0")
-    if not 1 <= estimate_factor <= 1e6:
-        raise UsageError(f"lublin: estimate_factor is {estimate_factor}; expected 1 to 1000000")
-    if isinstance(sample, str) and sample not in SAMPLES:
-        raise UsageError(f"lublin: unknown sample {sample!r}; {did_you_mean(sample, SAMPLES)}")
-    types = SAMPLES[sample] if isinstance(sample, str) else {"own": sample}
-
+    made = _Model.of(jobs, cpus, seed, sample, load, umed_offset, estimate_factor)
     # One row per type and job; `mixed` draws enough of each type to take the first `jobs` of both together.
-    days = [_half_hours(p) for p in types.values()]
-    drawn = [_draw(p, jobs, cpus, umed_offset, estimate_factor, (seed, t)) for t, p in enumerate(types.values())]
-    kind = np.repeat(np.arange(len(types)), jobs)
+    drawn = [made.drawn(t) for t in range(len(made.types))]
+    kind = np.repeat(np.arange(len(drawn)), jobs)
     busy, procs, runtime, walltime = (np.concatenate(columns) for columns in zip(*drawn, strict=True))
-    submit = np.concatenate([_clock(column[0], day) for column, day in zip(drawn, days, strict=True)])
+    submit = np.concatenate([_clock(column[0], day) for column, day in zip(drawn, made.days, strict=True)])
     first = np.argsort(submit, kind="stable")[:jobs]
-    kind, busy, procs, runtime, walltime, submit = (c[first] for c in (kind, busy, procs, runtime, walltime, submit))
-
+    rows = _Rows(kind[first], busy[first], procs[first], runtime[first], walltime[first], submit[first])
     if load is not None:
-        area = 1000 * total(procs * runtime)
-        if area / (TIME_MAX // 1000) > cpus * load:
-            raise UsageError(f"lublin: load is {load}; expected more, so that the last job comes within 10^11 s")
-        last_submit_ms = int(area / (cpus * load))
+        last = [int(rows.busy[rows.kind == t].max(initial=0)) for t in range(len(drawn))]
+        rows = rows.clocked(made, made.stretch(total(rows.procs * rows.runtime), last))
+        rows = rows.take(np.argsort(rows.submit, kind="stable"))
+    return made.workload(rows, 1)
+
+
+def lublin_parts(
+    jobs: int,
+    cpus: int = 256,
+    *,
+    seed: int = 0,
+    sample: str | Parameters = "all",
+    load: float | None = None,
+    umed_offset: float | None = None,
+    estimate_factor: float = 1.0,
+    part: int,
+) -> Iterator[Workload]:
+    """Yield the workload of `lublin` in parts of `part` jobs or a little more, by submit; a second is not divided.
+
+    Only the jobs of a part are in memory. With a load, all jobs are drawn twice, since it depends on all of them.
+    """
+    made = _Model.of(jobs, cpus, seed, sample, load, umed_offset, estimate_factor)
+    stretch = None
+    if load is not None:
+        area, last = 0, [0] * len(made.types)
+        for drawn in made.in_order():
+            area += total(drawn.procs * drawn.runtime)
+            last = [max(most, int(drawn.busy[drawn.kind == t].max(initial=0))) for t, most in enumerate(last)]
+        stretch = made.stretch(area, last)
+    came, held, seen = 0, list[_Rows](), [-1] * len(made.types)
+    for some in chain(made.in_order(), [None]):
+        if some is not None:
+            rows = some if stretch is None else some.clocked(made, stretch)
+            seen = [max(most, int(rows.submit[rows.kind == t].max(initial=-1))) for t, most in enumerate(seen)]
+            held.append(rows)
+            if sum(map(len, held)) < part:
+                continue
+        rows = _Rows.joined(held)
+        rows = rows.take(np.argsort(rows.submit, kind="stable"))
+        second, begin = rows.submit // 1000, 0
+        # What may still come is not before the last job of each type.
+        ready = len(rows) if some is None else int(np.searchsorted(second, min(seen) // 1000))
+        while ready - begin >= part or (some is None and begin < ready):
+            last = second[min(begin + part, ready) - 1]
+            end = int(np.searchsorted(second, last, side="right"))
+            yield made.workload(rows.take(slice(begin, end)), came + 1)
+            came += end - begin
+            begin = end
+        held = [rows.take(slice(begin, len(rows)))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Jobs of all types; busy and submit in ms, run times and walltimes in s."""
+
+    kind: Ints
+    busy: Ints
+    procs: Ints
+    runtime: Ints
+    walltime: Ints
+    submit: Ints
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @classmethod
+    def joined(cls, several: "list[_Rows]") -> "_Rows":
+        return cls(*(np.concatenate([getattr(each, name) for each in several]) for name in cls.__slots__))
+
+    def take(self, rows: Any) -> "_Rows":
+        return _Rows(*(getattr(self, name)[rows] for name in self.__slots__))
+
+    def clocked(self, made: "_Model", stretch: float) -> "_Rows":
+        """Return the same jobs at another load, in the same order."""
+        submit = self.submit.copy()
+        for t, day in enumerate(made.days):
+            mine = self.kind == t
+            submit[mine] = _clock(np.rint(self.busy[mine] * stretch).astype(np.int64), day)
+        return _Rows(self.kind, self.busy, self.procs, self.runtime, self.walltime, submit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """The checked arguments of `lublin`."""
+
+    jobs: int
+    cpus: int
+    seed: int
+    types: dict[str, Parameters]
+    load: float | None
+    umed_offset: float | None
+    estimate_factor: float
+    days: list[Ints]  # of each type, see `_half_hours`
+
+    @classmethod
+    def of(
+        cls,
+        jobs: int,
+        cpus: int,
+        seed: int,
+        sample: str | Parameters,
+        load: float | None,
+        umed_offset: float | None,
+        estimate_factor: float,
+    ) -> "_Model":
+        """Return the arguments. Raises UsageError."""
+        if not 1 <= jobs <= JOBS_MAX:
+            raise UsageError(f"lublin: jobs is {jobs}; expected 1 to {JOBS_MAX}")
+        if not 2 <= cpus <= 2**40:
+            raise UsageError(f"lublin: cpus is {cpus}; expected 2 to 2^40")
+        if seed < 0:
+            raise UsageError(f"lublin: seed is {seed}; expected a whole number >= 0")
+        if load is not None and not 0 < load < math.inf:
+            raise UsageError(f"lublin: load is {load}; expected a finite number > 0")
+        if not 1 <= estimate_factor <= 1e6:
+            raise UsageError(f"lublin: estimate_factor is {estimate_factor}; expected 1 to 1000000")
+        if isinstance(sample, str) and sample not in SAMPLES:
+            raise UsageError(f"lublin: unknown sample {sample!r}; {did_you_mean(sample, SAMPLES)}")
+        types = SAMPLES[sample] if isinstance(sample, str) else {"own": sample}
+        days = [_half_hours(p) for p in types.values()]
+        return cls(jobs, cpus, seed, types, load, umed_offset, estimate_factor, days)
+
+    def blocks(self, t: int) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+        """Yield arrivals (ms on the busy clock), sizes, run times and walltimes (s) of one type, BLOCK jobs at once."""
+        p = [*self.types.values()][t]
+        uhi = math.log2(self.cpus) - p.uhi_offset
+        umed = uhi - (p.umed_offset if self.umed_offset is None else self.umed_offset)
+        if not p.ulow < umed < uhi:
+            raise UsageError(
+                f"lublin: the sizes of {self.cpus} cpus break at 2^{umed:.3g}; expected it between 2^{p.ulow:.3g} and"
+                f" 2^{uhi:.3g}: choose another umed_offset, or more cpus"
+            )
+        busy = 0
+        for block in count():
+            gaps, sizes, runs, estimates = (Uniform(self.seed, t, column, block) for column in range(4))
+            gap_ms = np.rint(np.exp(_intervals(p, gaps)) * 1000).astype(np.int64)
+            procs = _procs(p, self.cpus, umed, uhi, sizes)
+            runtime = np.exp(_runtimes(p, procs, runs)).astype(np.int64)
+            walltime = np.ceil(runtime * (1 + (self.estimate_factor - 1) * estimates(BLOCK))).astype(np.int64)
+            arrival = busy + np.cumsum(gap_ms)
+            busy = int(arrival[-1])
+            yield arrival, procs, runtime, walltime
+
+    def drawn(self, t: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return the same columns of the first jobs of one type."""
+        several = islice(self.blocks(t), -(-self.jobs // BLOCK))
+        arrival, procs, runtime, walltime = (np.concatenate(each)[: self.jobs] for each in zip(*several, strict=True))
+        return arrival, procs, runtime, walltime
+
+    def in_order(self) -> Iterator[_Rows]:
+        """Yield the first jobs of all types together, by submit at the published arrival rate, then type."""
+        several = [self.blocks(t) for t in range(len(self.types))]
+        held: list[_Rows] = [self._block(t, blocks) for t, blocks in enumerate(several)]
+        left = self.jobs
+        while left:
+            least = min(range(len(held)), key=lambda t: int(held[t].submit[-1]))
+            rows, until = _Rows.joined(held), int(held[least].submit[-1])
+            order = np.lexsort((rows.kind, rows.submit))
+            ready = order[rows.submit[order] < until][:left]  # another job may come at that very instant
+            left -= len(ready)
+            if len(ready):
+                yield rows.take(ready)
+            rest = np.ones(len(rows), np.bool_)
+            rest[ready] = False
+            held = [rows.take(rest & (rows.kind == t)) for t in range(len(held))]
+            held[least] = _Rows.joined([held[least], self._block(least, several[least])])
+
+    def _block(self, t: int, blocks: Iterator[tuple[Ints, Ints, Ints, Ints]]) -> _Rows:
+        busy, procs, runtime, walltime = next(blocks)
+        return _Rows(np.full(BLOCK, t), busy, procs, runtime, walltime, _clock(busy, self.days[t]))
+
+    def stretch(self, area: int, last: list[int]) -> float:
+        """Return the factor of the busy clock for the load. area: sum of procs * run time (s); last: of each type."""
+        assert self.load is not None
+        area *= 1000
+        if area / (TIME_MAX // 1000) > self.cpus * self.load:
+            raise UsageError(f"lublin: load is {self.load}; expected more, so that the last job comes within 10^11 s")
+        last_submit_ms = int(area / (self.cpus * self.load))
         # The type whose last job arrives last decides, so that the last submit is exactly this instant.
-        stretch = min(_busy(last_submit_ms, day) / int(busy[kind == t].max())
-                      for t, day in enumerate(days) if (kind == t).any())  # fmt: skip
-        for t, day in enumerate(days):
-            submit[kind == t] = _clock(np.rint(busy[kind == t] * stretch).astype(np.int64), day)
-        order = np.argsort(submit, kind="stable")
-        kind, procs, runtime, walltime, submit = (c[order] for c in (kind, procs, runtime, walltime, submit))
+        return min(_busy(last_submit_ms, day) / most for most, day in zip(last, self.days, strict=True) if most)
 
-    arguments = {
-        "jobs": jobs, "cpus": cpus, "seed": seed, "sample": {name: asdict(p) for name, p in types.items()},
-        "load": load, "umed_offset": umed_offset, "estimate_factor": estimate_factor,
-    }  # fmt: skip
-    identity = json.dumps(["lublin", VERSION, arguments], sort_keys=True)
-    estimates = "walltime = run time" if estimate_factor == 1 else f"walltime = run time x U[1, {estimate_factor:g}]"
-    return Workload(
-        jobs=Jobs(
-            job=np.arange(1, jobs + 1),
-            submit=submit // 1000 * SECOND,
-            runtime=runtime * SECOND,
-            walltime=walltime * SECOND,
-            tasks=procs,
-            group=Labels(kind.astype(np.int32), tuple(types)) if len(types) > 1 else Labels.none(jobs),
-        ),
-        name="lublin",
-        sha256=hashlib.sha256(identity.encode()).hexdigest(),
-        cpus=cpus,
-        notes=(f"{estimates}: the model has no user estimates",),
-    )
-
-
-def _draw(
-    p: Parameters, jobs: int, cpus: int, umed_offset: float | None, estimate_factor: float, key: tuple[int, int]
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return arrivals (ms on the busy clock), sizes, run times and walltimes (s) of the first jobs of one type."""
-    uhi = math.log2(cpus) - p.uhi_offset
-    umed = uhi - (p.umed_offset if umed_offset is None else umed_offset)
-    if not p.ulow < umed < uhi:
-        raise UsageError(
-            f"lublin: the sizes of {cpus} cpus break at 2^{umed:.3g}; expected it between 2^{p.ulow:.3g} and"
-            f" 2^{uhi:.3g}: choose another umed_offset, or more cpus"
+    def workload(self, rows: _Rows, first: int) -> Workload:
+        """Return these jobs, with ids from `first` on."""
+        types = self.types
+        arguments = {
+            "jobs": self.jobs, "cpus": self.cpus, "seed": self.seed,
+            "sample": {name: asdict(p) for name, p in types.items()},
+            "load": self.load, "umed_offset": self.umed_offset, "estimate_factor": self.estimate_factor,
+        }  # fmt: skip
+        identity = json.dumps(["lublin", VERSION, arguments], sort_keys=True)
+        factor = self.estimate_factor
+        estimates = "walltime = run time" if factor == 1 else f"walltime = run time x U[1, {factor:g}]"
+        return Workload(
+            jobs=Jobs(
+                job=np.arange(first, first + len(rows)),
+                submit=rows.submit // 1000 * SECOND,
+                runtime=rows.runtime * SECOND,
+                walltime=rows.walltime * SECOND,
+                tasks=rows.procs,
+                group=Labels(rows.kind.astype(np.int32), tuple(types)) if len(types) > 1 else Labels.none(len(rows)),
+            ),
+            name="lublin",
+            sha256=hashlib.sha256(identity.encode()).hexdigest(),
+            cpus=self.cpus,
+            notes=(f"{estimates}: the model has no user estimates",),
         )
-    blocks = []
-    for block in range(-(-jobs // BLOCK)):
-        gaps, sizes, runs, estimates = (Uniform(*key, column, block) for column in range(4))
-        gap_ms = np.rint(np.exp(_intervals(p, gaps)) * 1000).astype(np.int64)
-        procs = _procs(p, cpus, umed, uhi, sizes)
-        runtime = np.exp(_runtimes(p, procs, runs)).astype(np.int64)
-        walltime = np.ceil(runtime * (1 + (estimate_factor - 1) * estimates(BLOCK))).astype(np.int64)
-        blocks.append((gap_ms, procs, runtime, walltime))
-    gap_ms, procs, runtime, walltime = (np.concatenate(columns)[:jobs] for columns in zip(*blocks, strict=True))
-    return np.cumsum(gap_ms), procs, runtime, walltime
 
 
-def _procs(p: Parameters, cpus: int, umed: float, uhi: float, uniform: "Uniform") -> Ints:
+def _procs(p: Parameters, cpus: int, umed: float, uhi: float, uniform: Uniform) -> Ints:
     kind, stage, within = uniform(BLOCK), uniform(BLOCK), uniform(BLOCK)
     low = np.where(stage <= p.uprob, p.ulow, umed)
     high = np.where(stage <= p.uprob, umed, uhi)
@@ -217,7 +355,7 @@ def _procs(p: Parameters, cpus: int, umed: float, uhi: float, uniform: "Uniform"
     return np.where(kind <= p.serial_prob, 1, procs.astype(np.int64))
 
 
-def _runtimes(p: Parameters, procs: Ints, uniform: "Uniform") -> Floats:
+def _runtimes(p: Parameters, procs: Ints, uniform: Uniform) -> Floats:
     share = np.clip(p.pa * procs + p.pb, 0, 1)
 
     def draw(rows: Ints) -> Floats:
