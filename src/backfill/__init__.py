@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from backfill.optima import optimum as optimum
     from backfill.policies import names as policies
     from backfill.shards import Shard as Shard
+    from backfill.streams import Streamed as Streamed
+    from backfill.streams import stream as stream
     from backfill.traces.events import read_events as read_events
     from backfill.traces.formats import import_log as import_log
     from backfill.traces.inventory import read_platform as read_platform
@@ -69,6 +71,7 @@ _HOMES = {
     "QueueExecutor": "backfill.client.executor",
     "Result": "backfill.api",
     "Shard": "backfill.shards",
+    "Streamed": "backfill.streams",
     "Workload": "backfill.model.workload",
     "compare": "backfill.comparison",
     "generate": "backfill.workloads",
@@ -84,6 +87,7 @@ _HOMES = {
     "sweep_estimates": "backfill.estimate_sweep",
     "replay": "backfill.analysis.replay",
     "simulate": "backfill.api",
+    "stream": "backfill.streams",
     "verify": "backfill.api",
     "write": "backfill.traces.write",
 }
@@ -109,6 +113,7 @@ __all__ = [
     "Result",
     "ScheduleError",
     "Shard",
+    "Streamed",
     "UsageError",
     "Workload",
     "WorkloadError",
@@ -125,6 +130,7 @@ __all__ = [
     "read_platform",
     "replay",
     "simulate",
+    "stream",
     "sweep_estimates",
     "verify",
     "write",

@@ -2,11 +2,11 @@
 
 import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from backfill.analysis.replay import Replay
     from backfill.report.outcome import Outcome
 
+Found = TypeVar("Found")
 _WHOSE = ("user", "partition")  # columns of the jobs that rows of a schedule have as well
 SCHEMA = 1  # version of the JSON object
 
@@ -183,9 +184,7 @@ class Result:
         """
         remarks = []
         if causes := Counter(cause for cause in self.schedule.rejected_for if cause):
-            why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
-            for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
-            remarks.append(f"rejected {causes.total():,} of {len(self.workload):,} jobs{for_ever}: {why}")
+            remarks.append(rejected_note(causes, len(self.workload)))
         if "memory" in self.workload.resources and not self.platform.bounds("memory"):
             remarks.append("memory is not limited: the platform does not state how much it has")
         if self.workload.jobs.constraint.names and not self.platform.features:
@@ -712,14 +711,26 @@ def _simulation(
     if (events := events_of(log, options.events)) is not options.events:
         options = replace(options, events=events)
     more: Any = {"watched": spec.watched, "journal": journal, "progress": progress}
+    return next(run_blamed(policy, lambda: iter([simulated.simulate(log, pool, policy, spec.params, options, **more)])))
+
+
+def run_blamed(policy: Policy, run: Callable[[], Iterator[Found]]) -> Iterator[Found]:
+    """Yield what a run yields. An error in the file of its policy becomes a PolicyError of one line."""
     try:
-        return simulated.simulate(log, pool, policy, spec.params, options, **more)
-    except (BackfillError, KeyboardInterrupt):
+        yield from run()
+    except (BackfillError, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # a policy may raise SystemExit
         if (blamed := _blamed(policy, error)) is None:
             raise
         raise blamed from error
+
+
+def rejected_note(causes: Mapping[str, int], jobs: int) -> str:
+    """Return a note about rejected jobs, of so many in all. causes: their number by cause."""
+    why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
+    for_ever = "" if any(QUEUED_JOBS in cause for cause in causes) else ", which can never run here"
+    return f"rejected {sum(causes.values()):,} of {jobs:,} jobs{for_ever}: {why}"
 
 
 def _departures(log: Workload, spec: RunSpec, done: Simulation) -> Departures | None:

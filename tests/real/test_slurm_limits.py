@@ -1,6 +1,7 @@
 """The policy slurm decides as a slurmctld does under limits on minutes, and for jobs that name some of their nodes."""
 
 import random
+import shlex
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -216,18 +216,18 @@ def metrics(
     median, p95 = np.percentile(wait, [50, 95]).tolist() if count else (None, None)
     numbers: Metrics = {
         "jobs": count,
-        "mean_wait_s": _over(total(wait), count * SECOND),
-        "median_wait_s": _over(median, SECOND),
-        "p95_wait_s": _over(p95, SECOND),
-        "max_wait_s": _over(int(wait.max()) if count else None, SECOND),
-        "mean_response_s": _over(total(counted.response), count * SECOND),
+        "mean_wait_s": over(total(wait), count * SECOND),
+        "median_wait_s": over(median, SECOND),
+        "p95_wait_s": over(p95, SECOND),
+        "max_wait_s": over(int(wait.max()) if count else None, SECOND),
+        "mean_response_s": over(total(counted.response), count * SECOND),
         "mean_slowdown": _mean(response[long] / run[long]),
         "mean_bounded_slowdown": _mean(counted.bounded_slowdown),
-        "utilization": _over(cpu_time, platform.cpus * makespan),
-        "makespan_s": _over(makespan if len(rows) else None, SECOND),
-        "throughput_jobs_per_h": _over(count * 3600 * SECOND, makespan),
-        "mean_running_jobs": _over(total(held), makespan),
-        "max_queue": _most_waiting(*ran.waits),
+        "utilization": over(cpu_time, platform.cpus * makespan),
+        "makespan_s": over(makespan if len(rows) else None, SECOND),
+        "throughput_jobs_per_h": over(count * 3600 * SECOND, makespan),
+        "mean_running_jobs": over(total(held), makespan),
+        "max_queue": most_waiting(*ran.waits),
         "backfilled_jobs": int((schedule.reason[counted.rows] == BACKFILL).sum()),
         "killed_jobs": int((schedule.state[counted.rows] == TIMEOUT).sum()),
         "rejected_jobs": int((there & (schedule.state == REJECTED)).sum()),
@@ -286,7 +286,7 @@ def event_metrics(
     }
 
 
-def _most_waiting(eligible: Ints, start: Ints) -> int:
+def most_waiting(eligible: Ints, start: Ints) -> int:
     """Return the greatest number of jobs waiting at one instant, each on [eligible, start)."""
     waited = start > eligible
     came, left = np.sort(eligible[waited]), np.sort(start[waited])
@@ -295,8 +295,9 @@ def _most_waiting(eligible: Ints, start: Ints) -> int:
 
 
 def _mean(values: Floats) -> float | None:
-    return _over(math.fsum(values), len(values))
+    return over(math.fsum(values), len(values))
 
 
-def _over(amount: float | None, unit: float) -> float | None:
+def over(amount: float | None, unit: float) -> float | None:
+    """Return a quotient; None without an amount, and by zero."""
     return None if amount is None or not unit else amount / unit

@@ -31,6 +31,7 @@ from backfill.cli.pool import pool
 from backfill.cli.report import report
 from backfill.cli.reproduce import reproduce
 from backfill.cli.simulate import simulate
+from backfill.cli.stream import stream
 from backfill.cli.verify import verify
 from backfill.client.client import main as queue_verb
 from backfill.client.options import VERBS as QUEUE
@@ -148,7 +149,7 @@ def _root(
     """A batch-job scheduler built around backfilling: simulate and compare policies on your own log, run them live."""
 
 
-for verb in (demo, simulate, compare, optimum, report, verify, generate, policies, reproduce):
+for verb in (demo, simulate, stream, compare, optimum, report, verify, generate, policies, reproduce):
     app.command(epilog=verb.examples)(verb)
 app.command("import", epilog=import_log.examples)(import_log)
 app.command(epilog=anonymize.examples)(anonymize)
@@ -163,9 +164,9 @@ def _open_streams() -> None:
     """Replace closed streams by ones that discard output; characters that a stream cannot encode become `?`."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    for opened in (sys.stdout, sys.stderr):
+        if isinstance(opened, io.TextIOWrapper):
+            opened.reconfigure(errors="replace")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from backfill.model.events import Events
     from backfill.model.platform import Platform
     from backfill.model.workload import Workload
+    from backfill.streams import Source
     from backfill.traces.slurm_site import ReadSite
 
 
@@ -37,20 +38,11 @@ def inputs(
     think: bool = False,
 ) -> "tuple[Workload, Platform]":
     """Return the workload and the platform that the options describe; prints what was assumed."""
-    if platform is not None and (cpus, nodes, memory) != (None, None, None):
-        raise UsageError("--cpus, --nodes and --memory cannot be combined with --platform")
-    if site is not None and (platform, cpus, nodes, memory) != (None, None, None, None):
-        raise UsageError("--platform, --cpus, --nodes and --memory cannot be combined with --site")
-    size = None if memory is None else _size(memory)
-    if (platform, site, cpus, nodes, memory) == (None,) * 5 and (platform := found_beside(log)) is not None:
-        say.note(f"{log}: the platform is {platform}, which lies beside it")
-    for option, count in (("jobs", jobs), ("nodes", nodes)):
-        if count is not None and count < 1:
-            raise BadArgument(option, count, "a whole number >= 1")
+    stated = _stated(log, platform, cpus, nodes, memory, site)
+    if jobs is not None and jobs < 1:
+        raise BadArgument("jobs", jobs, "a whole number >= 1")
 
-    from backfill.model.platform import Platform
     from backfill.model.workload import check_load
-    from backfill.traces.inventory import read_platform
     from backfill.traces.notes import check_cancelled, check_zero_run
 
     if load is not None:
@@ -58,29 +50,19 @@ def inputs(
     dead = 0 if dead_time is None else span_of("dead_time", dead_time)
     check_zero_run(zero_run)
     check_cancelled(cancelled, zero_run)
-    pool, requests = None, None
-    if site is not None:
-        found = site_read(site)
-        pool, requests = found.platform, found.requests
-    elif platform is not None:
-        pool = read_platform(platform)
-    elif cpus is not None:
-        pool = Platform.pool(cpus, nodes or 1, size)
+    pool = stated.read()
     resources = pool.resources if pool else ("memory",) if memory else ()
     rules: dict[str, Any] = {"zero_run": zero_run, "cancelled": cancelled, "think": think}
     named = tuple(r for r in resources if r != "cpus")
-    workload = read(log, resources=named, machines=pool if platform or site else None, **rules)
+    workload = read(log, resources=named, machines=pool if stated.platform or site else None, **rules)
     if pool is not None and pool.slurm is not None and pool.slurm.value("PriorityUsageResetPeriod"):
         pool = replace(pool, slurm=replace(pool.slurm, clock=workload.clock_of_log))  # of the midnights of resets
-    if requests is not None:
+    if site is not None and (requests := site_again(site).requests) is not None:
         from backfill.traces.slurm_requests import as_requested
 
         workload = as_requested(workload, requests)
     workload = _changed(workload, jobs, load, dead)
-    if pool is None and workload.platform is not None and (nodes, memory) == (None, None):
-        pool = Platform.of(workload)
-    if pool is None:
-        pool = Platform.pool(_cpus_of(workload), nodes or 1, size)
+    pool = stated.of(workload, pool)
     for text in workload.remarks:
         say.note(f"{workload.name}: {text}")
     if not len(workload):
@@ -112,6 +94,90 @@ def windows_of_site(site: str | None, events: object, workload: "Workload", pool
 
 def _their(count: int) -> str:
     return "its" if count == 1 else "their"
+
+
+def stream_inputs(
+    log: str,
+    part: int,
+    *,
+    platform: str | None,
+    cpus: int | None,
+    nodes: int | None,
+    memory: str | None,
+    site: str | None = None,
+    **changed: Any,
+) -> "tuple[Source, Platform]":
+    """Return the source of a stream and the platform that the options describe; prints what was assumed.
+
+    A model that can be drawn in parts is not read as a whole. changed: the other options of `inputs`.
+    """
+    from backfill.cli.options import Part
+    from backfill.streams import Source
+    from backfill.workloads import in_parts
+
+    machine = {"platform": platform, "cpus": cpus, "nodes": nodes, "memory": memory, "site": site}
+    if not log.startswith("model:") or in_parts(log, part) is None:
+        workload, pool = inputs(log, **machine, **changed)  # type: ignore[arg-type]
+        return Source.of(workload, part), pool
+    usual = vars(Part())
+    for name, value in changed.items():
+        if value != usual[name]:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{log.partition('?')[0]} is drawn part by part, without {option}; expected keys of it")
+    stated = _stated(log, platform, cpus, nodes, memory, site)
+    described = stated.read()
+    source = Source.of(log, part)
+    pool = stated.of(source.first, described)
+    for text in source.first.remarks:
+        say.note(f"{source.first.name}: {text}")
+    return source, pool
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """The options that describe a machine, checked."""
+
+    platform: str | None
+    site: str | None
+    cpus: int | None
+    nodes: int | None
+    size: int | None  # of the memory
+
+    def read(self) -> "Platform | None":
+        """Return the platform, if the options describe one without the log."""
+        from backfill.model.platform import Platform
+        from backfill.traces.inventory import read_platform
+
+        if self.site is not None:
+            return site_read(self.site).platform
+        if self.platform is not None:
+            return read_platform(self.platform)
+        return None if self.cpus is None else Platform.pool(self.cpus, self.nodes or 1, self.size)
+
+    def of(self, workload: "Workload", pool: "Platform | None") -> "Platform":
+        """Return the platform that was read, else that of the workload."""
+        from backfill.model.platform import Platform
+
+        if pool is None and workload.platform is not None and (self.nodes, self.size) == (None, None):
+            pool = Platform.of(workload)
+        if pool is None:
+            pool = Platform.pool(_cpus_of(workload), self.nodes or 1, self.size)
+        return pool
+
+
+def _stated(
+    log: str, platform: str | None, cpus: int | None, nodes: int | None, memory: str | None, site: str | None
+) -> _Stated:
+    if platform is not None and (cpus, nodes, memory) != (None, None, None):
+        raise UsageError("--cpus, --nodes and --memory cannot be combined with --platform")
+    if site is not None and (platform, cpus, nodes, memory) != (None, None, None, None):
+        raise UsageError("--platform, --cpus, --nodes and --memory cannot be combined with --site")
+    size = None if memory is None else _size(memory)
+    if (platform, site, cpus, nodes, memory) == (None,) * 5 and (platform := found_beside(log)) is not None:
+        say.note(f"{log}: the platform is {platform}, which lies beside it")
+    if nodes is not None and nodes < 1:
+        raise BadArgument("nodes", nodes, "a whole number >= 1")
+    return _Stated(platform, site, cpus, nodes, size)
 
 
 _read_sites: "dict[str, ReadSite]" = {}  # the last one, by its folder

@@ -187,6 +187,18 @@ Cluster = Annotated[
     str | None,
     typer.Option("--cluster", metavar="ADDRESS", help="Address of a running Dask scheduler, instead of --workers."),
 ]
+OnePolicy = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="NAME[:KEY=VALUE,...] or FILE.py:NAME; `backfill policies` lists them.",
+        autocompletion=known_policies,
+    ),
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the policy; repeatable.")
+]
 Check = Annotated[bool, typer.Option("--verify", help="Check the schedule independently; exit 5 if it fails.")]
 Save = Annotated[
     str | None, typer.Option("--save", metavar="DIR", help="Save the result in a folder, for `backfill report DIR`.")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from backfill.model.workload import Workload
     from backfill.saved_runs import SavedRuns
     from backfill.spec import RunSpec
+    from backfill.streams import Source, Streamed
 
 STEPS = 1000  # of a bar, for each run
 ONCE = "this happens once: the compiled code is kept for the next runs"
@@ -114,6 +115,16 @@ def run(workload: "Workload", platform: "Platform", spec: "RunSpec") -> "Result"
     compile_one(spec.policy)
     with say.bar(spec.policy.name, len(workload)) as progress:
         return run_spec(workload, platform, spec, progress)
+
+
+def stream(source: "Source", platform: "Platform", spec: "RunSpec", to: str, part: int, format: str) -> "Streamed":
+    """Simulate part by part, with a progress bar."""
+    engine()
+    from backfill.streams import stream_spec
+
+    compile_one(spec.policy)
+    with say.bar(spec.policy.name, source.jobs) as progress:
+        return stream_spec(source, platform, spec, to, part, format, progress)
 
 
 def compare_all(

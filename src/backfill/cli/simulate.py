@@ -14,15 +14,16 @@ from backfill.cli.options import (
     Json,
     Log,
     Machine,
+    OnePolicy,
     Part,
     Quiet,
     Report,
     RunOptions,
     Save,
+    Settings,
     Verbose,
     examples,
     grouped,
-    known_policies,
 )
 from backfill.cli.output import keep, print_json, print_table
 from backfill.model.errors import NotLawful, UsageError
@@ -47,18 +48,8 @@ def simulate(
     *,
     log: Log,
     machine: Machine,
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--policy",
-            metavar="NAME",
-            help="NAME[:KEY=VALUE,...] or FILE.py:NAME; `backfill policies` lists them.",
-            autocompletion=known_policies,
-        ),
-    ] = "easy",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the policy; repeatable.")
-    ] = None,
+    policy: OnePolicy = "easy",
+    settings: Settings = None,
     part: Part,
     options: RunOptions,
     promise: Annotated[

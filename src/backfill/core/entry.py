@@ -112,6 +112,11 @@ class Entry(Remembers):
         return self._users.of_one(user)
 
     @property
+    def accounts(self) -> dict[str, int]:
+        """Return the numbers of the accounts of limits that count jobs so far."""
+        return self._accounts.known
+
+    @property
     def projects(self) -> list[str]:
         """Return the names of the projects, by their numbers."""
         return [*self._named.known]

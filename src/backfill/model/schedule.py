@@ -4,7 +4,7 @@ A job is what a user submitted; a run is one stay on the machine. A job has no r
 requeued after a node failure or a preemption.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -253,6 +253,39 @@ class Schedule:
     def node_text(self, row: int) -> str:
         """Format a job's nodes: `name`, or `a*2;b*3` for a gang on several nodes; empty for a rejected job."""
         return place_text(self.nodes, self.held[row])
+
+
+def joined(parts: Sequence[Schedule]) -> Schedule:
+    """Return one schedule of the jobs of several, one or more, in this order; all with runs, or none."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    columns: dict[str, Any] = {}
+    for column in fields(first):
+        values = [getattr(part, column.name) for part in parts]
+        if isinstance(values[0], np.ndarray):
+            columns[column.name] = np.concatenate(values)
+        elif isinstance(values[0], Ragged):
+            columns[column.name] = _end_to_end(values)
+    runs = [part.runs for part in parts if part.runs is not None]
+    if runs:
+        before = np.cumsum([0, *(len(part) for part in parts[:-1])])
+        of_runs: dict[str, Any] = {
+            column.name: np.concatenate([getattr(each, column.name) for each in runs])
+            for column in fields(Runs)
+            if column.name not in ("job", "held", "turns")
+        }
+        job = np.concatenate([each.job + rows for each, rows in zip(runs, before.tolist(), strict=True)])
+        columns["runs"] = Runs(job=job, held=_end_to_end([each.held for each in runs]), **of_runs)
+    return replace(first, **columns)
+
+
+def _end_to_end(lists: Sequence[Ragged]) -> Ragged:
+    before = np.cumsum([0, *(int(each.first[-1]) for each in lists)])
+    first = np.concatenate(
+        [[0], *(each.first[1:] + begin for each, begin in zip(lists, before.tolist(), strict=False))]
+    )
+    return Ragged(first, np.concatenate([each.items for each in lists]))
 
 
 def place_text(nodes: tuple[str, ...], held: Ints) -> str:

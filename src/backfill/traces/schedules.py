@@ -113,7 +113,7 @@ def write_schedule(schedule: Schedule, to: str | Path | TextIO) -> None:
         seconds_texts(schedule.end),
         [STATES[state] for state in schedule.state.tolist()],
         [why[reason] or cause for reason, cause in zip(schedule.reason.tolist(), schedule.rejected_for, strict=True)],
-        _places(schedule.nodes, schedule.held),
+        places_text(schedule.nodes, schedule.held),
         strict=True,
     )
     with written_text(to) if isinstance(to, str | Path) else nullcontext(to) as out:
@@ -160,7 +160,7 @@ def write_runs(schedule: Schedule, to: str | Path | TextIO) -> None:
         seconds_texts(runs.end),
         [STATES[state] for state in runs.state.tolist()],
         [why[reason] for reason in runs.reason.tolist()],
-        _places(schedule.nodes, runs.held),
+        places_text(schedule.nodes, runs.held),
     ]
     usual = np.where(runs.state == NODE_FAIL, 0, runs.length)
     partial = (runs.state == PREEMPTED).any() or (runs.progress != usual).any()
@@ -195,7 +195,8 @@ def _turns(table: Columns) -> Ragged:
     return Ragged.of(turns)
 
 
-def _places(names: tuple[str, ...], held: Ragged) -> list[str]:
+def places_text(names: tuple[str, ...], held: Ragged) -> list[str]:
+    """Return the text of each list of pairs (node, tasks); see `place_text`."""
     pairs = np.diff(held.first) // 2
     texts = [""] * len(held)
     single = np.flatnonzero(pairs == 1)

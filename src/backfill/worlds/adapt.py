@@ -1,5 +1,6 @@
 """Translate jobs into the terms of a platform. This needs no compiled code, so that a web page can use it as well."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from backfill.model.platform import Platform
 from backfill.model.workload import Counted, Ints, Jobs, Labels, Workload
-from backfill.worlds.rules import WholeNodes, apply_rules, on_whole_nodes, with_accounts
+from backfill.worlds.rules import NO_ACCOUNTS, WholeNodes, apply_rules, on_whole_nodes, with_accounts
 
 # Per job, why it can never run: a resource, a licence, a limit, a rule of its partition or quality of service, "site",
 # "constraint", "partition", "qos", "nodes" or "after"; "" if it can.
@@ -66,19 +67,21 @@ def _licensed(workload: Workload, jobs: Jobs, platform: Platform, causes: Causes
     return jobs.replace(licences=licences, demand=demand)
 
 
-def as_run(workload: Workload, platform: Platform, place: str = "power") -> tuple[Jobs, Platform, WholeNodes, Causes]:
+def as_run(
+    workload: Workload, platform: Platform, place: str = "power", known: Mapping[str, int] = NO_ACCOUNTS
+) -> tuple[Jobs, Platform, WholeNodes, Causes]:
     """Return jobs in file order and platform as a run counts them, the whole-node jobs, and causes of rejections.
 
     Limits become licences behind the floating ones, and jobs on whole nodes become gangs of these. place: the placement
-    rule of jobs whose partition sets none.
+    rule of jobs whose partition sets none. known: the numbers of accounts of limits that count earlier jobs.
     """
     jobs, causes = adapt(workload, platform)
     if platform.slurm is not None:  # the limits of Slurm count whole nodes
         jobs, whole = on_whole_nodes(jobs, platform, place)
-        jobs, platform = with_accounts(jobs, platform) if platform.limits else (jobs, platform)
+        jobs, platform = with_accounts(jobs, platform, known) if platform.limits else (jobs, platform)
         return jobs, platform, whole, causes
     if platform.limits:
-        jobs, platform = with_accounts(jobs, platform)
+        jobs, platform = with_accounts(jobs, platform, known)
     jobs, whole = on_whole_nodes(jobs, platform, place)
     return jobs, platform, whole, causes
 

@@ -5,7 +5,7 @@ a floating licence: each user, group or project that it applies to has an accoun
 holds some. So plans, reservations and shadow times respect it as they respect a licence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from backfill.model.units import counted
 from backfill.model.workload import SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
 
 NONE, UNKNOWN = -1, -2
+NO_ACCOUNTS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +178,11 @@ def check_whole(platform: Platform, whole: WholeNodes, most: Ints) -> None:
         )
 
 
-def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:
-    """Return jobs and platform with the limits on running jobs as licences behind the floating ones."""
+def with_accounts(jobs: Jobs, platform: Platform, known: Mapping[str, int] = NO_ACCOUNTS) -> tuple[Jobs, Platform]:
+    """Return jobs and platform with the limits on running jobs as licences behind the floating ones.
+
+    known: the numbers of accounts that count earlier jobs; new ones come behind them.
+    """
     items = [(jobs.licences.jobs, jobs.licences.items, jobs.licences.counts)]
     names, copies = [*platform.licences], [*platform.copies.tolist()]
     for limit in platform.limits:
@@ -189,7 +193,8 @@ def with_accounts(jobs: Jobs, platform: Platform) -> tuple[Jobs, Platform]:
             names += [account(limit, resource, each) for each in whose]
             copies += [most] * len(whose)
     job, item, count = (np.concatenate(column) for column in zip(*items, strict=True))
-    number = np.concatenate([np.arange(len(platform.licences)), _come_up(jobs, job, item, len(platform.licences))])
+    several = len(platform.licences)
+    number = np.concatenate([np.arange(several), _come_up(jobs, job, item, names[several:], several, known)])
     hosts = np.ones((len(platform.nodes), len(names)), np.bool_)
     hosts[:, : len(platform.licences)] = platform.hosts
     order = np.argsort(number)
@@ -232,11 +237,12 @@ def quotas(jobs: Jobs, platform: Platform) -> Quotas:
     return Quotas(Ragged(counted.first, counted.items), np.array(most, np.int64), tuple(names))
 
 
-def _come_up(jobs: Jobs, job: Ints, item: Ints, licences: int) -> Ints:
-    """Return a number for each account, in the order in which the counted jobs appear."""
+def _come_up(jobs: Jobs, job: Ints, item: Ints, names: Sequence[str], licences: int, known: Mapping[str, int]) -> Ints:
+    """Return a number for each account: known ones in their order, then in that in which the counted jobs appear."""
     mine = item >= licences
-    first = np.full(int(item.max(initial=licences - 1)) + 1 - licences, len(jobs))
+    first = np.full(len(names), len(jobs))
     np.minimum.at(first, item[mine] - licences, np.argsort(np.argsort(jobs.submit, kind="stable"))[job[mine]])
+    first = np.array([known.get(name, len(known) + place) for name, place in zip(names, first.tolist(), strict=True)])
     number = np.empty(len(first), np.int64)
     number[np.argsort(first, kind="stable")] = np.arange(len(first))
     return licences + number

@@ -42,7 +42,7 @@ from backfill.worlds.admission import check_processors, refuse_unreserved
 from backfill.worlds.hopeless import reject_hopeless
 from backfill.worlds.options import Options
 from backfill.worlds.predictors import Foresight, OfLog, foresight
-from backfill.worlds.rules import Quotas, WholeNodes, check_whole, quotas
+from backfill.worlds.rules import NO_ACCOUNTS, Quotas, WholeNodes, check_whole, quotas
 from backfill.worlds.sharing import check_shared, in_rows, of_one_row
 from backfill.worlds.virtual import new_world, pass_time
 
@@ -201,13 +201,17 @@ def prepare(
     params: Mapping[str, float | str],
     options: Options,
     bound: BoundEvents | None,
+    known: Mapping[str, int] = NO_ACCOUNTS,
 ) -> Prepared:
-    """Return the jobs of a run, or some of them, and the platform as the run counts them. See `simulate`."""
+    """Return the jobs of a run, or some of them, and the platform as the run counts them. See `simulate`.
+
+    known: the numbers of accounts of limits that count earlier jobs.
+    """
     divided = divide(workload, platform, bound)
     if divided is not None:
         workload, platform, bound = divided.workload, divided.platform, divided.events
     sharing = policy.sharing(policy.in_full(params))
-    jobs, machine, whole, causes = as_run(workload, platform, policy.place)
+    jobs, machine, whole, causes = as_run(workload, platform, policy.place, known)
     refuse_unreserved(divided, causes)
     place = rows = np.argsort(jobs.submit, kind="stable")
     if not _ascend(rows):

@@ -64,6 +64,8 @@ class Over:
     rows: Ints  # in the log
     procs: Ints  # processors that each asked for
     schedule: Schedule
+    open_number: Ints  # of the jobs that run or wait
+    open: Schedule  # what is known of them
 
 
 def parts_of(log: Workload, size: int) -> Iterator[Part]:
@@ -167,7 +169,15 @@ class Stream:
         ended = ~known.told & ((world.outcome != NOT_YET) | (until == FUTURE))
         rows = np.flatnonzero(ended)
         known.told[rows] = True
-        return Over(known.number[rows], known.rows[rows], known.procs[rows], schedule.take(rows))
+        others = np.flatnonzero(~known.told)
+        return Over(
+            known.number[rows],
+            known.rows[rows],
+            known.procs[rows],
+            schedule.take(rows),
+            known.number[others],
+            schedule.take(others),
+        )
 
     def _table(self, known: "_Known") -> Table:
         whole = WholeNodes(known.own_tasks, known.per_node, np.zeros(0, np.bool_), zeros(0, 0))
@@ -176,7 +186,8 @@ class Stream:
     def _enter(self, part: Part) -> None:
         """Move into a State and a World that have the jobs that are not over, and those of a part."""
         policy, options = self._policy, self._options
-        made = prepare(part.workload, self._described, policy, self._params, options, self._bound)
+        known = {} if self._entry is None else self._entry.accounts
+        made = prepare(part.workload, self._described, policy, self._params, options, self._bound, known)
         if self._bound is not None and made.platform.resources != self._described.resources:
             raise UsageError(
                 f"{part.workload.name}: some jobs ask for no resource, which a stream cannot tell before they come; "
