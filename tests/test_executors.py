@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from backfill.executors import Processes, carry_out, executor
@@ -180,3 +182,36 @@ def test_where_is_judged_before_anything_starts():
         pass
     with pytest.raises(UsageError, match="--cluster and --workers cannot be combined"), executor(2, "tcp://x:1"):
         pass
+
+
+class Large:
+    """A task's owner with an array of 8 MB, and a result of the same size."""
+
+    def __init__(self):
+        self.numbers = np.arange(1_000_000)
+
+    def twice(self, task):
+        mapped = self.numbers.base is not None
+        if task == 1:
+            self.numbers[0] = -1  # no other process sees that
+        return mapped, int(self.numbers[0]), 2 * self.numbers
+
+
+def test_arrays_are_mapped_not_copied_and_each_process_has_its_own_changes(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    given = Large()
+    results = carry_out(given.twice, [0, 1], Processes(2))
+    assert [mapped for mapped, _, _ in results] == [True, True]
+    assert given.numbers[0] == 0
+    assert {first for _, first, _ in results} <= {0, -1}
+    for _, _, found in results:
+        assert found.base is not None
+        assert np.array_equal(found[1:], 2 * given.numbers[1:])
+        found[0] = 5  # the caller may change what it gets
+    assert not any(tmp_path.iterdir())
+
+
+def test_results_without_large_arrays_are_sent_as_they_are(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert carry_out(square, [3], Processes(1)) == [9]
+    assert not any(tmp_path.iterdir())

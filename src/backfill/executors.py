@@ -1,10 +1,12 @@
 """Executors of tasks: this process, several processes, or a cluster. The results are the same with each."""
 
 import logging
+import os
 import pickle
 import re
 import signal
 import socket
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +14,9 @@ from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from mmap import ACCESS_COPY, mmap
 from multiprocessing import get_context
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +27,8 @@ Found = TypeVar("Found")
 Progress = Callable[[float], None]  # takes the number of finished tasks, plus the fractions of running ones
 PATIENCE_S = 10  # seconds to wait for a cluster to answer
 WORKER_S = 20  # seconds to wait for a first worker
+LARGE = 1 << 20  # bytes of arrays from which they are put into a file
+ALIGNED = 64  # bytes
 TICK_S = 0.2  # seconds between checks for finished tasks
 
 
@@ -182,14 +188,24 @@ def held_back() -> Iterator[list[int]]:
 def _processes(
     workers: int, run: Callable[..., Any], count: int, tells: bool
 ) -> Iterator[tuple[Submit, Sequence[float]]]:
-    """Start processes that receive `run` once and share memory for progress. If the block fails, they are ended."""
+    """Start processes that receive `run` once and share memory for progress. If the block fails, they are ended.
+
+    Arrays in `run`, and in the results, are in files that all processes map: there is one copy of a log.
+    """
     context = get_context("spawn")
     shares: Any = context.Array("d", max(count, 1), lock=False)
-    shared = (pickle.dumps(run), shares if tells else None)
-    pool: Any = ProcessPoolExecutor(max(1, min(workers, count)), context, _begin, shared)
+    with tempfile.TemporaryDirectory(prefix="backfill-", ignore_cleanup_errors=True) as folder:
+        shared = (_stored(run, Path(folder) / "run"), folder, shares if tells else None)
+        pool: Any = ProcessPoolExecutor(max(1, min(workers, count)), context, _begin, shared)
+        with _ended_with(pool):
+            yield lambda place, task: _unpacked(pool.submit(_one, place, task)), shares
 
+
+@contextmanager
+def _ended_with(pool: Any) -> Iterator[None]:
+    """End the processes of a pool: at once if the block fails."""
     try:
-        yield lambda place, task: pool.submit(_one, place, task), shares
+        yield
     except BaseException:
         for process in list((getattr(pool, "_processes", None) or {}).values()):
             process.terminate()  # their results are no longer needed
@@ -201,23 +217,86 @@ def _processes(
         pool.shutdown(cancel_futures=True)
 
 
-_HERE: list[Any] = []  # in a worker process: what it runs, pickled until first used, and the shared array of progress
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A pickled value whose arrays are in a file."""
+
+    pickled: bytes
+    file: Path
+    arrays: tuple[tuple[int, int], ...]  # begin and length of each in the file
+
+    def load(self) -> Any:
+        """Return the value. Its arrays are views of the file, private as soon as they are written to."""
+        if not self.arrays:
+            return pickle.loads(self.pickled)
+        with open(self.file, "rb") as there:
+            if os.name == "posix":
+                every = memoryview(mmap(there.fileno(), 0, access=ACCESS_COPY))
+            else:  # a file that is mapped could not be removed
+                every = memoryview(bytearray(there.read()))
+        return pickle.loads(self.pickled, buffers=[every[begin : begin + size] for begin, size in self.arrays])
 
 
-def _begin(pickled: bytes, shares: Any) -> None:
+def _stored(value: Any, file: Path) -> _Stored:
+    """Write the arrays of a value to a file, if they are large."""
+    arrays: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
+    several = [array.raw() for array in arrays]
+    if sum(each.nbytes for each in several) < LARGE:
+        return _Stored(pickle.dumps(value), file, ())
+    places = []
+    try:
+        with open(file, "wb") as out:
+            for each in several:
+                out.write(bytes(-out.tell() % ALIGNED))
+                places.append((out.tell(), each.nbytes))
+                out.write(each)
+    except OSError as problem:
+        raise BackfillError(f"{file}: cannot be written: {problem.strerror or problem}") from None
+    return _Stored(pickled, file, tuple(places))
+
+
+def _unpacked(future: "Future[_Stored]") -> "Future[Any]":
+    """Return a future of the value that another one stores. The file is removed; what is mapped of it stays."""
+    found: Future[Any] = Future()
+
+    def take(done: "Future[_Stored]") -> None:
+        if done.cancelled():
+            found.cancel()
+        if not found.set_running_or_notify_cancel():  # nobody waits for it any more
+            return
+        try:
+            stored = done.result()
+            value = stored.load()
+            stored.file.unlink(missing_ok=True)
+        except BaseException as error:
+            found.set_exception(error)
+        else:
+            found.set_result(value)
+
+    future.add_done_callback(take)
+    return found
+
+
+# in a worker process: what it runs, stored until first used; the folder of its results; the shared array of progress
+_HERE: list[Any] = []
+
+
+def _begin(run: _Stored, folder: str, shares: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, also while `run` is imported
     warnings.simplefilter("ignore")
-    _HERE[:] = [pickled, shares]
+    _HERE[:] = [run, folder, shares]
 
 
-def _one(place: int, task: Any) -> Any:
-    more = () if _HERE[1] is None else (lambda share: _HERE[1].__setitem__(place, share),)
-    return _guarded(_run_here, task, *more)
+def _one(place: int, task: Any) -> _Stored:
+    shares = _HERE[2]
+    more = () if shares is None else (lambda share: shares.__setitem__(place, share),)
+    return _stored(_guarded(_run_here, task, *more), Path(_HERE[1]) / str(place))
 
 
 def _run_here(*arguments: Any) -> Any:
-    if isinstance(_HERE[0], bytes):
-        _HERE[0] = pickle.loads(_HERE[0])
+    if isinstance(_HERE[0], _Stored):
+        _HERE[0] = _HERE[0].load()
     return _HERE[0](*arguments)
 
 

@@ -10,6 +10,7 @@ from backfill import executors
 from backfill.analysis.bounds import Bound, bounds
 from backfill.analysis.metrics import Counted, Metrics
 from backfill.api import run_spec
+from backfill.core.policy import NO_JOB, Policy
 from backfill.executors import Progress, Where
 from backfill.model.errors import UsageError
 from backfill.model.platform import Platform
@@ -113,7 +114,11 @@ def carry_out(
     """
     stored = {run: keeper.found(run) for run in runs} if keeper is not None else {}
     results = {run: each for run, each in stored.items() if each is not None}
-    left = [run for run in runs if run not in results]
+    # The longest of a replication first, so that the last ones end at about the same time.
+    left = sorted(
+        (run for run in runs if run not in results),
+        key=lambda run: (run.replication, _weight(plan.specs[run.policy].policy)),
+    )
     if where is not None and left:
         _check_can_be_sent(plan)
     for policy in dict.fromkeys(run.policy for run in left):
@@ -146,6 +151,12 @@ def carry_out(
             raise
         interrupted = True
     return results | {left[place]: each for place, each in done.items()}, interrupted
+
+
+def _weight(policy: Policy) -> tuple[bool, ...]:
+    """Return a key that sorts policies whose passes take long before others, by what they declare."""
+    plans = policy.keeps or policy.booked or policy.preempts
+    return not plans, not policy.dynamic, policy.reserve == policy.fill == NO_JOB
 
 
 def _check_can_be_sent(plan: Shared) -> None:
