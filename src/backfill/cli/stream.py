@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import check_outputs, say_load, stream_inputs
+from backfill.cli.inputs import check_outputs, say_load, stream_inputs, windows_of_site
 from backfill.cli.options import (
     Json,
     Log,
@@ -59,6 +59,7 @@ def stream(
     check_empty(out, format)
     spec = described(policy, options, settings or [])
     source, pool = stream_inputs(log, size, **vars(machine), **vars(part))
+    spec = spec.under(windows_of_site(machine.site, options.events, source.first, pool))
     say_load(options.events, part.load)
     try:
         done = run(source, pool, spec, out, size, format)
