@@ -62,6 +62,7 @@ ARROWS: dict[str, set[str]] = {
     },
     "papers": {"gang_run", "executors", "api", "spec", "report", "analysis", "workloads", "traces", "model"},
     "client": {"daemon", "answers", "pools", "queue", "system", "traces", "model", "compiler", "loading"},
+    "web": {"client", "daemon", "answers", "report", "queue", "system", "traces", "model"},
     "daemon": {"answers", "worlds", "pools", "queue", "system", "packaged", "policies", "model"},
     "answers": {"worlds", "analysis", "queue", "system", "loading", "core", "model"},
     "pools": {"queue", "system", "traces", "model"},
@@ -103,6 +104,7 @@ SAME = {"__init__": "package", "__main__": "cli"}
 # if it has a platform, as it takes numpy.
 UPWARD = {("model/workload.py", f"backfill.traces.frames.from_{kind}") for kind in ("pandas", "polars", "arrays")}
 UPWARD |= {("queue/commands.py", f"backfill.worlds.possible.{name}") for name in ("check", "default_walltime")}
+UPWARD |= {("client/client.py", "backfill.web.process.serve")}  # which needs the extra
 UPWARD |= {("queue/engine.py", "backfill.worlds.workload.parsed")}
 
 LAYOUT = ROOT.parents[1] / "docs" / "architecture.md"

@@ -67,7 +67,7 @@ class Queue:
         if what in SENDS_ENVIRONMENT and self.owner != os.getuid():
             message = f"the queue of {self.folder} belongs to {user_name(self.owner)}, who alone may submit to it"
             raise Problem(message, UNREACHABLE)
-        request = _line({"v": 1, "do": what, **more})
+        request = line_of({"v": 1, "do": what, **more})
         if len(request) > LINE:
             size = f"{len(request) / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
             raise Problem(f"the request, with script and environment, is {size}", USAGE, "size")
@@ -85,7 +85,7 @@ class Queue:
     def all(self, requests: list[Facts]) -> list[Facts]:
         """Return the answers to several requests sent at once, with errors as received."""
         self._sock.settimeout(ANSWER_S)
-        self._sock.sendall(b"".join(_line({"v": 1, "do": "submit", **request}) for request in requests))
+        self._sock.sendall(b"".join(line_of({"v": 1, "do": "submit", **request}) for request in requests))
         lines = [self._file.readline() for _ in requests]
         if not all(lines):
             raise ConnectionError("the daemon ended")
@@ -203,8 +203,8 @@ class Queue:
         raise Problem(f"the daemon does not start; see {os.path.join(self.folder, 'daemon.log')}", UNREACHABLE)
 
 
-def _line(request: Facts) -> bytes:
-    """Encode a request. UTF-8 that a terminal with another encoding has garbled is restored."""
+def line_of(request: Facts) -> bytes:
+    """Encode a request as it is sent. UTF-8 that a terminal with another encoding has garbled is restored."""
     try:
         line = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogateescape")
         line.decode()

@@ -32,6 +32,7 @@ from backfill.system.home import LOCK, home, python_path
 
 LINES, PAGE = 1000, 1000  # rows on a terminal; in one answer
 DEADLINE_S = 1.0  # seconds that a submit waits at most to learn whether its deadline is at risk
+OF_WEB = {"listen", "read_only", "new_token", "hosts", "tls_cert", "tls_key", "insecure"}  # options of serve --web
 NO_OUTPUT = "there is no output yet"
 STORIES, NO_END = 100, 100_000  # jobs with all about them; all
 ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor",
@@ -372,6 +373,15 @@ def serve(words: Sequence[str]) -> int:
     given, left, _ = parse("serve", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}")
+    if given.keys() & OF_WEB and not given.get("web"):
+        option = min(given.keys() & OF_WEB).replace("_", "-")
+        raise Unreadable(f"--{option.replace('hosts', 'host')} belongs to --web")
+    if given.get("web"):
+        from pathlib import Path
+
+        from backfill.web.process import serve as serve_page
+
+        return serve_page(Path(home()), given)
     if "policy" not in given and (given.get("dry") or given.get("drop")):
         raise Unreadable("--dry-run and --drop-promises belong to --policy")
     if "policy" in given:  # before a queue is made

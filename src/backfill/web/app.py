@@ -1,0 +1,64 @@
+"""The application: REST, events, metrics and pages on one queue, behind one check of each request."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from backfill.web import login, metrics, pages, rest
+from backfill.web.problems import Refusal, document
+from backfill.web.safety import Guarded, Safety
+from backfill.web.service import Service
+
+VERSION = "1"
+
+
+def application(service: Service, safety: Safety) -> FastAPI:
+    """Return the application. Handlers find the queue as `request.app.state.service`, safety as `.safety`."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(title="backfill", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.service, app.state.safety = service, safety
+    for module in (rest, login, metrics, pages):
+        app.include_router(module.router)
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(HTTPException, _not_routed)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _mistake)
+    app.add_middleware(Guarded, safety=safety)
+    return app
+
+
+def service_of(request: Request) -> Service:
+    """Return the queue of a request."""
+    return cast(Service, request.app.state.service)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    return document(cast(Refusal, error))
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    found = cast(HTTPException, error)
+    detail = {404: f"there is no {request.url.path}", 405: f"{request.method} is not possible here"}
+    refusal = Refusal(found.status_code, detail.get(found.status_code, str(found.detail)))
+    refusal.headers = dict(found.headers or {})
+    return document(refusal)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    first = cast(RequestValidationError, error).errors()[0]
+    field = str(first["loc"][-1])
+    return document(Refusal(400, f"{field}: {first['msg']}; got {first.get('input')!r:.60}", "usage", field))
+
+
+async def _mistake(request: Request, error: Exception) -> Response:
+    return document(Refusal(500, f"{type(error).__name__}; see the output of serve --web", "internal"))

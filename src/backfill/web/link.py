@@ -1,0 +1,121 @@
+"""Connections to the daemon: each request has one to itself, so that leaving it ends the work on its answer."""
+
+import asyncio
+import json
+import os
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from backfill.client.calling import CODES, FAILED, UNREACHABLE, Problem, line_of
+from backfill.system.home import LINE, SOCKET, near, owner, peer, user_name
+
+Facts = dict[str, Any]
+PATIENCE_S = 1.0  # for a daemon that ends, until the next one serves
+PAUSE_S = 0.05
+LONGEST = 1 << 30  # bytes of an answer
+IDLE = 32  # connections that are kept
+AWAY = "no daemon serves this queue now; it starts with the next submit"
+
+
+class Connection:
+    """One connection to the daemon."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def answers(self, lines: bytes, count: int) -> list[bytes]:
+        """Send requests and return their answers. Raises ConnectionError if the daemon ends before the last one."""
+        self._writer.write(lines)
+        await self._writer.drain()
+        found = [await self._reader.readline() for _ in range(count)]
+        if not all(found):
+            raise ConnectionError
+        return found
+
+    def close(self) -> None:
+        """Close the connection; the daemon drops a question that was not answered yet."""
+        self._writer.close()
+
+
+class Link:
+    """The way to the daemon of a queue. most: requests that it works on at once."""
+
+    def __init__(self, folder: str, most: int) -> None:
+        self.folder = folder
+        self._most = asyncio.Semaphore(most)
+        self._idle: deque[Connection] = deque()
+
+    async def ask(self, what: str, timeout_s: float, **more: Any) -> bytes:
+        """Return the answer to a request, JSON in a line. Raises Problem.
+
+        A request whose connection breaks is sent again, so it must be one that may be repeated.
+        """
+        (line,) = await self.ask_all(what, [more], timeout_s)
+        if line.startswith(b'{"error"'):
+            raise problem_of(json.loads(line))
+        return line
+
+    async def ask_all(self, what: str, requests: list[Facts], timeout_s: float) -> list[bytes]:
+        """Return the answers to several requests that are sent at once, errors as received. Raises Problem."""
+        lines = [line_of({"v": 1, "do": what, **each}) for each in requests]
+        if longest := max((len(line) for line in lines), default=0) > LINE:
+            size = f"{longest / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
+            raise Problem(f"the request, with script and environment, is {size}", FAILED, "size")
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._answered(b"".join(lines), len(lines))
+        except TimeoutError:
+            told = f"the daemon has not answered for {timeout_s:.0f} s"
+            raise Problem(told, UNREACHABLE, "away") from None
+
+    async def _answered(self, lines: bytes, count: int) -> list[bytes]:
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                async with self._connection() as connection:
+                    return await connection.answers(lines, count)
+            except (ConnectionError, FileNotFoundError):
+                if time.monotonic() > end:
+                    raise Problem(AWAY, UNREACHABLE, "away") from None
+            except OSError as error:
+                raise Problem(f"{self.folder}/{SOCKET}: {error.strerror}", UNREACHABLE, "away") from None
+            await asyncio.sleep(PAUSE_S)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        """Yield a connection that no other request uses; it is closed unless the block ends well."""
+        async with self._most:
+            connection = self._idle.pop() if self._idle else await self._connected()
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+            if len(self._idle) < IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    async def _connected(self) -> Connection:
+        path = near(os.path.join(self.folder, SOCKET))
+        reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST)
+        uid, mine = peer(writer.get_extra_info("socket")), owner(self.folder)
+        if uid not in (None, mine):  # checked before anything is sent
+            writer.close()
+            told = f"{path} is served by a process of {user_name(uid or 0)}; expected one of {user_name(mine)}"
+            raise Problem(told, UNREACHABLE, "away")
+        return Connection(reader, writer)
+
+    def close(self) -> None:
+        """Close all connections that are not in use."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def problem_of(answer: Facts) -> Problem:
+    """Return an error of the daemon as it reached us."""
+    error = answer["error"]
+    return Problem(error["message"], CODES.get(error["code"], FAILED), error["code"], error["field"])
