@@ -45,6 +45,8 @@ def test_what_verbs_of_the_queue_print_has_the_published_schema(live):
     told("resume")
     told("reserve", "course", "--nodes", 1, "--from", "now+2h", "--for", "1h", "--user", "root")
     told("reserve", name="reservations")
+    live.run("eta")
+    told("plan")
     told("unreserve", "course")
     told("serve", "--policy", "fcfs", "--dry-run")
     told("requeue", 3)

@@ -14,7 +14,7 @@ from backfill.model.errors import BadArgument, UsageError
 from backfill.model.names import printable
 from backfill.model.units import clock_text, counted, local_text
 from backfill.queue.states import OVER
-from backfill.queue.words import Unreadable, parse_instant, parse_time
+from backfill.queue.words import Unreadable, parse_past
 from backfill.system.home import home
 
 if TYPE_CHECKING:
@@ -168,12 +168,7 @@ def _instant(option: str, text: str | None) -> int | None:
     """Return a time; a span such as 7d means that long ago. Raises UsageError."""
     if text is None:
         return None
-    now = time.time_ns() // 1000
     try:
-        if text[-1:] in "smhdw":
-            return now - parse_time(text)
-        then = parse_instant(text, now)
+        return parse_past(text, time.time_ns() // 1000)
     except Unreadable as error:
         raise UsageError(f"{option}: {error}") from None
-    # A time of day means the most recent one.
-    return then - 86_400_000_000 if then > now and ":" in text and "-" not in text else then

@@ -35,7 +35,7 @@ DEADLINE_S = 1.0  # seconds that a submit waits at most to learn whether its dea
 OF_WEB = {"listen", "read_only", "new_token", "hosts", "tls_cert", "tls_key", "insecure"}  # options of serve --web
 NO_OUTPUT = "there is no output yet"
 STORIES, NO_END = 100, 100_000  # jobs with all about them; all
-ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "top": "top", "doctor": "doctor",
+ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "plan": "plan", "top": "top", "doctor": "doctor",
              "reserve": "reserving", "unreserve": "reserving"}  # verb: module  # fmt: skip
 
 TYPE_CHECKING = False

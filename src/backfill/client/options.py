@@ -262,6 +262,15 @@ VERBS = {
         Option("-t --time", "walltime", parse_time, "For at least this time.", "TIME"),
         *(option for option in SUBMIT if option.names.split()[0] in COUNTED), JSON), (
         "backfill slots", "backfill slots --time 2h --mem 16G")),
+    "plan": Verb("Draw the plan: jobs that ran, run and wait, on nodes and licences over time.", "[OPTIONS]", (
+        Option("--since", "since", text, "Where it begins: 30m and 7d are that long ago; 16:00, 2030-01-31T08:00. "
+               "[default: 2h]", "TIME"),
+        Option("--until", "until", text, "Where it ends: 4h is that long from now; 16:00. [default: the last end]",
+               "TIME"),
+        Option("-u --user", "users", parse_names, "Jobs of these users.", "NAME,..."),
+        Option("-w --nodes", "nodes", parse_names, "These nodes, and jobs that run there or may.", "NAME,..."),
+        JSON), (
+        "backfill plan", "backfill plan --since 1d --until 12h", "backfill plan --nodes n1,n2 --user ana")),
     "top": Verb("Watch the queue; q or Ctrl-C ends it.", "", (
         Option("--every", "every", parse_time, "Time between updates. [default: 2s]", "TIME"),
         Option("--once", "once", None, "Print it once, as without a terminal."), JSON), (

@@ -28,7 +28,7 @@ from backfill.daemon.link import PlannerLink
 from backfill.daemon.neighbours import announce
 from backfill.daemon.notices import Notices
 from backfill.daemon.projects import project_row
-from backfill.daemon.shown import brief, on_calendar, queue_rows, row, story
+from backfill.daemon.shown import brief, on_calendar, plan_rows, queue_rows, row, story
 from backfill.pools.base import refusal
 from backfill.queue import commands, feed, schema
 from backfill.queue.commands import Busy, Context, Slices
@@ -46,6 +46,7 @@ from backfill.queue.shapes import (
     JsonObject,
     OutputRequest,
     Over,
+    PlanRequest,
     PolicyRequest,
     ProjectRequest,
     Question,
@@ -481,6 +482,12 @@ class Daemon:
             for one in self.config.synced
         }
         return rows
+
+    def _look_plan(self, message: PlanRequest, reply: Answer) -> Steps:
+        """Return reserved and likely starts of the pending jobs, and ask for new estimates."""
+        starts, estimates = self._foreseen.glance(self.link.kind == "compiled")
+        rows = yield from plan_rows(self.engine, self.clock.now(), message, starts)
+        return {**rows, "estimates": estimates}
 
     def _look_show(self, message: ShowRequest, reply: Answer) -> Steps:
         """Return everything about some jobs, from a position on; only the first of many."""

@@ -13,7 +13,7 @@ from backfill.queue import commands, reserving
 from backfill.queue.book import Book
 from backfill.queue.engine import Engine
 from backfill.queue.job import PREEMPT, Attempt, Facts, Job
-from backfill.queue.shapes import JsonObject, QueueRequest
+from backfill.queue.shapes import JsonObject, PlanRequest, QueueRequest
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store, encode
 from backfill.queue.words import WHOLE
@@ -159,6 +159,43 @@ def queue_rows(
         "shadow": engine.shadow,
         "problem": "" if engine.batch is None else engine.batch.problem,
         "reservations": [reserving.row(each) for each in book.reservations.values()],
+        "planner": "ready" if engine.ready or engine.changing else "starting",
+        "jobs": rows,
+    }
+
+
+def plan_rows(
+    engine: Engine, now: int, asked: PlanRequest, starts: Mapping[int, tuple[float, float]]
+) -> Generator[None, None, Facts]:
+    """Return what only the daemon knows of the plan: reserved and likely starts, and nodes; see answers/plan.py.
+
+    Of many pending jobs only the first ones, and how many `more` there are. `jobs` are Rows; starts: see Foreseen.
+    """
+    book, users, limit = engine.book, asked.get("users"), asked.get("limit", MOST)
+    pending = sorted(
+        job.id for job in book.jobs.values() if job.state == PENDING and (users is None or job.user in users)
+    )
+    yield
+    rows, names = Rows(), ("id", "reason", "guaranteed_s", "planned_s", "median_s", "p90_s", "misses_deadline")
+    for first in range(0, min(len(pending), limit), PART):
+        some = []
+        for job in (book.jobs.get(number) for number in pending[first : min(first + PART, limit)]):
+            if job is not None and job.state == PENDING:
+                found = _foreseen(engine, job, now, starts)
+                more = {"expected_s": found.get("expected_s"), "nodes": engine.places.get(job.id, [])}
+                some.append({name: found[name] for name in names} | more)
+        rows.add(some)
+        yield
+    return {
+        "now_s": seconds(now, book.skew),
+        "skew_s": book.skew / 1e6,
+        "more": max(len(pending) - limit, 0),
+        "policy": book.epoch.get("policy", ""),
+        "predict": book.epoch.get("predict", ""),
+        "binds": engine.binds,
+        "pool": engine.pool.name,
+        "shadow": engine.shadow,
+        "paused": book.paused,
         "planner": "ready" if engine.ready or engine.changing else "starting",
         "jobs": rows,
     }

@@ -273,6 +273,13 @@ class QueueRequest(TypedDict, total=False):
     after: int
 
 
+class PlanRequest(TypedDict, total=False):
+    """A checked `plan` request; limit: largest number of rows."""
+
+    users: list[str]
+    limit: int
+
+
 class SlotsRequest(TypedDict, total=False):
     """A checked `slots` request."""
 

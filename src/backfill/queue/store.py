@@ -332,11 +332,9 @@ class Store:
         plans = [json.loads(data)["plan"] for kind, data in self._read(last) if kind == "plan"]
         return [*plans[0]] if plans else []
 
-    def load(self) -> Book:
-        """Return the book from the tables, without reading the whole log."""
+    def machine(self) -> Book:
+        """Return the book without jobs and projects: nodes, licences, the epoch, reservations, pause."""
         book, run = Book(), self._read
-        book.last_t = self.last_t()
-        book.last_job = self.last_job()
         since = 0
         for kind in ("capacity", "epoch"):
             for seq, t, data in run(
@@ -351,6 +349,13 @@ class Store:
         kinds = ("reserve", "opened", "unreserve")
         made = f"SELECT seq, t_us, kind, data FROM event WHERE kind IN {kinds} ORDER BY seq"
         book.apply(Entry(decoded(kind, 0, json.loads(data)), t, seq) for seq, t, kind, data in run(made))
+        return book
+
+    def load(self) -> Book:
+        """Return the book from the tables, without reading the whole log."""
+        book, run = self.machine(), self._read
+        book.last_t = self.last_t()
+        book.last_job = self.last_job()
         passes = "SELECT count(*) FROM event WHERE kind = 'pass' AND seq > ?"
         ((book.passes,),) = run(passes, (book.epoch_seq,))
         last = "SELECT data FROM event WHERE kind = 'pass' AND seq > ? ORDER BY seq DESC LIMIT 1"

@@ -59,6 +59,14 @@ def parse_instant(text: str, now: int) -> int:
     raise Unreadable(f"{text!r} is not a time; expected for instance now+2h, 16:00 or 2030-01-31T08:00")
 
 
+def parse_past(text: str, now: int) -> int:
+    """Return an instant that is over; a span such as 7d means that long ago, a time of day the most recent one."""
+    if text[-1:] in "smhdw":
+        return now - parse_time(text)
+    then = parse_instant(text, now)
+    return then - 86_400 * SECOND if then > now and ":" in text and "-" not in text else then
+
+
 def parse_memory(text: str) -> int:
     """Return a size in bytes: 16G, 512M; without a unit MiB, as in Slurm."""
     try:

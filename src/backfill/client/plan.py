@@ -1,0 +1,64 @@
+"""`plan`: the past, the present and the planned future of the queue, on nodes and licences over time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill.client.calling import FAILED, Problem, persistent
+from backfill.client.options import parse
+from backfill.queue.words import Unreadable, parse_instant, parse_past, parse_time
+from backfill.system.home import home
+
+if TYPE_CHECKING:  # saves import time at run time
+    from collections.abc import Sequence
+
+    Facts = dict[str, Any]
+
+
+MOST = 20_000  # waiting jobs that are asked for, see answers.plan.MOST, which takes numpy to load
+
+
+def plan(words: Sequence[str]) -> int:
+    """Print the plan of the queue."""
+    given, left, _ = parse("plan", words)
+    if left:
+        raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
+    found = read(home(), given)
+    print(json.dumps(found))
+    return 0
+
+
+def read(folder: str, given: Facts) -> Facts:
+    """Return the plan of a queue. given: the options of `plan`; instants are by the queue's clock, which may be faster
+    than ours. Raises Problem."""
+    from backfill.answers.plan import Window, plan
+    from backfill.queue.store import Store, StoreError
+
+    told = persistent("plan", folder, **({"users": given["users"]} if "users" in given else {}), limit=MOST)
+    now = round(told["now_s"] * 1e6)
+    since, until = _instant("--since", given.get("since"), now), _instant("--until", given.get("until"), now)
+    window = Window(since, until, tuple(given.get("users", ())), tuple(given.get("nodes", ())))
+    try:
+        store = Store(Path(folder) / "store.db", readonly=True)
+        try:
+            return {**plan(store, told, window)}
+        finally:
+            store.close()
+    except StoreError as error:
+        raise Problem(str(error), FAILED) from None
+
+
+def _instant(option: str, text: str | None, now: int) -> float | None:
+    """Return a time in seconds; a span such as 2h means that long ago, or for --until that long from now."""
+    if text is None:
+        return None
+    try:
+        if option == "--since":
+            return parse_past(text, now) / 1e6
+        return (
+            now + parse_time(text) if text[-1:] in "smhdw" and text[:1].isdigit() else parse_instant(text, now)
+        ) / 1e6
+    except Unreadable as error:
+        raise Unreadable(f"{option}: {error}") from None
