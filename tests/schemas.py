@@ -82,7 +82,9 @@ def check(name: str, text: str) -> Any:
     document, file = json.loads(text), FOLDER / f"{name}.json"
     if WRITE:
         known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        head = {"$schema": DRAFT, "title": f"backfill {name.replace('-', ' ')} --json"}
+        web = name.startswith("web-")  # what only the REST interface has
+        title = f"REST: {name.removeprefix('web-')}" if web else f"backfill {name.replace('-', ' ')} --json"
+        head = {"$schema": DRAFT, "title": title}
         FOLDER.mkdir(exist_ok=True)
         schema = head | _both({key: one for key, one in known.items() if key not in head}, inferred(document))
         file.write_text(json.dumps(schema, indent=1) + "\n", encoding="utf-8")

@@ -731,11 +731,12 @@ def method_text(answer: Facts) -> str:
     return f"from {futures}{age}{promise}"
 
 
-def _accuracy(as_json: bool) -> int:
+def accuracy_of(folder: str) -> Facts:
+    """Return how accurate the estimates of a queue were, as `eta --accuracy --json` prints it. Raises Problem."""
     from backfill.answers.estimates import KINDS, accuracy, foretold, kept
     from backfill.queue.store import Store, StoreError
 
-    path = Path(home()) / "store.db"
+    path = Path(folder) / "store.db"
     if not path.exists():
         raise Problem(f"{path}: no queue is recorded there", FAILED)
     try:
@@ -745,11 +746,16 @@ def _accuracy(as_json: bool) -> int:
         store.close()
     except StoreError as error:
         raise Problem(str(error), FAILED) from None
-    groups = accuracy(shown)
+    more = {"pool": pool, "pool_leads": native} if native else {}
+    return {"schema": 1, "promises": promises, "leads": accuracy(shown), **more}
+
+
+def _accuracy(as_json: bool) -> int:
+    found = accuracy_of(home())
     if as_json:
-        more = {"pool": pool, "pool_leads": native} if native else {}
-        print(json.dumps({"schema": 1, "promises": promises, "leads": groups, **more}))
+        print(json.dumps(found))
         return 0
+    promises, groups, native = found["promises"], found["leads"], found.get("pool_leads")
     for errors, what in ((promises, "starts"), (promises["departures"], "departures of projects")):
         total = errors["kept"] + sum(errors["slips"].values())
         if total or (errors is promises and not native):
@@ -760,7 +766,7 @@ def _accuracy(as_json: bool) -> int:
     else:
         _print_leads(groups, "TOLD BEFORE")
     if native:
-        _print_leads(native, f"{pool.upper()} BEFORE", bounded=False)
+        _print_leads(native, f"{found['pool'].upper()} BEFORE", bounded=False)
     return 0
 
 

@@ -308,7 +308,8 @@ VERBS = {
         Option("--tls-key", "tls_key", text, "The key of the certificate.", "FILE"),
         Option("--insecure", "insecure", None, "Serve other machines without TLS."),
         Option("--json", "json", None, "With --policy: print one JSON object.")), (
-        "backfill serve --stop", "backfill serve --web", "backfill serve --pool fake:60 --platform cluster.toml --detach",
+        "backfill serve --stop", "backfill serve --web",
+        "backfill serve --pool fake:60 --platform cluster.toml --detach",
         "backfill serve --pool slurm --shadow --detach",
         "backfill serve --policy easy --dry-run",
         "backfill serve --policy easy-sjf --drop-promises")),

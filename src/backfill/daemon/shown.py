@@ -100,16 +100,22 @@ def queue_rows(
     """Return open jobs, the last jobs that ended, and the state of the machine. starts: see Foreseen.
 
     Of many jobs only the first ones, and how many `more` there are; a request with `after`, the last `id`, continues
-    behind them. With `fold`, the pending tasks of an array with the same request are one row, with `tasks`. A long
-    answer is computed in steps: each row shows its job at that time. `jobs` are Rows.
+    behind them. With `by_id` all rows are in the order of their ids, so that pages of any length miss none. With
+    `fold`, the pending tasks of an array with the same request are one row, with `tasks`. A long answer is computed in
+    steps: each row shows its job at that time. `jobs` are Rows.
     """
     book = engine.book
     jobs: list[Job] = []
-    if "after" not in asked:
+    after, by_id = asked.get("after", 0), asked.get("by_id", False)
+    if "after" not in asked or by_id:
         jobs = store.ended(asked.get("ended", 0)) if asked.get("ended") else []
+    if by_id:
+        opened = [job for job in book.jobs.values() if job.id > after]
+        jobs = sorted([*(job for job in jobs if job.id > after), *opened], key=lambda job: job.id)
+    elif "after" not in asked:
         jobs += (book.jobs[number] for number in sorted(book.holding))
     yield
-    pending = sorted(job.id for job in book.jobs.values() if job.state == PENDING and job.id > asked.get("after", 0))
+    pending = [] if by_id else sorted(job.id for job in book.jobs.values() if job.state == PENDING and job.id > after)
     yield
     chosen = {"state": asked.get("states"), "user": asked.get("users"), "name": asked.get("names"),
               "project": asked.get("projects")}  # fmt: skip
@@ -308,7 +314,7 @@ def story(engine: Engine, store: Store, evidence: Evidence, job: Job, now: int) 
         "cwd": spec.get("cwd"),
         **evidence.files(job, spec),
         "node": os.uname().nodename,
-        "events": [[seconds(t, skew), kind, _event_data(data, skew)] for t, kind, data in store.story(job.id)],
+        "events": [[seconds(t, skew), kind, event_data(data, skew)] for t, kind, data in store.story(job.id)],
     }
 
 
@@ -335,7 +341,7 @@ def on_calendar(answer: Any, skew: int) -> Any:
     return [on_calendar(one, skew) for one in answer] if isinstance(answer, list) else answer
 
 
-def _event_data(data: Facts, skew: int) -> Facts:
+def event_data(data: Facts, skew: int) -> Facts:
     """Return the data of an event without the job itself, its times in seconds: calendar instants, and spans."""
     found: Facts = {}
     for name, value in data.items():
@@ -345,7 +351,7 @@ def _event_data(data: Facts, skew: int) -> Facts:
             found |= {who: value.get(who) for who in ("pid", "supervisor")}
             found |= {"memory_by": value["memory_by"]} if "memory_by" in value else {}
         elif isinstance(value, dict) and name != "job":
-            found[name] = _event_data(value, skew)
+            found[name] = event_data(value, skew)
         elif name in SPANS or name in EVENT_INSTANTS:
             shift = skew if name in ("start", "due", "ended") else 0
             found[f"{name}_s"] = seconds(value, shift)

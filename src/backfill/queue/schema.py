@@ -361,6 +361,7 @@ REQUESTS = {
                 "fold": FLAG,
                 "limit": Whole(0, IDS_MAX),
                 "after": NUMBER,
+                "by_id": FLAG,
             },
         )
     ),

@@ -259,7 +259,7 @@ ShowRequest = TypedDict("ShowRequest", {"ids": list[Any], "from": int, "limit": 
 
 
 class QueueRequest(TypedDict, total=False):
-    """A checked `queue` request; after: the last job of the previous rows, limit: largest number of rows."""
+    """A checked `queue` request; after: the last job of the previous rows, limit: most rows, by_id: their order."""
 
     ended: int
     estimates: bool
@@ -271,6 +271,7 @@ class QueueRequest(TypedDict, total=False):
     fold: bool
     limit: int
     after: int
+    by_id: bool
 
 
 class PlanRequest(TypedDict, total=False):

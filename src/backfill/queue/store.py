@@ -271,6 +271,17 @@ class Store:
         for seq, t, kind, number, data in rows:
             yield Entry(decoded(kind, number, json.loads(data) if data != "{}" else {}), t, seq)
 
+    def told(self, since: int, limit: int) -> Iterator[tuple[int, int, str, int, Row]]:
+        """Yield the next events after a position as they are written: position, instant, kind, job (0: none), data."""
+        statement = "SELECT seq, t_us, kind, job, data FROM event WHERE seq > ? ORDER BY seq LIMIT ?"
+        for seq, t, kind, job, data in self._read(statement, (since, limit)):
+            yield seq, t, kind, job, json.loads(data)
+
+    def skew(self) -> int:
+        """Return how far the calendar was ahead of the queue clock at the last event that says so, in microseconds."""
+        told = "SELECT json_extract(data, '$.skew') FROM event WHERE kind IN ('up', 'clock') ORDER BY seq DESC"
+        return next((int(skew) for (skew,) in self._read(told) if skew is not None), 0)
+
     def story(self, job: int) -> Iterator[tuple[int, str, Row]]:
         """Yield the events of a job in the log: instant, kind, data."""
         where = "job = ? AND job > 0"  # the second condition makes SQLite use the index

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import cast
 
 from fastapi import FastAPI, Request
@@ -15,6 +16,7 @@ from backfill.web.safety import Guarded, Safety
 from backfill.web.service import Service
 
 VERSION = "1"
+OPENAPI = Path(__file__).with_name("openapi.json")  # written by `python -m tools.openapi`
 
 
 def application(service: Service, safety: Safety) -> FastAPI:
@@ -25,7 +27,10 @@ def application(service: Service, safety: Safety) -> FastAPI:
         yield
         service.close()
 
-    app = FastAPI(title="backfill", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="backfill", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name.replace(" ", "_"),
+    )  # fmt: skip
     app.state.service, app.state.safety = service, safety
     for module in (rest, login, metrics, pages):
         app.include_router(module.router)
@@ -35,11 +40,6 @@ def application(service: Service, safety: Safety) -> FastAPI:
     app.add_exception_handler(Exception, _mistake)
     app.add_middleware(Guarded, safety=safety)
     return app
-
-
-def service_of(request: Request) -> Service:
-    """Return the queue of a request."""
-    return cast(Service, request.app.state.service)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

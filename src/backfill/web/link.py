@@ -41,10 +41,13 @@ class Connection:
 
 
 class Link:
-    """The way to the daemon of a queue. most: requests that it works on at once."""
+    """The way to the daemon of a queue. most: requests that it works on at once.
 
-    def __init__(self, folder: str, most: int) -> None:
-        self.folder = folder
+    rest_s: after a request the next one waits as long as that took, so much at most: the daemon decides meanwhile.
+    """
+
+    def __init__(self, folder: str, most: int, rest_s: float = 0.0) -> None:
+        self.folder, self._rest_s = folder, rest_s
         self._most = asyncio.Semaphore(most)
         self._idle: deque[Connection] = deque()
 
@@ -60,7 +63,7 @@ class Link:
 
     async def ask_all(self, what: str, requests: list[Facts], timeout_s: float) -> list[bytes]:
         """Return the answers to several requests that are sent at once, errors as received. Raises Problem."""
-        lines = [line_of({"v": 1, "do": what, **each}) for each in requests]
+        lines = [line_of({**each, "v": 1, "do": what}) for each in requests]
         if longest := max((len(line) for line in lines), default=0) > LINE:
             size = f"{longest / (1 << 20):.1f} MiB long; expected at most {LINE >> 20}"
             raise Problem(f"the request, with script and environment, is {size}", FAILED, "size")
@@ -87,7 +90,9 @@ class Link:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
         """Yield a connection that no other request uses; it is closed unless the block ends well."""
-        async with self._most:
+        await self._most.acquire()
+        begin = time.monotonic()
+        try:
             connection = self._idle.pop() if self._idle else await self._connected()
             try:
                 yield connection
@@ -98,6 +103,12 @@ class Link:
                 self._idle.append(connection)
             else:
                 connection.close()
+        finally:
+            if self._rest_s:
+                rest_s = min(time.monotonic() - begin, self._rest_s)
+                asyncio.get_running_loop().call_later(rest_s, self._most.release)
+            else:
+                self._most.release()
 
     async def _connected(self) -> Connection:
         path = near(os.path.join(self.folder, SOCKET))

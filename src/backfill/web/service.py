@@ -4,21 +4,38 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from backfill.client.calling import STARTING, Problem, Queue
 from backfill.queue.schema import REQUESTS, Refused, check
+from backfill.queue.store import Store, StoreError
 from backfill.system.home import group_name, owner, user_name
+from backfill.web.events import Feed
 from backfill.web.link import Link
 from backfill.web.problems import Refusal, of_problem
 
 Facts = dict[str, Any]
+Found = TypeVar("Found")
 READS, QUESTIONS, CHANGES = 2, 2, 16  # requests that the daemon works on at once, however many clients this process has
 READ_S, QUESTION_S, CHANGE_S = 10.0, 60.0, 10.0  # how long an answer may take
 STARTING_S = 10.0  # how long a question waits for a planner that is being started
+REST_S = 0.05  # most time between two reads of the daemon on one connection; at least as long as the read took
+FRESH_S = 1.0  # how long an answer is used again if no event has happened since
+KEPT = 100  # answers that are kept
 ASKED = {"explain", "eta", "slots", "test", "test_project", "switch"}  # answered by copies of the planner
+SHARED = {"queue", "eta", "ping"}  # reads whose answers many clients share
 ALSO_CHANGE = {"policy", "stop"}  # requests that change more than the queue
+SLOW = 2  # long computations of this process at once, such as statistics of the whole log
+
+
+class Shared:
+    """An answer that several clients wait for. seq: of the last event when it was asked for."""
+
+    def __init__(self, seq: int, answer: "asyncio.Task[bytes]") -> None:
+        self.seq, self.answer, self.asked = seq, answer, time.monotonic()
+        self.begun = False
 
 
 class Service:
@@ -26,10 +43,14 @@ class Service:
 
     def __init__(self, folder: Path, read_only: bool = False) -> None:
         self.folder, self.read_only = folder, read_only
-        self._reads = Link(str(folder), READS)
+        self.feed = Feed(folder)
+        self._reads = Link(str(folder), READS, REST_S)
         self._questions = Link(str(folder), QUESTIONS)
         self._changes = Link(str(folder), CHANGES)
-        self._starting = asyncio.Lock()
+        self._starting, self._slow = asyncio.Lock(), asyncio.Semaphore(SLOW)
+        self._answers: dict[str, Shared] = {}
+        self._store: Store | None = None
+        self._file = (0, 0)
 
     @property
     def submitter(self) -> Facts:
@@ -44,34 +65,25 @@ class Service:
 
     async def line(self, what: str, **more: Any) -> bytes:
         """Return the answer to a request of the daemon as received: JSON in one line. Raises Refusal."""
-        (line,) = await self.lines(what, [more])
-        return line
+        self.check(what, more)
+        if what in SHARED:
+            return await self._shared(what, more)
+        return (await self._asked(what, [more]))[0]
 
     async def lines(self, what: str, requests: list[Facts]) -> list[bytes]:
-        """Return the answers to several requests; of more than one, errors are returned as received."""
+        """Return the answers to several changes that are sent at once, errors as received. Raises Refusal."""
         for each in requests:
             self.check(what, each)
-        changes = self.changes(what)
-        try:
-            if what in ASKED:
-                return [await self._question(what, requests[0])]
-            link, patience_s = (self._changes, CHANGE_S) if changes else (self._reads, READ_S)
-            try:
-                return await _asked(link, what, requests, patience_s)
-            except Problem as problem:
-                if problem.kind != "away" or not changes:
-                    raise
-            await self._start()
-            return await _asked(link, what, requests, patience_s)
-        except Problem as problem:
-            raise of_problem(problem) from None
+        return await self._asked(what, requests)
 
-    def check(self, what: str, request: Facts) -> None:
+    def check(self, what: str, request: Mapping[str, Any]) -> None:
         """Check a request as the daemon would, before it is sent. Raises Refusal."""
         if self.read_only and self.changes(what):
             raise Refusal(403, "this page is read-only; use one that is served without --read-only", "read-only")
         try:
-            check({"do": what, **request})
+            if inner := {"do", "v"} & request.keys():
+                raise Refused(f"{min(inner)!r} is not a field of {what}", field=min(inner))
+            check({**request, "do": what})
         except Refused as refused:
             raise Refusal(400, str(refused), refused.code, refused.field) from None
 
@@ -79,6 +91,37 @@ class Service:
     def changes(what: str) -> bool:
         """Return whether a request changes anything."""
         return REQUESTS[what].changes or what in ALSO_CHANGE
+
+    async def slowly(self, work: Callable[[], Found]) -> Found:
+        """Return the result of a long computation, in another thread, after others that were asked for before."""
+        try:
+            async with asyncio.timeout(QUESTION_S), self._slow:
+                return await asyncio.to_thread(work)
+        except TimeoutError:
+            raise Refusal(503, "this process is busy; ask again later", "busy", Retry_After="10") from None
+        except Problem as problem:
+            raise of_problem(problem) from None
+
+    async def alone(self, work: Callable[[], Awaitable[Found]]) -> Found:
+        """Return the result of long work in another process, after others that were asked for before."""
+        async with self._slow:
+            return await work()
+
+    async def _asked(self, what: str, requests: list[Facts]) -> list[bytes]:
+        try:
+            if what in ASKED:
+                return [await self._question(what, requests[0])]
+            changes = self.changes(what)
+            link, timeout_s = (self._changes, CHANGE_S) if changes else (self._reads, READ_S)
+            try:
+                return await _sent(link, what, requests, timeout_s)
+            except Problem as problem:
+                if problem.kind != "away" or not changes:
+                    raise
+            await self._start()
+            return await _sent(link, what, requests, timeout_s)
+        except Problem as problem:
+            raise of_problem(problem) from None
 
     async def _question(self, what: str, request: Facts) -> bytes:
         """Ask a copy of the planner; a planner that is being started is waited for."""
@@ -96,13 +139,73 @@ class Service:
         async with self._starting:
             await asyncio.to_thread(lambda: Queue(str(self.folder)).close())
 
+    # ------------------------------------------------------------------ answers that many clients share
+
+    async def _shared(self, what: str, request: Facts) -> bytes:
+        """Return an answer that was asked for since the last event, or is asked for now; many clients ask once."""
+        key, seq = f"{what} {json.dumps(request, sort_keys=True)}", self._seq()
+        known = self._answers.get(key)
+        if known is None or not self._serves(known, seq):
+            known = self._ask_for_all(key, seq, known, what, request)
+        # One client that leaves must not take the answer from the others.
+        return await asyncio.shield(known.answer)
+
+    def _serves(self, known: Shared, seq: int) -> bool:
+        if not known.begun:  # it waits for the answer before it: what it says will be new enough
+            return True
+        failed = known.answer.done() and (known.answer.cancelled() or known.answer.exception() is not None)
+        return not failed and 0 < known.seq == seq and time.monotonic() - known.asked < FRESH_S
+
+    def _ask_for_all(self, key: str, seq: int, before: Shared | None, what: str, request: Facts) -> Shared:
+        async def answer() -> bytes:
+            if before is not None and not before.answer.done():
+                await asyncio.wait([before.answer])
+            made.begun, made.seq, made.asked = True, self._seq(), time.monotonic()
+            (line,) = await self._asked(what, [request])
+            return line
+
+        made = Shared(seq, asyncio.create_task(answer()))
+        made.answer.add_done_callback(_seen)
+        self._answers.pop(key, None)
+        self._answers[key] = made
+        for old in [*self._answers][: max(len(self._answers) - KEPT, 0)]:
+            if self._answers[old].answer.done():
+                del self._answers[old]
+        return made
+
+    def _seq(self) -> int:
+        """Return the position of the last event; 0 if the store cannot be read now."""
+        path = self.folder / "store.db"
+        try:
+            there = path.stat()
+            if self._store is None or self._file != (there.st_dev, there.st_ino):
+                self._forget()
+                self._store, self._file = Store(path, readonly=True), (there.st_dev, there.st_ino)
+            return self._store.seq
+        except (StoreError, OSError):
+            self._forget()
+            return 0
+
+    def _forget(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
     def close(self) -> None:
-        """Close the connections to the daemon."""
+        """Close the connections to the daemon, and the store."""
         for link in (self._reads, self._questions, self._changes):
             link.close()
+        self.feed.close()
+        self._forget()
 
 
-async def _asked(link: Link, what: str, requests: list[Facts], timeout_s: float) -> list[bytes]:
+def _seen(task: "asyncio.Task[bytes]") -> None:
+    """Note the error of an answer whose clients have all left."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _sent(link: Link, what: str, requests: list[Facts], timeout_s: float) -> list[bytes]:
     if len(requests) == 1:
         return [await link.ask(what, timeout_s, **requests[0])]
     return await link.ask_all(what, requests, timeout_s)
