@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from backfill.web.app import OPENAPI, application
+from backfill.web.app import application
+from backfill.web.rest import OPENAPI
 from backfill.web.safety import Safety, Token
 from backfill.web.service import Service
 

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from tools.openapi import text as described
 
-from backfill.web.app import OPENAPI
+from backfill.web.rest import OPENAPI
 from tests import schemas
 from tests.patience import until
 
@@ -116,6 +116,7 @@ def test_questions_are_answered_as_the_verbs_do(site):
 
 def test_the_queue_as_a_whole(site):
     checked("web-health", site.get("/v1/health"))
+    checked("plan", site.get("/v1/plan"))
     checked("web-nodes", site.get("/v1/nodes"))
     assert checked("web-policy", site.get("/v1/policy"))["policy"] == "easy"
     assert checked("pause", site.client.post("/v1/queue:pause"))["paused"]

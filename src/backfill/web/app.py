@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import cast
 
 from fastapi import FastAPI, Request
@@ -16,7 +15,6 @@ from backfill.web.safety import Guarded, Safety
 from backfill.web.service import Service
 
 VERSION = "1"
-OPENAPI = Path(__file__).with_name("openapi.json")  # written by `python -m tools.openapi`
 
 
 def application(service: Service, safety: Safety) -> FastAPI:

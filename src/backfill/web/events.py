@@ -68,6 +68,7 @@ class Feed:
         self._latest: deque[Told] = deque(maxlen=LATEST)
         self.last = -1  # position of the last event that was read; -1 before the first look
         self.lives = 0  # how often another log took its place
+        self.ending = False  # this process ends: streams do so as well
         self._news = asyncio.Event()
         self._streams = 0
         self._watching: asyncio.Task[None] | None = None
@@ -223,7 +224,7 @@ class Stream(Response):
             place = now
         yield b"retry: 1000\nid: %d\n\n" % place
         beat = time.monotonic() + HEARTBEAT_S
-        while self._still():
+        while self._still() and not feed.ending:
             if lives != feed.lives:
                 lives, place = feed.lives, feed.last
                 yield b"event: reset\ndata: {}\n\nid: %d\n\n" % place

@@ -4,10 +4,13 @@ The queue does not depend on it: it asks the daemon as every client does, so it 
 requests at any time.
 """
 
+import asyncio
+import logging
 import os
 import socket
 import ssl
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from backfill.client.calling import FAILED, UNREACHABLE, USAGE, Problem, persistent
@@ -57,7 +60,16 @@ def serve(folder: Path, given: dict[str, Any]) -> int:
     names |= {socket.gethostname().lower(), socket.getfqdn().lower()} if not is_local(host) else set()
     port = sock.getsockname()[1] if host else 0
     safety = Safety(token, frozenset(names), f"backfill-{port}" if port else "backfill")
-    app = application(Service(folder, bool(given.get("read_only"))), safety)
+    service = Service(folder, bool(given.get("read_only")))
+    app = application(service, safety)
+
+    class Server(uvicorn.Server):
+        """Ends the streams of events when it is told to end: they would last for ever."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            service.feed.ending = True
+            super().handle_exit(sig, frame)
+
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, limit_concurrency=REQUESTS, ws="none",
         timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=SHUTDOWN_S,
@@ -72,8 +84,25 @@ def serve(folder: Path, given: dict[str, Any]) -> int:
         path = listen.removeprefix("unix:")
         print(f"next: curl --unix-socket {path} -H \"Authorization: Bearer $(cat {token.path})\" http://localhost/v1/health",
               flush=True)  # fmt: skip
-    uvicorn.Server(config).run([sock])
+    _note_mistakes()
+    Server(config).run([sock])
     return 0
+
+
+def _note_mistakes() -> None:
+    """Write mistakes of this program to standard error, and nothing about clients that come and go."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("backfill: %(message)s"))
+    handler.addFilter(_is_mistake)
+    logger = logging.getLogger("uvicorn")
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+
+
+def _is_mistake(record: logging.LogRecord) -> bool:
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is not None and not issubclass(kind, ConnectionError | asyncio.CancelledError)
 
 
 def made_token(folder: Path, read_only: bool, anew: bool) -> "Token":

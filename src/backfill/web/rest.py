@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path as FilePath
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Header, Path, Query, Request
@@ -24,8 +25,9 @@ from backfill.web.service import Service
 
 Facts = dict[str, Any]
 router = APIRouter(prefix="/v1")
+OPENAPI = FilePath(__file__).with_name("openapi.json")  # written by `python -m tools.openapi`
 JSON, CSV, ZIP, EVENTS = "application/json", "text/csv; charset=utf-8", "application/zip", "text/event-stream"
-PAGE, PAGE_MOST, STORIES = 100, 10_000, 100
+PAGE, PAGE_MOST, STORIES, PLAN_MOST = 100, 10_000, 100, 20_000  # rows of an answer
 KEY_MOST = 240  # characters of an idempotency key
 INSTANT_MOST = 4e9  # seconds since 1970
 
@@ -287,6 +289,39 @@ async def slots(
     return told(await service.line("slots", need=need, gpu_type=gpu_type, **service.submitter))
 
 
+@router.get("/plan", **answers("plan"))
+async def plan(
+    request: Request,
+    since: Instant = None,
+    until: Instant = None,
+    user: Names = None,
+    node: Names = None,
+    limit: Annotated[int, Query(ge=1, le=PLAN_MOST, description="most bars of each kind")] = 2000,
+) -> Response:
+    """Return what ran, runs and waits, on nodes and licences over time."""
+    service, users = service_of(request), some(user)
+    window = {"since_s": since, "until_s": until, "users": tuple(users), "nodes": tuple(some(node)), "most": limit}
+
+    async def found() -> bytes:
+        told = await service.facts("plan", limit=limit, **({"users": users} if users else {}))
+        return await service.slowly(lambda: json.dumps(plan_of(service.folder, told, window)).encode())
+
+    return Response(await service.shared(f"bars {sorted(window.items())}", found), media_type=JSON)
+
+
+def plan_of(folder: FilePath, told: Facts, window: Facts) -> Facts:
+    """Return the plan, from the starts that the daemon told and from the store. Raises InputError."""
+    from backfill.answers.history import opened  # these load numpy
+    from backfill.answers.plan import Window
+    from backfill.answers.plan import plan as bars
+
+    store = opened(folder)
+    try:
+        return {**bars(store, told, Window(**window))}
+    finally:
+        store.close()
+
+
 @router.get("/accuracy", **answers("eta-accuracy"))
 async def accuracy(request: Request) -> Response:
     """Return how accurate estimates and promises were."""
@@ -473,9 +508,24 @@ async def events(
     last: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,15}$")] = None,
 ) -> Response:
     """Follow the events of the queue: server-sent events whose ids are their positions in the log."""
+    return await _stream(request, some(kind), job or [], int(last) if last is not None else since)
+
+
+@router.get("/jobs/{id}/events", **answers("", kind=EVENTS))
+async def events_of(
+    request: Request,
+    id: Id,
+    since: Annotated[int | None, Query(ge=0, le=10**15, description="the position behind which they begin")] = None,
+    last: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,15}$")] = None,
+) -> Response:
+    """Follow the events of a job, or of the tasks of an array; since=0 begins with its submit."""
+    return await _stream(request, [], [id], int(last) if last is not None else since)
+
+
+async def _stream(request: Request, kinds: list[str], labels: list[str], place: int | None) -> Response:
     service, safety = service_of(request), cast(Safety, request.app.state.safety)
     jobs: set[int] = set()
-    for label in job or ():
+    for label in labels:
         jobs |= {*(await service.facts("find", ids=[id_of(label)]))["ids"]}
 
     def still() -> bool:
@@ -484,13 +534,10 @@ async def events(
         except (Refusal, Unreadable):
             return False
 
-    place = int(last) if last is not None else since
-    return Stream(service.feed, place, Wanted(frozenset(some(kind)), frozenset(jobs)), still)
+    return Stream(service.feed, place, Wanted(frozenset(kinds), frozenset(jobs)), still)
 
 
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """Return the description of this interface."""
-    from backfill.web.app import OPENAPI
-
     return FileResponse(OPENAPI, media_type=JSON)

@@ -8,6 +8,7 @@ all sessions of the old one.
 import hashlib
 import hmac
 import os
+import re
 import secrets
 import stat
 import time
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +35,7 @@ FAILURES, PER_S, CLIENTS = (
 )  # wrong tokens of one client at once, and a second; clients that are remembered
 BODY_S = 30.0  # how long a part of a request may take to arrive
 OPEN = ("/login", "/static/")  # answered without a token: what the login page needs
+HOST = r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?"  # name or address, and port
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 SAFE = ("GET", "HEAD", "OPTIONS")
 POLICY = "; ".join(
@@ -142,12 +144,8 @@ class Safety:
 
     def serves(self, host: str) -> bool:
         """Return whether a request may name this host: a page of another name must not reach this server by DNS."""
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        name = f"[{name}]" if ":" in name else name
-        return name in LOCAL or name in self.names
+        match = re.fullmatch(HOST, host)
+        return match is not None and (match[1].lower() in LOCAL or match[1].lower() in self.names)
 
     def admit(self, scope: Scope) -> Response | None:
         """Return None for a request that may be answered, else the answer. Raises Refusal."""
@@ -203,8 +201,7 @@ class Safety:
         """Raise Refusal for a request of a page of another site, and for a form of which the site is not known."""
         origins, site = headers.get("origin", []), headers.get("sec-fetch-site", [])
         for origin in origins:
-            parts = urlsplit(origin)
-            if parts.scheme not in ("http", "https") or parts.netloc.lower() != host.lower():
+            if origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
                 raise Refusal(403, "this request comes from a page of another site", "origin")
         safe = scope["method"] in SAFE
         if not safe and not origins and site and site[0] not in ("same-origin", "none"):

@@ -25,7 +25,7 @@ REST_S = 0.05  # most time between two reads of the daemon on one connection; at
 FRESH_S = 1.0  # how long an answer is used again if no event has happened since
 KEPT = 100  # answers that are kept
 ASKED = {"explain", "eta", "slots", "test", "test_project", "switch"}  # answered by copies of the planner
-SHARED = {"queue", "eta", "ping"}  # reads whose answers many clients share
+SHARED = {"queue", "eta", "ping", "plan"}  # reads whose answers many clients share
 ALSO_CHANGE = {"policy", "stop"}  # requests that change more than the queue
 SLOW = 2  # long computations of this process at once, such as statistics of the whole log
 
@@ -66,9 +66,13 @@ class Service:
     async def line(self, what: str, **more: Any) -> bytes:
         """Return the answer to a request of the daemon as received: JSON in one line. Raises Refusal."""
         self.check(what, more)
+
+        async def ask() -> bytes:
+            return (await self._asked(what, [more]))[0]
+
         if what in SHARED:
-            return await self._shared(what, more)
-        return (await self._asked(what, [more]))[0]
+            return await self.shared(f"{what} {json.dumps(more, sort_keys=True)}", ask)
+        return await ask()
 
     async def lines(self, what: str, requests: list[Facts]) -> list[bytes]:
         """Return the answers to several changes that are sent at once, errors as received. Raises Refusal."""
@@ -141,12 +145,14 @@ class Service:
 
     # ------------------------------------------------------------------ answers that many clients share
 
-    async def _shared(self, what: str, request: Facts) -> bytes:
-        """Return an answer that was asked for since the last event, or is asked for now; many clients ask once."""
-        key, seq = f"{what} {json.dumps(request, sort_keys=True)}", self._seq()
-        known = self._answers.get(key)
+    async def shared(self, key: str, ask: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Return an answer that was asked for since the last event, or is asked for now; many clients ask once.
+
+        key: of requests that have the same answer.
+        """
+        seq, known = self._seq(), self._answers.get(key)
         if known is None or not self._serves(known, seq):
-            known = self._ask_for_all(key, seq, known, what, request)
+            known = self._ask_for_all(key, seq, known, ask)
         # One client that leaves must not take the answer from the others.
         return await asyncio.shield(known.answer)
 
@@ -156,13 +162,12 @@ class Service:
         failed = known.answer.done() and (known.answer.cancelled() or known.answer.exception() is not None)
         return not failed and 0 < known.seq == seq and time.monotonic() - known.asked < FRESH_S
 
-    def _ask_for_all(self, key: str, seq: int, before: Shared | None, what: str, request: Facts) -> Shared:
+    def _ask_for_all(self, key: str, seq: int, before: Shared | None, ask: Callable[[], Awaitable[bytes]]) -> Shared:
         async def answer() -> bytes:
             if before is not None and not before.answer.done():
                 await asyncio.wait([before.answer])
             made.begun, made.seq, made.asked = True, self._seq(), time.monotonic()
-            (line,) = await self._asked(what, [request])
-            return line
+            return await ask()
 
         made = Shared(seq, asyncio.create_task(answer()))
         made.answer.add_done_callback(_seen)
