@@ -7,8 +7,8 @@ from tests.queue.test_eta import ask, seconds
 from tests.queue.virtual import BEGIN, SECOND, Virtual
 
 
-def explain(queue, number, reason="Resources"):
-    return ask(queue, "explain", id=number, reason=reason)
+def explain(queue, number, reason="Resources", **more):
+    return ask(queue, "explain", id=number, reason=reason, **more)
 
 
 def test_what_is_lacking_who_holds_it_and_what_would_help(tmp_path):
@@ -225,3 +225,25 @@ def test_a_deadline_that_the_bound_misses_is_told(tmp_path):
     assert "estimate" not in explain(queue, queue.submit(4, 600))
     queue.until(3500)  # the queue itself gives it up, once it could not end in time
     assert queue.job(late).state == "DEADLINE"
+
+
+def test_a_change_that_is_tried_starts_when_the_edited_job_does(tmp_path):
+    queue = Virtual(tmp_path, "conservative")
+    queue.submit(3, 600)
+    queue.submit(4, 600)
+    later = queue.submit(2, 1200)
+    at = BEGIN / SECOND
+    tried = [
+        explain(queue, later, "Priority", to=to)["tried"]
+        for to in ({"walltime": 300 * SECOND}, {"need": {"cpus": 1}, "walltime": 300 * SECOND}, {"need": {"cpus": 4}})
+    ]
+    assert [(one["limit_s"], one["need"], one["now"]) for one in tried] == [
+        (300, {"cpus": 2}, False),
+        (300, {"cpus": 1}, True),
+        (1200, {"cpus": 4}, False),
+    ]
+    starts = [one["start_s"] - at for one in tried]
+    assert starts == pytest.approx([1200, 0, 1200], abs=60)
+    assert "tried" not in explain(queue, later, "Priority")
+    queue.request(do="edit", ids=[later], to={"need": {"cpus": 1}, "walltime": 300 * SECOND})
+    assert queue.job(later).state == "STARTING"

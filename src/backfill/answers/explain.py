@@ -18,6 +18,7 @@ from backfill.model.units import NEVER, seconds
 from backfill.queue import feed
 from backfill.queue.job import Facts, Job
 from backfill.queue.nodes import FLOATING
+from backfill.queue.shapes import Change
 from backfill.queue.states import CANCELLED, PENDING
 from backfill.queue.words import WHOLE
 
@@ -32,8 +33,8 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 
 
-def explain(queue: Queue, number: int, reason: str) -> Facts:
-    """Return all facts about why a job waits. reason: the queue's reason."""
+def explain(queue: Queue, number: int, reason: str, to: Change | None = None) -> Facts:
+    """Return all facts about why a job waits. reason: the queue's reason; to: a walltime and amounts to try."""
     job = queue.jobs.get(number)
     if job is None:  # the daemon knows that it waits, and the planner has not been told of it
         problem = {"code": "starting", "message": "the planner does not know the job yet; ask again", "field": ""}
@@ -76,7 +77,25 @@ def explain(queue: Queue, number: int, reason: str) -> Facts:
         ],
         "went_first": _went_first(queue, job, situation),
         **_help(queue, job, situation),
+        **({"tried": _tried(queue, job, to)} if to else {}),
     }
+
+
+def _tried(queue: Queue, job: Job, to: Change) -> Facts:
+    """Return when a job would start if it were edited so, and all jobs ran until their limits; start_s is None if
+    that is too far ahead."""
+    if "need" in to:
+        changed = {**to, "need": {**job.need, **to["need"]}}
+        number = max(queue.planner.rows) + 1
+        facts = {**feed.told({**job.facts(), **changed}), "submit": job.submit}
+        messages = [["gone", job.id, CANCELLED], ["submit", number, facts], ["wait", number]]
+    else:
+        number, messages = job.id, _walltime(job, to["walltime"])
+    at_once, starts = queue.try_out(messages)
+    now = number in at_once
+    start = queue.now if now else int(starts[queue.planner.rows.get(number, len(starts) - 1)])
+    asked = {"limit_s": to.get("walltime", job.walltime) / 1e6, "need": {**job.need, **to.get("need", {})}}
+    return {**asked, "now": now, "start_s": None if start == NO_TIME else start / 1e6}
 
 
 def _reservations(queue: Queue, job: Job) -> list[Facts]:

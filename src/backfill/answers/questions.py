@@ -54,7 +54,7 @@ ANSWERS: dict[str, Callable[[Queue, Question], JsonObject]] = {
     "test_project": lambda queue, asked: test_project(queue, asked["tasks"]),
     "eta_project": eta_project,
     "switch": switch,
-    "explain": lambda queue, asked: explain(queue, asked["id"], asked["reason"]),
+    "explain": lambda queue, asked: explain(queue, asked["id"], asked["reason"], asked.get("to")),
 }
 
 

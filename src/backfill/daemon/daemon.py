@@ -41,6 +41,7 @@ from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
     Basis,
     EtaRequest,
+    ExplainRequest,
     Failure,
     JobsRequest,
     JsonObject,
@@ -525,9 +526,11 @@ class Daemon:
         found = [{**one, "expected_s": None if (t := expected[one["id"]]) is None else t / 1e6} for one in rows]
         return {**told, "pool": self.pool.name, "jobs": found}
 
-    def _look_explain(self, message: JobsRequest, reply: Answer) -> Steps:
-        """Return why a job does not run."""
+    def _look_explain(self, message: ExplainRequest, reply: Answer) -> Steps:
+        """Return why a job does not run; with `to`, also when it would start if it were changed so."""
         job = self._one(message)
+        if to := message.get("to"):
+            commands.check_tried(job, to, self.engine.context())
         yield
         told = row(self.engine, job, self.clock.now())
         if job.state != PENDING or job.due is not None:
@@ -538,6 +541,7 @@ class Daemon:
             return facts | {"for": job.preempted_for if preempted else 0, "keeps": job.keeps,
                             "behind": [book.jobs[one].label for one in those]}  # fmt: skip
         asked: Question = {"what": "explain", "id": job.id, "reason": told["reason"]}
+        asked |= {"to": to} if to else {}
         more = {"never": self.engine.never(job)} if job.held == NEVER else {}
         if job.native:
             more |= {"pool": self.pool.name} | {name: told[name] for name in ("expected_s", "advised_s")}

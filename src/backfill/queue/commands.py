@@ -585,6 +585,11 @@ def _told(job: Job, new: Change) -> Told:
     return cast(Told, {**feed.told({**job.facts(), **new}), "submit": job.submit, **kept})
 
 
+def check_tried(job: Job, to: Change, given: Context) -> None:
+    """Refuse to try a walltime or amounts with which a job could never run."""
+    _check_edited(job, to, given, set())
+
+
 def _retyped(job: Job, to: Change, given: Context) -> Change:
     """Return the change with its effect on the job's constraint, which includes the type of its gpus."""
     if given.platform is None:

@@ -319,6 +319,7 @@ TO = Record(
     },
 )  # fmt: skip
 SOME = Record({"ids": IDS}, ("ids",))
+TRIED = Record({"walltime": WALLTIME, "need": NEED})
 RESERVE = Record(
     {
         "token": Text(least=1), "reservation": Text(least=1), "user": NAME, "group": NAME, "project": NAME,
@@ -369,7 +370,7 @@ REQUESTS = {
     "show": Request(Record({"ids": IDS, "from": Whole(0, IDS_MAX), "limit": Whole(1, 1000)}, ("ids",))),
     "find": Request(SOME),
     "wait": Request(SOME),
-    "explain": Request(SOME),
+    "explain": Request(Record({"ids": IDS, "to": TRIED}, ("ids",))),
     "eta": Request(Record({"project": NAME})),
     "slots": Request(Record({"need": NEED, "gpu_type": NAME, "user": NAME, "group": NAME})),
     "output": Request(Record({"ids": IDS, "err": FLAG}, ("ids",))),

@@ -249,6 +249,12 @@ class SignalRequest(JobsRequest):
     signal: int
 
 
+class ExplainRequest(JobsRequest):
+    """A checked `explain` request; to: a walltime and amounts to try for the job."""
+
+    to: NotRequired[Change]
+
+
 class EditRequest(JobsRequest):
     """A checked `edit` request."""
 
@@ -415,6 +421,7 @@ class Question(TypedDict, total=False):
     jobs: list[int]
     policy: str
     epoch: Basis
+    to: Change
 
 
 class Decisions(TypedDict):
