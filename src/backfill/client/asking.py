@@ -602,27 +602,33 @@ def test(request: Facts, options: Facts) -> int:
     if options.get("json"):
         print(json.dumps({"schema": 1, **answer}))
         return 0
+    for line in tested(answer):
+        print(line)
+    return 0
+
+
+def tested(answer: Facts) -> Iterator[str]:
+    """Yield when the jobs of a submit would start, line by line."""
     now = round(answer["now_s"] * 1e6)
     jobs = answer["jobs"]
     kind = f"array of {len(jobs):,} jobs" if answer["array"] else "job"
-    print(f"{kind}: {asks_text(answer)}, limit {time_text(answer['walltime'])}")
+    yield f"{kind}: {asks_text(answer)}, limit {time_text(answer['walltime'])}"
     if answer["at_once"] == len(jobs):
-        print("would start now" if len(jobs) == 1 else "all would start now")
+        yield "would start now" if len(jobs) == 1 else "all would start now"
     elif answer["at_once"]:
-        print(f"{answer['at_once']:,} would start now, the last one {_when(jobs[-1], now)}")
+        yield f"{answer['at_once']:,} would start now, the last one {_when(jobs[-1], now)}"
     elif len(jobs) > 1:
-        print(f"the first would start {_when(jobs[0], now)}; the last {_when(jobs[-1], now)}")
+        yield f"the first would start {_when(jobs[0], now)}; the last {_when(jobs[-1], now)}"
     else:
-        print(f"would start {_when(jobs[0], now)}")
+        yield f"would start {_when(jobs[0], now)}"
     late = [one for one in jobs if one.get("misses_deadline")]
     if late:
-        print(f"{'it' if len(jobs) == 1 else f'{len(late):,} of them'} {deadline_text(late[-1], now)}")
+        yield f"{'it' if len(jobs) == 1 else f'{len(late):,} of them'} {deadline_text(late[-1], now)}"
     for one in answer["delayed"][:FIRST]:
         before, after = start_text(one["before_s"], now), start_text(one["after_s"], now)
-        print(f"job {one['label']} would be delayed from {before} to {after}")
+        yield f"job {one['label']} would be delayed from {before} to {after}"
     if len(answer["delayed"]) > FIRST:
-        print(f"and {more_text(len(answer['delayed']) - FIRST)}")
-    return 0
+        yield f"and {more_text(len(answer['delayed']) - FIRST)}"
 
 
 def why_not(row: Facts) -> str:
