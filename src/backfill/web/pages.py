@@ -31,7 +31,17 @@ Facts = dict[str, Any]
 router = APIRouter(include_in_schema=False)
 TAIL = 64 << 10  # bytes of a job's output that its page shows
 CALENDAR_S = 400 * 86_400  # around now, in which the chart knows how far the local time is ahead
-CHART = ("words", "dates", "colours", "rows", "raster", "front", "chart", "hand")  # scripts that the report has too
+CHART = (
+    "words",
+    "dates",
+    "data",
+    "colours",
+    "rows",
+    "raster",
+    "front",
+    "chart",
+    "hand",
+)  # scripts that the report has too
 SCRIPTS = {  # by page, in the order in which they are loaded
     "queue": ("live", *CHART, "plan"),
     "job": ("live", "log"),

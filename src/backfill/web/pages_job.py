@@ -175,13 +175,13 @@ def verbs(job: Facts) -> list[str]:
 def status(job: Facts, now: float) -> str:
     """Return the state of a job as a sentence."""
     if job["state"] == PENDING:
-        text = waiting_text(job).partition("; next:")[0]
-    elif job["end_s"] is None:
+        text = waiting_text(job).partition("; next:")[0].partition("; guaranteed")[0]
+        return text.removeprefix(f"job {job['label']} is pending, it ").capitalize() if job["label"] in text else text
+    word = job["state"].lower().replace("_", " ").capitalize()
+    if job["end_s"] is None:
         left = job["start_s"] + job["limit_s"] - now
         limit = f"its limit ends it in {time_text(round(left * 1e6))}" if left > 0 else "it is over its limit"
-        text = f"job {job['label']} is {job['state']} since {dated(job['start_s'])}; {limit}"
-    else:
-        why = f" ({job['reason']})" if job["reason"] else ""
-        code = "" if job["exit_code"] is None else f", exit code {job['exit_code']}"
-        text = f"job {job['label']} is {job['state']}{why}, {dated(job['end_s'])}{code}"
-    return text[0].upper() + text[1:]
+        return f"{word} since {dated(job['start_s'])}; {limit}"
+    why = f" ({job['reason']})" if job["reason"] else ""
+    code = "" if job["exit_code"] is None else f", exit code {job['exit_code']}"
+    return f"{word}{why}, {dated(job['end_s'])}{code}"

@@ -11,7 +11,7 @@ class Chart {
     this.place = place;
     this.front = place.querySelector("canvas.front"); // axes, labels, outlines; takes the focus
     this.raster = new Raster(place.querySelector("canvas.back"));
-    this.scheme = data.due ? "due" : data.sites.length ? "why" : "wait";
+    this.scheme = data.scheme ?? (data.due ? "due" : data.sites.length ? "why" : "wait");
     this.dim = null;
     this.chosen = -1;
     this.drawn = this.stretched = null; // the window that the picture shows, and that of the one kept for previews

@@ -20,8 +20,10 @@ function drawFront(chart, view) {
   shadeAway(chart, context, view);
   borders(chart, context, view);
   bands(chart, context, view);
+  chart.data.under?.(chart, context, view);
   marks(chart, context, view);
   outline(chart, context, view);
+  chart.data.over?.(chart, context, view);
   context.restore();
   context.strokeStyle = ink.soft;
   context.strokeRect(box.left + 0.5, 0.5, box.wide - 1, box.tall - 1);
@@ -221,9 +223,9 @@ function heldOnly(chart, context, view, found) {
 
 function nameOf(chart, context, job, at) {
   const [red, green, blue] = chart.ink.colours[chart.shade[job]];
-  const light = 0.3 * red + 0.59 * green + 0.11 * blue >= 130;
-  const own = chart.schedule.jobOf(job);
-  context.fillStyle = chart.dim && chart.dim[own] ? chart.ink.soft : light ? "#000" : "#fff";
+  const light = 0.3 * red + 0.59 * green + 0.11 * blue >= 130, { solidUntil, start } = chart.schedule;
+  const own = chart.schedule.jobOf(job), pale = solidUntil && solidUntil[job] <= start[job] + 0.2 * chart.schedule.held[job];
+  context.fillStyle = chart.dim && chart.dim[own] ? chart.ink.soft : pale ? chart.ink.text : light ? "#000" : "#fff";
   const text = chart.data.jobName(own), left = Math.max(at.x, 0) + 4;
   if (context.measureText(text).width < at.x + at.wide - left - 4) context.fillText(text, left, at.y + at.tall / 2);
 }

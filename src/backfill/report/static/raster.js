@@ -3,6 +3,7 @@
 // and a picture of ten is ten rectangles, by the same rule.
 
 const HELD = 0.35; // of the colour of a box remains while it holds processors without progress
+const AHEAD = 0.3; // and as long as it is only planned
 
 class Raster {
   constructor(canvas) {
@@ -41,7 +42,9 @@ class Raster {
         const colour = ink.colours[shade[job]];
         const weight = dim && dim[schedule.jobOf(job)] ? 0.12 : 1;
         if (since > x0) this.cover(wide, x0, since < x1 ? since : x1, y0, y1, colour, HELD * weight);
-        this.cover(wide, since > x0 ? since : x0, x1, y0, y1, colour, weight);
+        const solid = schedule.solidUntil ? schedule.solidUntil[job] * perTick - left : x1, done = solid < x1 ? solid : x1;
+        this.cover(wide, since > x0 ? since : x0, done, y0, y1, colour, weight);
+        if (done < x1) this.cover(wide, done > x0 ? done : x0, x1, y0, y1, colour, AHEAD * weight);
       }
     }
     this.put(sums, ink.background, from, wide, tall);

@@ -3,6 +3,7 @@
 // takes it whole, else the lowest free rows, in pieces, and likewise of each licence.
 // Where rows of jobs take turns, a stretch of a run has its processors in one turn, and the run itself only its licences.
 // report/rows.py is the same rule in Python, and a test compares the two.
+// A plan that is not over says itself which rows of which lanes a box needs: parts(box, holes, take), take(lane, rows).
 
 class Holes {
   constructor(floor, top) {
@@ -30,6 +31,13 @@ class Holes {
     }
     if (i && low[i - 1] < high[i - 1]) i--;
     this.drop(0, i);
+  }
+
+  // The number of free rows.
+  get free() {
+    let sum = 0;
+    for (let i = 0; i < this.low.length; i++) sum += this.high[i] - this.low[i];
+    return sum;
   }
 
   give(from, to) {
@@ -114,7 +122,9 @@ function layOut(data, schedule) {
     of[box] = n;
     lane = 0;
     const job = schedule.jobOf(box), run = schedule.runOf(box);
-    if (!firstRun) {
+    if (schedule.parts) {
+      schedule.parts(box, holes, (at, rows) => { lane = at; holes[lane].take(rows, use); });
+    } else if (!firstRun) {
       holes[0].take(data.procs[job], use);
     } else if (run !== box || !schedule.inTurns) {
       const turn = run === box ? 0 : schedule.turn[box - schedule.boxes];
@@ -130,7 +140,7 @@ function layOut(data, schedule) {
       holes[lane].take(copies, use);
     });
     if (!schedule.held[box]) giveBack(box);
-    if (of[box] === n && schedule.inTurns) of[box] = -1;
+    if (of[box] === n && (schedule.inTurns || schedule.parts)) of[box] = -1;
     if (of[run] < 0) of[run] = of[box];
   }
   const blocks = Math.ceil(n / BLOCK);
