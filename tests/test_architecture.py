@@ -62,7 +62,7 @@ ARROWS: dict[str, set[str]] = {
     },
     "papers": {"gang_run", "executors", "api", "spec", "report", "analysis", "workloads", "traces", "model"},
     "client": {"daemon", "answers", "pools", "queue", "system", "traces", "model", "compiler", "loading"},
-    "web": {"client", "daemon", "answers", "report", "queue", "system", "traces", "model"},
+    "web": {"client", "daemon", "answers", "report", "analysis", "queue", "system", "traces", "model"},
     "daemon": {"answers", "worlds", "pools", "queue", "system", "packaged", "policies", "model"},
     "answers": {"worlds", "analysis", "queue", "system", "loading", "core", "model"},
     "pools": {"queue", "system", "traces", "model"},

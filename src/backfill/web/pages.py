@@ -6,22 +6,24 @@ import time
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from backfill.client.asking import tested
-from backfill.client.calling import token
+from backfill.client.calling import Problem, token
 from backfill.client.printing import changed_text, start_text, unchanged_text
 from backfill.model.clock import Clock
+from backfill.model.errors import InputError
 from backfill.model.units import SECOND
 from backfill.queue.states import PENDING
 from backfill.queue.words import Unreadable, parse_id
+from backfill.report.chart import SIDE
 from backfill.report.dates import Dates
 from backfill.report.templating import templates
 from backfill.report.values import cut
-from backfill.web import pages_job, pages_queue, pages_submit
+from backfill.web import pages_job, pages_past, pages_queue, pages_submit, pages_whatif
 from backfill.web.problems import TITLES, Refusal
 from backfill.web.safety import POLICY
 from backfill.web.service import Service
@@ -282,6 +284,68 @@ async def submit(request: Request) -> Response:
         problem, status = str(error), error.status if isinstance(error, Refusal) else 400
         field = pages_submit.field_of(error)
     return _page(request, "submit", status, fields=fields, token=once, problem=problem, field=field, tried=tried)
+
+
+@router.get("/accuracy")
+async def accuracy(request: Request) -> Response:
+    """What became of promises and estimates."""
+    try:
+        found = await asyncio.to_thread(pages_past.accuracy, _service(request).folder)
+    except (Problem, InputError) as error:
+        return _refused(request, _missing(error))
+    return _page(request, "accuracy", found=found, sentence=pages_past.sentence(found))
+
+
+@router.get("/use")
+async def use(request: Request) -> Response:
+    """Use and waits over time."""
+    days = pages_past.days_of(request.query_params.get("days", ""))
+    try:
+        found = await asyncio.to_thread(pages_past.use, _service(request).folder, days, _zone())
+    except InputError as error:
+        return _refused(request, _missing(error))
+    return _page(request, "use", found=found, spans=pages_past.DAYS, side=SIDE)
+
+
+def _missing(error: Exception) -> Refusal:
+    return Refusal(503, str(error), "away", Retry_After="5")
+
+
+def _trials(request: Request) -> pages_whatif.Trials:
+    """Return the trials of policies that this process has made."""
+    state = request.app.state
+    if not hasattr(state, "trials"):
+        state.trials = pages_whatif.Trials(_service(request).folder)
+    found: pages_whatif.Trials = state.trials
+    return found
+
+
+@router.get("/what-if")
+async def what_if(request: Request) -> Response:
+    """The last week under another policy."""
+    trials, policy = _trials(request), request.query_params.get("policy", "")[: pages_whatif.TOLD]
+    try:
+        found = await _service(request).facts("queue", limit=0)
+    except Refusal as refusal:
+        return _refused(request, refusal)
+    response = _page(request, "whatif", policy=policy, names=await trials.names(), trial=trials.trials.get(policy),
+                     running=trials.running, now_policy=found["policy"])  # fmt: skip
+    if trials.running:
+        response.headers["refresh"] = "3"
+    return response
+
+
+@router.post("/what-if")
+async def try_policy(request: Request) -> Response:
+    """Begin to repeat the week under a policy."""
+    form = parse_qs((await request.body()).decode(errors="replace"))
+    policy = form.get("policy", [""])[0].strip()[: pages_whatif.TOLD]
+    if policy:
+        try:
+            _trials(request).begin(policy, await asyncio.to_thread(pages_past.last_event, _service(request).folder))
+        except InputError as error:
+            return _refused(request, _missing(error))
+    return RedirectResponse(f"/what-if?{urlencode({'policy': policy})}", 303)
 
 
 def _service(request: Request) -> Service:
