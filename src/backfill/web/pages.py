@@ -57,11 +57,14 @@ VERBS = {
     "requeue": "Requeue",
 }
 ASKS = {  # before a verb is carried out
-    "cancel": "It will not run, or its processes are ended now; this cannot be undone.",
+    "cancel": "Its processes are ended now; this cannot be undone.",
     "hold": "It does not start before it is released, and loses its guaranteed start.",
     "release": "It may start from now on.",
     "requeue": "Its processes are ended now, and it waits to run again from the beginning.",
 }
+
+
+WAITING = "It leaves the queue and never runs; this cannot be undone."
 
 
 def _read_static() -> dict[str, bytes]:
@@ -235,7 +238,8 @@ async def ask(request: Request, label: str, verb: str) -> Response:
 
 
 def _confirm(request: Request, one: Facts, verb: str, problem: str = "", status: int = 200) -> Response:
-    return _page(request, "confirm", status, job=one, verb=verb, title=VERBS[verb], warning=ASKS[verb], problem=problem)
+    warning = WAITING if verb == "cancel" and one["state"] == PENDING else ASKS[verb]
+    return _page(request, "confirm", status, job=one, verb=verb, title=VERBS[verb], warning=warning, problem=problem)
 
 
 @router.post("/jobs/{label}/{verb}")
@@ -379,7 +383,7 @@ def _zone() -> str:
     if name := os.environ.get("TZ", "").lstrip(":"):
         return name
     try:
-        return os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2] or "UTC"
+        return os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2].removeprefix("Etc/") or "UTC"
     except OSError:
         return "UTC"
 

@@ -16,6 +16,7 @@ from backfill.queue.words import asks_text
 
 Facts = dict[str, Any]
 JOB = re.compile(r"\b(jobs?) (\d{1,15}(?:_\d{1,9})?(?:, \d{1,15}(?:_\d{1,9})?)*)\b")
+HOLDER = re.compile(r"(held by )?(\d{1,15}(?:_\d{1,9})?)(?= .*: .* until )")
 LABEL = re.compile(r"\d{1,15}(?:_\d{1,9})?")
 HEAD = "what would help"
 EVENTS = {  # kinds of events whose names do not say what happened
@@ -36,11 +37,18 @@ EVENTS = {  # kinds of events whose names do not say what happened
 def linked(text: str) -> Markup:
     """Return a text in which the jobs that it names are links."""
     parts, last = [], 0
-    for match in JOB.finditer(text):
-        labels = LABEL.sub(lambda each: f'<a href="/jobs/{each[0]}">{each[0]}</a>', match[2])
+    if holder := HOLDER.match(text):
+        parts = [escape(holder[1] or ""), _link(holder[2])]
+        last = holder.end()
+    for match in JOB.finditer(text, last):
+        labels = LABEL.sub(lambda each: _link(each[0]), match[2])
         parts += [escape(text[last : match.start()]), Markup(f"{match[1]} {labels}")]
         last = match.end()
     return Markup("").join([*parts, escape(text[last:])])
+
+
+def _link(label: str) -> Markup:
+    return Markup('<a href="/jobs/{0}">{0}</a>').format(label)
 
 
 def facts(job: Facts) -> list[tuple[str, str]]:
@@ -96,7 +104,7 @@ def explanation(answer: Facts) -> list[tuple[Markup, list[Markup]]]:
     """Return why a job waits: statements, each with its details; what would help is apart, see `helps`."""
     found: list[tuple[Markup, list[Markup]]] = []
     for line in explained(answer):
-        if line == HEAD:
+        if line.startswith(HEAD):
             break
         text = linked(line.strip())
         if line.startswith(" ") and found:

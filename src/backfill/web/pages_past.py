@@ -177,7 +177,7 @@ def _until(job: Job, now: int) -> int:
 
 def _waits(ran: Sequence[Job], bins: _Bins, dates: Dates | None) -> list[Figure]:
     """Return the median wait, and that of nine jobs in ten, by the time of the start."""
-    some = [(job.start, waited(job) or 0) for job in ran if job.start is not None and job.start >= bins.begin]
+    some = [(job.start, _wait(job, bins.skew)) for job in ran if job.start is not None and job.start >= bins.begin]
     if not some:
         return []
     starts, waits = (np.array([each[i] for each in some], np.int64) for i in range(2))
@@ -207,6 +207,12 @@ def _waits(ran: Sequence[Job], bins: _Bins, dates: Dates | None) -> list[Figure]
             rows,
         )
     ]
+
+
+def _wait(job: Job, skew: int) -> int:
+    """Return how long a job that started had waited since it might start, in microseconds."""
+    whole = waited(job) or 0
+    return min(whole, max((job.start or 0) - (job.begin or 0) + skew, 0)) if job.begin else whole
 
 
 def _known(edges: NDArray[Any], values: NDArray[Any], skew: int) -> Binned:

@@ -161,7 +161,11 @@ def span(job: Facts, now: float, axis: Axis) -> Span:
     micros = round(now * 1e6)
     places: dict[str, float | None] = {}
     parts = []
-    words = {"median_s": "likely {}", "p90_s": "in nine of ten futures by {}", "guaranteed_s": "guaranteed by {}"}
+    words = {
+        "median_s": "likely at {}",
+        "p90_s": "in nine of ten futures by {}",
+        "guaranteed_s": "by {} at the latest (guaranteed)",
+    }
     for name, text in words.items():
         t = job.get(name)
         places[name] = None if t is None else axis.at(t - now)

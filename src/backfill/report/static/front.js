@@ -223,11 +223,24 @@ function heldOnly(chart, context, view, found) {
 
 function nameOf(chart, context, job, at) {
   const [red, green, blue] = chart.ink.colours[chart.shade[job]];
-  const light = 0.3 * red + 0.59 * green + 0.11 * blue >= 130, { solidUntil, start } = chart.schedule;
-  const own = chart.schedule.jobOf(job), pale = solidUntil && solidUntil[job] <= start[job] + 0.2 * chart.schedule.held[job];
-  context.fillStyle = chart.dim && chart.dim[own] ? chart.ink.soft : pale ? chart.ink.text : light ? "#000" : "#fff";
-  const text = chart.data.jobName(own), left = Math.max(at.x, 0) + 4;
-  if (context.measureText(text).width < at.x + at.wide - left - 4) context.fillText(text, left, at.y + at.tall / 2);
+  const light = 0.3 * red + 0.59 * green + 0.11 * blue >= 130, own = chart.schedule.jobOf(job);
+  const text = chart.data.jobName(own), left = Math.max(at.x, 0) + 4, { width } = context.measureText(text);
+  if (width >= at.x + at.wide - left - 4) return;
+  const solid = solidTo(chart, job), y = at.y + at.tall / 2;
+  context.fillStyle = chart.dim && chart.dim[own] ? chart.ink.soft : light ? "#000" : "#fff";
+  if (left + width > solid) { // on what is only planned, which is pale
+    context.fillStyle = chart.ink.text;
+    context.strokeStyle = `rgb(${chart.ink.background})`;
+    context.lineWidth = 3;
+    if (left < solid) context.strokeText(text, left, y);
+  }
+  context.fillText(text, left, y);
+}
+
+// Up to where a box is more than planned.
+function solidTo(chart, job) {
+  const { solidUntil } = chart.schedule;
+  return solidUntil ? ((solidUntil[job] - chart.from) * chart.width) / chart.ticks / chart.scale : Infinity;
 }
 
 // A deadline is a mark where it fell: a thin line through the rows of a job that met it, joined to its box, and a strong

@@ -343,6 +343,8 @@ class PlanSource {
       this.took = performance.now() - begun;
       this.waiting = false;
     }
+    const told = this.section?.data.told; // no event says that estimates are there
+    if (told && (told.planner !== "ready" || told.estimates?.coming)) this.soon();
   }
 }
 
