@@ -39,6 +39,13 @@ def test_a_queue_is_asked_what_will_come(live):
     assert live.run("eta", first, check=1).stderr == f"backfill: job {first} is RUNNING; expected a pending one\n"
     assert "no ended job: a wide bound" in live.run("eta").stdout
 
+    told = live.run("plan", "--since", "1m").stdout
+    assert "policy conservative guarantees starts" in told
+    assert told.endswith(f"next: backfill explain {waiting}\n")
+    assert f"{waiting}" in [line.split()[0] for line in told.splitlines() if "big" in line]
+    assert [bar["id"] for bar in answer(live, "plan", "--nodes", "machine")["pending"]] == [waiting, held]
+    assert "'soon' is not a time" in live.run("plan", "--until", "soon", check=2).stderr
+
     said = live.run("explain", waiting).stdout
     assert f"job {waiting} waits for cpus: it needs 4, free are 1 of 4" in said
     assert f"cancel {first}" in said

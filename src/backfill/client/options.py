@@ -269,6 +269,7 @@ VERBS = {
                "TIME"),
         Option("-u --user", "users", parse_names, "Jobs of these users.", "NAME,..."),
         Option("-w --nodes", "nodes", parse_names, "These nodes, and jobs that run there or may.", "NAME,..."),
+        Option("-n --lines", "most", parse_count, "At most N lines of jobs. [default: 40]", "N"),
         JSON), (
         "backfill plan", "backfill plan --since 1d --until 12h", "backfill plan --nodes n1,n2 --user ana")),
     "top": Verb("Watch the queue; q or Ctrl-C ends it.", "", (

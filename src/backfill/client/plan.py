@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # saves import time at run time
     Facts = dict[str, Any]
 
 
+PARTS = {"until", "users", "nodes"}  # options that leave jobs out
+WIDTH = 100  # columns without a terminal
 MOST = 20_000  # waiting jobs that are asked for, see answers.plan.MOST, which takes numpy to load
 
 
@@ -26,8 +28,31 @@ def plan(words: Sequence[str]) -> int:
     if left:
         raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
     found = read(home(), given)
-    print(json.dumps(found))
+    if given.get("json"):
+        print(json.dumps(found))
+        return 0
+    from rich.console import Console
+
+    from backfill.client.gantt import JOBS, chart, summary
+    from backfill.client.printing import age_text, terminal_width
+
+    console = Console(highlight=False, soft_wrap=True)
+    plain = not console.encoding.lower().startswith("utf")
+    if any(found[kind] for kind in ("past", "running", "pending", "reservations")):
+        width = terminal_width() or WIDTH
+        for line in chart(found, width, given.get("most", JOBS), plain, "since" in given):
+            line.rstrip()
+            console.print(line)
+    print(f"{summary(found, bool(given.keys() & PARTS))}{age_text(found)}")
+    print(_next(found))
     return 0
+
+
+def _next(found: Facts) -> str:
+    """Return the command that is useful next."""
+    if found["pending"]:
+        return f"next: backfill explain {found['pending'][0]['label']}"
+    return "next: backfill queue" if found["running"] else "next: backfill submit --help"
 
 
 def read(folder: str, given: Facts) -> Facts:
