@@ -12,6 +12,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from backfill.answers.metrics import Counted
 from backfill.pools.base import PREEMPTS, Foreign, NodeSeen, Seen, Verdict
 from backfill.queue import book, protocol
 from backfill.queue.deep import judge
@@ -726,6 +727,9 @@ class World:
                 )
         assert self.store.differences() == []
         assert judge(self.store.events()) == []
+        counted = Counted()
+        counted.count(self.store.events())
+        assert {labels["rule"] for labels, count in counted.values()["violations_total"] if count} == set()
         assert "bug" not in {job.attempt.slip for job in self.store.jobs() if job.attempt}
         self.check()
 

@@ -368,6 +368,19 @@ def _platform_of(pool: str) -> str:
     return platform_of(pool)
 
 
+def _set_metrics_file(path: str) -> None:
+    """Let the daemon write its metrics to a file; a daemon that runs already is named."""
+    from backfill.client.calling import Queue
+    from backfill.daemon.config import set_metrics_file
+
+    if set_metrics_file(home(), path):
+        with suppress(Problem):
+            Queue(home(), start=False).close()
+            _note(
+                "the running daemon keeps its settings; backfill serve --stop ends it, and the next one writes the file"
+            )
+
+
 def serve(words: Sequence[str]) -> int:
     """Run the daemon, or stop it."""
     given, left, _ = parse("serve", words)
@@ -398,6 +411,8 @@ def serve(words: Sequence[str]) -> int:
         from backfill.daemon.config import begin_with
 
         begin_with(home(), settings, _platform_of)
+    if "metrics_file" in given:
+        _set_metrics_file(given["metrics_file"])
     if "policy" in given:
         from backfill.client.asking import switch
 

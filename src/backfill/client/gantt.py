@@ -116,10 +116,11 @@ def chart(plan: Facts, width: int, lines: int = JOBS, plain: bool = False, whole
     lines: of jobs at most. plain: ASCII alone. whole_past: from the plan's begin on, even if little came after it.
     """
     signs, now = PLAIN if plain else DRAWN, plan["now_s"]
-    jobs, left = _chosen(plan, lines)
+    begin, end = _span(plan, whole_past)
+    jobs, left = _chosen({**plan, "past": [bar for bar in plan["past"] if bar["end_s"] >= begin]}, lines)
     lanes, lanes_left = [*plan["lanes"]][:LANES], max(len(plan["lanes"]) - LANES, 0)
     heads, shown = _labels(jobs, lanes, plan["reservations"], width)
-    scale = Scale(*_span(plan, whole_past), max(width - sum(map(len, heads)) - len(heads), NARROWEST))
+    scale = Scale(begin, end, max(width - sum(map(len, heads)) - len(heads), NARROWEST))
     blank = " " * (sum(map(len, heads)) + len(heads))
     yield from _axis(scale, signs, now, blank)
     used: set[str] = set()

@@ -297,6 +297,8 @@ VERBS = {
         Option("--platform", "platform", text, "For a new queue, its nodes, partitions, limits and licences.", "FILE"),
         Option("--predict", "predict", text, "For a new queue, plan by predicted run times, as simulate does.",
                "RULE"),
+        Option("--metrics-file", "metrics_file", text, "Write metrics for Prometheus to this file, every 15 s, also by "
+               "later daemons.", "FILE"),
         Option("--policy", "policy", text, "Let another policy take over while jobs run and wait.", "NAME"),
         Option("--dry-run", "dry", None, "Only show what would change."),
         Option("--drop-promises", "drop", None, "Let it take over even if promised starts come later."),

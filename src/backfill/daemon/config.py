@@ -29,7 +29,7 @@ POLICY, PLATFORM, LOCAL, STORE = "conservative", "platform.toml", "local", "stor
 WALLTIME, GRACE = 3_600_000_000, 30_000_000
 FILE = re.compile(r"(.*\.py)(:.*)?$")  # a policy, or predictions, of a user's file
 KEYS = ("policy", "predict", "default_time", "grace", "cpus", "memory", "gpus", "licence", "platform", "pool", "shadow",
-        "adopt", "publish")  # fmt: skip
+        "adopt", "publish", "metrics_file")  # fmt: skip
 OWN = ("cpus", "memory", "gpus")  # settings of a machine of one node
 WATCHED = ("slurm", "htcondor")  # batch systems that a queue can watch
 STARTED = ("slurm", "htcondor")  # batch systems whose jobs a queue can start
@@ -72,6 +72,10 @@ class Config:
         if not isinstance(self.publish, bool) or (self.publish and (self.pool not in STARTED or self.shadow)):
             expected = f"true or false, in a queue that starts the jobs of {' or '.join(STARTED)}"
             raise Unreadable(f"{self.file}: publish is {self.publish!r}; expected {expected}")
+        metrics = settings.get("metrics_file")
+        if not isinstance(metrics, str | None) or metrics == "":
+            raise Unreadable(f"{self.file}: metrics_file is {metrics!r}; expected the path of a file")
+        self.metrics_file = None if metrics is None else home / metrics
         if self.native and "platform" not in settings:
             raise Unreadable(f"{self.file}: no platform; backfill serve --pool {self.pool} writes one")
         if is_fake(self.pool):
@@ -308,6 +312,30 @@ def begin_with(home: str, asked: Mapping[str, str | bool], platform_of: Callable
         raise Unreadable(f"{asked.get('platform', file)}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"{file}: {error}") from None
+
+
+def set_metrics_file(home: str, path: str) -> bool:
+    """Let the next daemon write the metrics of the queue to a file; return whether that is a change. Raises Unreadable.
+
+    path: may be relative to the present folder.
+    """
+    target, folder = os.path.abspath(path), Path(home)
+    if not os.path.isdir(os.path.dirname(target)) or os.path.isdir(target):
+        raise Unreadable(f"--metrics-file {path}: expected a file in a folder that exists")
+    file = folder / "config.toml"
+    try:
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        known = tomllib.loads(text).get("metrics_file")
+        if known is None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _put({file: f"metrics_file = {json.dumps(target)}\n{text}"})
+    except OSError as error:
+        raise Unreadable(f"{error.filename}: {error.strerror}") from None
+    except ValueError as error:
+        raise Unreadable(f"{file}: {error}") from None
+    if known is not None and folder / str(known) != Path(target):
+        raise Unreadable(f"{file}: metrics_file is {known!r}, not {target!r}; change it there")
+    return known is None
 
 
 def _put(texts: Mapping[Path, str | None]) -> None:

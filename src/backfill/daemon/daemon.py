@@ -17,6 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
+from backfill.daemon import measured
 from backfill.daemon.backups import finish_restore, keep_backups
 from backfill.daemon.config import LOCAL, Config, kept, preempts_by, program
 from backfill.daemon.connection import ASKING, Answer, Connection, places
@@ -36,6 +37,7 @@ from backfill.queue.engine import Engine, Reply
 from backfill.queue.epochs import of_pool
 from backfill.queue.events import Capacity, Submit
 from backfill.queue.job import NEVER, PREEMPT, Job, Run, Task
+from backfill.queue.measured import Histogram
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.schema import Refused
 from backfill.queue.shapes import (
@@ -172,6 +174,7 @@ class Daemon:
         self.idle: dict[Connection, None] = {}
         self.ready: set[Connection] = set()
         self._waiters = Waiters()
+        self._submits, self._since = Histogram(), time.time()
         self._foreseen = Foreseen(self.engine, lambda reply: self._question({"what": "eta"}, reply))
         self._kept: list[tuple[int, int]] = []  # run folders of attempts that are over
         self._stopped = asyncio.Event()
@@ -197,6 +200,10 @@ class Daemon:
                 loop.add_reader(known, hang_up)
         workers = [loop.create_task(self._sweep()), loop.create_task(keep_backups(self.folder))]
         workers.append(loop.create_task(self._move_writes()))
+        metrics = self.config.metrics_file
+        metrics_file = metrics and measured.MetricsFile(metrics, self.store.path, self._measured)
+        if metrics_file:
+            workers.append(loop.create_task(metrics_file.keep()))
         for licence in self.config.synced:
             workers.append(loop.create_task(self._sync(licence)))
         for worker in workers:
@@ -213,6 +220,8 @@ class Daemon:
         self.door.remove()
         self._flush()
         self._drop_timer()  # the store is closed next
+        if metrics_file:
+            metrics_file.close()
         self.notices.close()
         self.pool.close()
         self.link.close()
@@ -425,12 +434,22 @@ class Daemon:
             return
         try:
             if schema.check(message).changes:
-                self.engine.meet(message, reply)
+                self.engine.meet(message, self._timed(reply) if message["do"] == "submit" else reply)
             else:
                 self._flush()  # answers show only what is on disk
                 self._look(message, reply)
         except Refused as error:
             reply(error.answer())
+
+    def _timed(self, reply: Answer) -> Reply:
+        """Return a reply to a submit that also measures how long the client waited for it."""
+        begin = time.perf_counter()
+
+        def told(answer: JsonObject) -> None:
+            self._submits.observe(time.perf_counter() - begin)
+            reply(answer)
+
+        return told
 
     def _look(self, message: dict[str, Any], reply: Answer) -> None:
         """Answer a request that changes nothing, at once or in steps."""
@@ -489,6 +508,28 @@ class Daemon:
         starts, estimates = self._foreseen.glance(self.link.kind == "compiled")
         rows = yield from plan_rows(self.engine, self.clock.now(), message, starts)
         return {**rows, "estimates": estimates}
+
+    def _look_metrics(self, message: JsonObject, reply: Answer) -> Steps:
+        """Return what this daemon measures, see answers/metrics.py."""
+        yield
+        return {"values": self._measured()}
+
+    def _measured(self) -> JsonObject:
+        engine, book, due = self.engine, self.engine.book, self.engine.next_timer()
+        return {
+            "build_info": [[{"version": measured.version()}, 1]],
+            "policy_info": [[{"policy": book.epoch.get("policy", "")}, 1]],
+            **measured.one(
+                up=1, daemon_start_timestamp_seconds=self._since, planner_ready=int(engine.ready),
+                paused=int(book.paused), forecast_age_seconds=self._foreseen.age_s(),
+                clock_lag_seconds=0.0 if due is None else max(self.clock.now() - due, 0) / 1e6 / self.clock.speed,
+            ),
+            **measured.sizes(self.store.path),
+            "jobs": measured.states(book),
+            **measured.amounts(book),
+            **measured.licences(book, self.config.synced),
+            **measured.durations(**{"pass": self.link.durations}, submit=self._submits, commit=self.store.commits),
+        }  # fmt: skip
 
     def _look_show(self, message: ShowRequest, reply: Answer) -> Steps:
         """Return everything about some jobs, from a position on; only the first of many."""

@@ -76,6 +76,11 @@ class Foreseen:
         return starts, {"age_s": answer["age_s"], "futures": answer["futures"], "current": holds,
                         "coming": self._coming is not None, "wide_from_jobs": last.fewest}  # fmt: skip
 
+    def age_s(self) -> float | None:
+        """Return the age of the last estimates; None if there are none."""
+        last = self._last
+        return None if last is None else max(self._engine.clock.now() / SECOND - last.answer["now_s"], 0.0)
+
     def _state(self) -> tuple[int, ...]:
         """Return the state that estimates depend on; its last entry is the policy's epoch."""
         book = self._engine.book

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill.queue import protocol
+from backfill.queue.measured import Histogram
 from backfill.queue.shapes import Basis, JsonObject, Question, Record
 from backfill.queue.store import encode
 from backfill.system.home import python_path
@@ -82,6 +83,7 @@ class PlannerLink:
         self._questions, self._trials = asyncio.Semaphore(QUESTIONS), asyncio.Semaphore(TRIALS)
         self._asked = 0
         self._spans: deque[float] = deque(maxlen=PASSES)
+        self.durations = Histogram()  # of all passes
 
     @property
     def pids(self) -> dict[str, int]:
@@ -403,6 +405,7 @@ class PlannerLink:
         else:
             self._blamed = False
             self._spans.append(time.monotonic() - begin)
+            self.durations.observe(self._spans[-1])
             self.engine.decided(answer)
         self.told()
 

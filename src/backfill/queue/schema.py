@@ -348,6 +348,7 @@ REQUESTS = {
     "test_project": Request(SUBMIT_PROJECT),
     "project": Request(Record({"project": NAME}, ("project",))),
     "ping": Request(),
+    "metrics": Request(),
     "stop": Request(),
     "queue": Request(
         Record(

@@ -17,6 +17,7 @@ from typing import Any
 from backfill.queue.book import Book
 from backfill.queue.events import Array, Entry, decoded
 from backfill.queue.job import Job, Task
+from backfill.queue.measured import Histogram
 from backfill.queue.projects import Project, ProjectEvent, learn
 from backfill.queue.shapes import Row, Spec
 from backfill.queue.states import COMPLETED, OVER
@@ -87,6 +88,7 @@ class Store:
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
         self.path, self.batch, self._seq = path, 0, 0
+        self.commits = Histogram()  # durations of the transactions of this connection
         try:
             if readonly:
                 uri = f"{path.absolute().as_uri()}?mode=ro"  # it escapes #, ? and %
@@ -146,6 +148,7 @@ class Store:
 
         Return the position of the first event in the log; the others follow it.
         """
+        begin = time.perf_counter()
         try:
             self._begin()
             batch, first = self.batch + 1, self._seq + 1
@@ -167,6 +170,7 @@ class Store:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._undone(error) from error
+        self.commits.observe(time.perf_counter() - begin)
         self.batch, self._seq = batch, self._seq + len(entries)
         return first
 
@@ -258,15 +262,18 @@ class Store:
         """Return the last jobs that ended, in the order of their ids."""
         return self.jobs(f"state IN ({', '.join('?' * len(OVER))})", OVER, limit)
 
-    def events(self, since: int = 0, kinds: Sequence[str] = (), but: Sequence[str] = ()) -> Iterator[Entry]:
+    def events(
+        self, since: int = 0, kinds: Sequence[str] = (), but: Sequence[str] = (), most: int = -1
+    ) -> Iterator[Entry]:
         """Yield the events after a position in the log: all, those of some kinds, or all but those of some kinds.
 
-        Raises KeyError for one that lacks a field.
+        most: the number of them; -1 for all. Raises KeyError for one that lacks a field.
         """
         where = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         where += f" AND kind NOT IN ({', '.join('?' * len(but))})" if but else ""
         rows = self._read(
-            f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq", (since, *kinds, *but)
+            f"SELECT seq, t_us, kind, job, data FROM event WHERE seq > ?{where} ORDER BY seq LIMIT ?",
+            (since, *kinds, *but, most),
         )
         for seq, t, kind, number, data in rows:
             yield Entry(decoded(kind, number, json.loads(data) if data != "{}" else {}), t, seq)
