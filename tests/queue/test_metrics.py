@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from backfill.answers.metrics import METRICS, PREFIX, Counted, exposition
+from backfill.answers.metrics import LABELS, METRICS, PREFIX, Counted, exposition
 from backfill.daemon.measured import MetricsFile, amounts, durations, licences, one, states
 from backfill.queue.events import Capacity, End, Entry, Start, Submit, Unstarted
 from backfill.queue.measured import Histogram
@@ -148,7 +148,7 @@ def test_the_daemon_measures_amounts_licences_and_states(tmp_path):
         return found[name, frozenset(labels.items())]
 
     assert [of(f"resource_{what}", resource="cpus") for what in ("capacity", "used", "reserved")] == [4, 3, 1]
-    assert [of(f"licence_{what}", licence="matlab") for what in ("total", "ours", "others", "stale")] == [3, 2, 0, 0]
+    assert [of(f"licence_{what}", licence="matlab") for what in ("copies", "ours", "others", "stale")] == [3, 2, 0, 0]
     assert (of("jobs", state="RUNNING") + of("jobs", state="STARTING"), of("jobs", state="PENDING")) == (1, 1)
     assert (of("nodes"), of("nodes_out"), of("over_capacity"), of("up")) == (1, 0, 0, 1)
     assert [of("commit_duration_seconds_bucket", le=bound) for bound in ("0.0025", "0.005", "+Inf")] == [0, 1, 1]
@@ -188,7 +188,10 @@ def test_a_daemon_writes_the_file_that_serve_names(live):
     found = samples(target.read_text())
     assert found["up", frozenset()] == 1
     daemon = live.request("metrics")["values"]
-    assert {*daemon} <= {*METRICS}
+    log = Counted().values()
+    assert {*daemon, *log, "written_timestamp_seconds"} >= {*METRICS} - {"forecast_age_seconds"}
+    for name, values in {**daemon, **log}.items():
+        assert all((*labels,) == LABELS.get(name, ()) for labels, _ in values), name
     assert daemon["over_capacity"] == [[{}, 0]]
     other = live.run("serve", "--metrics-file", live.folder / "other", "--detach", check=2).stderr
     assert "change it there" in other

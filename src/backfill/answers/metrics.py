@@ -29,6 +29,14 @@ DRIFT = {"adopted": "adopted", "began": "foreign-start", "declined": "declined",
 TOTALS = ("jobs_submitted_total", "backfilled_jobs_total", "promises_kept_total", "launch_failures_total",
           "planner_restarts_total")  # fmt: skip
 
+LABELS: dict[str, tuple[str, ...]] = {  # of the metrics that have some
+    "build_info": ("version",), "policy_info": ("policy",), "jobs": ("state",), "jobs_ended_total": ("state",),
+    **{f"resource_{what}": ("resource",) for what in ("capacity", "used", "reserved")},
+    **{f"licence_{what}": ("licence",) for what in ("copies", "ours", "others", "stale")},
+    "starts_total": ("reason",), "reservation_slips_total": ("cause",), "violations_total": ("rule",),
+    "pool_drift_total": ("kind",), "start_estimate_error_seconds": ("quantile_shown", "direction"),
+}  # fmt: skip
+
 Values = Mapping[str, Sequence[tuple[Mapping[str, str], Any]]]  # by metric: labels, and a number or Histogram.facts
 
 # name -> type and meaning, in the order in which they are printed; docs/reference/monitoring.md has this table.
@@ -48,7 +56,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "resource_capacity": ("gauge", "What there is of a resource; memory in bytes."),
     "resource_used": ("gauge", "What jobs hold of a resource."),
     "resource_reserved": ("gauge", "What open advance reservations have of a resource."),
-    "licence_total": ("gauge", "Copies of a licence by its server, or by the settings."),
+    "licence_copies": ("gauge", "Copies of a licence by its server, or by the settings."),
     "licence_ours": ("gauge", "Copies of a licence that jobs of this queue hold."),
     "licence_others": ("gauge", "Copies of a licence that others use, by its server."),
     "licence_stale": ("gauge", "Whether the server of a licence does not answer."),
@@ -270,10 +278,8 @@ class Counted:
 
     def values(self) -> Values:
         """Return what was counted."""
-        label = {"jobs_ended_total": "state", "starts_total": "reason", "reservation_slips_total": "cause",
-                 "violations_total": "rule", "pool_drift_total": "kind"}  # fmt: skip
         found: dict[str, Sequence[tuple[Mapping[str, str], Any]]] = {
-            name: [({label[name]: each}, count) for each, count in counts.items()]
+            name: [({LABELS[name][0]: each}, count) for each, count in counts.items()]
             for name, counts in self._counts.items()
         }
         found |= {name: [({}, count)] for name, count in self._totals.items()}
@@ -281,8 +287,8 @@ class Counted:
                            ("launch_duration_seconds", self._launches)):  # fmt: skip
             found[name] = [({}, each.facts())]
         found["start_estimate_error_seconds"] = [
-            ({"quantile_shown": quantile, "direction": side}, each.facts())
-            for (quantile, side), each in self._errors.items()
+            (dict(zip(LABELS["start_estimate_error_seconds"], labels, strict=True)), each.facts())
+            for labels, each in self._errors.items()
         ]
         return found
 

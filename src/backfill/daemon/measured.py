@@ -66,7 +66,7 @@ def licences(book: Book, synced: list[Licence]) -> dict[str, list[Value]]:
     ours = {name: held.get(name, 0) for name in names}
     return {
         f"licence_{what}": [[{"licence": name}, each[name]] for name in names]
-        for what, each in (("total", total), ("ours", ours), ("others", others), ("stale", stale))
+        for what, each in (("copies", total), ("ours", ours), ("others", others), ("stale", stale))
     }
 
 
