@@ -105,6 +105,7 @@ SAME = {"__init__": "package", "__main__": "cli"}
 UPWARD = {("model/workload.py", f"backfill.traces.frames.from_{kind}") for kind in ("pandas", "polars", "arrays")}
 UPWARD |= {("queue/commands.py", f"backfill.worlds.possible.{name}") for name in ("check", "default_walltime")}
 UPWARD |= {("client/client.py", "backfill.web.process.serve")}  # which needs the extra
+UPWARD |= {("client/plan.py", "backfill.web.offline.page")}  # the chart of the page
 UPWARD |= {("queue/engine.py", "backfill.worlds.workload.parsed")}
 
 LAYOUT = ROOT.parents[1] / "docs" / "architecture.md"

@@ -270,8 +270,10 @@ VERBS = {
         Option("-u --user", "users", parse_names, "Jobs of these users.", "NAME,..."),
         Option("-w --nodes", "nodes", parse_names, "These nodes, and jobs that run there or may.", "NAME,..."),
         Option("-n --lines", "most", parse_count, "At most N lines of jobs. [default: 40]", "N"),
+        Option("--report", "report", text, "Write it as one page that needs no network.", "FILE"),
         JSON), (
-        "backfill plan", "backfill plan --since 1d --until 12h", "backfill plan --nodes n1,n2 --user ana")),
+        "backfill plan", "backfill plan --report plan.html",
+        "backfill plan --since 1d --until 12h", "backfill plan --nodes n1,n2 --user ana")),
     "top": Verb("Watch the queue; q or Ctrl-C ends it.", "", (
         Option("--every", "every", parse_time, "Time between updates. [default: 2s]", "TIME"),
         Option("--once", "once", None, "Print it once, as without a terminal."), JSON), (

@@ -27,13 +27,19 @@ def plan(words: Sequence[str]) -> int:
     given, left, _ = parse("plan", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
-    found = read(home(), given)
+    found, part = read(home(), given), bool(given.keys() & PARTS)
+    if "report" in given:
+        _write(given["report"], found, part)
     if given.get("json"):
         print(json.dumps(found))
         return 0
+    from backfill.client.gantt import JOBS, chart, summary
+
+    if "report" in given:
+        print(f"{summary(found, part)}\nwrote {given['report']}; next: open it in a browser, with or without a network")
+        return 0
     from rich.console import Console
 
-    from backfill.client.gantt import JOBS, chart, summary
     from backfill.client.printing import age_text, terminal_width
 
     console = Console(highlight=False, soft_wrap=True)
@@ -43,9 +49,22 @@ def plan(words: Sequence[str]) -> int:
         for line in chart(found, width, given.get("most", JOBS), plain, "since" in given):
             line.rstrip()
             console.print(line)
-    print(f"{summary(found, bool(given.keys() & PARTS))}{age_text(found)}")
+    print(f"{summary(found, part)}{age_text(found)}")
     print(_next(found))
     return 0
+
+
+def _write(path: str, found: Facts, part: bool) -> None:
+    """Write the plan as one page. Raises Problem."""
+    from backfill.model.errors import BackfillError
+    from backfill.traces.files import written
+    from backfill.web.offline import page
+
+    try:
+        with written(path) as out:
+            out.write(page(found, part).encode())
+    except BackfillError as error:
+        raise Problem(str(error), FAILED) from None
 
 
 def _next(found: Facts) -> str:

@@ -14,16 +14,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from backfill.client.asking import tested
 from backfill.client.calling import Problem, token
 from backfill.client.printing import changed_text, start_text, unchanged_text
-from backfill.model.clock import Clock
 from backfill.model.errors import InputError
-from backfill.model.units import SECOND
 from backfill.queue.states import PENDING
 from backfill.queue.words import Unreadable, parse_id
 from backfill.report.chart import SIDE
-from backfill.report.dates import Dates
 from backfill.report.templating import templates
 from backfill.report.values import cut
 from backfill.web import pages_job, pages_past, pages_queue, pages_submit, pages_whatif
+from backfill.web.offline import CHART, calendar, zone
 from backfill.web.problems import TITLES, Refusal
 from backfill.web.safety import POLICY
 from backfill.web.service import Service
@@ -32,18 +30,6 @@ Facts = dict[str, Any]
 
 router = APIRouter(include_in_schema=False)
 TAIL = 64 << 10  # bytes of a job's output that its page shows
-CALENDAR_S = 400 * 86_400  # around now, in which the chart knows how far the local time is ahead
-CHART = (
-    "words",
-    "dates",
-    "data",
-    "colours",
-    "rows",
-    "raster",
-    "front",
-    "chart",
-    "hand",
-)  # scripts that the report has too
 SCRIPTS = {  # by page, in the order in which they are loaded
     "queue": ("live", *CHART, "plan"),
     "job": ("live", "log"),
@@ -305,7 +291,7 @@ async def use(request: Request) -> Response:
     """Use and waits over time."""
     days = pages_past.days_of(request.query_params.get("days", ""))
     try:
-        found = await asyncio.to_thread(pages_past.use, _service(request).folder, days, _zone())
+        found = await asyncio.to_thread(pages_past.use, _service(request).folder, days, zone())
     except InputError as error:
         return _refused(request, _missing(error))
     return _page(request, "use", found=found, spans=pages_past.DAYS, side=SIDE)
@@ -366,26 +352,10 @@ def _page(request: Request, page: str, code: int = 200, **more: Any) -> Response
         "read_only": service.read_only,
         "here": request.url.path,
         "path": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
-        "dates": _calendar(), "now_s": now, **more,
+        "dates": calendar(now), "now_s": now, **more,
     }  # fmt: skip
     text = PAGES.get_template(f"live_{page}.html.j2").render(given)
     return HTMLResponse(text, code, HEADERS)
-
-
-def _calendar() -> Dates | None:
-    """Return how far the local time of this machine is ahead of UTC, for a year in both directions."""
-    now = int(time.time())
-    return Dates.of(Clock(0, _zone()), (now - CALENDAR_S) * SECOND, (now + CALENDAR_S) * SECOND)
-
-
-def _zone() -> str:
-    """Return the name of the zone of this machine's local time."""
-    if name := os.environ.get("TZ", "").lstrip(":"):
-        return name
-    try:
-        return os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2].removeprefix("Etc/") or "UTC"
-    except OSError:
-        return "UTC"
 
 
 def _refused(request: Request, refusal: Refusal) -> Response:

@@ -205,7 +205,7 @@ class PlanSection {
     this.listen();
     this.around();
     this.legend();
-    setInterval(() => this.tick(), 1000);
+    if (root.dataset.plan) setInterval(() => this.tick(), 1000); // in a file the time stands still
   }
 
   get data() { return this.chart.data; }
@@ -257,7 +257,7 @@ class PlanSection {
     for (const button of this.root.querySelectorAll("[data-do]")) button.addEventListener("click", acts[button.dataset.do]);
     this.find("[name=colour]").addEventListener("change", (event) => { this.chart.paint(event.target.value); this.legend(); });
     this.chart.front.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && this.chart.chosen >= 0) location.href = `/jobs/${this.data.bars[this.chart.chosen].label}`;
+      if (event.key === "Enter" && this.chart.chosen >= 0 && this.root.dataset.plan) location.href = `/jobs/${this.data.bars[this.chart.chosen].label}`;
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.chart.paint(this.chart.scheme));
   }
@@ -275,6 +275,7 @@ class PlanSection {
     this.chart.choose(job, go);
     this.find("output").textContent = job < 0 ? "" : this.data.facts(job).map(([term, text]) => `${term} ${text}`).join("; ");
     const link = this.find(".chosen");
+    if (!link) return;
     link.hidden = job < 0;
     if (job >= 0) link.querySelector("a").href = `/jobs/${this.data.bars[job].label}`;
   }
@@ -348,4 +349,7 @@ class PlanSource {
   }
 }
 
-if (document.getElementById("plan")) new PlanSource(document.getElementById("plan"));
+// A page follows its queue; a file has the plan as it was.
+const PLAN = document.getElementById("plan");
+if (PLAN?.dataset.plan) new PlanSource(PLAN);
+else if (PLAN) PLAN.section = new PlanSection(PLAN, new Plan(JSON.parse(document.getElementById("plan-data").textContent)));
