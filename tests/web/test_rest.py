@@ -1,6 +1,7 @@
 """REST against a real daemon: the answers are those of the verbs, as their published schemas describe them."""
 
 import json
+import socket
 import zipfile
 from io import BytesIO
 
@@ -9,7 +10,7 @@ from tools.openapi import text as described
 
 from backfill.web.rest import OPENAPI
 from tests import schemas
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 
 def checked(name, response, status=200):
@@ -196,3 +197,32 @@ def test_the_output_of_a_job_that_is_no_ordinary_file_is_refused(site):
     number = site.client.post("/v1/jobs", json=body).json()["id"]
     until(lambda: site.state(number) not in ("PENDING", "RUNNING", "ENDING"))
     assert "is not an ordinary file" in refused(site.get(f"/v1/jobs/{number}/log"), 409)
+
+
+def test_a_head_that_does_not_end_closes_its_connection(site):
+    address = ("127.0.0.1", int(site.url.rpartition(":")[2]))
+    with socket.create_connection(address, PATIENCE_S) as sock:
+        sock.sendall(b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nX: ")
+
+        def is_closed():
+            try:
+                sock.sendall(b"x" * 10_000)
+            except OSError:
+                return True
+            return False
+
+        until(is_closed)
+    assert site.get("/v1/jobs").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "then", ["//evil.example", "/\\evil.example", "https://evil.example", "/x\r\nSet-Cookie: a=b", "/\u00e9", "x", ""]
+)
+def test_a_login_leads_only_to_pages_of_this_server(site, then):
+    with site.new_client() as client:
+        answer = client.post("/login", data={"token": site.token, "next": then})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        assert "a=b" not in answer.headers["set-cookie"]
+        shown = client.get("/login", params={"next": '"><script>alert(1)</script>'})
+        assert "<script>" not in shown.text
+        assert client.post("/login", content=b"token=" + b"x" * 100_000).status_code == 413

@@ -9,8 +9,10 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from backfill.queue.words import Unreadable
+from backfill.web import safety
 from backfill.web.problems import Refusal
 from backfill.web.safety import FAILURES, HEADERS, SESSION_S, Failures, Guarded, Safety, Token
+from tests.patience import completed
 
 
 @pytest.fixture
@@ -27,8 +29,8 @@ def text(token):
 class Browser:
     """Sends requests to an application behind a Safety."""
 
-    def __init__(self, safety):
-        self.safety, self.reached = safety, []
+    def __init__(self, safe):
+        self.safety, self.reached = safe, []
 
         async def app(scope, receive, send):
             self.reached.append(scope["path"])
@@ -36,7 +38,7 @@ class Browser:
                 pass
             await PlainTextResponse("inside")(scope, receive, send)
 
-        self._app = Guarded(app, safety)
+        self._app = Guarded(app, safe)
 
     def ask(self, path="/v1/jobs", method="GET", client="127.0.0.1", body=(b"",), **headers):
         """Return the status and the headers of an answer."""
@@ -234,6 +236,17 @@ def test_a_body_that_never_ends_is_cut(browser, token):
     with pytest.raises(Refusal) as refusal:
         browser.ask(method="POST", body=[b"x" * (1 << 20)] * 9, **bearer(token))
     assert refusal.value.status == 413
+
+
+def test_a_body_that_does_not_come_is_waited_for_so_long_only(monkeypatch):
+    monkeypatch.setattr(safety, "BODY_S", 0.01)
+
+    async def never():
+        await asyncio.Event().wait()
+
+    with pytest.raises(Refusal) as refusal:
+        completed(safety._bounded(never)())
+    assert refusal.value.status == 408
 
 
 def test_a_hostile_cookie_is_no_session(browser):

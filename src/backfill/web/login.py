@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from backfill.web.problems import Refusal
 from backfill.web.safety import Safety
 
+FORM_MOST = 10_000  # bytes: who has no token yet may not send much
 router = APIRouter(include_in_schema=False)
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -33,7 +34,15 @@ async def ask(request: Request) -> Response:
 async def log_in(request: Request) -> Response:
     """Begin a session, if the token is right."""
     safety: Safety = request.app.state.safety
-    form = parse_qs((await request.body()).decode(errors="replace"))
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > FORM_MOST:
+            raise Refusal(413, f"expected a form of at most {FORM_MOST:,} bytes", "size")
+    try:
+        form = parse_qs(body.decode(errors="replace"), max_num_fields=10)
+    except ValueError:
+        raise Refusal(400, "expected the fields token and next", "usage") from None
     then = _own(form.get("next", ["/"])[0])
     if not safety.token.accepts(form.get("token", [""])[0].strip()):
         try:

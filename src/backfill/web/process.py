@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -21,24 +22,28 @@ from backfill.system.home import near, owner, trouble, user_name
 if TYPE_CHECKING:  # the extra may be missing
     from backfill.web.safety import Token
 
+NEEDED = ("fastapi", "starlette", "uvicorn", "httptools")  # of the extra
 LISTEN = "127.0.0.1:8765"
 TOKEN, TOKEN_READ_ONLY = "web.token", "web-read-only.token"
 REQUESTS = 1000  # connections and requests at once; more get status 503
 KEEP_ALIVE_S, SHUTDOWN_S = 30, 2
-HEADERS_MOST = 64 << 10  # bytes
+NICE, OOM = 5, 500  # the queue goes first, and this process if memory runs out
 BACKLOG = 1024
 
 
 def serve(folder: Path, given: dict[str, Any]) -> int:
     """Serve the page of a queue until SIGINT or SIGTERM. given: options of the command line. Raises Problem."""
     try:
-        import fastapi  # noqa: F401
         import uvicorn
-    except ModuleNotFoundError:
+
+        from backfill.web.app import application
+        from backfill.web.safety import Safety
+        from backfill.web.service import Service
+        from backfill.web.wire import Bounded
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in NEEDED:
+            raise
         raise Problem(str(MissingExtra("serve --web", "web")), USAGE) from None
-    from backfill.web.app import application
-    from backfill.web.safety import Safety
-    from backfill.web.service import Service
 
     if wrong := trouble(str(folder)):
         raise Problem(wrong, UNREACHABLE)
@@ -73,7 +78,7 @@ def serve(folder: Path, given: dict[str, Any]) -> int:
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, limit_concurrency=REQUESTS, ws="none",
         timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=SHUTDOWN_S,
-        h11_max_incomplete_event_size=HEADERS_MOST,
+        http=Bounded,
         ssl_certfile=given.get("tls_cert"), ssl_keyfile=given.get("tls_key"),
     )  # fmt: skip
     where = f"{'https' if tls else 'http'}://{f'{_shown(host)}:{port}' if host else f'{listen}'}"
@@ -85,8 +90,16 @@ def serve(folder: Path, given: dict[str, Any]) -> int:
         print(f"next: curl --unix-socket {path} -H \"Authorization: Bearer $(cat {token.path})\" http://localhost/v1/health",
               flush=True)  # fmt: skip
     _note_mistakes()
+    _step_back()
     Server(config).run([sock])
     return 0
+
+
+def _step_back() -> None:
+    """Let the queue and its jobs go first."""
+    os.nice(NICE)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(str(OOM))
 
 
 def _note_mistakes() -> None:

@@ -39,14 +39,23 @@ Key = Annotated[
         alias="Idempotency-Key", min_length=1, max_length=KEY_MOST, description="repeats the request, not its effect"
     ),
 ]
+KEY: Facts = {  # read by the handlers themselves: submits are to be quick
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MOST},
+    "description": "repeats the request, not its effect",
+}
 Limit = Annotated[int, Query(ge=1, le=PAGE_MOST, description="most rows of the answer")]
 Instant = Annotated[float | None, Query(ge=0, le=INSTANT_MOST, description="seconds since 1970")]
 
 
-def answers(schema: str, status: int = 200, body: Record | None = None, kind: str = JSON) -> Facts:
-    """Return the description of an operation: its answer, a published schema, and its body as declared."""
+def answers(schema: str, status: int = 200, body: Record | None = None, kind: str = JSON, **more: Any) -> Facts:
+    """Return the description of an operation: its answer, a published schema, and its body as declared.
+
+    more: further parts of the description.
+    """
     content = {kind: {"schema": {"$ref": f"#/components/schemas/{schema}"}}} if schema else {kind: {}}
-    told: Facts = {"responses": {str(status): {"description": "The answer.", "content": content}}}
+    told: Facts = {"responses": {str(status): {"description": "The answer.", "content": content}}, **more}
     if body is not None:
         told["requestBody"] = {"required": True, "content": {JSON: {"schema": json_schema(body)}}}
     return {"openapi_extra": told, "status_code": status, "response_class": Response}
@@ -84,13 +93,16 @@ def id_of(label: str) -> Any:
         raise Refusal(400, str(error), "usage", "id") from None
 
 
-def token_of(key: str | None) -> str:
+def token_of(request: Request) -> str:
     """Return the token of a request: its idempotency key, which may be in quotation marks, or a new one."""
+    key = request.headers.get(KEY["name"])
     if key is None:
         return calling.token()
     name = key.strip().removeprefix('"').removesuffix('"')
-    if not name or not name.isprintable():
-        raise Refusal(400, "Idempotency-Key: expected printable characters", "usage", "Idempotency-Key")
+    if not 0 < len(name) <= KEY_MOST or not name.isprintable():
+        raise Refusal(
+            400, f"Idempotency-Key: expected up to {KEY_MOST} printable characters", "usage", "Idempotency-Key"
+        )
     return name
 
 
@@ -137,19 +149,19 @@ async def list_jobs(
     return told(line, 200, headers)
 
 
-@router.post("/jobs", **answers("submit", 201, declared.NEW_JOB))
-async def submit(request: Request, key: Key = None) -> Response:
+@router.post("/jobs", **answers("submit", 201, declared.NEW_JOB, parameters=[KEY]))
+async def submit(request: Request) -> Response:
     """Queue a job, or an array of jobs."""
-    service = service_of(request)
-    asked = completed(service, await body_of(request, declared.NEW_JOB, "job"), token_of(key))
-    found = await service.facts("submit", **asked)
+    service, token = service_of(request), token_of(request)
+    asked = completed(service, await body_of(request, declared.NEW_JOB, "job"), token)
+    found = await service.change("submit", asked)
     return told(found, 201, {"Location": f"/v1/jobs/{found['id']}"})
 
 
-@router.post("/jobs:batch", **answers("web-batch", 200, declared.NEW_JOBS))
-async def batch(request: Request, key: Key = None) -> Response:
+@router.post("/jobs:batch", **answers("web-batch", 200, declared.NEW_JOBS, parameters=[KEY]))
+async def batch(request: Request) -> Response:
     """Queue several jobs; each is queued or refused by itself."""
-    service, token = service_of(request), token_of(key)
+    service, token = service_of(request), token_of(request)
     body = await body_of(request, declared.NEW_JOBS, "batch")
     asked = [completed(service, one, f"{token}/{place}") for place, one in enumerate(body["jobs"])]
     found = [json.loads(line) for line in await service.lines("submit", asked)]
@@ -393,11 +405,11 @@ async def reservations(request: Request) -> Response:
     return told({name: found[name] for name in ("now_s", "reservations")})
 
 
-@router.post("/reservations", **answers("reserve", 201, declared.RESERVE))
-async def reserve(request: Request, key: Key = None) -> Response:
+@router.post("/reservations", **answers("reserve", 201, declared.RESERVE, parameters=[KEY]))
+async def reserve(request: Request) -> Response:
     """Make an advance reservation."""
     body = await body_of(request, declared.RESERVE, "reservation")
-    return told(await service_of(request).facts("reserve", **{**body, "token": token_of(key)}), 201)
+    return told(await service_of(request).facts("reserve", **{**body, "token": token_of(request)}), 201)
 
 
 @router.delete("/reservations/{name}", **answers("unreserve"))
@@ -408,11 +420,11 @@ async def unreserve(
     return told(await service_of(request).facts("unreserve", reservation=name, force=force))
 
 
-@router.post("/projects", **answers("submit-project", 201, declared.NEW_PROJECT))
-async def submit_project(request: Request, key: Key = None) -> Response:
+@router.post("/projects", **answers("submit-project", 201, declared.NEW_PROJECT, parameters=[KEY]))
+async def submit_project(request: Request) -> Response:
     """Queue all jobs of a project, or none."""
     service, body = service_of(request), await body_of(request, declared.NEW_PROJECT, "project")
-    asked = {"token": token_of(key), **service.submitter, **body}
+    asked = {"token": token_of(request), **service.submitter, **body}
     asked["spec"] = {"cwd": "/", "env": environment("NONE"), "umask": 0o077, **body.get("spec", {})}
     return told(await service.facts("submit_project", **asked), 201)
 

@@ -5,6 +5,7 @@ Bearer TOKEN`; the page turns it into a cookie, which holds no token but proof t
 all sessions of the old one.
 """
 
+import asyncio
 import hashlib
 import hmac
 import os
@@ -262,12 +263,17 @@ def _missing(there: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Return a `receive` that refuses a body that is longer than a request may be."""
-    size = 0
+    """Return a `receive` that refuses a body that is longer than a request may be, or does not come."""
+    size, over = 0, False
 
     async def some() -> Message:
-        nonlocal size
-        message = await receive()
+        nonlocal size, over
+        try:
+            async with asyncio.timeout(None if over else BODY_S):
+                message = await receive()
+        except TimeoutError:
+            raise Refusal(408, f"nothing of the body has arrived for {BODY_S:.0f} s", "size") from None
+        over = not message.get("more_body", False)
         size += len(message.get("body", b""))
         if size > LINE:
             raise Refusal(413, f"the request is longer than {LINE >> 20} MiB", "size")

@@ -75,21 +75,33 @@ class Service:
         return await ask()
 
     async def lines(self, what: str, requests: list[Facts]) -> list[bytes]:
-        """Return the answers to several changes that are sent at once, errors as received. Raises Refusal."""
-        for each in requests:
-            self.check(what, each)
-        return await self._asked(what, requests)
+        """Return the answers to several changes that are sent at once, errors as received. Raises Refusal.
+
+        Their fields must have been checked.
+        """
+        self.check_change(what)
+        return await self._asked(what, requests, alone=False)
+
+    async def change(self, what: str, request: Facts) -> Facts:
+        """Return the answer to a change whose fields have been checked. Raises Refusal."""
+        self.check_change(what)
+        found: Facts = json.loads((await self._asked(what, [request]))[0])
+        return found
 
     def check(self, what: str, request: Mapping[str, Any]) -> None:
         """Check a request as the daemon would, before it is sent. Raises Refusal."""
-        if self.read_only and self.changes(what):
-            raise Refusal(403, "this page is read-only; use one that is served without --read-only", "read-only")
+        self.check_change(what)
         try:
             if inner := {"do", "v"} & request.keys():
                 raise Refused(f"{min(inner)!r} is not a field of {what}", field=min(inner))
             check({**request, "do": what})
         except Refused as refused:
             raise Refusal(400, str(refused), refused.code, refused.field) from None
+
+    def check_change(self, what: str) -> None:
+        """Raise Refusal for a request that changes something, if that is not allowed here."""
+        if self.read_only and self.changes(what):
+            raise Refusal(403, "this page is read-only; use one that is served without --read-only", "read-only")
 
     @staticmethod
     def changes(what: str) -> bool:
@@ -111,19 +123,20 @@ class Service:
         async with self._slow:
             return await work()
 
-    async def _asked(self, what: str, requests: list[Facts]) -> list[bytes]:
+    async def _asked(self, what: str, requests: list[Facts], alone: bool = True) -> list[bytes]:
+        """Return the answers to requests. alone: there is one, whose error is raised."""
         try:
             if what in ASKED:
                 return [await self._question(what, requests[0])]
             changes = self.changes(what)
             link, timeout_s = (self._changes, CHANGE_S) if changes else (self._reads, READ_S)
             try:
-                return await _sent(link, what, requests, timeout_s)
+                return await _sent(link, what, requests, timeout_s, alone)
             except Problem as problem:
                 if problem.kind != "away" or not changes:
                     raise
             await self._start()
-            return await _sent(link, what, requests, timeout_s)
+            return await _sent(link, what, requests, timeout_s, alone)
         except Problem as problem:
             raise of_problem(problem) from None
 
@@ -210,7 +223,7 @@ def _seen(task: "asyncio.Task[bytes]") -> None:
         task.exception()
 
 
-async def _sent(link: Link, what: str, requests: list[Facts], timeout_s: float) -> list[bytes]:
-    if len(requests) == 1:
+async def _sent(link: Link, what: str, requests: list[Facts], timeout_s: float, alone: bool) -> list[bytes]:
+    if alone:
         return [await link.ask(what, timeout_s, **requests[0])]
     return await link.ask_all(what, requests, timeout_s)
