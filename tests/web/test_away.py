@@ -1,11 +1,15 @@
 """Each process may die, stand still or be flooded: the page says so and is back by itself, the queue never notices."""
 
 import os
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
+
+import pytest
 
 from backfill.system import processes
 from tests.patience import PATIENCE_S, until
@@ -173,3 +177,18 @@ def test_what_cannot_be_served_is_said_in_one_line(own, tmp_path):
     assert "--read-only belongs to --web" in said("--read-only", code=2)
     os.chmod(site.live.folder / "web.token", 0o644)
     assert "mode 644; expected 600" in said("--web", "--listen", "127.0.0.1:0", code=2)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes a certificate, is not installed")
+def test_with_a_certificate_it_serves_https_and_cookies_for_it_alone(own, tmp_path):
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", *subject]
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run([*words, "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=PATIENCE_S)
+    site = own("--tls-cert", str(cert), "--tls-key", str(key))
+    assert site.url.startswith("https://127.0.0.1:")
+    trusts = ssl.create_default_context(cafile=cert)
+    with site.new_client(verify=trusts) as client:
+        assert client.get("/v1/health").status_code == 200
+        login = client.post("/login", data={"token": site.token}, headers={"Origin": site.url})
+        assert "Secure" in login.headers["set-cookie"]

@@ -1,6 +1,7 @@
 """REST against a real daemon: the answers are those of the verbs, as their published schemas describe them."""
 
 import json
+import re
 import socket
 import zipfile
 from io import BytesIO
@@ -8,8 +9,10 @@ from io import BytesIO
 import pytest
 from tools.openapi import text as described
 
+from backfill.web.problems import STATUS
 from backfill.web.rest import OPENAPI
 from tests import schemas
+from tests.docs.examples import ROOT
 from tests.patience import PATIENCE_S, until
 
 
@@ -226,3 +229,27 @@ def test_a_login_leads_only_to_pages_of_this_server(site, then):
         shown = client.get("/login", params={"next": '"><script>alert(1)</script>'})
         assert "<script>" not in shown.text
         assert client.post("/login", content=b"token=" + b"x" * 100_000).status_code == 413
+
+
+PAGE = (ROOT / "docs" / "reference" / "web.md").read_text(encoding="utf-8")
+
+
+def test_the_reference_page_names_every_operation():
+    for path, operations in json.loads(OPENAPI.read_text(encoding="utf-8"))["paths"].items():
+        text = path.removeprefix("/v1").replace("{id}", "ID").replace("{name}", "NAME")
+        verb = re.split("[/:]", text)[-1]
+        for method in map(str.upper, operations):
+            assert f"{method} {text}" in PAGE or f"`{verb}`" in PAGE or f":{verb}`" in PAGE, f"{method} {path}"
+
+
+def test_the_bodies_of_the_reference_page_are_accepted(site):
+    bodies = [json.loads(found) for found in re.findall(r'({"job": .*?"spec": {[^}]*}})', PAGE)]
+    assert len(bodies) == 2
+    for body in bodies:
+        assert site.client.post("/v1/jobs:test", json=body).status_code == 200
+
+
+def test_every_status_of_a_refusal_is_on_the_reference_page():
+    table = PAGE.partition("## Errors")[2].partition("## Events")[0]
+    assert {kind for kind, status in STATUS.items() if status < 500} - {"shadow"} <= {*re.findall(r"`([\w-]+)`", table)}
+    assert all(str(status) in table for status in STATUS.values() if status != 500)
