@@ -133,7 +133,7 @@ def queue_rows(
             continue
         key = _alike(job) if fold and job.state == PENDING and job.index is not None else None
         if key is not None and key in groups:
-            _fold(groups[key], _foreseen(engine, job, now, starts))
+            _fold(groups[key], _of_task(engine, job, now, starts))
             continue
         if rows.count + len(some) >= limit:
             more += 1
@@ -279,18 +279,31 @@ def _unfolded(found: Facts) -> Facts:
     return found | {"tasks": len(tasks)}
 
 
+def _of_task(engine: Engine, job: Job, now: int, starts: Mapping[int, tuple[float, float]]) -> Facts:
+    """Return what the row of an array shows of each of its pending tasks; the rest is alike."""
+    guaranteed_s = seconds(engine.plan.get(job.id) if engine.binds else None, engine.book.skew)
+    told = {"index": job.index, "reason": job.reason or _why(engine, job, now), "guaranteed_s": guaranteed_s}
+    return told | _ahead(engine, job, guaranteed_s, starts)
+
+
 def _foreseen(engine: Engine, job: Job, now: int, starts: Mapping[int, tuple[float, float]]) -> Facts:
-    """Return the row of a job with its likely start and its bound, if they are known, and whether it may be too late.
+    """Return the row of a job with its likely start and its bound, and whether it may be too late."""
+    found = row(engine, job, now)
+    return found | _ahead(engine, job, found["guaranteed_s"], starts)
+
+
+def _ahead(engine: Engine, job: Job, guaranteed_s: float | None, starts: Mapping[int, tuple[float, float]]) -> Facts:
+    """Return the likely start of a job and its bound, if they are known, and whether it may be too late.
 
     misses_deadline: whether the job cannot end by its deadline if it starts at the bound, or if no bound is known, at
     its guaranteed start; None if it has no deadline or neither is known.
     """
-    found, skew = row(engine, job, now), engine.book.skew / 1e6
+    skew = engine.book.skew / 1e6
     likely, bound = (None if t is None else t + skew for t in starts.get(job.id) or (None, None))
-    latest = found["guaranteed_s"] if bound is None else bound
+    latest = guaranteed_s if bound is None else bound
     misses = job.misses(None if latest is None else round(latest * 1e6)) if job.state == PENDING else None
     late = {"deadline_s": seconds(job.deadline), "misses_deadline": misses}
-    return found | {"median_s": likely, "p90_s": bound, **late}
+    return {"median_s": likely, "p90_s": bound, **late}
 
 
 def story(engine: Engine, store: Store, evidence: Evidence, job: Job, now: int) -> Facts:
