@@ -16,22 +16,24 @@ ENDED = 20  # ended jobs listed on request
 FILTERS = ("state", "user", "name", "project")  # fields of the address, and in plural of a request
 STATES = ("PENDING", "RUNNING")
 HOLDING = ("STARTING", "RUNNING", "ENDING")
-NEAR_S = 60.0  # the axis is linear up to about here, then logarithmic
-MARKS = ((60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (86_400, "1 d"), (7 * 86_400, "1 week"),
-         (30 * 86_400, "30 d"), (365 * 86_400, "1 y"))  # fmt: skip
+NEAR_S = 60.0  # the axis is at least this long
+HOUR, DAY = 3600, 86_400
+MARKS = (
+    *((60, "1 min"), (600, "10 min"), (HOUR, "1 h"), (3 * HOUR, "3 h"), (6 * HOUR, "6 h"), (12 * HOUR, "12 h")),
+    *((DAY, "1 d"), (3 * DAY, "3 d"), (7 * DAY, "1 week"), (30 * DAY, "30 d"), (365 * DAY, "1 y")),
+)
 APART = 12.0  # percent of the axis between two marks, at least
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The time from now on, logarithmic, so that the next minutes and the next days are both visible."""
+    """The time from now on by its square root, so that the next minutes are visible beside the next days."""
 
     until_s: float
 
     def at(self, ahead_s: float) -> float:
         """Return the place of an instant so many seconds ahead, in percent."""
-        far = math.log1p(max(self.until_s, NEAR_S) / NEAR_S)
-        return round(100 * min(max(math.log1p(max(ahead_s, 0) / NEAR_S) / far, 0), 1), 2)
+        return round(100 * math.sqrt(min(max(ahead_s, 0) / max(self.until_s, NEAR_S), 1)), 2)
 
     @property
     def marks(self) -> list[tuple[float, str]]:

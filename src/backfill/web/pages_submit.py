@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from backfill.client.options import parse
+from backfill.client.options import VERBS, parse
 from backfill.client.requests import request_of as request_from
 from backfill.queue.words import Unreadable
 from backfill.web.problems import Refusal
@@ -37,9 +37,9 @@ def field_of(error: Exception) -> str:
     text = str(error)
     if text.startswith("command:"):
         return "command"
-    return next((name for name, option in OPTIONS.items() if any(text.startswith(one) for one in _names(option))), "")
+    return next((name for name, option in OPTIONS.items() if text.startswith(_names(option))), "")
 
 
-def _names(option: str) -> list[str]:
-    """Return the option, and the longest name that messages have for it."""
-    return [option, "--mem"] if option == "--mem" else [option]
+def _names(option: str) -> tuple[str, ...]:
+    """Return the names of an option, as messages begin with them."""
+    return tuple(f"{name}:" for each in VERBS["submit"].options if option in each.each for name in each.each)

@@ -1,7 +1,7 @@
 // A page that follows the queue: whatever happens there, the parts marked data-live are fetched again and changed in
 // place, so that focus, scrolling and selection stay. The server renders them; nothing is rendered twice.
 
-const SOON_MS = 1000, SHARE = 5; // after an event, and between two fetches as a multiple of what one took
+const SOON_MS = 1000, SHARE = 5, MOST_MS = 15000; // after an event; between two fetches as a multiple of one, and at most
 const ANYWAY_MS = 30000; // elapsed times and estimates change although nothing happens
 const AGAIN_MS = [1000, 2000, 5000]; // after a failure
 
@@ -38,7 +38,7 @@ class Live {
   }
 
   // Fetches the page again, not too often.
-  soon(wait = Math.max(SOON_MS, SHARE * this.took)) {
+  soon(wait = Math.min(Math.max(SOON_MS, SHARE * this.took), MOST_MS)) {
     if (this.waiting || this.over) return;
     if (document.hidden) {
       this.missed = true;

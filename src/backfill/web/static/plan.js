@@ -1,7 +1,7 @@
 // The plan of a live queue in the chart of the report: what ran, what runs until its limit, and what is planned.
 
 const TICK = 0.1; // seconds
-const PLAN_MS = 2000, PLAN_SHARE = 10; // between two looks, and as a multiple of what one took
+const PLAN_MS = 2000, PLAN_SHARE = 5, PLAN_MOST_MS = 20000; // between two looks, as a multiple of what one took, at most
 const ROOM_S = 60; // the chart is at least this much longer than now
 const LICENCE = 1 / 16; // a licence is at least this tall, compared with all nodes
 const KIND = { done: 0, failed: 1, running: 2, waiting: 3 };
@@ -260,6 +260,13 @@ class PlanSection {
       if (event.key === "Enter" && this.chart.chosen >= 0 && this.root.dataset.plan) location.href = `/jobs/${this.data.bars[this.chart.chosen].label}`;
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.chart.paint(this.chart.scheme));
+    for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
+      addEventListener(event, () => { // on paper with the colours of the day
+        document.documentElement.classList.toggle("printing", printing);
+        this.chart.paint(this.chart.scheme);
+        this.chart.draw();
+      });
+    }
   }
 
   point(job, x, y) {
@@ -316,14 +323,15 @@ class PlanSource {
     this.root = root;
     this.took = 0;
     document.addEventListener("queue", () => this.soon());
-    setInterval(() => this.soon(), 30000);
+    document.addEventListener("visibilitychange", () => this.soon());
+    setInterval(() => this.soon(), ANYWAY_MS);
     this.look();
   }
 
   soon() {
     if (this.waiting || document.hidden || LIVE.over) return;
     this.waiting = true;
-    setTimeout(() => this.look(), Math.max(PLAN_MS, PLAN_SHARE * this.took));
+    setTimeout(() => this.look(), Math.min(Math.max(PLAN_MS, PLAN_SHARE * this.took), PLAN_MOST_MS));
   }
 
   async look() {
