@@ -16,24 +16,25 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 OUT = Path(__file__).parents[1] / "docs" / "images" / "queue-page.png"
-SIZE = {"width": 1280, "height": 1120}
+SIZE = {"width": 1280, "height": 1280}
 CLUSTER = '[[licence]]\nname = "matlab"\ncopies = 4\n\n[[node]]\nname = "n"\ncount = 4\ncpus = 32\nmemory = "128G"\n'
 FAST, SLOW = 600, 1  # seconds of the cluster per second, while the day passes and while the picture is taken
-JOBS, EVERY_S, DAY_S = 230, 450, 80_000
+JOBS, EVERY_S, DAY_S = 230, 400, 60_000
 USERS = {"ana": "train", "boris": "cfd", "chen": "align", "dara": "md", "emil": "post", "fatima": "fit"}
 
 
-def jobs() -> list[list[str]]:
-    """Return the options of `submit` for each job of the day."""
-    draw, at, found = random.Random(4), 0.0, []
-    for _ in range(JOBS):
+def jobs() -> str:
+    """Return the jobs of the day as a workload file."""
+    draw, at, lines = random.Random(4), 0.0, ["job,submit,runtime,walltime,cpus,user,licences"]
+    for number in range(1, JOBS + 1):
         at += draw.expovariate(1 / EVERY_S)
-        name = draw.choice([*USERS.values()])
-        cpus = draw.choice([1, 2] if name == "post" else [2, 4, 4, 8, 8, 16, 24, 32])
-        limit = draw.choice([30, 60, 120, 240, 480])
-        words = [f"--begin=now+{at:.0f}s", f"--time={limit}m", f"--cpus-per-task={cpus}", f"--job-name={name}"]
-        found.append(words + (["--licenses=matlab:1"] if name in ("fit", "train") and draw.random() < 0.6 else []))
-    return found
+        user = draw.choice([*USERS])
+        cpus = draw.choice([1, 2] if user == "emil" else [2, 4, 4, 8, 8, 16, 24, 32])
+        limit = draw.choice([1800, 3600, 7200, 14_400, 28_800])
+        runtime = max(60, int(limit * draw.betavariate(1.2, 1.5)))
+        licence = "matlab:1" if user in ("ana", "fatima") and draw.random() < 0.6 else ""
+        lines.append(f"{USERS[user]}-{number},{at:.0f},{runtime},{limit},{cpus},{user},{licence}")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
@@ -51,8 +52,8 @@ def main() -> int:
         Path(folder, "cluster.toml").write_text(CLUSTER)
         pool = ["--pool", f"fake:speed={FAST},seed=4", "--platform", f"{folder}/cluster.toml"]
         run("serve", *pool, "--policy", "conservative", "--detach")
-        for words in jobs():
-            run("submit", "--parsable", *words, "--wrap", "true")
+        Path(folder, "day.csv").write_text(jobs())
+        run("submit", "--from", f"{folder}/day.csv")
         since = time.monotonic()
         while time.monotonic() - since < DAY_S / FAST:
             run("eta", "--json")  # so that estimates can be compared with starts
@@ -87,6 +88,9 @@ def picture(browser: Any, url: str, token: str) -> None:
     page.goto(url)
     page.fill("input[name=token]", token)
     page.click("button")
+    page.wait_for_selector("#plan[data-ready]")
+    page.select_option("[name=state]", "PENDING")
+    page.click("text=Filter")
     page.wait_for_selector("#plan[data-ready]")
     page.wait_for_timeout(6000)  # estimates come soon after the first look
     page.screenshot(path=OUT)
