@@ -44,6 +44,9 @@ def test_a_queue_is_asked_what_will_come(live):
     assert told.endswith(f"next: backfill explain {waiting}\n")
     assert f"{waiting}" in [line.split()[0] for line in told.splitlines() if "big" in line]
     assert [bar["id"] for bar in answer(live, "plan", "--nodes", "machine")["pending"]] == [waiting, held]
+    assert "there is no node 'n9'" in live.run("plan", "--nodes", "n9", check=2).stderr
+    late = live.run("plan", "--since", "2030-01-02", "--until", "2030-01-01", check=2).stderr
+    assert late == "backfill: --until 2030-01-01: expected a time after that of --since\n"
     assert "'soon' is not a time" in live.run("plan", "--until", "soon", check=2).stderr
 
     said = live.run("explain", waiting).stdout

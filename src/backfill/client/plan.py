@@ -76,22 +76,28 @@ def _next(found: Facts) -> str:
 
 def read(folder: str, given: Facts) -> Facts:
     """Return the plan of a queue. given: the options of `plan`; instants are by the queue's clock, which may be faster
-    than ours. Raises Problem."""
+    than ours. Raises Problem and Unreadable."""
     from backfill.answers.plan import Window, plan
     from backfill.queue.store import Store, StoreError
 
     told = persistent("plan", folder, **({"users": given["users"]} if "users" in given else {}), limit=MOST)
     now = round(told["now_s"] * 1e6)
     since, until = _instant("--since", given.get("since"), now), _instant("--until", given.get("until"), now)
+    if since is not None and until is not None and until <= since:
+        raise Unreadable(f"--until {given['until']}: expected a time after that of --since")
     window = Window(since, until, tuple(given.get("users", ())), tuple(given.get("nodes", ())))
     try:
         store = Store(Path(folder) / "store.db", readonly=True)
         try:
-            return {**plan(store, told, window)}
+            found: Facts = {**plan(store, told, window)}
         finally:
             store.close()
     except StoreError as error:
         raise Problem(str(error), FAILED) from None
+    missing = {*window.nodes} - {lane["name"] for lane in found["lanes"] if lane["lane"] == "node"}
+    if missing:
+        raise Unreadable(f"--nodes: there is no node {min(missing)!r}; backfill plan shows which there are")
+    return found
 
 
 def _instant(option: str, text: str | None, now: int) -> float | None:
