@@ -144,3 +144,26 @@ def test_instants_are_those_of_the_calendar(tmp_path):
                         ("pending", ("planned_s", "guaranteed_s", "latest_end_s", "promise_s"))):  # fmt: skip
         for old, new in zip(before[kind], after[kind], strict=True):
             assert [new[name] for name in names] == [pytest.approx(old[name] + 3600) for name in names]
+
+
+def test_arrays_deadlines_and_begins_are_told(tmp_path):
+    """And what a published schema must allow: a bar may have all of it."""
+    queue = Virtual(tmp_path, "conservative")
+    queue.submit(4, 10)
+    first = queue.submit(4, 50, runtime=20, array=[1, 2, 3])
+    queue.until(12)
+    begin = queue.t + 500 * SECOND
+    late = queue.submit(4, 50, begin=begin, deadline=begin + 900 * SECOND)
+    soon = queue.submit(4, 50, deadline=begin)
+    queue.until(40)
+    queue.request(do="reserve", token="t", reservation="r", amount={"cpus": 1}, begin=begin, span=SECOND, user="ana")
+    queue.engine.expected[first + 2] = queue.t + 60 * SECOND
+    queue.engine.book.jobs[first + 2].native = "77"
+    found = planned(queue)
+    assert [bar["label"] for bar in found["past"]] == ["1", f"{first}_1"]
+    assert [bar["array"] for bar in (*found["past"], *found["running"])] == [None, first, first]
+    assert found["past"][1]["promise_s"] == pytest.approx(BEGIN_S + 10)
+    by_id = {bar["id"]: bar for bar in found["pending"]}
+    assert (by_id[late]["begin_s"], by_id[late]["deadline_s"]) == (begin / SECOND, begin / SECOND + 900)
+    assert (by_id[late]["misses_deadline"], by_id[soon]["misses_deadline"]) == (None, False)
+    assert by_id[first + 2]["expected_s"] == queue.t / SECOND + 60
