@@ -660,6 +660,46 @@ def imports(quick: bool) -> Rows:
         yield Result(f"import sacct, {shape}", "CPU us/line", [1e6 * s / lines for s in seconds], less=True)
 
 
+EIGHT = ("fcfs", "easy", "easy-sjbf", "conservative", "lookahead", "relaxed", "multi-queue", "first-fit")
+
+
+def sweeps(quick: bool) -> Rows:
+    """A comparison of eight policies as a command, by two workers against one process, in turns; wall-clock time."""
+    if (os.cpu_count() or 1) < 2:
+        yield "sweeps: this machine has one core"
+        return
+    jobs = 50_000 if quick else 500_000
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "jobs.swf"
+        write(generate(f"lublin?jobs={jobs}&cpus=256&load=0.8&estimate_factor=3"), log)
+        arguments = [str(COMMAND), "compare", str(log), "-q", *(word for name in EIGHT for word in ("--policy", name))]
+        speed: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(3):
+            for workers, values in speed.items():
+                begin = time.perf_counter()
+                subprocess.run([*arguments, "--workers", str(workers)], capture_output=True, check=True)
+                values.append(len(EIGHT) * jobs / (time.perf_counter() - begin))
+    name, load = f"compare, eight policies, {jobs:,} jobs", f"load of the machine {os.getloadavg()[0]:.1f}"
+    yield Result(name, "jobs/s", speed[2], None, False, "one process", speed[1], Target(1.9), note=load)
+
+
+def streams(quick: bool) -> Rows:
+    """A stream of lublin's jobs to Parquet: CPU time for each job, and the most memory."""
+    code = "import backfill as bf, resource, sys; bf.stream(sys.argv[1], to=sys.argv[2], format='parquet'); "
+    code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    for jobs in (1_000_000,) if quick else (1_000_000, 10_000_000, 100_000_000):
+        with tempfile.TemporaryDirectory() as folder:
+            before = os.times()
+            text = f"lublin?jobs={jobs}&cpus=256"
+            done = subprocess.run(
+                [sys.executable, "-c", code, text, folder], capture_output=True, check=True, text=True
+            )
+            after = os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        yield Result(f"stream, {jobs:,} jobs", "CPU us/job", [1e6 * used / jobs], less=True)
+        yield Result(f"stream, {jobs:,} jobs", "MB", [float(done.stdout)], Target(1_000, most=True), less=True)
+
+
 SUITES: dict[str, Callable[[bool], Rows]] = {
     "easy": easy,
     "small": small,
@@ -684,4 +724,6 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "command": command,
     "edited": edited,
     "imports": imports,
+    "sweeps": sweeps,
+    "streams": streams,
 }

@@ -1,7 +1,7 @@
 """Compare policies over the same workload: paired differences, groups that lose, and distances from lower bounds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -14,12 +14,12 @@ from backfill.analysis.departures import farthest
 from backfill.analysis.distance import Distance
 from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
 from backfill.analysis.metrics import Counted, Metrics, in_common
-from backfill.analysis.paired import Pair, pairs_of_log, pairs_of_replications
+from backfill.analysis.paired import Each, Pair, pairs_of_log, pairs_of_replications
 from backfill.analysis.replay import Replay, reality
 from backfill.api import SCHEMA, Result, check_inputs
 from backfill.distances import check as check_windows
 from backfill.distances import distances
-from backfill.executors import Executor, Processes, Progress, Where, held_back
+from backfill.executors import Executor, Processes, Progress, Where, held_back, in_threads
 from backfill.model import frames, notebook
 from backfill.model.errors import BadArgument, UsageError, wrong_type
 from backfill.model.platform import Platform
@@ -508,8 +508,8 @@ def compare_specs(
     done, interrupted = carry_out(plan, runs, where, progress, keeper)
     if not any(run.replication == 0 for run in done):
         raise KeyboardInterrupt
-    with held_back() as pressed:
-        comparison = _comparison(plan, first, called, runs, done, interrupted)
+    with held_back() as pressed, in_threads(where) as each:
+        comparison = _comparison(plan, first, called, runs, done, interrupted, each)
     if pressed and not interrupted:
         return replace(comparison, interrupted="interrupted while the runs were compared; all runs are included")
     return comparison
@@ -522,8 +522,12 @@ def _comparison(
     runs: Sequence[RunKey],
     done: Mapping[RunKey, Done],
     interrupted: bool,
+    each: Each,
 ) -> Comparison:
-    """Compare the policies whose first replication is done, over the replications that all of these have finished."""
+    """Compare the policies whose first replication is done, over the replications that all of these have finished.
+
+    each: `map`, or that of an executor.
+    """
     there = [p for p in range(len(names)) if RunKey(p, 0) in done]
     whole = [r for r in {run.replication: None for run in runs} if all(RunKey(p, r) in done for p in there)]
     results, counted = [], []
@@ -543,21 +547,24 @@ def _comparison(
     else:
         procs = log.jobs.procs[counted[0].rows] if counted else log.jobs.procs
         seed = plan.specs[0].options.seed
-        pairs = pairs_of_log(kept, [each[0] for each in replicated], counted, procs, results[0].platform.cpus, seed)
+        first_ones = [metrics[0] for metrics in replicated]
+        pairs = pairs_of_log(kept, first_ones, counted, procs, results[0].platform.cpus, seed, each)
+
+    def fair(pair: tuple[int, int]) -> Fairness:
+        b, a = pair
+        return fairness(log, (kept[a], kept[b]), counted[a], counted[b])
+
+    def longest(place: int) -> Iterable[LongWait]:
+        return longest_waits(kept[place], log, results[place].schedule, counted[place])
+
     return Comparison(
         names=kept,
         results=results,
         replicated=replicated,
         pairs=Pairs(pairs),
         groups=groups(log, counted),
-        fairness=[
-            fairness(log, (kept[a], kept[b]), counted[a], counted[b]) for b, a in combinations(range(len(kept)), 2)
-        ],
-        waits=[
-            wait
-            for name, r, each in zip(kept, results, counted, strict=True)
-            for wait in longest_waits(name, log, r.schedule, each)
-        ],
+        fairness=[*each(fair, combinations(range(len(kept)), 2))],
+        waits=[wait for some in each(longest, range(len(kept))) for wait in some],
         bounds=mean_bounds([done[RunKey(0, r)].bounds for r in whole if 0 in there]),
         interrupted=_left_out(names, there, runs, done, len(whole)) if interrupted else "",
     )

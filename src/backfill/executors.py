@@ -9,8 +9,8 @@ import socket
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -73,6 +73,7 @@ def carry_out(
     *,
     tells: bool = False,
     done: dict[int, Found] | None = None,
+    before: Callable[[Task], object] | None = None,
     taken: Callable[[int, Found], None] | None = None,
 ) -> list[Found]:
     """Run the tasks and return the results of `run`, in their order.
@@ -83,6 +84,7 @@ def carry_out(
 
     tells: `run` takes a second argument: a function to call with the finished fraction of its task, or None.
     done:  is filled with the result of each task, by its index; after Ctrl-C it has the results of the finished tasks.
+    before: called here, in this process, with each task before it is submitted; earlier ones may run already.
     taken: called here, in this process, with the index and the result of each task as soon as it has finished.
     """
     results = {} if done is None else done
@@ -117,6 +119,8 @@ def carry_out(
     try:
         with _opened(executor, run, len(tasks), tells, progress and told_share) as (submit, shares):
             for place, task in enumerate(tasks):
+                if before is not None:
+                    before(task)
                 # Without this, Ctrl-C could leave behind a process that has just started.
                 with hold() as pressed:
                     future = submit(place, task)
@@ -135,6 +139,18 @@ def carry_out(
         for future in waiting:
             future.cancel()
     return [results[place] for place in range(len(tasks))]
+
+
+@contextmanager
+def in_threads(where: Where) -> Iterator[Callable[..., Iterable[Any]]]:
+    """Yield a `map` that uses as many threads as there are worker processes, for work that numpy does without Python's
+    lock; the builtin one without worker processes.
+    """
+    if isinstance(where, Processes):
+        with ThreadPoolExecutor(where.count) as pool:
+            yield pool.map
+    else:
+        yield map
 
 
 Submit = Callable[[int, Any], "Future[Any]"]  # (index of a task, the task)

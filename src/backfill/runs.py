@@ -114,18 +114,17 @@ def carry_out(
     """
     stored = {run: keeper.found(run) for run in runs} if keeper is not None else {}
     results = {run: each for run, each in stored.items() if each is not None}
-    # The longest of a replication first, so that the last ones end at about the same time.
-    left = sorted(
-        (run for run in runs if run not in results),
-        key=lambda run: (run.replication, _weight(plan.specs[run.policy].policy)),
-    )
+    left = [run for run in runs if run not in results]
+    if where is not None:  # the longest of a replication first, so that the last ones end at about the same time
+        left.sort(key=lambda run: (run.replication, _weight(plan.specs[run.policy].policy)))
     if where is not None and left:
         _check_can_be_sent(plan)
-    for policy in dict.fromkeys(run.policy for run in left):
-        found = plan.specs[policy].policy
-        _ = found.compiled and found.entry  # compile once, before several processes would
     done: dict[int, Done] = {}
     interrupted, before = False, len(results)
+
+    def compile_once(run: RunKey) -> None:
+        found = plan.specs[run.policy].policy
+        _ = found.compiled and found.entry  # before several processes would
 
     def taken(place: int, each: Done) -> None:
         if keeper is not None:
@@ -142,6 +141,7 @@ def carry_out(
             progress if progress is None else lambda finished: progress(before + finished),
             tells=True,
             done=done,
+            before=compile_once,
             taken=taken,
         )
     except KeyboardInterrupt:

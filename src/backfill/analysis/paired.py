@@ -9,9 +9,11 @@ The widening, and the logs without an interval, are calibrated: docs/decisions/0
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from backfill.analysis.series import Steps
 from backfill.model.units import SECOND, span_text
 from backfill.model.workload import Floats, Ints
 
+Each = Callable[..., Iterable[Any]]  # calls a function with each of some values: `map`, or that of an executor
 FARM = ("out_deadline", "system_usage", "licence_usage")  # if a workload or a platform has them
 PAIRED = (
     "mean_wait_s",
@@ -163,12 +166,13 @@ def pairs_of_log(
     procs: Ints,
     cpus: int,
     seed: int = 0,
+    each: Each = map,
 ) -> list[Pair]:
     """Compare every two policies, the later one minus the earlier one. Metrics of the whole run have no interval.
 
-    procs: shape (counted jobs,), the processors of each. cpus: of the platform.
+    procs: shape (counted jobs,), the processors of each. cpus: of the platform. each: `map`, or that of an executor.
     """
-    log = PairedLog.of(names, counted, procs, cpus, seed)
+    log = PairedLog.of(names, counted, procs, cpus, seed, each)
     pairs = []
     for b, a in combinations(range(len(names)), 2):
         for metric in _paired(metrics[a]):
@@ -201,7 +205,13 @@ class PairedLog:
 
     @classmethod
     def of(
-        cls, names: Sequence[str], counted: Sequence[Counted], procs: Ints, cpus: int, seed: int = 0
+        cls,
+        names: Sequence[str],
+        counted: Sequence[Counted],
+        procs: Ints,
+        cpus: int,
+        seed: int = 0,
+        each: Each = map,
     ) -> "PairedLog | str":
         """Build it from the arguments of `pairs_of_log`; return a text if no two policies can have an interval."""
         if not counted:
@@ -211,12 +221,10 @@ class PairedLog:
             return blocks
         run = counted[0].run.astype(np.float64)
         demand = Demand.of(counted[0].submit, procs * run, run, cpus)
-        values = [values_of(blocks, each) for each in counted]
-        queues, capacities = (
-            [longest_queue(each) for each in counted],
-            [capacity(each, procs, cpus) for each in counted],
-        )
-        return cls(names, blocks, demand, values, queues, capacities)
+        values = each(partial(values_of, blocks), counted)
+        queues = each(longest_queue, counted)
+        capacities = each(partial(capacity, procs=procs, cpus=cpus), counted)
+        return cls(names, blocks, demand, [*values], [*queues], [*capacities])
 
     def change(self, a: int, b: int, metric: str) -> Change:
         """Return the change from b to a, which have an interval."""
