@@ -20,6 +20,7 @@ from backfill.cli.options import (
     grouped,
 )
 from backfill.cli.output import print_json, print_table
+from backfill.model.units import counted
 
 
 @examples(
@@ -73,8 +74,7 @@ def stream(
         print_json(done.to_dict())
     else:
         print_table([(spec.policy.name, done.metrics)], ", ".join([done.title, *spec.options.variant]))
-        files = len(done.files)
-        print(f"\n{files:,} file{'s' if files > 1 else ''} of the schedule and stream.json in {out}")
+        print(f"\n{counted(len(done.files), 'file')} of the schedule and stream.json in {out}")
     if log != "-":
         other = "conservative" if spec.policy.name == "easy" else "easy"
         words = say.command_without(("--policy", "--set", "--out", "-o"), ())
