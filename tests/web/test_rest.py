@@ -107,6 +107,7 @@ def test_questions_are_answered_as_the_verbs_do(site):
     waits = site.submit("sleep", "1000", need={"cpus": 2}).json()["id"]
     until(lambda: site.state(runs[-1]) == "RUNNING")
     checked("explain", site.get(f"/v1/jobs/{waits}/explain"))
+    checked("explain", site.client.post(f"/v1/jobs/{waits}/explain", json={"walltime": 60_000_000}))
     assert [row["id"] for row in checked("eta", site.get(f"/v1/jobs/{waits}/eta"))["jobs"]] == [waits]
     assert refused(site.get(f"/v1/jobs/{runs[0]}/eta"), 409, "id")
     checked("eta", site.get("/v1/eta"))

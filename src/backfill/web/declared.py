@@ -33,6 +33,7 @@ NEW_JOB = _without(schema.SUBMIT, "token")
 NEW_JOBS = Record({"jobs": Many(NEW_JOB, BATCH, 1)}, ("jobs",))
 NEW_PROJECT = _without(schema.SUBMIT_PROJECT, "token")
 CHANGE = schema.TO
+TRIED = schema.TRIED
 SOME = schema.SOME
 SIGNAL = schema.REQUESTS["signal"].fields
 SIGNAL_ONE = _without(SIGNAL, "ids")

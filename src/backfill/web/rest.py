@@ -249,6 +249,13 @@ async def explain(request: Request, id: Id) -> Response:
     return told(await service_of(request).facts("explain", ids=[id_of(id)]))
 
 
+@router.post("/jobs/{id}/explain", **answers("explain", 200, declared.TRIED))
+async def try_change(request: Request, id: Id) -> Response:
+    """Return the same, and when the job would start with another walltime or other amounts; nothing is changed."""
+    to = await body_of(request, declared.TRIED, "change")
+    return told(await service_of(request).facts("explain", ids=[id_of(id)], to=to))
+
+
 @router.get("/jobs/{id}/eta", **answers("eta"))
 async def eta_of(request: Request, id: Id) -> Response:
     """Return when a job starts, or the tasks of an array."""
