@@ -192,3 +192,15 @@ def test_with_a_certificate_it_serves_https_and_cookies_for_it_alone(own, tmp_pa
         assert client.get("/v1/health").status_code == 200
         login = client.post("/login", data={"token": site.token}, headers={"Origin": site.url})
         assert "Secure" in login.headers["set-cookie"]
+
+
+def test_a_missing_extra_is_named_with_its_command(tmp_path):
+    without = "import sys; sys.modules['uvicorn'] = None"
+    code = f"{without}; from backfill.client.client import main; sys.exit(main(['serve', '--web']))"
+    words = [sys.executable, "-c", code]
+    env = {**os.environ, "BACKFILL_HOME": str(tmp_path)}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "backfill: serve --web needs an optional package; install it with: pip install 'backfill[web]'\n"
+    )
