@@ -22,7 +22,7 @@ MARKS = (
     *((60, "1 min"), (600, "10 min"), (HOUR, "1 h"), (3 * HOUR, "3 h"), (6 * HOUR, "6 h"), (12 * HOUR, "12 h")),
     *((DAY, "1 d"), (3 * DAY, "3 d"), (7 * DAY, "1 week"), (30 * DAY, "30 d"), (365 * DAY, "1 y")),
 )
-APART = 12.0  # percent of the axis between two marks, at least
+APART = 18.0  # percent of the axis between two marks, at least
 
 
 @dataclass(frozen=True, slots=True)
