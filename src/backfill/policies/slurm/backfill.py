@@ -20,10 +20,10 @@ from backfill.policies.slurm.ends import (
     NEVER,
     SECOND,
     are_alike,
-    bound_of,
     expected_start,
     kind_of,
     lacks_until,
+    least_ends,
     line_up,
     whole_second,
 )
@@ -45,11 +45,10 @@ from backfill.policies.slurm.seats import (
     least_nodes,
     least_tasks,
     place_as_taken,
-    put_in,
     suffices,
     tasks_in,
 )
-from backfill.policies.slurm.space import enlarged, is_clear, narrow, new_table, next_chance, occupy
+from backfill.policies.slurm.space import enlarged, is_clear, narrow, new_table, next_chance, occupy, slide
 from backfill.policies.slurm.told import BEYOND, LIMITED, NO_ROOM, TOO_DEEP, UNLICENSED, is_told, note, record
 
 SKIPPED, TESTED, PLANNED, STARTED, FULL, STUCK = range(6)  # what became of a job in a cycle
@@ -81,7 +80,7 @@ def cycle(state):
     waiting = np.int64(len(jobs))
     for i in range(waiting):
         users = max(users, np.int64(state.jobs.user[jobs[i]]) + 2)
-        if everything or may_fit(state, jobs[i]):
+        if everything or may_start(state, jobs[i]):
             last = np.int64(i)
     own.reached[0] = own.started[0] = 0
     if last < 0:
@@ -199,6 +198,18 @@ def asks_no_less(state, job, part, other, of_other):
     )
 
 
+@kernel(inline=True)
+def may_start(state, job):
+    """Return False if a waiting job certainly cannot start in this cycle: starts free no licences and lift no limit."""
+    return may_fit(state, job) and not is_kept(state, job) and not lacks_licences(state, job)
+
+
+@kernel(inline=True)
+def is_kept(state, job):
+    """Return whether a limit keeps a waiting job from starting in this cycle."""
+    return held_back(state, job) or lacks_minutes(state, job, True)
+
+
 @kernel()
 def new_hopes(state):
     """Return what `last_hope` remembers during a cycle: the nodes with anything free, and jobs that cannot start."""
@@ -223,7 +234,7 @@ def last_hope(state, jobs, parts, i, last, anew, now, table, up, sets, known, ho
     while last >= i:
         job = jobs[last]
         part = parts[last]
-        if state.queue.waits[job] != 0 and may_fit(state, job) and not is_hopeless(state, job, part, failed):
+        if state.queue.waits[job] != 0 and may_start(state, job) and not is_hopeless(state, job, part, failed):
             within = nodes_of(state, part, up, sets, known)
             if could_start(state, job, part, within, now, table, hopes[0]):
                 break
@@ -277,18 +288,26 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
     within: the nodes of its partition that are up. only_now: it gets no place in the plan. most: records of the table.
     line: see ends.py. refused: until when jobs could not start, see `least_hope`.
     """
-    own, told, limited = state.own, reads_plans(state), held_back(state, job) or lacks_minutes(state, job, True)
-    allowed, taken = np.empty_like(within), np.empty_like(within)
+    own, told, limited = state.own, reads_plans(state), is_kept(state, job)
+    allowed, taken, front, turn = (
+        np.empty_like(within),
+        np.empty_like(within),
+        np.empty_like(within),
+        np.zeros(2, np.int64),
+    )
     usable = np.empty(state.machine.nodes, np.int64)
     tasks = np.empty(state.machine.nodes, np.int64)
     resolution, length = np.int64(own.bf_resolution) * SECOND, length_of(state, job, part)
-    count, times, places, clear, step = table
+    count, times, places, clear, step, many, common = table
     after, what, recent = now, SKIPPED, own.version >= 24.11
     horizon = now + np.int64(own.bf_window) * 60 * SECOND
     soonest, kinds, ready, units = line[2], line[5], line[10], line[11]
     kind = kind_of(state, job, part, within, line)
     # until when it certainly cannot start: by the ends of runs, and since a job that asks for no more could not
-    hopeless = max(bound_of(state, job, now, kind, line) - 1, least_hope(state, job, part, refused))
+    low, hopeless = least_ends(state, job, kind, line[8], line[9]), max(now - 1, least_hope(state, job, part, refused))
+    if low > 0:
+        hopeless = max(hopeless, soonest[low - 1] - 1 if low < len(soonest) else NEVER - 1)
+    least, seen, short = least_nodes(state, job), 0, now  # `short`: the end of the last record with too few nodes
     place, leapt = refused[0][REFUSED, 0], False
     if refused[1][place] > now:  # else it tells nothing
         place = refused[0][REFUSED, 0] = (place + 1) % REFUSED
@@ -299,11 +318,18 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
         if free_to_go and later <= hopeless:
             after, leapt = later, True
             continue
-        allowed[:] = within
-        narrow(count, times, places, clear, after, after + length, allowed)
-        begin = NO_TIME
-        if size(allowed) >= least_nodes(state, job) and not lacks_named(state, job, within, allowed):
+        while seen < count[0] and times[seen, 0] <= after + length:
+            if many[places[seen]] < least:
+                short = times[seen, 1]
+            seen += 1
+        begin, holds = NO_TIME, after >= short
+        if holds:
+            slide(count, times, places, clear, common, after, after + length, within, front, turn, allowed)
+            holds = size(allowed) >= least and not lacks_named(state, job, within, allowed)
+        if holds:
             what = TESTED
+            if limited and own.assoc_limit_stop <= 0.0 and not recent and not is_told(state):
+                return TESTED  # whatever is found, it has no start and no plan
             if (
                 free_to_go
                 and after <= hopeless + 1
@@ -312,13 +338,13 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
                 hopeless = after = refused[1][place] = later
                 continue
             until = later if free_to_go else NEVER
-            begin = expected_start(state, job, allowed, now, after, later, until, kind, line, usable, tasks)
+            begin = expected_start(state, job, allowed, now, after, later, until, kind, low, line, usable, tasks, taken)
         elif free_to_go and after <= hopeless + 1:
             hopeless = refused[1][place] = later
         if begin == NO_TIME:
             if later == NO_TIME or only_now:
                 if leapt and what == SKIPPED:  # whether it was tested is counted
-                    hopeless, after, leapt = now - 1, now, False
+                    hopeless, after, leapt, seen, short, turn[0] = now - 1, now, False, 0, now, 0
                     continue
                 return what
             after = later
@@ -326,8 +352,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
         begin = max(begin, after)
         clear_then = False  # whether the slot is known to overlap no plan
         if recent and begin > now:  # from 24.11 on that is looked at first
-            put_in(taken, allowed, tasks)
-            if overlaps(own, table, begin, length, resolution, taken):
+            if overlaps(own, table, begin, after, length, resolution, taken):
                 after = again(own, begin, after, resolution)
                 if after == NO_TIME:
                     return STUCK
@@ -341,10 +366,11 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
         elif begin <= now and is_closed(own, tasks):
             begin, later, clear_then = now + SECOND, NO_TIME, False
         elif begin <= now:
-            if choose(state, job, allowed, state.free.nodes, usable, tasks) and place_as_taken(state, job, tasks):
+            if choose(state, job, allowed, state.free.nodes, usable, tasks, taken) and place_as_taken(
+                state, job, tasks
+            ):
                 start(state, job, BACKFILL)
                 hold_minutes(state, job, limit_seconds(state, job))
-                put_in(taken, allowed, tasks)
                 hold(state, job, now + length, resolution, table, most, taken)
                 if has_lists(state):
                     leave_through(state, job, part)
@@ -362,8 +388,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
             return TESTED
         if count[0] + 2 > most:
             return FULL
-        put_in(taken, allowed, tasks)
-        if not clear_then and overlaps(own, table, begin, length, resolution, taken):
+        if not clear_then and overlaps(own, table, begin, after, length, resolution, taken):
             after = again(own, begin, after, resolution)
             if after == NO_TIME:
                 return STUCK
@@ -371,7 +396,7 @@ def plan_one(state, job, part, within, now, only_now, table, most, line, refused
         tell(state, told, job, begin)
         record(state, job, begin, tasks)
         first, last = slot(own, begin, length, resolution)
-        occupy(table, first, last, taken)
+        occupy(table, first, last, taken, True)
         return PLANNED
 
 
@@ -393,10 +418,13 @@ def slot(own, begin, length, resolution):
 
 
 @kernel(inline=True)
-def overlaps(own, table, begin, length, resolution, taken):
-    """Return whether any of these nodes belongs to a plan within the slot of a start. Source: _test_resv_overlap."""
+def overlaps(own, table, begin, after, length, resolution, taken):
+    """Return whether any of these nodes, found free from `after` on, belongs to a plan within the slot of a start.
+
+    Source: _test_resv_overlap.
+    """
     first, last = slot(own, begin, length, resolution)
-    return not is_clear(*table[:4], first, last, taken)
+    return not is_clear(*table[:4], first, last, taken, after, after + length)
 
 
 @kernel(inline=True)
@@ -417,7 +445,7 @@ def hold(state, job, end, resolution, table, most, taken):
         return
     now = table[1][0, 0]
     first, last = slot(own, now, end - now, resolution)
-    occupy(table, first, last, taken)
+    occupy(table, first, last, taken, False)
 
 
 @kernel(inline=True)

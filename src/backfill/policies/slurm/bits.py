@@ -10,6 +10,9 @@ from backfill.policies.slurm.queue import is_in, is_up
 
 NOTHING, ONE = np.uint64(0), np.uint64(1)
 WORD = 64
+PRIME = 67  # by which the 64 powers of two leave different remainders
+POWERS = np.zeros(PRIME, np.int64)  # the exponent of the power of two with each of them
+POWERS[[2**i % PRIME for i in range(WORD)]] = np.arange(WORD)
 
 
 @kernel(inline=True)
@@ -51,7 +54,7 @@ def ones(word):
 @kernel(inline=True)
 def lowest(word):
     """Return the number of the first node in a word that has one."""
-    return ones((word & (~word + ONE)) - ONE)
+    return POWERS[(word & (~word + ONE)) % np.uint64(PRIME)]
 
 
 @kernel()

@@ -71,7 +71,7 @@ def line_up(state, now):
     stages; then (c, q): those of a node after each run has left it. nodes, tasks: (c, r + 1), of the partition, after
     so many runs have left. ready: (c, marks, w), the nodes that can take a task after MARK x i runs have left, the last
     one after all; units: their tasks, for each word. words_of: (r + 1,), where the words of each as a set of nodes
-    begin in word and bits, their numbers and contents. of_job (r,), tasks_on (q,).
+    begin in word and bits, their numbers and contents. of_job (r,), tasks_on (q,). single (m,): 1 for each node.
     """
     runs = state.runs
     active, pairs = runs.active, np.int64(0)
@@ -85,7 +85,7 @@ def line_up(state, now):
     for i in range(active - 1, -1, -1):
         soonest[i] = min(soonest[i + 1], guess[i])
     node, of_job, tasks_on = np.empty(pairs, np.int64), np.empty(active, np.int64), np.empty(pairs, np.int64)
-    words_of, word, bits = np.zeros(active + 1, np.int64), np.empty(pairs, np.int64), np.empty(pairs, np.uint64)
+    words_of, word, bits = np.zeros(active + 1, np.int64), np.empty(pairs, np.uint64), np.empty(pairs, np.uint64)
     for i in range(active):
         run, x = runs.by_limit[i], words_of[i]
         of_job[i] = runs.job[run]
@@ -94,8 +94,8 @@ def line_up(state, now):
             if not state.machine.pool:
                 each, many = runs.held[runs.first[run] + pair, 0], runs.held[runs.first[run] + pair, 1]
             node[first[i] + pair], tasks_on[first[i] + pair] = each, many
-            if x == words_of[i] or word[x - 1] != each // WORD:
-                word[x], bits[x] = each // WORD, NOTHING
+            if x == words_of[i] or word[x - 1] != np.uint64(each // WORD):
+                word[x], bits[x] = np.uint64(each // WORD), NOTHING
                 x += 1
             bits[x - 1] |= ONE << np.uint64(each % WORD)
         words_of[i + 1] = x
@@ -124,6 +124,7 @@ def line_up(state, now):
         bits,
         of_job,
         tasks_on,
+        np.ones(state.machine.nodes, np.int64),
     )
 
 
@@ -161,6 +162,7 @@ def kind_of(state, job, part, within, line):
     kinds[kind, 0], kinds[kind, 1], kinds[KINDS, 0] = job, part, many + 1
     room, usable, demand = state.free.nodes.copy(), idle[kind, 0], state.jobs.demand
     least, most = least_tasks(state, job), most_tasks(state, job)
+    usable[:] = 0
     count_usable(state, job, within, room, usable)
     may = within.copy()
     for each in range(len(usable)):
@@ -204,19 +206,16 @@ def kind_of(state, job, part, within, line):
 
 
 @kernel(inline=True)
-def bound_of(state, job, now, kind, line):
-    """Return an instant before which a job of this kind could not start even with its whole partition; NEVER: never."""
-    soonest, nodes, tasks = line[2], line[8], line[9]
-    low, high = 0, len(soonest)
+def least_ends(state, job, kind, nodes, tasks):
+    """Return how many runs must have left for a job of this kind to fit on its whole partition; r + 1 if never."""
+    low, high = 0, nodes.shape[1]
     while low < high:
         middle = (low + high) // 2
         if suffices(state, job, nodes[kind, middle], tasks[kind, middle]):
             high = middle
         else:
             low = middle + 1
-    if low == 0:
-        return now
-    return soonest[low - 1] if low < len(soonest) else NEVER
+    return low
 
 
 @kernel(inline=True)
@@ -245,22 +244,32 @@ def lacks_until(state, job, allowed, t, kind, soonest, kinds, ready, units):
 
 
 @kernel()
-def count_left(line, kind, allowed, runs, usable):
-    """Write to `usable` (m,) how many tasks the allowed nodes can take after so many runs have left."""
-    first, node, idle, then, ready = line[3], line[4], line[6], line[7], line[10]
+def count_left(leaves, kind, allowed, runs, usable):
+    """Return which of the allowed nodes can take a task after so many runs have left, and how many each of them can.
+
+    leaves: of `line`, see expected_start. usable: int64 (m,), overwritten.
+    """
+    first, node, kinds, idle, then, ready, single = leaves
+    mark, some = runs // MARK, np.empty_like(allowed)
+    for i in range(len(allowed)):
+        some[i] = allowed[i] & ready[kind, mark, i]
+    for q in range(first[mark * MARK], first[runs]):
+        if then[kind, q] > 0 and has(allowed, node[q]):
+            add(some, node[q])
+    if kinds[kind, 2] <= 1:  # no node takes more than one task
+        return some, single
     per_stage = stage_of(len(first) - 1)
     stage = min(runs // per_stage, (len(first) - 2) // per_stage) if len(first) > 1 else 0
-    mark, begin = -(-runs // MARK), stage * per_stage
-    usable[:] = 0
-    for i in range(len(allowed)):
-        bits = allowed[i] & ready[kind, mark, i]
+    for i in range(len(some)):
+        bits = some[i]
         while bits != NOTHING:
             each = i * WORD + lowest(bits)
             bits &= bits - ONE
             usable[each] = idle[kind, stage, each]
-    for q in range(first[begin], first[runs]):
-        if has(allowed, node[q]):
+    for q in range(first[stage * per_stage], first[runs]):
+        if has(some, node[q]):
             usable[node[q]] = then[kind, q]
+    return some, usable
 
 
 @kernel(inline=True)
@@ -269,13 +278,20 @@ def stage_of(runs):
     return runs // STAGES + 1
 
 
-@kernel(inline=True)
-def is_on(words_of, word, bits, i, allowed):
-    """Return whether a running job has any of the allowed nodes."""
-    for x in range(words_of[i], words_of[i + 1]):
-        if allowed[word[x]] & bits[x] != NOTHING:
-            return True
-    return False
+@kernel()
+def run_of(words_of, x):
+    """Return the running job to which the x-th of the words belongs."""
+    return np.searchsorted(words_of, np.int64(x), side="right") - 1
+
+
+@kernel()
+def last_on(words_of, word, bits, i, stop, allowed):
+    """Return the last running job from i on, and before `stop`, that has any of the allowed nodes; -1 if none has."""
+    for run in range(stop - 1, i - 1, -1):
+        for x in range(words_of[run], words_of[run + 1]):
+            if allowed[word[x]] & bits[x] != NOTHING:
+                return np.int64(run)
+    return np.int64(-1)
 
 
 @kernel()
@@ -289,55 +305,60 @@ def is_on_taken(line, i, taken):
 
 
 @kernel(inline=True)
-def expected_start(state, job, allowed, now, after, later, until, kind, line, usable, taken):
+def expected_start(state, job, allowed, now, after, later, until, kind, low, line, usable, taken, on):
     """Return when a job could start on the allowed nodes, NO_TIME if never, or certainly after `until`.
 
-    after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds. `taken` (m,) gets its
-    tasks on each node.
+    after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds. low: before so many
+    runs have left it could not even with its whole partition. For `taken` and `on` see `seat`.
+
+    Slurm removes one run after the other, but tests only at the last one of a group: the first one with any of the
+    allowed nodes behind which the next run, whatever its nodes, ends later than the group does.
     """
-    limit, guess, soonest, _, _, kinds, _, _, _, _, ready, units, words_of, word, bits = line[:15]
+    limit, guess, soonest, first, node, kinds, idle, then, _, _, ready, units, words_of, word, bits = line[:15]
+    leaves = (first, node, kinds, idle, then, ready, line[17])
     own, active, recent = state.own, len(limit), state.own.version >= 24.11
     gone = np.searchsorted(limit, after) if recent else 0  # runs that count as over at the start of the test
-    if not (recent and after > now) and may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
-        count_left(line, kind, allowed, 0, usable)
-        if seat(state, job, allowed, usable, taken):
+    if not (recent and after > now) and low == 0 and may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
+        some, each = count_left(leaves, kind, allowed, 0, usable)
+        if seat(state, job, some, each, taken, on):
             return now
     if recent and (after > now or gone > 0) and may_suffice(state, job, allowed, gone, kind, kinds, ready, units):
-        count_left(line, kind, allowed, gone, usable)
-        if seat(state, job, allowed, usable, taken):
+        some, each = count_left(leaves, kind, allowed, gone, usable)
+        if seat(state, job, some, each, taken, on):
             return after
-    window, barrier, at = WINDOW, NO_TIME, gone
-    while at < active:
+    stop = np.searchsorted(limit, later, side="right") if recent and later != NO_TIME else active  # no ends behind it
+    x, end = np.uint64(words_of[gone]), np.uint64(words_of[stop])
+    while x < end and allowed[word[x]] & bits[x] == NOTHING:
+        x += np.uint64(1)
+    if x >= end:
+        return NO_TIME
+    barrier = (limit[run_of(words_of, x)] // WINDOW + 1) * WINDOW
+    window, at = WINDOW, gone
+    while at < stop:
         if soonest[at] > until:
             return NO_TIME
-        last, begin = -1, at
-        while at < active:
-            i = at
-            at += 1
-            if not is_on(words_of, word, bits, i, allowed):
-                continue
-            if recent and later != NO_TIME and limit[i] > later:
-                at = active
-                break
-            if barrier == NO_TIME:
-                barrier = (limit[i] // WINDOW + 1) * WINDOW
-            last = i
-            if at < active and limit[at] > barrier + window:
-                break
-        if last < 0:
-            return NO_TIME
-        too_late = own.version < 25.05 and guess[last] > until
+        begin, over = at, np.searchsorted(limit, barrier + window, side="right")
+        x = np.uint64(words_of[min(max(over - 1, begin), stop)])
+        while x < end and allowed[word[x]] & bits[x] == NOTHING:
+            x += np.uint64(1)
+        if x < end:
+            last = run_of(words_of, x)
+            at = last + 1
+        else:
+            last, at = last_on(words_of, word, bits, begin, stop, allowed), stop
+            if last < 0:
+                return NO_TIME
+        too_late = last + 1 < low or (own.version < 25.05 and guess[last] > until)
         if not too_late and may_suffice(state, job, allowed, last + 1, kind, kinds, ready, units):
-            count_left(line, kind, allowed, last + 1, usable)
-            if seat(state, job, allowed, usable, taken):
+            some, each = count_left(leaves, kind, allowed, last + 1, usable)
+            if seat(state, job, some, each, taken, on):
                 final = last
                 if own.version >= 25.05:
                     for i in range(begin, last + 1):
                         if is_on_taken(line, i, taken):
                             final = i
                 return guess[final]
-        window = grown(state, window)
-        while at < active and limit[at] > barrier + window:
+        while at < stop and limit[at] > barrier + window:
             window = grown(state, window)
     return NO_TIME
 

@@ -35,7 +35,7 @@ def main_pass(state, full):
     sets, known = np.empty((parts, len(up)), np.uint64), np.zeros(parts, np.int8)
     blocked, tested = np.zeros(parts, np.int8), np.zeros(parts, np.int64)
     left = up.copy()  # nodes that no blocked job has taken away
-    usable, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    usable, taken, on = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty_like(up)
     depth, started, overtakes, touched = 0, 0, False, False
     several, waiting = has_lists(state), state.queue.waiting
     pairs = queue_of_pairs(state) if several else (usable[:0], usable[:0])
@@ -73,7 +73,7 @@ def main_pass(state, full):
             if is_limited(state, job, True):  # whether or not there are nodes
                 blocks = own.assoc_limit_stop > 0.0
             else:
-                fits = may_fit(state, job) and choose(state, job, allowed, state.free.nodes, usable, taken)
+                fits = may_fit(state, job) and choose(state, job, allowed, state.free.nodes, usable, taken, on)
                 # what would not fit on the nodes that are left if they were empty is "not available", and blocks nobody
                 blocks = fits or fits_if_empty(state, job, within, allowed, usable)
                 fits = fits and place_as_taken(state, job, taken)
@@ -106,7 +106,7 @@ def fits_if_empty(state, job, within, allowed, usable):
     whole = whole and not (has_lists(state) and list_of(state, job) >= 0)
     if whole and own.empty[job] - version in (0, 1):
         return own.empty[job] != version
-    found = choose(state, job, allowed, state.machine.capacity, usable, spare)
+    found = choose(state, job, allowed, state.machine.capacity, usable, spare, np.empty_like(allowed))
     if whole:
         own.empty[job] = version + np.int64(found)
     return found

@@ -79,12 +79,12 @@ def limit_seconds(state, job):
     return -(-state.jobs.walltime[job] // 60_000_000) * 60
 
 
-@kernel()
+@kernel(inline=True)
 def lacks_minutes(state, job, now):
     """Return whether a limit on minutes keeps a job from starting, by what has been used until now or, if not `now`,
     by what does not decay of that.
     """
-    return limit_on_minutes(state, job, now) >= 0
+    return has_minutes(state) and limit_on_minutes(state, job, now) >= 0
 
 
 @kernel()

@@ -101,13 +101,16 @@ def end_period(state, before):
 
 @kernel()
 def prioritise(state):
-    """Give each waiting job its priority, if it is new or a period ended, and sort the queue."""
+    """Give each waiting job its priority, if it is new or a period ended, and sort the queue.
+
+    Priorities of the workload change by events alone.
+    """
     own, anew = state.own, account_until_now(state)
     for i in range(state.batch.arrivals):
         own.since[state.batch.arrived[i]] = state.now
         own.accrued[state.batch.arrived[i]] = 0
     let_accrue(state)
-    again = anew or not is_multifactor(state)
+    again = anew or (state.batch.changes > 0 and not is_multifactor(state))
     if again:
         rewind(state, 0)
         for _ in range(state.queue.waiting):

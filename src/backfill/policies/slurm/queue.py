@@ -128,7 +128,7 @@ def is_up(state, node):
     return False
 
 
-@kernel()
+@kernel(inline=True)
 def lacks_licences(state, job):
     """Return whether a licence that a job needs is not free now."""
     jobs = state.jobs

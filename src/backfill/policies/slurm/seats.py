@@ -10,7 +10,7 @@ from backfill.core.errors import NONE
 from backfill.core.place.gangs import may_run_on, shares_site
 from backfill.core.place.placement import DISTINCT, NODE, times
 from backfill.core.verbs import place, place_on
-from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, remove, size
 from backfill.policies.slurm.queue import has_lists
 
 ANY, OTHER = np.int64(-1), np.int64(-2)  # weight of a run without nodes: any may join, none may without a new begin
@@ -63,20 +63,22 @@ def most_tasks(state, job):
 
 
 @kernel()
-def choose(state, job, allowed, room, usable, taken):
-    """Return whether a job fits into these amounts on the allowed nodes; `taken` (m,) gets its tasks on each node.
+def choose(state, job, allowed, room, usable, taken, on):
+    """Return whether a job fits into these amounts on the allowed nodes; `taken` (m,) gets its tasks on each node, and
+    `on` the nodes with any.
 
-    allowed: a set of nodes. room: (m, k). usable: int64 (m,), overwritten.
+    allowed, on: sets of nodes. room: (m, k). usable: int64 (m,), overwritten.
     """
-    count_usable(state, job, allowed, room, usable)
-    return seat(state, job, allowed, usable, taken)
+    return seat(state, job, count_usable(state, job, allowed, room, usable), usable, taken, on)
 
 
 @kernel()
 def count_usable(state, job, allowed, room, usable):
-    """Write to `usable` (m,) how many tasks of a job each of the allowed nodes can take within these amounts (m, k)."""
+    """Return those of the allowed nodes that can take tasks of a job within these amounts (m, k); write to `usable`
+    (m,) how many each of them can.
+    """
     demand, least, most = state.jobs.demand, least_tasks(state, job), most_tasks(state, job)
-    usable[:] = 0
+    some = np.zeros_like(allowed)
     for i in range(len(allowed)):
         bits = allowed[i]
         while bits != NOTHING:
@@ -85,6 +87,8 @@ def count_usable(state, job, allowed, room, usable):
             tasks = tasks_in(demand, job, least, most, room, node)
             if tasks > 0 and may_run_on(state, job, node):
                 usable[node] = tasks
+                add(some, node)
+    return some
 
 
 @kernel(inline=True)
@@ -157,64 +161,89 @@ def suffices(state, job, count, total):
 
 
 @kernel()
-def enough(state, job, usable):
-    """Return whether nodes with these numbers of usable tasks can hold a job."""
-    tasks, total, count = state.jobs.tasks[job], np.int64(0), np.int64(0)
+def enough(state, job, some, usable):
+    """Return whether these nodes, with these numbers of usable tasks, can hold a job. Each can take a task at least."""
+    tasks, count = state.jobs.tasks[job], size(some)
     for node in names(state, job):
-        if usable[node] == 0:
+        if not has(some, node):
             return False
-    for node in range(len(usable)):
-        if usable[node] > 0:
-            total += min(usable[node], tasks)
-            count += 1
-    return suffices(state, job, count, total)
+    if suffices(state, job, count, count):
+        return True
+    if not suffices(state, job, count, tasks):
+        return False
+    total = np.int64(0)
+    for i in range(len(some)):
+        bits = some[i]
+        while bits != NOTHING and total < tasks:
+            total += min(usable[i * WORD + lowest(bits)], tasks)
+            bits &= bits - ONE
+    return total >= tasks
 
 
 @kernel()
-def seat(state, job, allowed, usable, taken):
-    """Distribute the tasks of a job over nodes with these numbers of usable tasks, of the first site that takes it if
-    it must be one. Return whether that succeeds.
+def seat(state, job, some, usable, taken, on):
+    """Distribute the tasks of a job over some nodes, those of the first site that takes it if it must be one. Return
+    whether that succeeds; `taken` (m,) gets its tasks on each node, and the set `on` the nodes with any.
+
+    some: a set of nodes; usable: (m,), of these each can take so many tasks, at least 1.
     """
     machine = state.machine
     if not shares_site(state, job):
-        return enough(state, job, usable) and seat_there(state, job, allowed, usable, taken)
-    there = np.empty_like(usable)
+        return enough(state, job, some, usable) and seat_there(state, job, some, usable, taken, on)
     for site in machine.sites:
+        there = some.copy()
         for node in range(machine.nodes):
-            there[node] = usable[node] if machine.site[node] == site else 0
-        if enough(state, job, there) and seat_there(state, job, allowed, there, taken):
+            if machine.site[node] != site:
+                remove(there, node)
+        if enough(state, job, there, usable) and seat_there(state, job, there, usable, taken, on):
             return True
     return False
 
 
 @kernel()
-def seat_there(state, job, allowed, usable, taken):
+def seat_there(state, job, some, usable, taken, on):
     """Distribute the tasks of a job; on failure again without the nodes of fewest usable tasks."""
     serial = state.jobs.tasks[job] == 1 and state.jobs.demand[job, 0] == 1 and len(names(state, job)) == 0
     if state.own.pack_serial_at_end > 0.0 and serial:
-        return seat_at_end(usable, taken)
+        return seat_at_end(some, taken, on)
     if is_least_loaded(state, job):
-        return seat_least_loaded(state, job, usable, taken)
-    least = np.int64(0)
-    while True:
-        if seat_on_larger(state, job, allowed, usable, least, taken):
+        return seat_least_loaded(state, job, some, usable, taken, on)
+    if seat_in_runs(state, job, some, usable, taken, on):
+        return True
+    larger = some.copy()
+    while remove_smallest(larger, usable):
+        if seat_in_runs(state, job, larger, usable, taken, on):
             return True
-        more = PLENTY + 1
-        for node in range(len(usable)):
-            if usable[node] > least:
-                more = min(more, usable[node])
-        if more > PLENTY:
-            return False
-        least = more
+    return False
 
 
 @kernel()
-def seat_at_end(usable, taken):
+def remove_smallest(some, usable):
+    """Remove the nodes of fewest usable tasks from a set. Return whether any are left."""
+    least, left = PLENTY + 1, False
+    for i in range(len(some)):
+        bits = some[i]
+        while bits != NOTHING:
+            least = min(least, usable[i * WORD + lowest(bits)])
+            bits &= bits - ONE
+    for i in range(len(some)):
+        bits = some[i]
+        while bits != NOTHING:
+            if usable[i * WORD + lowest(bits)] == least:
+                some[i] &= ~(bits & (~bits + ONE))
+            bits &= bits - ONE
+        left = left or some[i] != NOTHING
+    return left
+
+
+@kernel()
+def seat_at_end(some, taken, on):
     """Put the only task of a job on the last node that can take it, as _eval_nodes_serial does."""
-    taken[:] = 0
-    for node in range(len(usable) - 1, -1, -1):
-        if usable[node] > 0:
+    taken[:], on[:] = 0, NOTHING
+    for node in range(len(taken) - 1, -1, -1):
+        if has(some, node):
             taken[node] = 1
+            add(on, node)
             return True
     return False
 
@@ -229,32 +258,37 @@ def is_least_loaded(state, job):
 
 
 @kernel()
-def seat_least_loaded(state, job, usable, taken):
+def seat_least_loaded(state, job, some, usable, taken, on):
     """Distribute the tasks of a job by weight, then from the node with the largest share of its cpus usable.
 
     Source: _eval_nodes_lln of Slurm 22.05.8, and a run of it on nodes of 8, 16 and 24 cpus.
     """
-    left, need, most = take_named(state, job, usable, taken)
-    spare = spare_nodes(state, job)
+    left, need, most = take_named(state, job, usable, taken, on)
+    spare, usable = spare_nodes(state, job), usable.copy()
+    for node in range(len(usable)):
+        if not has(some, node):
+            usable[node] = 0
     order = np.argsort(-usable / np.maximum(state.machine.capacity[:, 0], 1), kind="mergesort")
     order = order[np.argsort(state.own.weight[order], kind="mergesort")]
     for node in order:
         if most > 0 and usable[node] > 0 and taken[node] == 0 and (left > 0 or need > 0):
             taken[node] = share(usable[node], left, need - spare)
+            add(on, node)
             left, need, most = left - taken[node], need - 1, most - 1
-    return left <= 0 and need <= spare and spread_out(state, job, usable, taken)
+    return left <= 0 and need <= spare and spread_out(state, job, left, usable, taken, on)
 
 
 @kernel()
-def take_named(state, job, usable, taken):
+def take_named(state, job, usable, taken, on):
     """Give the nodes that a job names their tasks. Return the tasks that are left, and how many further nodes it wants
-    and may have at most; `taken` (m,) is 0 on all other nodes.
+    and may have at most; `taken` (m,) is 0 on all other nodes, and the set `on` has none of them.
     """
     spare = spare_nodes(state, job)
     left, need, most = state.jobs.tasks[job], least_nodes(state, job) + spare, most_nodes(state, job)
-    taken[:] = 0
+    taken[:], on[:] = 0, NOTHING
     for node in names(state, job):
         taken[node] = share(usable[node], left, need - spare)
+        add(on, node)
         left, need, most = left - taken[node], need - 1, most - 1
     return left, need, most
 
@@ -266,31 +300,32 @@ def share(usable, left, need):
 
 
 @kernel()
-def spread_out(state, job, usable, taken):
-    """Leave each node that was chosen a task, if there are more nodes than the tasks need. Return True."""
-    left, nodes = state.jobs.tasks[job], np.int64(0)
-    if taken.sum() > left:
+def spread_out(state, job, left, usable, taken, on):
+    """Leave each node that was chosen a task, if there are more nodes than the tasks need. Return True.
+
+    left: how many tasks more the job has than its nodes got.
+    """
+    if left < 0:
+        left, nodes = state.jobs.tasks[job], size(on)
         for node in range(len(taken)):
-            nodes += taken[node] > 0
-        for node in range(len(taken)):
-            if taken[node] > 0:
+            if has(on, node):
                 nodes -= 1
                 taken[node] = min(usable[node], left - nodes)
                 left -= taken[node]
+                if taken[node] <= 0:
+                    remove(on, node)
     return True
 
 
 @kernel()
-def seat_on_larger(state, job, allowed, usable, least, taken):
-    """Distribute the tasks of a job over the nodes that it names and then over nodes with more than `least` usable
-    tasks, one run after the other.
-    """
-    left, need, most = take_named(state, job, usable, taken)
-    spare, runs = spare_nodes(state, job), runs_of_nodes(state, allowed, usable, least, taken)
+def seat_in_runs(state, job, some, usable, taken, on):
+    """Distribute the tasks of a job over the nodes that it names and then over some nodes, one run after the other."""
+    left, need, most = take_named(state, job, usable, taken, on)
+    spare, runs = spare_nodes(state, job), runs_of_nodes(state, some, usable, on)
     while left > 0 or need > 0:
         i = best_run(runs, left, need - spare)
         if i < 0 or most <= 0:
-            return left <= 0 and need <= spare and spread_out(state, job, usable, taken)
+            return left <= 0 and need <= spare and spread_out(state, job, left, usable, taken, on)
         first, last, named = runs[i, 0], runs[i, 1], runs[i, 4]
         if named < 0 and need <= 1:
             best = NONE
@@ -299,7 +334,8 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
                     best = np.int64(node)
             if best >= 0:
                 taken[best] = max(left, 1)
-                return spread_out(state, job, usable, taken)
+                add(on, best)
+                return spread_out(state, job, left - taken[best], usable, taken, on)
         runs[i, 2] = 0
         if named >= 0:
             first, last = min(first, named), max(last, named)
@@ -314,44 +350,53 @@ def seat_on_larger(state, job, allowed, usable, least, taken):
             if named < 0 and most == 1 and usable[node] < left:  # the last node must take what is left
                 continue
             taken[node] = share(usable[node], left, need - spare)
+            add(on, node)
             left, need, most = left - taken[node], need - 1, most - 1
-    return spread_out(state, job, usable, taken)
+    return spread_out(state, job, left, usable, taken, on)
 
 
 @kernel()
-def runs_of_nodes(state, allowed, usable, least, taken):
-    """Return the runs of consecutive nodes of one weight with more than `least` usable tasks each, among the allowed.
+def runs_of_nodes(state, some, usable, named):
+    """Return the runs of consecutive nodes of one weight among some nodes.
 
-    Nodes with tasks are those that the job names: they join runs, and count for nothing there. A row for each run:
-    first node, last node, total of usable tasks, weight, first node with tasks or -1, number of nodes without tasks.
+    The nodes that the job names (a set too) join runs, and count for nothing there. A row for each run: first node,
+    last node, total of usable tasks, weight, first node that is named or -1, number of nodes that are not.
     """
-    runs, count, before, weight = np.empty((len(usable) + 1, 6), np.int64), 0, np.int64(-2), ANY
+    runs, count, before, weight = np.empty((size(some) + 1, 6), np.int64), 0, np.int64(-2), ANY
     weights, weighted = state.own.weight, len(state.own.weight) > 0
     runs[0, 2] = runs[0, 5] = 0
-    for i in range(len(allowed)):
-        if allowed[i] == NOTHING:
-            continue
-        for node in range(i * WORD, min((i + 1) * WORD, len(usable))):
-            if usable[node] <= least and taken[node] == 0:
-                continue
-            here, apart = weights[node] if weighted else np.int64(1), before != node - 1
-            before = np.int64(node)
-            if apart or (weight != ANY and here != weight):
-                if runs[count, 5] > 0:
-                    count += 1
-                    runs[count, 2] = runs[count, 5] = 0
-                    weight = OTHER  # whatever comes next: a node that begins the run and is named is forgotten then
-                runs[count, 4] = -1
-                weight = ANY if apart else weight
-            if runs[count, 5] == 0:
-                runs[count, 0] = node
-            if taken[node] > 0:
-                runs[count, 4] = node if runs[count, 4] < 0 else runs[count, 4]
-                continue
-            runs[count, 1], runs[count, 3] = node, here
-            runs[count, 2] += usable[node]
-            runs[count, 5] += 1
-            weight = here
+    for i in range(len(some)):
+        bits, apart = some[i] | named[i], named[i] == NOTHING
+        while bits != NOTHING:  # consecutive nodes after others
+            first = lowest(bits)
+            rest = ~(bits >> np.uint64(first))
+            end = WORD if rest == NOTHING else first + lowest(rest)
+            bits = NOTHING if end >= WORD else bits >> np.uint64(end) << np.uint64(end)
+            node, end = i * WORD + first, i * WORD + end
+            while node < end:  # one weight after the other, and what is named alone
+                here, begins = weights[node] if weighted else np.int64(1), before != node - 1
+                if begins or (weight != ANY and here != weight):
+                    if runs[count, 5] > 0:
+                        count += 1
+                        runs[count, 2] = runs[count, 5] = 0
+                        weight = OTHER  # whatever comes next: a node that begins the run and is named is forgotten then
+                    runs[count, 4] = -1
+                    weight = ANY if begins else weight
+                if not apart and has(named, node):
+                    runs[count, 4] = node if runs[count, 4] < 0 else runs[count, 4]
+                    before = node
+                    node += 1
+                    continue
+                begin, total = node, np.int64(0)
+                while node < end and (not weighted or weights[node] == here) and (apart or not has(named, node)):
+                    total += usable[node]
+                    node += 1
+                if runs[count, 5] == 0:
+                    runs[count, 0] = begin
+                runs[count, 1], runs[count, 3] = node - 1, here
+                runs[count, 2] += total
+                runs[count, 5] += node - begin
+                before, weight = node - 1, here
     return runs[: count + 1] if runs[count, 5] > 0 else runs[:count]
 
 
@@ -390,14 +435,3 @@ def place_as_taken(state, job, taken):
             nodes[at] = node
             at += 1
     return place_on(state, job, nodes)
-
-
-@kernel(inline=True)
-def put_in(bits, allowed, taken):
-    """Write to a set the nodes with tasks of a job, which are among the allowed ones."""
-    bits[:] = NOTHING
-    for i in range(len(allowed)):
-        if allowed[i] != NOTHING:
-            for node in range(i * WORD, min((i + 1) * WORD, len(taken))):
-                if taken[node] > 0:
-                    add(bits, node)

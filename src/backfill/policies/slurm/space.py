@@ -2,16 +2,16 @@
 
 Source: _add_reservation and _test_resv_overlap in sched/backfill (backfill.c) of Slurm 22.05.8.
 In array shapes s is records, w words of a set of nodes. Times are microseconds.
-A table is a tuple (count, times, line, clear, step): record i of count[0] has the time times[i] (s, 2) and the nodes
-clear[line[i]] (s, w); `line` (s,) is a permutation, so that a record is inserted without moving sets. step (s,) says
-how the nodes of the next record differ.
+A table is a tuple (count, times, line, clear, step, many, common): record i of count[0] has the time times[i] (s, 2)
+and the nodes clear[line[i]] (s, w), many[line[i]] (s,); `line` (s,) is a permutation, so that a record is inserted
+without moving sets. step (s,) says how the nodes of the next record differ. common (s, w) is what `slide` works on.
 """
 
 import numpy as np
 
 from backfill.compiler.kernel import kernel
 from backfill.core.plan.promises import NO_TIME
-from backfill.policies.slurm.bits import NOTHING
+from backfill.policies.slurm.bits import NOTHING, size
 
 LOSES, GAINS, EQUAL = np.int8(0), np.int8(1), np.int8(2)
 
@@ -20,32 +20,36 @@ LOSES, GAINS, EQUAL = np.int8(0), np.int8(1), np.int8(2)
 def new_table(begin, end, up, most):
     """Return a table with one record, which has the nodes that are up, and room for `most` records."""
     count, times, line = np.ones(1, np.int64), np.empty((most, 2), np.int64), np.arange(most)
-    clear, step = np.empty((most, len(up)), np.uint64), np.zeros(most, np.int8)
+    clear, step, many = np.empty((most, len(up)), np.uint64), np.zeros(most, np.int8), np.empty(most, np.int64)
     times[0, 0], times[0, 1] = begin, end
-    clear[0] = up
-    return count, times, line, clear, step
+    clear[0], many[0] = up, size(up)
+    return count, times, line, clear, step, many, np.empty_like(clear)
 
 
 @kernel()
 def enlarged(table):
     """Return a table with twice the room."""
-    count, times, line, clear, step = table
+    count, times, line, clear, step, many, _ = table
     room = len(line)
     more = new_table(times[0, 0], times[0, 1], clear[0], 2 * room)
     more[0][0] = count[0]
-    more[1][:room], more[2][:room], more[3][:room], more[4][:room] = times, line, clear, step
+    more[1][:room], more[2][:room], more[3][:room], more[4][:room], more[5][:room] = times, line, clear, step, many
     return more
 
 
 @kernel()
 def split(table, row, t):
     """Divide a record at t; both parts have its nodes."""
-    count, times, line, clear, step = table
+    count, times, line, clear, step, many, _ = table
     place = line[count[0]]
     for i in range(count[0], row + 1, -1):
-        times[i, 0], times[i, 1], line[i], step[i] = times[i - 1, 0], times[i - 1, 1], line[i - 1], step[i - 1]
+        times[i, 0], times[i, 1] = times[i - 1, 0], times[i - 1, 1]
+    for i in range(count[0], row + 1, -1):
+        line[i] = line[i - 1]
+    for i in range(count[0], row + 1, -1):
+        step[i] = step[i - 1]
     line[row + 1] = place
-    clear[place] = clear[line[row]]
+    clear[place], many[place] = clear[line[row]], many[line[row]]
     times[row + 1, 0], times[row + 1, 1] = t, times[row, 1]
     times[row, 1] = t
     step[row + 1], step[row] = step[row], EQUAL
@@ -55,11 +59,15 @@ def split(table, row, t):
 @kernel()
 def join(table, row):
     """Make one record of a record and the next, whose nodes are equal."""
-    count, times, line, _, step = table
+    count, times, line, _, step, _, _ = table
     place = line[row + 1]
     times[row, 1], step[row] = times[row + 1, 1], step[row + 1]
     for i in range(row + 1, count[0] - 1):
-        times[i, 0], times[i, 1], line[i], step[i] = times[i + 1, 0], times[i + 1, 1], line[i + 1], step[i + 1]
+        times[i, 0], times[i, 1] = times[i + 1, 0], times[i + 1, 1]
+    for i in range(row + 1, count[0] - 1):
+        line[i] = line[i + 1]
+    for i in range(row + 1, count[0] - 1):
+        step[i] = step[i + 1]
     count[0] -= 1
     line[count[0]] = place
 
@@ -67,7 +75,7 @@ def join(table, row):
 @kernel()
 def compare(table, row):
     """Write to `step` how the nodes of the next record differ from those of a record."""
-    _, _, line, clear, step = table
+    _, _, line, clear, step, _, _ = table
     gained = lost = NOTHING
     one, other = line[row], line[row + 1]
     for i in range(clear.shape[1]):
@@ -77,23 +85,29 @@ def compare(table, row):
 
 
 @kernel()
-def occupy(table, begin, end, taken):
-    """Remove a set of nodes on [begin, end) from a table. One pair of equal neighbours becomes one record."""
-    count, times, line, clear, step = table
+def occupy(table, begin, end, taken, free):
+    """Remove a set of nodes on [begin, end) from a table. One pair of equal neighbours becomes one record.
+
+    free: whether these nodes are known to be free in all of these records; then only the first and the last of them
+    differ otherwise from their neighbours than before.
+    """
+    count, times, line, clear, step, many, _ = table
     begin = max(begin, times[0, 0])
     for bound in (begin, end):
         row = first_ending_after(times, count[0], bound)
         if row < count[0] and times[row, 0] < bound:
             split(table, row, bound)
     first = first_ending_after(times, count[0], begin)
-    row = first
+    row, fewer = first, size(taken) if free else np.int64(0)
     while row < count[0] and times[row, 1] <= end:
         place = line[row]
         for i in range(len(taken)):
             clear[place, i] &= ~taken[i]
+        many[place] = many[place] - fewer if free else size(clear[place])
         row += 1
     for i in range(max(first - 1, 0), min(row, count[0] - 1)):
-        compare(table, i)
+        if not free or i < first or i == row - 1:
+            compare(table, i)
     for i in range(count[0] - 1):
         if step[i] == EQUAL:
             join(table, i)
@@ -114,11 +128,15 @@ def first_ending_after(times, count, t):
 
 
 @kernel(inline=True)
-def is_clear(count, times, line, clear, begin, end, taken):
-    """Return whether a set of nodes is free in every record that overlaps [begin, end)."""
+def is_clear(count, times, line, clear, begin, end, taken, after, until):
+    """Return whether a set of nodes is free in every record that overlaps [begin, end). That is known of those behind
+    `after` that begin by `until`.
+    """
     for row in range(first_ending_after(times, count[0], begin), count[0]):
         if times[row, 0] >= end:
             break
+        if times[row, 1] > after and times[row, 0] <= until:
+            continue
         place = line[row]
         for i in range(len(taken)):
             if taken[i] & ~clear[place, i] != NOTHING:
@@ -135,6 +153,41 @@ def narrow(count, times, line, clear, after, end, bits):
         place = line[row]
         for i in range(len(bits)):
             bits[i] &= clear[place, i]
+
+
+@kernel(inline=True)
+def slide(count, times, line, clear, common, after, end, within, front, turn, bits):
+    """Write to a set those nodes of another one (`within`) that are free in every record from `after` on that begins by
+    `end`, as `narrow` does. Both instants only grow from call to call while the table stays, or turn[0] is set to 0.
+
+    The records before turn[0] are joined from it backwards, in `common`, those from there to turn[1] in `front` (w,).
+    """
+    first = first_ending_after(times, count[0], after)
+    if first >= turn[0]:
+        last = first
+        while last < count[0] and times[last, 0] <= end:
+            last += 1
+        turn[0] = turn[1] = last
+        for i in range(len(within)):
+            front[i] = within[i]
+        for row in range(last - 1, first - 1, -1):
+            place = line[row]
+            for i in range(len(within)):
+                front[i] &= clear[place, i]
+                common[row, i] = front[i]
+        for i in range(len(within)):
+            front[i] = within[i]
+    while turn[1] < count[0] and times[turn[1], 0] <= end:
+        place = line[turn[1]]
+        for i in range(len(within)):
+            front[i] &= clear[place, i]
+        turn[1] += 1
+    if first < turn[0]:
+        for i in range(len(within)):
+            bits[i] = common[first, i] & front[i]
+    else:
+        for i in range(len(within)):
+            bits[i] = front[i]
 
 
 @kernel(inline=True)
