@@ -84,16 +84,25 @@ def test_the_page_lists_the_metrics_as_they_are():
     assert all(f"`{each['alert']}`" in page for each in ALERTS)
 
 
+def test_an_alert_on_what_only_rises_looks_at_a_span_so_that_it_clears():
+    for alert in ALERTS:
+        for name, (kind, _) in METRICS.items():
+            if kind == "counter":
+                uses = re.findall(rf"(\S*){PREFIX}{name}\b(?:{{[^}}]*}})?(\[\w+\])?", alert["expr"])
+                assert all(before.endswith("increase(") and span for before, span in uses), alert["alert"]
+
+
 def promtool(folder, *words):
     done = subprocess.run(["promtool", *words], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+ONCE = "0x30 1x2000"  # a counter that rises once, and stays
 LOUD = {  # alert -> series that make it fire, each minute
-    "BackfillJobLost": {'violations_total{rule="lost"}': "1x60"},
-    "BackfillJobRanTwice": {'violations_total{rule="twice"}': "1x60"},
+    "BackfillJobLost": {'violations_total{rule="lost"}': ONCE},
+    "BackfillJobRanTwice": {'violations_total{rule="twice"}': ONCE},
     "BackfillOverCapacity": {"over_capacity": "1x60"},
-    "BackfillPromiseBrokenWithoutCause": {'reservation_slips_total{cause="bug"}': "1x60"},
+    "BackfillPromiseBrokenWithoutCause": {'reservation_slips_total{cause="bug"}': ONCE},
     "BackfillPromisesBroken": {'reservation_slips_total{cause="licence-lost"}': "0+1x60"},
     "BackfillDown": {"up": "0x60"},
     "BackfillMetricsStale": {"written_timestamp_seconds": "0x60"},
@@ -128,14 +137,18 @@ def test_prometheus_reads_all_queries_and_each_alert_fires_when_it_should(tmp_pa
     (tmp_path / "queries.yml").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
     promtool(tmp_path, "check", "rules", "queries.yml", str(FOLDER / "alerts.yml"))
 
-    def case(more, fires):
+    def case(more, fires, at="55m"):
         series = [{"series": PREFIX + name, "values": values} for name, values in (QUIET | more).items()]
         expected = [[{"labels": "{}", "value": 1}] if each["alert"] in fires else [] for each in ALERTS]
-        asked = [{"expr": f"count({each['expr']})", "eval_time": "55m", "exp_samples": some}
+        asked = [{"expr": f"count({each['expr']})", "eval_time": at, "exp_samples": some}
                  for each, some in zip(ALERTS, expected, strict=True)]  # fmt: skip
         return {"interval": "1m", "input_series": series, "promql_expr_test": asked}
 
     assert {*LOUD} == {each["alert"] for each in ALERTS}
     cases = [case({}, ()), *(case(more, (alert,)) for alert, more in LOUD.items())]
+    once = [alert for alert, series in LOUD.items() if ONCE in series.values()]
+    later = {"up": "1x2000", "planner_ready": "1x2000", "written_timestamp_seconds": "0+60x2000"}
+    for alert in once:  # a day later
+        cases.append(case(LOUD[alert] | later, (), "25h"))
     (tmp_path / "cases.yml").write_text(json.dumps({"rule_files": [], "evaluation_interval": "1m", "tests": cases}))
     promtool(tmp_path, "test", "rules", "cases.yml")

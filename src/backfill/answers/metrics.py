@@ -53,7 +53,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "store_bytes": ("gauge", "Size of the store."),
     "forecast_age_seconds": ("gauge", "Age of the last estimates of starts; absent if there are none."),
     "jobs": ("gauge", "Open jobs by state."),
-    "resource_capacity": ("gauge", "What there is of a resource; memory in bytes."),
+    "resource_capacity": ("gauge", "Capacity of a resource; memory in bytes."),
     "resource_used": ("gauge", "What jobs hold of a resource."),
     "resource_reserved": ("gauge", "What open advance reservations have of a resource."),
     "licence_copies": ("gauge", "Copies of a licence by its server, or by the settings."),
