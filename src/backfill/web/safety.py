@@ -1,4 +1,4 @@
-"""Which requests are answered: those with the token, for a name of this server, from pages of its own.
+"""Decide which requests to answer: the right token, a known host name, no foreign origin.
 
 A token is 32 random bytes in a file that only the owner of the queue may read. Programs send it as `Authorization:
 Bearer TOKEN`; the page turns it into a cookie, which holds no token but proof that its holder had it. A new token ends

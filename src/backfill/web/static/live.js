@@ -89,7 +89,7 @@ class Live {
     if (!this.failures++) {
       const at = new Date().toLocaleTimeString("en-GB");
       clearTimeout(this.cleared);
-      this.say(`The queue has not answered since ${at}. This page shows its state of then, and tries again.`);
+      this.say(`The queue has not answered since ${at}. This page shows the last known state and keeps retrying.`);
     }
     this.again(() => this.soon(0));
   }
