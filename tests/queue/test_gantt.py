@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from backfill.answers.plan import drawn as begin_of
 from backfill.client.gantt import chart, summary
 
 HOUR = 3600
@@ -15,9 +16,9 @@ RUNS = {"label": "2", "name": "runs", "user": "bo", "cpus": 2, "nodes": {"n1": 2
         "latest_end_s": NOW + HOUR}  # fmt: skip
 WAITS = {"label": "3", "name": "next", "user": "cy", "cpus": 4, "nodes": {"n1": 4}, "licences": {}, "state": "PENDING",
          "limit_s": HOUR, "guaranteed_s": NOW + HOUR, "planned_s": NOW + HOUR, "median_s": NOW + HOUR / 2,
-         "p90_s": NOW + 3 * HOUR / 4, "expected_s": None, "reason": "Resources"}  # fmt: skip
+         "p90_s": NOW + 3 * HOUR / 4, "expected_s": None, "drawn_s": NOW + HOUR, "reason": "Resources"}  # fmt: skip
 HELD = {**WAITS, "label": "4", "name": "held", "guaranteed_s": None, "planned_s": None, "median_s": None,
-        "p90_s": None, "nodes": {}, "reason": "JobHeldUser"}  # fmt: skip
+        "p90_s": None, "drawn_s": None, "nodes": {}, "reason": "JobHeldUser"}  # fmt: skip
 COURSE = {"reservation": "course", "begin_s": NOW + HOUR / 2, "until_s": NOW + HOUR}
 LANES = [
     {"lane": "node", "name": "n1", "amount": 4, "stated": 4, "reason": ""},
@@ -75,9 +76,16 @@ def test_a_terminal_without_utf_8_gets_ascii_and_a_narrow_one_fewer_columns():
     assert all(len(line) <= 40 for line in narrow)
 
 
-def test_a_policy_that_guarantees_nothing_draws_from_the_bound_of_its_estimate():
-    (line,) = [line for line in drawn(plan(pending=[WAITS | {"guaranteed_s": None}])) if line.startswith("3 ")]
-    assert line == "3      next        4           │         ○····)▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒"
+def test_a_policy_that_guarantees_nothing_draws_from_its_plan_or_else_from_the_likely_start():
+    def line(**more):
+        bar = WAITS | {"guaranteed_s": None} | more
+        drawn_s = begin_of(bar, NOW)
+        (found,) = [line for line in drawn(plan(pending=[bar | {"drawn_s": drawn_s}])) if line.startswith("3 ")]
+        return drawn_s - NOW, found
+
+    assert line() == (HOUR, "3      next        4           │        ○···)···▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒")
+    assert line(planned_s=None) == (HOUR / 2, "3      next        4           │          ○▒▒▒▒▒)▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒")
+    assert line(planned_s=None, median_s=None, expected_s=NOW - HOUR)[0] == 0  # the pool's, which is over
 
 
 def test_what_does_not_fit_is_named():

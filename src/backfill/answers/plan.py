@@ -4,6 +4,7 @@ The store has all of it but the reserved and the likely starts, which only the d
 daemon, so that a look at the plan costs the daemon little. Times in the answer are seconds of the calendar.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -229,6 +230,20 @@ def _running(store: Store, reader: _Reader) -> tuple[list[Facts], int]:
     return found[: reader.window.most], max(len(found) - reader.window.most, 0)
 
 
+def drawn(bar: Facts, now_s: float) -> float | None:
+    """Return where the bar of a waiting job begins, in seconds of the calendar; None if no start is known.
+
+    At the start that the policy has planned, for which its nodes are chosen, else at the likely one, not before now.
+    """
+    begin = next(iter(_starts(bar)), None)
+    return None if begin is None else max(begin, now_s)
+
+
+def _starts(bar: Facts) -> list[float]:
+    """Return the starts of a waiting job that are known: the planned one, the likely one, that of its pool."""
+    return [bar[name] for name in ("planned_s", "median_s", "expected_s") if bar[name] is not None]
+
+
 def _pending(store: Store, reader: _Reader, told: Mapping[str, Any]) -> tuple[list[Facts], int]:
     """Return the waiting jobs, those with the earliest starts first, with their reserved and likely starts."""
     rows = {row["id"]: row for row in told["jobs"]}
@@ -239,22 +254,17 @@ def _pending(store: Store, reader: _Reader, told: Mapping[str, Any]) -> tuple[li
     lasts, found = reader.likely_runs(jobs), []
     for job in jobs:
         row = rows[job.id]
-        starts = [row[name] for name in ("planned_s", "median_s", "expected_s") if row[name] is not None]
-        begin = min(starts, default=None)
+        begin = min(_starts(row), default=None)
         if not reader.within(None if begin is None else round(begin * 1e6) - reader.skew):
             continue
         bar = reader.bar(job, row["nodes"])
         likely = row["median_s"]
         found.append(bar | {name: row[name] for name in ("reason", "guaranteed_s", "planned_s", "median_s", "p90_s",
                                                          "expected_s", "misses_deadline")} | {
+            "drawn_s": drawn(row, told["now_s"]),
             "latest_end_s": None if row["planned_s"] is None else row["planned_s"] + (job.left + job.grace) / 1e6,
             "begin_s": seconds(job.begin), "deadline_s": seconds(job.deadline),
             "likely_end_s": None if likely is None else likely + lasts[job.id] / 1e6,
         })  # fmt: skip
-    far = float("inf")
-    found = sorted(
-        filter(reader.wanted, found),
-        key=lambda bar: (min((bar[name] for name in ("planned_s", "median_s", "expected_s") if bar[name] is not None),
-                             default=far), bar["id"]),
-    )  # fmt: skip
+    found = sorted(filter(reader.wanted, found), key=lambda bar: (min(_starts(bar), default=math.inf), bar["id"]))
     return found[: reader.window.most], max(len(found) - reader.window.most, 0)

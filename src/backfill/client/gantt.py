@@ -104,12 +104,6 @@ class Line:
         return text
 
 
-def begins(bar: Facts) -> float | None:
-    """Return when the bar of a waiting job begins: at the surest start that is known; None if none is."""
-    return next((bar[name] for name in ("guaranteed_s", "p90_s", "median_s", "planned_s", "expected_s")
-                 if bar[name] is not None), None)  # fmt: skip
-
-
 def chart(plan: Facts, width: int, lines: int = JOBS, plain: bool = False, whole_past: bool = False) -> Iterator[Text]:
     """Yield the lines of a chart of a plan (answers/plan.py), none wider than `width`, or than a chart of 16 columns.
 
@@ -167,7 +161,7 @@ def _span(plan: Facts, whole_past: bool) -> tuple[float, float]:
     now, until = plan["now_s"], plan["until_s"]
     if until is None:
         ends = [bar["latest_end_s"] for bar in plan["running"]]
-        ends += [begin + bar["limit_s"] for bar in plan["pending"] if (begin := begins(bar)) is not None]
+        ends += [begin + bar["limit_s"] for bar in plan["pending"] if (begin := bar["drawn_s"]) is not None]
         ends += [each["until_s"] for each in plan["reservations"]]
         until = max([*ends, now + LEAST_S])
     since = plan["since_s"]
@@ -251,8 +245,7 @@ def _spans(plan: Facts) -> Iterable[tuple[float, float, Facts]]:
     yield from ((bar["start_s"], bar["end_s"], bar) for bar in plan["past"])
     yield from ((bar["start_s"], bar["latest_end_s"], bar) for bar in plan["running"])
     for bar in plan["pending"]:
-        begin = bar["planned_s"] if bar["planned_s"] is not None else begins(bar)
-        if begin is not None:
+        if (begin := bar["drawn_s"]) is not None:
             yield begin, begin + bar["limit_s"], bar
 
 
@@ -265,7 +258,7 @@ def _job(bar: Facts, scale: Scale, signs: Signs, now: float) -> Line:
         line.fill(max(bar["likely_end_s"], now), bar["latest_end_s"], signs.limit, "green")
         line.fill(now, bar["likely_end_s"], signs.likely, "green")
         line.fill(bar["start_s"], now, signs.runs, "green")
-    elif (begin := begins(bar)) is not None:
+    elif (begin := bar["drawn_s"]) is not None:
         promised = bar["guaranteed_s"] is not None
         style = "cyan" if promised else "yellow"
         line.fill(bar["median_s"], begin, signs.dots, style)

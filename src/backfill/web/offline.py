@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from backfill.client.gantt import begins, summary
+from backfill.client.gantt import summary
 from backfill.client.printing import age_text, dated
 from backfill.model.clock import Clock
 from backfill.model.units import SECOND, bound_text, local_text
@@ -75,7 +75,7 @@ def _rows(plan: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         return "" if seconds is None else shown(round(seconds * 1e6), now)
 
     for bar in (*plan["running"], *plan["pending"], *reversed(plan["past"])):
-        start = at(bar["start_s"], local_text) if "start_s" in bar else at(begins(bar))
+        start = at(bar["start_s"], local_text) if "start_s" in bar else at(bar["drawn_s"])
         end = at(bar["end_s"], local_text) if "end_s" in bar else at(bar["latest_end_s"])
         who = bar["label"], bar["name"], bar["user"], bar["state"].lower().replace("_", " "), f"{bar['cpus']:,}"
         yield *who, start, at(bar.get("median_s")), at(bar.get("guaranteed_s")), end, bar.get("reason", "")

@@ -37,7 +37,7 @@ class Plan {
     const now = told.now_s, all = [
       ...told.past.map((bar) => ({ bar, kind: bar.state === "COMPLETED" ? KIND.done : KIND.failed, start: bar.start_s, end: bar.end_s, solid: bar.end_s })),
       ...told.running.map((bar) => ({ bar, kind: KIND.running, start: bar.start_s, end: Math.max(bar.latest_end_s, now + 1), solid: now })),
-      ...told.pending.map((bar) => this.planned(bar, now)).filter(Boolean),
+      ...told.pending.map((bar) => this.planned(bar)).filter(Boolean),
     ];
     const ticks = (t) => Math.max(Math.round((t - this.epoch) / TICK), 0), count = this.count = all.length;
     this.now = ticks(now);
@@ -58,12 +58,12 @@ class Plan {
     Object.defineProperty(this.only, "pieces", { get: () => (pieces ||= layOut(this, this.only)) });
   }
 
-  // Where a waiting job is drawn: at its reserved start if the policy has given it one, else at its likely one.
-  planned(bar, now) {
-    const begin = bar.planned_s ?? bar.median_s ?? bar.expected_s;
-    if (begin === null || begin === undefined) return null;
-    const start = Math.max(begin, now), end = (bar.planned_s === null ? bar.likely_end_s : bar.latest_end_s) ?? start + bar.limit_s;
-    return { bar, kind: KIND.waiting, start, end, solid: begin - 1 };
+  // A waiting job, if a start of it is known.
+  planned(bar) {
+    const start = bar.drawn_s;
+    if (start === null) return null;
+    const end = (bar.planned_s === null ? bar.likely_end_s : bar.latest_end_s) ?? start + bar.limit_s;
+    return { bar, kind: KIND.waiting, start, end, solid: start - 1 };
   }
 
   // The rows that a job needs: on its nodes; one whose nodes are not chosen yet where there is room.
@@ -344,7 +344,7 @@ class PlanSource {
         if (this.section) this.section.show(plan); else this.section = this.root.section = new PlanSection(this.root, plan);
         this.root.dataset.ready = plan.told.seq;
       } else if (!this.section) {
-        this.root.querySelector(".instead").textContent = "The plan is not known yet; the table below has all that waits and runs.";
+        this.root.querySelector(".instead").textContent = "The plan is not known yet; the table below lists all waiting and running jobs.";
       }
     } catch {
       LIVE.soon(); // which says that the queue does not answer

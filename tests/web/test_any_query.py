@@ -1,0 +1,56 @@
+"""Pages with any query: whatever stands in an address, the answer is a page, and no mistake of this program."""
+
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.patience import until
+
+PAGES = {  # fields that each page reads
+    "/": ("state", "user", "name", "project", "fold", "ended", "after"),
+    "/jobs/1": ("time", "cpus", "mem", "try", "done"),
+    "/jobs/1/hold": ("done",),
+    "/submit": ("command", "time", "cpus", "mem", "licenses", "array", "name"),
+    "/use": ("days",),
+    "/accuracy": ("days",),
+    "/what-if": ("policy", "now"),
+    "/login": ("next",),
+}
+NUMBERS = st.one_of(st.integers(-2, 400), st.integers(-(10**30), 10**30)).map(str)
+WORDS = st.sampled_from(
+    ["", "0", "1", "RUNNING", "pending", "ana,boris", "1:00:00", "1G", "x:2", "1-3%2", "easy", "cancel"]
+)
+VALUES = st.one_of(WORDS, NUMBERS, st.text(max_size=20).filter(lambda text: text.isprintable()))
+
+
+@st.composite
+def addresses(draw):
+    page = draw(st.sampled_from([*PAGES]))
+    fields = draw(st.lists(st.tuples(st.sampled_from([*PAGES[page], "other"]), VALUES), max_size=4))
+    return f"{page}?{urlencode(fields)}"
+
+
+@pytest.fixture(scope="module")
+def queue(site):
+    """The page of a queue with a job that waits."""
+    assert site.submit("sleep", "600", need={"cpus": 1}).status_code == 201
+    until(lambda: site.get("/v1/health").json().get("planner") == "ready")
+    return site
+
+
+@given(addresses())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_query_gets_a_page(queue, address):
+    answer = queue.get(address, headers={"accept": "text/html"})
+    assert answer.status_code in (200, 303, 400, 404, 409, 503), answer.text  # 503: the daemon is busy, and said so
+    assert "Traceback" not in answer.text
+    assert answer.status_code == 303 or "<h1" in answer.text
+
+
+def test_the_chart_has_the_jobs_of_the_users_of_the_table(queue):
+    page = queue.get("/", params={"user": "ana, <b>&x"}, headers={"accept": "text/html"}).text
+    assert 'data-plan="/v1/plan?limit=5000&amp;user=ana%2C%3Cb%3E%26x"' in page
+    assert "The plan of the jobs of <bdi>ana,&lt;b&gt;&amp;x</bdi>" in page
+    assert 'data-plan="/v1/plan?limit=5000"' in queue.get("/", headers={"accept": "text/html"}).text
