@@ -16,16 +16,14 @@ from backfill.queue import reserving
 from backfill.queue.book import Book
 from backfill.queue.commands import unusual
 from backfill.queue.job import Facts, Job
-from backfill.queue.nodes import FLOATING, MACHINE, Amounts
-from backfill.queue.protocol import LEARNED
+from backfill.queue.nodes import FLOATING, MACHINE, ON_NODES, Amounts
+from backfill.queue.protocol import LEARNED, PLANNED
 from backfill.queue.shapes import JsonObject
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store
 from backfill.worlds.runtimes import RunTimes
 
-MOST = 20_000  # bars of each kind
 PAST_S = 7200.0  # seconds before now at which a plan begins
-ON_NODES = ("cpus", "memory", "gpus")  # resources that are no licences
 AGAIN = {"preempted": "PREEMPTED", "requeue": "REQUEUED"}  # events after which a job runs again: state of that bar
 
 
@@ -40,7 +38,7 @@ class Window:
     until_s: float | None = None
     users: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
-    most: int = MOST
+    most: int = PLANNED
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from backfill.model.units import numbers_text, size_text, time_text
 from backfill.pools.local import groups
 from backfill.queue.deep import check_deep
 from backfill.queue.job import Facts, Job, Run
-from backfill.queue.nodes import FLOATING
+from backfill.queue.nodes import FLOATING, ON_NODES
 from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
 from backfill.queue.words import Unreadable
@@ -214,7 +214,7 @@ def settings(machine: Machine) -> Iterator[Finding]:
         return
     have = config.resources
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    licences = [f"{count} {name}" for name, count in have.items() if name not in ("cpus", "memory", "gpus")]
+    licences = [f"{count} {name}" for name, count in have.items() if name not in ON_NODES]
     told = f"{have['cpus']} cpus, {size_text(have['memory'])} memory, {have['gpus']} gpus"
     told = ", ".join([told, *licences]) + f"; policy {_policy(config)}"
     if have["cpus"] > there:

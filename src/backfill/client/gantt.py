@@ -12,6 +12,7 @@ from rich.text import Text
 
 from backfill.model.names import printable
 from backfill.model.units import counted, local_text
+from backfill.queue.protocol import PLANNED
 
 Facts = Mapping[str, Any]
 LEAST_S = 60.0  # of time in a chart, in seconds
@@ -138,7 +139,7 @@ def chart(plan: Facts, width: int, lines: int = JOBS, plain: bool = False, whole
     for kind, count in plan["omitted"].items():
         if count:
             yield Text(
-                f"{count:,} {kind} jobs were not read: the plan holds 20,000 of each kind; --since, --user choose"
+                f"{count:,} {kind} jobs were not read: the plan holds {PLANNED:,} of each kind; --since, --user choose"
             )
     for legend in _legend(signs, used, width):
         yield Text(legend, "dim")

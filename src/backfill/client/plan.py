@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill.client.calling import FAILED, Problem, persistent
 from backfill.client.options import parse
+from backfill.queue.protocol import PLANNED
 from backfill.queue.words import Unreadable, parse_instant, parse_past, parse_time
 from backfill.system.home import home
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:  # saves import time at run time
 
 PARTS = {"until", "users", "nodes"}  # options that leave jobs out
 WIDTH = 100  # columns without a terminal
-MOST = 20_000  # waiting jobs that are asked for, see answers.plan.MOST, which takes numpy to load
 
 
 def plan(words: Sequence[str]) -> int:
@@ -80,7 +80,7 @@ def read(folder: str, given: Facts) -> Facts:
     from backfill.answers.plan import Window, plan
     from backfill.queue.store import Store, StoreError
 
-    told = persistent("plan", folder, **({"users": given["users"]} if "users" in given else {}), limit=MOST)
+    told = persistent("plan", folder, **({"users": given["users"]} if "users" in given else {}), limit=PLANNED)
     now = round(told["now_s"] * 1e6)
     since, until = _instant("--since", given.get("since"), now), _instant("--until", given.get("until"), now)
     if since is not None and until is not None and until <= since:

@@ -13,13 +13,12 @@ from backfill.answers.metrics import Counted, exposition
 from backfill.daemon.licences import Licence
 from backfill.queue.book import Book
 from backfill.queue.measured import Histogram
-from backfill.queue.nodes import FLOATING, MACHINE, Amounts
+from backfill.queue.nodes import FLOATING, MACHINE, ON_NODES, Amounts
 from backfill.queue.shapes import JsonObject
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store, StoreError
 from backfill.system.log import note
 
-ON_NODES = ("cpus", "memory", "gpus")  # resources that are no licences
 EVERY_S = 15.0  # between two versions of a metrics file
 MODE = 0o644  # of it: another user's exporter reads it
 Value = list[Any]  # labels, and a number or the facts of a histogram

@@ -9,6 +9,7 @@ from typing import Any
 
 MACHINE = "machine"
 FLOATING = ""  # stands for a node where floating licences are counted
+ON_NODES = ("cpus", "memory", "gpus")  # resources that are no licences
 
 Amounts = dict[str, int]  # by resource
 # The nodes of a job: the name of each, the number of tasks there, and a true third value if it has the whole node.

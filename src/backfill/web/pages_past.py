@@ -16,7 +16,7 @@ from backfill.client.printing import dated
 from backfill.model.clock import Clock
 from backfill.model.units import SECOND, clock_text, counted, span_text, time_text
 from backfill.queue.job import Job
-from backfill.queue.nodes import FLOATING
+from backfill.queue.nodes import FLOATING, ON_NODES
 from backfill.queue.store import Store
 from backfill.report.chart import Chart, count_chart, share_chart, table
 from backfill.report.dates import Dates
@@ -25,7 +25,6 @@ Facts = dict[str, Any]
 DAYS = (1, 7, 30, 365)
 BINS = 96
 SLIPS = 50  # broken promises that are listed
-LATE = 'start_us IS NOT NULL AND facts LIKE \'%"slip":"%\' AND facts NOT LIKE \'%"slip":""%\''
 USERS = 50  # users in the table
 HOUR = 3600 * SECOND
 LEADS = {"< 1 h": "less than 1 h", "1 - 6 h": "1 to 6 h", "> 6 h": "more than 6 h"}
@@ -126,7 +125,7 @@ def _use(store: Store, days: int, zone: str) -> Facts:
     figures = [_share("Cpus in use", [(a, b, held[job.id]) for a, b, job in runs], there.get("cpus", 0), bins, dates)]
     for name, copies in there.items():
         some = [(a, b, job.need.get(name, 0)) for a, b, job in runs if job.need.get(name)]
-        if name not in ("cpus", "memory", "gpus") and some and copies:
+        if name not in ON_NODES and some and copies:
             figures.append(_share(f"Licence {name} in use", some, copies, bins, dates))
     figures += [_queue(jobs, bins, dates), *_waits(ran, bins, dates)]
     rows = summed(over, "user", held)

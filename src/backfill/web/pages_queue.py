@@ -1,21 +1,20 @@
 """The queue as a page shows it: a row for each job, with its start as an interval on an axis, and what is in use."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from backfill.client.printing import dated, nodes_text, planned_by, reservation_lines, start_text, why_text
+from backfill.client.printing import nodes_text, planned_by, reservation_lines, start_text, why_text
 from backfill.model.units import clock_text, counted, size_text, time_text
+from backfill.queue.states import HOLDING
 from backfill.queue.words import asks_text
 
 Facts = dict[str, Any]
 LIMIT = 200  # rows of a page
 ENDED = 20  # ended jobs listed on request
 FILTERS = ("state", "user", "name", "project")  # fields of the address, and in plural of a request
-STATES = ("PENDING", "RUNNING")
-HOLDING = ("STARTING", "RUNNING", "ENDING")
 NEAR_S = 60.0  # the axis is at least this long
 HOUR, DAY = 3600, 86_400
 MARKS = (
@@ -237,13 +236,3 @@ def policy_text(found: Facts) -> str:
         wide = "" if few is None else f"; wide bounds come from only {counted(few, 'ended job')}"
         return f"{text}; estimates {time_text(round(known['age_s']) * 10**6)} old{wide}"
     return f"{text}; estimates come in a moment" if known else text
-
-
-def users_of(found: Facts) -> Sequence[str]:
-    """Return the users of the jobs shown."""
-    return sorted({job["user"] for job in found["jobs"]})
-
-
-def ended_text(job: Facts) -> str:
-    """Return when a job ended."""
-    return dated(job["end_s"])

@@ -85,11 +85,6 @@ class Trials:
                 return []  # the field remains without suggestions
         return self._names
 
-    def close(self) -> None:
-        """End the computation."""
-        if self._task is not None:
-            self._task.cancel()
-
 
 class Failed(Exception):
     """The message of a command that failed."""

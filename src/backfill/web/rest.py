@@ -13,6 +13,7 @@ from backfill.client import calling
 from backfill.client.asking import accuracy_of
 from backfill.client.requests import environment
 from backfill.model.errors import InputError
+from backfill.queue.protocol import PLANNED
 from backfill.queue.schema import Record, Refused
 from backfill.queue.states import HOLDING, OVER, PENDING
 from backfill.queue.words import Unreadable, parse_id, parse_licences, parse_memory
@@ -27,7 +28,7 @@ Facts = dict[str, Any]
 router = APIRouter(prefix="/v1")
 OPENAPI = FilePath(__file__).with_name("openapi.json")  # written by `python -m tools.openapi`
 JSON, CSV, ZIP, EVENTS = "application/json", "text/csv; charset=utf-8", "application/zip", "text/event-stream"
-PAGE, PAGE_MOST, STORIES, PLAN_MOST = 100, 10_000, 100, 20_000  # rows of an answer
+PAGE, PAGE_MOST, STORIES = 100, 10_000, 100  # rows of an answer
 KEY_MOST = 240  # characters of an idempotency key
 INSTANT_MOST = 4e9  # seconds since 1970
 
@@ -315,7 +316,7 @@ async def plan(
     until: Instant = None,
     user: Names = None,
     node: Names = None,
-    limit: Annotated[int, Query(ge=1, le=PLAN_MOST, description="most bars of each kind")] = 2000,
+    limit: Annotated[int, Query(ge=1, le=PLANNED, description="most bars of each kind")] = 2000,
 ) -> Response:
     """Return what ran, runs and waits, on nodes and licences over time."""
     service, users = service_of(request), some(user)
