@@ -259,13 +259,40 @@ def test_two_tabs_show_the_same(own, visit):
     see(first, "#summary", "0 jobs run, 0 wait")
 
 
+def look_away(page, hidden):
+    """Let a tab be hidden, or seen again: without a window every tab counts as seen."""
+    page.evaluate(
+        """(hidden) => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }""",
+        hidden,
+    )
+
+
+def test_many_tabs_follow_the_queue_each_while_it_is_seen(own, visit):
+    visitor = visit(own())
+    tabs = [visitor.log_in("/")]
+    for _ in range(7):  # a browser has six connections to a server
+        soon(tabs[-1], "LIVE.stream.readyState === EventSource.OPEN")
+        look_away(tabs[-1], True)
+        tabs.append(visitor.open("/"))
+    soon(tabs[-1], "LIVE.stream.readyState === EventSource.OPEN")
+    assert tabs[0].evaluate("LIVE.stream.readyState === EventSource.CLOSED")
+    visitor.site.live.submit("--", "sleep", "600")
+    see(tabs[-1], "#job-1", "sleep")
+    assert tabs[0].locator("#job-1").count() == 0
+    look_away(tabs[-1], True)
+    look_away(tabs[0], False)
+    see(tabs[0], "#job-1", "sleep")
+
+
 def test_a_session_that_ends_leads_to_the_token_and_back(own, visit):
     visitor = visit(own())
     site = visitor.site
     page = visitor.log_in("/?user=nobody")
     chart_of(page)
     visitor.away = True
-    page.wait_for_timeout(10)
     new = "f" * 64
     path = site.live.folder / "web.token"
     half = path.with_name("half")

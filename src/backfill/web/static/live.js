@@ -11,18 +11,22 @@ class Live {
     this.failures = 0;
     this.took = 0;
     this.over = false; // the session has ended
-    this.missed = false; // something happened while the page was hidden
     this.listen();
-    document.addEventListener("visibilitychange", () => { if (!document.hidden && this.missed) this.soon(0); });
+    document.addEventListener("visibilitychange", () => { if (document.hidden) this.stream?.close(); else this.listen(true); });
     setInterval(() => this.soon(), ANYWAY_MS);
   }
 
-  // The stream of events: each means that something may have changed.
-  listen() {
+  // The stream of events: each means that something may have changed. A hidden page has none, since a browser has only
+  // six connections to a server for all its tabs. returned: the page was hidden, and may have missed something.
+  listen(returned = false) {
     this.stream?.close();
-    if (this.over) return;
+    if (this.over || document.hidden) return;
     this.stream = new EventSource(`/v1/events`);
-    this.stream.onopen = () => { if (this.failures) this.soon(0); };
+    this.stream.onopen = () => {
+      if (returned) document.dispatchEvent(new Event("queue"));
+      if (returned || this.failures) this.soon(0);
+      returned = false;
+    };
     this.stream.onerror = () => {
       if (this.stream.readyState === EventSource.CLOSED) this.again(() => this.listen());
       this.soon();
@@ -39,18 +43,13 @@ class Live {
 
   // Fetches the page again, not too often.
   soon(wait = Math.min(Math.max(SOON_MS, SHARE * this.took), MOST_MS)) {
-    if (this.waiting || this.over) return;
-    if (document.hidden) {
-      this.missed = true;
-      return;
-    }
+    if (this.waiting || this.over || document.hidden) return;
     this.waiting = true;
     setTimeout(() => this.refresh(), wait);
   }
 
   async refresh() {
     const begun = performance.now();
-    this.missed = false;
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "manual", cache: "no-store" });
       if (answer.type === "opaqueredirect" || answer.status === 401) return this.ended();
@@ -82,7 +81,7 @@ class Live {
     document.dispatchEvent(new Event("queue"));
     clearTimeout(this.cleared);
     this.cleared = setTimeout(() => this.say(""), 4000);
-    if (this.stream.readyState === EventSource.CLOSED) this.listen();
+    if (this.stream?.readyState === EventSource.CLOSED) this.listen();
   }
 
   away() {
