@@ -139,6 +139,16 @@ def test_a_new_token_ends_what_had_the_old_one(own):
     assert "not the token" in site.client.post("/login", data={"token": site.token}).text
 
 
+def test_wrong_tokens_are_counted_by_connection_whatever_a_header_says(own):
+    site = own()
+    codes = []
+    with site.new_client() as client:
+        for i in range(30):
+            headers = {"Authorization": "Bearer wrong", "X-Forwarded-For": f"10.0.0.{i}"}
+            codes.append(client.get("/v1/jobs", headers=headers).status_code)
+    assert 429 in codes
+
+
 def test_a_unix_socket_is_for_its_user_alone(own, tmp_path):
     import httpx
 

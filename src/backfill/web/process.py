@@ -78,7 +78,7 @@ def serve(folder: Path, given: dict[str, Any]) -> int:
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, limit_concurrency=REQUESTS, ws="none",
         timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=SHUTDOWN_S,
-        http=Bounded,
+        http=Bounded, proxy_headers=False,  # any local program can send them
         ssl_certfile=given.get("tls_cert"), ssl_keyfile=given.get("tls_key"),
     )  # fmt: skip
     where = f"{'https' if tls else 'http'}://{f'{_shown(host)}:{port}' if host else f'{listen}'}"
