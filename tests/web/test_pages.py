@@ -1,5 +1,6 @@
 """The pages without a browser: what is asked, what is escaped, and who may see it."""
 
+import os
 import re
 from itertools import pairwise
 
@@ -8,6 +9,7 @@ import pytest
 from backfill.queue.words import Unreadable
 from backfill.web import pages_job, pages_past, pages_queue, pages_submit, pages_whatif
 from backfill.web.pages import STATIC, VERSION
+from tests.patience import until
 
 HTML = {"accept": "text/html"}
 
@@ -106,6 +108,10 @@ def test_use_of_a_queue_in_which_nothing_ran(own):
     assert "No job has run in this time" in page.get("/use", headers=HTML).text
 
 
+def test_only_the_spans_of_the_page_are_offered():
+    assert [pages_past.days_of(text) for text in ("1", "365", "0365" + 18 * "9", "٧", "", "2")] == [1, 365, 7, 7, 7, 7]
+
+
 def test_losers_come_first(tmp_path, site):
     done = [site.submit("true").json()["id"] for _ in range(3)]
     waits = {"jobs": [*done, 10**6], "was": [5_000_000, 0, 9_000_000, 1], "would_be": [6_500_000, 8_000_000, 0, 1]}
@@ -113,3 +119,14 @@ def test_losers_come_first(tmp_path, site):
     assert [row[0] for row in found["losers"]] == [str(done[1]), str(done[0])]
     assert [row[0] for row in found["winners"]] == [str(done[2])]
     assert (found["jobs"], found["counts"]) == (3, [2, 0, 1])
+
+
+def test_an_output_that_is_no_ordinary_file_is_said_and_not_waited_for(site, tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    end = os.open(path, os.O_RDWR)  # so that the job finds a reader, and the page a pipe that stays open
+    body = {"job": {"need": {"cpus": 1}}, "spec": {"argv": ["true"], "output": str(path)}}
+    number = site.client.post("/v1/jobs", json=body).json()["id"]
+    until(lambda: site.state(number) not in ("PENDING", "STARTING", "RUNNING", "ENDING"))
+    os.close(end)
+    assert "is not an ordinary file" in site.get(f"/jobs/{number}", headers=HTML).text

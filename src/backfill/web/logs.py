@@ -16,7 +16,7 @@ TYPE = "text/plain; charset=utf-8"
 
 async def output(path: str, wanted: str | None, state: str) -> Response:
     """Return what is in a file now. wanted: the header Range; state: of the job, told in `Backfill-State`."""
-    file = await asyncio.to_thread(_opened, path)
+    file = await asyncio.to_thread(opened, path)
     try:
         size = os.fstat(file).st_size
         headers = {"accept-ranges": "bytes", "backfill-state": state}
@@ -38,7 +38,7 @@ async def output(path: str, wanted: str | None, state: str) -> Response:
             os.close(file)
 
 
-def _opened(path: str) -> int:
+def opened(path: str) -> int:
     """Open the output of a job. Raises Refusal if there is none, or what is there is not an ordinary file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

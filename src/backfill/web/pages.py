@@ -20,7 +20,7 @@ from backfill.queue.words import Unreadable, parse_id
 from backfill.report.chart import SIDE
 from backfill.report.templating import templates
 from backfill.report.values import cut
-from backfill.web import pages_job, pages_past, pages_queue, pages_submit, pages_whatif
+from backfill.web import logs, pages_job, pages_past, pages_queue, pages_submit, pages_whatif
 from backfill.web.offline import CHART, calendar, zone
 from backfill.web.problems import TITLES, Refusal
 from backfill.web.safety import POLICY
@@ -201,14 +201,15 @@ def _tail(one: Facts) -> Facts:
     if not path:
         return {"text": "", "skipped": 0, "size": 0, "path": ""}
     try:
-        with open(path, "rb") as file:
+        with open(logs.opened(path), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(size - TAIL, 0))
             text = file.read(TAIL).decode(errors="replace")
         return {"text": text, "skipped": max(size - TAIL, 0), "size": size, "path": path}
-    except OSError as error:
+    except (Refusal, OSError) as error:
+        told = str(error) if path in str(error) else f"{path}: {error}"
         begun = one["start_s"] is not None
-        return {"text": "", "skipped": 0, "size": 0, "path": path, "problem": error.strerror if begun else ""}
+        return {"text": "", "skipped": 0, "size": 0, "path": path, "problem": told if begun else ""}
 
 
 @router.get("/jobs/{label}/{verb}")

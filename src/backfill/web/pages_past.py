@@ -242,7 +242,7 @@ def last_event(folder: Path) -> int:
 
 def days_of(text: str) -> int:
     """Return a number of days that the page offers."""
-    return int(text) if text.isdecimal() and int(text[:4]) in DAYS else 7
+    return int(text) if text in map(str, DAYS) else 7
 
 
 def sentence(found: Facts) -> str:
