@@ -108,6 +108,13 @@ def test_use_of_a_queue_in_which_nothing_ran(own):
     assert "No job has run in this time" in page.get("/use", headers=HTML).text
 
 
+def test_a_form_is_bounded(site):
+    for path in ("/submit", "/what-if", "/login"):
+        for form, status in ((b"command=" + 600_000 * b"x", 413), (b"a=1&" * 200, 400)):
+            answer = site.client.post(path, content=form, headers=HTML)
+            assert (answer.status_code, "xpected a form of at most" in answer.text) == (status, True), path
+
+
 def test_only_the_spans_of_the_page_are_offered():
     assert [pages_past.days_of(text) for text in ("1", "365", "0365" + 18 * "9", "٧", "", "2")] == [1, 365, 7, 7, 7, 7]
 

@@ -1,11 +1,11 @@
 """The page that turns the token into a session of the browser."""
 
 from html import escape
-from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from backfill.web.forms import form_of
 from backfill.web.problems import Refusal
 from backfill.web.safety import Safety
 
@@ -34,17 +34,9 @@ async def ask(request: Request) -> Response:
 async def log_in(request: Request) -> Response:
     """Begin a session, if the token is right."""
     safety: Safety = request.app.state.safety
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM_MOST:
-            raise Refusal(413, f"expected a form of at most {FORM_MOST:,} bytes", "size")
-    try:
-        form = parse_qs(body.decode(errors="replace"), max_num_fields=10)
-    except ValueError:
-        raise Refusal(400, "expected the fields token and next", "usage") from None
-    then = _own(form.get("next", ["/"])[0])
-    if not safety.token.accepts(form.get("token", [""])[0].strip()):
+    form = await form_of(request, FORM_MOST)
+    then = _own(form.get("next", "/"))
+    if not safety.token.accepts(form.get("token", "").strip()):
         try:
             safety.refuse(request.scope)
         except Refusal as refusal:

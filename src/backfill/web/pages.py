@@ -6,7 +6,7 @@ import time
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -21,6 +21,7 @@ from backfill.report.chart import SIDE
 from backfill.report.templating import templates
 from backfill.report.values import cut
 from backfill.web import logs, pages_job, pages_past, pages_queue, pages_submit, pages_whatif
+from backfill.web.forms import form_of
 from backfill.web.offline import CHART, calendar, zone
 from backfill.web.problems import TITLES, Refusal
 from backfill.web.safety import POLICY
@@ -258,7 +259,10 @@ async def submit_form(request: Request) -> Response:
 async def submit(request: Request) -> Response:
     """Queue a job, or say when it would start."""
     service = _service(request)
-    form = {name: values[0] for name, values in parse_qs((await request.body()).decode(errors="replace")).items()}
+    try:
+        form = await form_of(request)
+    except Refusal as refusal:
+        return _refused(request, refusal)
     fields = pages_submit.DEFAULTS | {name: text for name, text in form.items() if name in pages_submit.DEFAULTS}
     once = form.get("token", "") or token()
     tried, problem, field, status = None, "", "", 200
@@ -329,8 +333,11 @@ async def what_if(request: Request) -> Response:
 @router.post("/what-if")
 async def try_policy(request: Request) -> Response:
     """Begin to repeat the week under a policy."""
-    form = parse_qs((await request.body()).decode(errors="replace"))
-    policy = form.get("policy", [""])[0].strip()[: pages_whatif.TOLD]
+    try:
+        form = await form_of(request)
+    except Refusal as refusal:
+        return _refused(request, refusal)
+    policy = form.get("policy", "").strip()[: pages_whatif.TOLD]
     if policy:
         try:
             _trials(request).begin(policy, await asyncio.to_thread(pages_past.last_event, _service(request).folder))
