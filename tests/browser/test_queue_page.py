@@ -187,6 +187,11 @@ def test_holding_and_trying_a_shorter_limit(own, visit):
     page.click("text=put into the form >> nth=0")
     see(page, ".tried", "would start now instead of")
     page.fill("[name=time]", "3:00:00")
+    live.submit("-c", "4", "-t", "1h", "--", "true")
+    page.evaluate("LIVE.soon(0)")
+    soon(page, "LIVE.took > 0 && !LIVE.waiting")
+    assert page.input_value("[name=time]") == "3:00:00"  # and the answer stays
+    see(page, ".tried", "would start now instead of")
     page.click("text=Show the start it would get")
     see(page, ".tried", "would start (?!now)")
     page.fill("[name=cpus]", "many")

@@ -25,7 +25,7 @@ REST_S = 0.05  # most time between two reads of the daemon on one connection; at
 FRESH_S = 1.0  # how long an answer is used again if no event has happened since
 KEPT = 100  # answers that are kept
 ASKED = {"explain", "eta", "slots", "test", "test_project", "switch"}  # answered by copies of the planner
-SHARED = {"queue", "eta", "ping", "plan"}  # reads whose answers many clients share
+SHARED = {"queue", "eta", "explain", "ping", "plan"}  # reads whose answers many clients share
 ALSO_CHANGE = {"policy", "stop"}  # requests that change more than the queue
 SLOW = 2  # long computations of this process at once, such as statistics of the whole log
 

@@ -11,6 +11,7 @@ class Live {
     this.failures = 0;
     this.took = 0;
     this.over = false; // the session has ended
+    if (!document.querySelector("[data-live]")) return;
     this.listen();
     document.addEventListener("visibilitychange", () => { if (document.hidden) this.stream?.close(); else this.listen(true); });
     setInterval(() => this.soon(), ANYWAY_MS);
@@ -41,7 +42,7 @@ class Live {
     this.retry = setTimeout(act, AGAIN_MS[Math.min(this.failures, AGAIN_MS.length - 1)]);
   }
 
-  // Fetches the page again, not too often.
+  // Fetches the page again, not too often; one without such parts does not change.
   soon(wait = Math.min(Math.max(SOON_MS, SHARE * this.took), MOST_MS)) {
     if (this.waiting || this.over || document.hidden) return;
     this.waiting = true;
@@ -51,7 +52,7 @@ class Live {
   async refresh() {
     const begun = performance.now();
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "manual", cache: "no-store" });
+      const answer = await fetch(this.address(), { headers: { accept: "text/html" }, redirect: "manual", cache: "no-store" });
       if (answer.type === "opaqueredirect" || answer.status === 401) return this.ended();
       if (answer.status === 503) throw new Error("away");
       if (answer.ok) this.show(new DOMParser().parseFromString(await answer.text(), "text/html"));
@@ -63,6 +64,13 @@ class Live {
       this.waiting = false;
     }
     return undefined;
+  }
+
+  // Without what was asked for once: a change that was tried, and the verb that led here.
+  address() {
+    const url = new URL(location.href);
+    for (const name of ["try", "done"]) url.searchParams.delete(name);
+    return url;
   }
 
   show(page) {
@@ -106,9 +114,10 @@ class Live {
   say(text) { this.box.textContent = text; }
 }
 
-// Changes one element into another, keeping what is equal, and elements with an id wherever they move to.
+// Changes one element into another, keeping what is equal, what is marked data-kept, what was typed, and elements with
+// an id wherever they move to.
 function morph(from, to) {
-  if (from.isEqualNode(to)) return;
+  if (from.isEqualNode(to) || from.dataset?.kept !== undefined) return;
   if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {
     from.replaceWith(to);
     return;
