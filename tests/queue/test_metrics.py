@@ -173,8 +173,11 @@ def test_the_file_is_replaced_as_a_whole_and_says_when_the_daemon_is_down(tmp_pa
     first = samples(path.read_text())
     assert (first["up", frozenset()], first["jobs_submitted_total", frozenset()]) == (1, 1)
     assert path.stat().st_mode & 0o777 == 0o644
+    (tmp_path / "backfill.prom.tmp").symlink_to(tmp_path / "other")  # which is not followed
     file.close()
+    file._write(one(up=1))  # a thread that was late
     assert samples(path.read_text())["up", frozenset()] == 0
+    assert not (tmp_path / "other").exists()
     assert [each.name for each in tmp_path.glob("*.tmp")] == []
 
 

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from backfill.answers.metrics import Counted, exposition
@@ -106,6 +107,7 @@ class MetricsFile:
     def __init__(self, path: Path, store: Path, measured: Callable[[], Mapping[str, Any]]) -> None:
         self.path, self._store, self._measured = path, store, measured
         self._counted, self._said, self._goes_on = Counted(), "", True
+        self._writing = Lock()  # held by the thread that counts and writes
 
     async def keep(self) -> None:
         """Write the file from time to time. What goes wrong is noted once; the queue goes on."""
@@ -125,24 +127,31 @@ class MetricsFile:
         """Let the file say that the daemon is down."""
         self._goes_on = False
         try:
-            self._replace(one(up=0))
+            with self._writing:
+                self._replace(one(up=0))
         except OSError as error:
             note(f"metrics: {error}")
 
     def _write(self, values: Mapping[str, Any]) -> None:
-        store = Store(self._store, readonly=True)
-        try:
-            self._counted.read(store, lambda: self._goes_on)
-        finally:
-            store.close()
-        if self._goes_on:
-            self._replace(values)
+        with self._writing:
+            if not self._goes_on:
+                return
+            store = Store(self._store, readonly=True)
+            try:
+                self._counted.read(store, lambda: self._goes_on)
+            finally:
+                store.close()
+            if self._goes_on:
+                self._replace(values)
 
     def _replace(self, measured: Mapping[str, Any]) -> None:
         values: Mapping[str, Any] = {**measured, **one(written_timestamp_seconds=time.time()), **self._counted.values()}
         text = exposition(values)
         half = self.path.with_name(f"{self.path.name}.tmp")
-        with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, MODE), "w") as file:
+        half.unlink(missing_ok=True)
+        # In a folder that is open to others, one of them may have put a link there.
+        new = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
+        with open(new, "w") as file:
             os.fchmod(file.fileno(), MODE)  # the daemon's umask lets nobody else read
             file.write(text)
         half.replace(self.path)
