@@ -15,7 +15,7 @@ from backfill.client.asking import tested
 from backfill.client.calling import Problem, token
 from backfill.client.printing import changed_text, start_text, unchanged_text
 from backfill.model.errors import InputError
-from backfill.queue.states import PENDING
+from backfill.queue.states import OVER, PENDING
 from backfill.queue.words import Unreadable, parse_id
 from backfill.report.chart import SIDE
 from backfill.report.templating import templates
@@ -137,7 +137,7 @@ async def _job(request: Request, label: str) -> Response:
         helps=[*pages_job.helps(explained)] if explained else [], tried=tried, wrong=wrong, fields=fields,
         when=pages_job.when(tried, now) if tried else "", promised=_promise(one, now), verbs=pages_job.verbs(one),
         titles=VERBS, log=await asyncio.to_thread(_tail, one), done=_done(one, query), now_s=now,
-        reserved=(explained or {}).get("reserved_s"), as_it_is=_as_it_is(explained, now),
+        reserved=(explained or {}).get("reserved_s"), as_it_is=_as_it_is(explained, now), over=OVER,
     )  # fmt: skip
 
 
