@@ -23,6 +23,7 @@ def application(service: Service, safety: Safety) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
+        app.state.log.close()
         service.close()
 
     app = FastAPI(
@@ -30,6 +31,7 @@ def application(service: Service, safety: Safety) -> FastAPI:
         generate_unique_id_function=lambda route: route.name.replace(" ", "_"),
     )  # fmt: skip
     app.state.service, app.state.safety = service, safety
+    app.state.log = metrics.Log(service.folder)
     for module in (rest, login, metrics, pages):
         app.include_router(module.router)
     app.add_exception_handler(Refusal, _refused)

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +14,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from backfill.client.asking import tested
-from backfill.client.calling import Problem, token
+from backfill.client.calling import token
 from backfill.client.printing import changed_text, start_text, unchanged_text
 from backfill.model.errors import InputError
 from backfill.queue.states import OVER, PENDING
@@ -285,9 +287,9 @@ async def submit(request: Request) -> Response:
 async def accuracy(request: Request) -> Response:
     """What became of promises and estimates."""
     try:
-        found = await asyncio.to_thread(pages_past.accuracy, _service(request).folder)
-    except (Problem, InputError) as error:
-        return _refused(request, _missing(error))
+        found = await _past(_service(request), pages_past.accuracy)
+    except Refusal as refusal:
+        return _refused(request, refusal)
     return _page(request, "accuracy", found=found, sentence=pages_past.sentence(found))
 
 
@@ -296,10 +298,18 @@ async def use(request: Request) -> Response:
     """Use and waits over time."""
     days = pages_past.days_of(request.query_params.get("days", ""))
     try:
-        found = await asyncio.to_thread(pages_past.use, _service(request).folder, days, zone())
-    except InputError as error:
-        return _refused(request, _missing(error))
+        found = await _past(_service(request), lambda folder: pages_past.use(folder, days, zone()))
+    except Refusal as refusal:
+        return _refused(request, refusal)
     return _page(request, "use", found=found, spans=pages_past.DAYS, side=SIDE)
+
+
+async def _past(service: Service, work: Callable[[Path], Facts]) -> Facts:
+    """Return what is computed from the log. Raises Refusal."""
+    try:
+        return await service.slowly(lambda: work(service.folder))
+    except InputError as error:
+        raise _missing(error) from None
 
 
 def _missing(error: Exception) -> Refusal:

@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +49,7 @@ class Service:
         self._questions = Link(str(folder), QUESTIONS)
         self._changes = Link(str(folder), CHANGES)
         self._starting, self._slow = asyncio.Lock(), asyncio.Semaphore(SLOW)
+        self._threads = ThreadPoolExecutor(SLOW, "slow")  # its own, so that short work never waits for long
         self._answers: dict[str, Shared] = {}
         self._store: Store | None = None
         self._file = (0, 0)
@@ -112,7 +114,7 @@ class Service:
         """Return the result of a long computation, in another thread, after others that were asked for before."""
         try:
             async with asyncio.timeout(QUESTION_S), self._slow:
-                return await asyncio.to_thread(work)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except TimeoutError:
             raise Refusal(503, "this process is busy; ask again later", "busy", Retry_After="10") from None
         except Problem as problem:
@@ -183,7 +185,7 @@ class Service:
             return await ask()
 
         made = Shared(seq, asyncio.create_task(answer()))
-        made.answer.add_done_callback(_seen)
+        made.answer.add_done_callback(seen)
         self._answers.pop(key, None)
         self._answers[key] = made
         for old in [*self._answers][: max(len(self._answers) - KEPT, 0)]:
@@ -214,10 +216,11 @@ class Service:
         for link in (self._reads, self._questions, self._changes):
             link.close()
         self.feed.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._forget()
 
 
-def _seen(task: "asyncio.Task[bytes]") -> None:
+def seen(task: "asyncio.Future[Any]") -> None:
     """Note the error of an answer whose clients have all left."""
     if not task.cancelled():
         task.exception()
