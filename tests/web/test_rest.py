@@ -157,6 +157,8 @@ def test_what_was_becomes_a_workload(site):
         ("GET", "/v1/jobs/last", None, 400, "id"),
         ("GET", "/v1/nothing", None, 404, ""),
         ("PUT", "/v1/jobs", {}, 405, ""),
+        ("GET", "/v1/events?kind=foo", None, 400, "kind"),
+        ("GET", "/v1/plan?since=5&until=4", None, 400, "until"),
         ("GET", "/v1/jobs?limit=0", None, 400, "limit"),
         ("GET", "/v1/jobs?limit=many", None, 400, "limit"),
         ("POST", "/v1/jobs", {"job": {}, "spec": {"argv": ["true"]}}, 400, "need"),
@@ -230,6 +232,14 @@ def test_a_login_leads_only_to_pages_of_this_server(site, then):
         shown = client.get("/login", params={"next": '"><script>alert(1)</script>'})
         assert "<script>" not in shown.text
         assert client.post("/login", content=b"token=" + b"x" * 100_000).status_code == 413
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_behind_a_proxy_the_cookie_is_for_https_alone(site, scheme):
+    with site.new_client() as client:
+        headers = {"Origin": site.url.replace("http", scheme)}
+        answer = client.post("/login", data={"token": site.token}, headers=headers)
+        assert ("Secure" in answer.headers["set-cookie"]) == (scheme == "https")
 
 
 PAGE = (ROOT / "docs" / "reference" / "web.md").read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from backfill.client import calling
 from backfill.client.asking import accuracy_of
 from backfill.client.requests import environment
 from backfill.model.errors import InputError
+from backfill.queue.events import KINDS
 from backfill.queue.protocol import PLANNED
 from backfill.queue.schema import Record, Refused
 from backfill.queue.states import HOLDING, OVER, PENDING
@@ -319,6 +320,8 @@ async def plan(
     limit: Annotated[int, Query(ge=1, le=PLANNED, description="most bars of each kind")] = 2000,
 ) -> Response:
     """Return what ran, runs and waits, on nodes and licences over time."""
+    if since is not None and until is not None and until <= since:
+        raise Refusal(400, f"until is {until:.15g}; expected a time after since, {since:.15g}", "usage", "until")
     service, users = service_of(request), some(user)
     window = {"since_s": since, "until_s": until, "users": tuple(users), "nodes": tuple(some(node)), "most": limit}
 
@@ -543,6 +546,8 @@ async def events_of(
 
 
 async def _stream(request: Request, kinds: list[str], labels: list[str], place: int | None) -> Response:
+    if unknown := {*kinds} - KINDS.keys():
+        raise Refusal(400, f"kind is {min(unknown)[:60]!r}; expected {', '.join(sorted(KINDS))}", "usage", "kind")
     service, safety = service_of(request), cast(Safety, request.app.state.safety)
     jobs: set[int] = set()
     for label in labels:

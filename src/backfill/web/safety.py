@@ -183,9 +183,13 @@ class Safety:
 
     def session(self, scope: Scope, response: Response) -> None:
         """Begin a session: have the browser keep the cookie, out of reach of scripts and of other sites."""
+        # Behind a proxy the connection is not encrypted, but the page is.
+        secure = scope["scheme"] == "https" or any(
+            each.lower().startswith("https://") for each in _headers(scope).get("origin", [])
+        )
         response.set_cookie(
             self.cookie, self.token.session(time.time()), max_age=SESSION_S, path="/",
-            httponly=True, samesite="strict", secure=scope["scheme"] == "https",
+            httponly=True, samesite="strict", secure=secure,
         )  # fmt: skip
 
     def _by_cookie(self, headers: dict[str, list[str]]) -> bool:
