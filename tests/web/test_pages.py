@@ -1,5 +1,6 @@
 """The pages without a browser: what is asked, what is escaped, and who may see it."""
 
+import asyncio
 import os
 import re
 from itertools import pairwise
@@ -9,7 +10,7 @@ import pytest
 from backfill.queue.words import Unreadable
 from backfill.web import pages_job, pages_past, pages_queue, pages_submit, pages_whatif
 from backfill.web.pages import STATIC, VERSION
-from tests.patience import until
+from tests.patience import completed, until
 
 HTML = {"accept": "text/html"}
 
@@ -92,13 +93,38 @@ def test_scripts_come_from_files_and_every_page_forbids_others(site):
 
 
 def test_an_unknown_job_or_verb_is_a_page_that_says_so(site):
-    for path in ("/jobs/77", "/jobs/x", "/jobs/77/cancel"):
+    for path in ("/jobs/77", "/jobs/x", "/jobs/77/cancel", "/nothing"):
         answer = site.get(path, headers=HTML)
         assert answer.status_code == 404
         assert "<h1>Not found</h1>" in answer.text
     number = site.submit("true").json()["id"]
     assert site.get(f"/jobs/{number}/explode", headers=HTML).status_code == 404
     assert site.client.post(f"/jobs/{number}/explode").status_code == 404
+
+
+def test_a_page_tells_only_a_verb_whose_effect_is_there(site):
+    number = site.submit("true", held=True).json()["id"]
+    for verb, told in (("hold", True), ("cancel", False), ("release", False)):
+        text = site.get(f"/jobs/{number}?done={verb}", headers=HTML).text
+        assert ('class="done"' in text) == told, verb
+    site.client.delete(f"/v1/jobs/{number}")
+    assert f"Cancelled job {number}." in site.get(f"/jobs/{number}?done=cancel", headers=HTML).text
+
+
+def test_no_page_waits_for_the_names_of_policies(tmp_path, monkeypatch):
+    async def output(words, folder):
+        await asyncio.sleep(0)
+        return '{"policies": [{"name": "easy"}]}'
+
+    async def work():
+        monkeypatch.setattr(pages_whatif, "_output", output)
+        trials = pages_whatif.Trials(tmp_path)
+        trials.find_names()
+        assert trials.names == []
+        await trials._finding
+        assert trials.names == ["easy"]
+
+    completed(work())
 
 
 def test_use_of_a_queue_in_which_nothing_ran(own):

@@ -51,7 +51,8 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     detail = {404: f"there is no {request.url.path}", 405: f"{request.method} is not possible here"}
     refusal = Refusal(found.status_code, detail.get(found.status_code, str(found.detail)))
     refusal.headers = dict(found.headers or {})
-    return document(refusal)
+    is_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
+    return pages.refused(request, refusal) if is_page else document(refusal)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

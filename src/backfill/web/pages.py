@@ -17,7 +17,7 @@ from backfill.client.asking import tested
 from backfill.client.calling import token
 from backfill.client.printing import changed_text, start_text, unchanged_text
 from backfill.model.errors import InputError
-from backfill.queue.states import OVER, PENDING
+from backfill.queue.states import CANCELLED, ENDING, OVER, PENDING
 from backfill.queue.words import Unreadable, parse_id
 from backfill.report.chart import SIDE
 from backfill.report.templating import templates
@@ -93,7 +93,7 @@ async def queue(request: Request) -> Response:
     try:
         found = await _service(request).facts("queue", **pages_queue.asked(query))
     except Refusal as refusal:
-        return _refused(request, refusal)
+        return refused(request, refusal)
     rows, axis = pages_queue.rows(found)
     last = max((job["id"] for job in found["jobs"] if job["state"] == PENDING), default=0)
     return _page(
@@ -110,7 +110,7 @@ async def job(request: Request, label: str) -> Response:
     try:
         return await _job(request, label)
     except Refusal as refusal:
-        return _refused(request, refusal)
+        return refused(request, refusal)
 
 
 async def _job(request: Request, label: str) -> Response:
@@ -178,9 +178,17 @@ def _done(one: Facts, query: Facts) -> str:
     done = query.get("done", "")
     if done == "submit":
         return f"Job {one['label']} is queued."
-    return (
-        f"{changed_text(done, {'ids': [one['id']], 'labels': [one['label']]}).capitalize()}." if done in VERBS else ""
-    )
+    if done not in VERBS or not _still(done, one):
+        return ""
+    return f"{changed_text(done, {'ids': [one['id']], 'labels': [one['label']]}).capitalize()}."
+
+
+def _still(verb: str, one: Facts) -> bool:
+    """Return whether a job is as a verb leaves it: an address may be old."""
+    state: str = one["state"]
+    held = "release" in pages_job.verbs(one)
+    there = {"cancel": state in (ENDING, CANCELLED), "hold": held, "release": not held, "requeue": state not in OVER}
+    return there[verb]
 
 
 async def _one(service: Service, label: str) -> Facts:
@@ -223,7 +231,7 @@ async def ask(request: Request, label: str, verb: str) -> Response:
             raise Refusal(404, f"there is no {request.url.path}")
         one = await _one(_service(request), label)
     except Refusal as refusal:
-        return _refused(request, refusal)
+        return refused(request, refusal)
     return _confirm(request, one, verb)
 
 
@@ -242,7 +250,7 @@ async def change(request: Request, label: str, verb: str) -> Response:
         one = await _one(service, label)
         answer = await service.facts(verb, ids=[one["id"]])
     except Refusal as refusal:
-        return _refused(request, refusal)
+        return refused(request, refusal)
     if not answer["ids"]:
         return _confirm(request, one, verb, f"Nothing was changed: {unchanged_text(answer)}.", 409)
     return RedirectResponse(f"/jobs/{one['label']}?done={verb}", 303)
@@ -264,7 +272,7 @@ async def submit(request: Request) -> Response:
     try:
         form = await form_of(request)
     except Refusal as refusal:
-        return _refused(request, refusal)
+        return refused(request, refusal)
     fields = pages_submit.DEFAULTS | {name: text for name, text in form.items() if name in pages_submit.DEFAULTS}
     once = form.get("token", "") or token()
     tried, problem, field, status = None, "", "", 200
@@ -289,7 +297,7 @@ async def accuracy(request: Request) -> Response:
     try:
         found = await _past(_service(request), pages_past.accuracy)
     except Refusal as refusal:
-        return _refused(request, refusal)
+        return refused(request, refusal)
     return _page(request, "accuracy", found=found, sentence=pages_past.sentence(found))
 
 
@@ -300,7 +308,7 @@ async def use(request: Request) -> Response:
     try:
         found = await _past(_service(request), lambda folder: pages_past.use(folder, days, zone()))
     except Refusal as refusal:
-        return _refused(request, refusal)
+        return refused(request, refusal)
     return _page(request, "use", found=found, spans=pages_past.DAYS, side=SIDE)
 
 
@@ -332,8 +340,8 @@ async def what_if(request: Request) -> Response:
     try:
         found = await _service(request).facts("queue", limit=0)
     except Refusal as refusal:
-        return _refused(request, refusal)
-    response = _page(request, "whatif", policy=policy, names=await trials.names(), trial=trials.trials.get(policy),
+        return refused(request, refusal)
+    response = _page(request, "whatif", policy=policy, names=trials.names, trial=trials.trials.get(policy),
                      running=trials.running, now_policy=found["policy"])  # fmt: skip
     if trials.running:
         response.headers["refresh"] = "3"
@@ -346,13 +354,13 @@ async def try_policy(request: Request) -> Response:
     try:
         form = await form_of(request)
     except Refusal as refusal:
-        return _refused(request, refusal)
+        return refused(request, refusal)
     policy = form.get("policy", "").strip()[: pages_whatif.TOLD]
     if policy:
         try:
             _trials(request).begin(policy, await asyncio.to_thread(pages_past.last_event, _service(request).folder))
         except InputError as error:
-            return _refused(request, _missing(error))
+            return refused(request, _missing(error))
     return RedirectResponse(f"/what-if?{urlencode({'policy': policy})}", 303)
 
 
@@ -372,11 +380,12 @@ def _page(request: Request, page: str, code: int = 200, **more: Any) -> Response
         "path": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         "dates": calendar(now), "now_s": now, **more,
     }  # fmt: skip
+    _trials(request).find_names()
     text = PAGES.get_template(f"live_{page}.html.j2").render(given)
     return HTMLResponse(text, code, HEADERS)
 
 
-def _refused(request: Request, refusal: Refusal) -> Response:
+def refused(request: Request, refusal: Refusal) -> Response:
     """Return a page that says why there is no answer, and comes back by itself if there may be one soon."""
     away = refusal.status == 503
     response = _page(request, "problem", refusal.status, title=TITLES.get(refusal.status, "Error"), detail=str(refusal),

@@ -45,7 +45,8 @@ class Trials:
     folder: Path
     trials: OrderedDict[str, Trial] = field(default_factory=OrderedDict)
     _task: asyncio.Task[None] | None = None
-    _names: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # of the policies that there are
+    _finding: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> str:
@@ -75,15 +76,16 @@ class Trials:
     async def _replayed(self, policy: str) -> str:
         return await _output(["replay", str(self.folder), f"--policy={policy}", "--json"], self.folder)
 
-    async def names(self) -> list[str]:
-        """Return the names of the policies that there are."""
-        if not self._names:
-            try:
-                found = json.loads(await _output(["policies", "--json"], self.folder))
-                self._names = [each["name"] for each in found["policies"]]
-            except (OSError, ValueError, KeyError, Failed, TimeoutError):
-                return []  # the field remains without suggestions
-        return self._names
+    def find_names(self) -> None:
+        """Begin to find out which policies there are, once; no page waits for it."""
+        if self._finding is None:
+            self._finding = asyncio.create_task(self._find_names())
+
+    async def _find_names(self) -> None:
+        # Without them the field has no suggestions.
+        with suppress(OSError, ValueError, KeyError, Failed, TimeoutError):
+            found = json.loads(await _output(["policies", "--json"], self.folder))
+            self.names = [each["name"] for each in found["policies"]]
 
 
 class Failed(Exception):
