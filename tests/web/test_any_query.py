@@ -61,9 +61,9 @@ def test_the_chart_has_the_jobs_of_the_users_of_the_table(queue):
     assert 'data-plan="/v1/plan?limit=5000"' in queue.get("/", headers=HTML).text
 
 
-def test_what_would_help_is_a_part_that_follows_the_queue_and_its_form_is_none(queue):
+def test_what_would_help_follows_the_queue_and_what_was_tried_stays(queue):
     page = queue.get("/jobs/2", headers=HTML).text
-    (live,) = re.findall(r'<div id="helps" data-live>(.*?)\n</div>\n<form', page, re.DOTALL)
+    (live,) = re.findall(r'<div id="helps" data-live>(.*?)\n</section>', page, re.DOTALL)
     assert 'id="try-heading"' in live
-    assert "<input" not in live
+    assert '<div id="tried" role="status" class="tried" data-kept>' in live
     assert "try-heading" not in queue.get("/jobs/1", headers=HTML).text
