@@ -73,7 +73,8 @@ class Service:
             return (await self._asked(what, [more]))[0]
 
         if what in SHARED:
-            return await self.shared(f"{what} {json.dumps(more, sort_keys=True)}", ask)
+            fresh_s = 0.0 if what == "ping" else FRESH_S  # whether the daemon answers is asked anew
+            return await self.shared(f"{what} {json.dumps(more, sort_keys=True)}", ask, fresh_s)
         return await ask()
 
     async def lines(self, what: str, requests: list[Facts]) -> list[bytes]:
@@ -160,22 +161,22 @@ class Service:
 
     # ------------------------------------------------------------------ answers that many clients share
 
-    async def shared(self, key: str, ask: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def shared(self, key: str, ask: Callable[[], Awaitable[bytes]], fresh_s: float = FRESH_S) -> bytes:
         """Return an answer that was asked for since the last event, or is asked for now; many clients ask once.
 
-        key: of requests that have the same answer.
+        key: of requests that have the same answer. fresh_s: how long one is used again.
         """
         seq, known = self._seq(), self._answers.get(key)
-        if known is None or not self._serves(known, seq):
+        if known is None or not self._serves(known, seq, fresh_s):
             known = self._ask_for_all(key, seq, known, ask)
         # One client that leaves must not take the answer from the others.
         return await asyncio.shield(known.answer)
 
-    def _serves(self, known: Shared, seq: int) -> bool:
+    def _serves(self, known: Shared, seq: int, fresh_s: float) -> bool:
         if not known.begun:  # it waits for the answer before it: what it says will be new enough
             return True
         failed = known.answer.done() and (known.answer.cancelled() or known.answer.exception() is not None)
-        return not failed and 0 < known.seq == seq and time.monotonic() - known.asked < FRESH_S
+        return not failed and 0 < known.seq == seq and time.monotonic() - known.asked < fresh_s
 
     def _ask_for_all(self, key: str, seq: int, before: Shared | None, ask: Callable[[], Awaitable[bytes]]) -> Shared:
         async def answer() -> bytes:
