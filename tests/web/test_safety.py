@@ -166,7 +166,7 @@ def test_a_request_without_a_host_or_with_two_is_refused(browser, token):
 
 def cookie(browser, scheme="http"):
     response = PlainTextResponse("")
-    browser.safety.session({"scheme": scheme}, response)
+    browser.safety.session({"scheme": scheme, "headers": []}, response)
     return response.headers["set-cookie"]
 
 
