@@ -85,7 +85,7 @@ def judged(folder: Path, seed: int, enforce: str, request, accounts: tuple[str, 
     return agreement(read_slurmctld_log(folder / "slurmctld.log"), site.requests.workload, site.platform)
 
 
-@pytest.mark.parametrize("enforce", ["limits", "limits,safe"])
+@pytest.mark.parametrize("enforce", [pytest.param("limits", marks=pytest.mark.long), "limits,safe"])
 def test_limits_on_minutes_stop_the_jobs_that_they_stop_in_slurm(enforce, tmp_path):
     found = judged(tmp_path, 1 + len(enforce), enforce, limited, ACCOUNTS, 150)
     log = (tmp_path / "slurmctld.log").read_text()
@@ -96,6 +96,7 @@ def test_limits_on_minutes_stop_the_jobs_that_they_stop_in_slurm(enforce, tmp_pa
     assert alike > 0.97, found.differences  # without these limits: 0.6
 
 
+@pytest.mark.long
 def test_nodes_beside_those_that_a_job_names_are_those_of_slurm(tmp_path):
     accounts = ("add account bio fairshare=1", "add user root account=bio fairshare=1")
     found = judged(tmp_path, 3, "limits", naming, accounts, 150)
