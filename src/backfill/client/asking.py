@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill.client.calling import FAILED, STARTING, Problem, persistent
 from backfill.client.options import ids_of, parse
-from backfill.client.printing import goes_on, start_text, table
+from backfill.client.printing import first_of, goes_on, start_text, table
 from backfill.model.names import printable
 from backfill.model.units import clock_text, counted, local_text, more_text, size_text, time_text
 from backfill.queue.parts import amounts_of, gpu_type_of
@@ -350,8 +350,7 @@ def _nodes(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
                      for one in listed["first"]]  # fmt: skip
             yield f"  {title}: {', '.join(names)}{_others(listed)}"
     for one in nodes["full"]["first"]:
-        jobs = ", ".join(other["label"] for other in one["jobs"][:FIRST])
-        jobs += f" and {len(one['jobs']) - FIRST} more" if len(one["jobs"]) > FIRST else ""
+        jobs = first_of([other["label"] for other in one["jobs"]], FIRST)
         until = "" if one["opens_s"] is None else f" until {at(one['opens_s'])} at the latest"
         yield f"  {one['node']} is full{until}" + (f": {jobs}" if jobs else "")
     if rest := nodes["full"]["count"] - len(nodes["full"]["first"]):
@@ -520,14 +519,19 @@ def _would_help(answer: Facts, at: Callable[[float], str]) -> Iterator[str]:
             what = f"edit --time {option_time(change['walltime_s'])} {answer['label']}"
         elif "cancel" in change:
             what = f"cancel {change['label']}"
-        elif "node" in change:
-            what = f"node {change['node']} in service again"
-        elif "licence" in change:
-            what = f"all {change['copies']} copies of {change['licence']} for this queue"
         else:
-            what = f"submitted again {_changed(change)}"
+            what = change_around(change) or f"submitted again {_changed(change)}"
         when = "would start now" if change["now"] else f"would start {at(change['start_s'])} at the limits of all jobs"
         yield f"  {what:<40} {when}"
+
+
+def change_around(change: Facts) -> str:
+    """Return a change of the machine that would help a job, in words; empty for a change of the job."""
+    if "node" in change:
+        return f"node {change['node']} in service again"
+    if "licence" in change:
+        return f"all {change['copies']} copies of {change['licence']} for this queue"
+    return ""
 
 
 def _changed(change: Facts) -> str:
@@ -666,8 +670,7 @@ def switch(options: Facts) -> int:
     elif dry or stays:
         _say_switch(answer)
     if stays:
-        labels = ", ".join(fall[:FIRST]) + (f" and {len(fall) - FIRST} more" if len(fall) > FIRST else "")
-        message = f"{answer['to']} would not keep the starts that were promised to {labels}"
+        message = f"{answer['to']} would not keep the starts that were promised to {first_of(fall, FIRST)}"
         raise Problem(f"{message}; nothing was changed; --drop-promises lets it take over", FAILED)
     if not dry:
         persistent("policy", home(), policy=policy)

@@ -351,8 +351,13 @@ def changed_text(verb: str, found: Facts) -> str:
     count, labels = len(found["ids"]), found["labels"]
     if count == 1:
         return f"{done} job {labels[0]}"
-    more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
-    return f"{done} {count:,} jobs: {', '.join(labels[:NAMED])}{more}"
+    return f"{done} {count:,} jobs: {first_of(labels, NAMED)}"
+
+
+def first_of(labels: Sequence[str], most: int) -> str:
+    """Return the first of some labels: 2, 3, 4 and 12 more."""
+    more = f" and {len(labels) - most:,} more" if len(labels) > most else ""
+    return ", ".join(labels[:most]) + more
 
 
 def unchanged_text(found: Facts) -> str:

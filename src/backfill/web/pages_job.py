@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from backfill.client.asking import explained, option_time
+from backfill.client.asking import change_around, explained, option_time
 from backfill.client.options import parse
 from backfill.client.printing import dated, edit_text, event_text, goes_on, nodes_text, start_text, waiting_text
 from backfill.model.units import clock_text, numbers_text, size_text, time_text
@@ -128,10 +128,8 @@ def helps(answer: Facts) -> Iterator[tuple[str, str, dict[str, str]]]:
             what = f"{size_text(change['amount'])} of memory" if memory else f"{change['amount']:,} cpus"
         elif "cancel" in change:
             what = f"the end of job {change['label']}"
-        elif "node" in change:
-            what = f"node {change['node']} in service again"
-        elif "licence" in change:
-            what = f"all {change['copies']} copies of {change['licence']} for this queue"
+        elif around := change_around(change):
+            what = around
         elif "resource" in change:
             what = f"{change['resource']}: {change['amount']}"
         elif "tasks" in change:

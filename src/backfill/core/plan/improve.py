@@ -104,8 +104,7 @@ def _may_be_seated_better(state, job, held):
 @kernel()
 def _improve_beside_licences(state, job, held, t):
     """Move a job of one node to its earliest start from t on, or to a more powerful node for the same start."""
-    plan, length = state.plan, span(state, job)
-    own, row = plan.pairs[plan.first[job], 0], _row(state, job, span(state, job))
+    own, row = state.plan.pairs[state.plan.first[job], 0], _row(state, job, span(state, job))
     best, best_node = held, own
     while t < held:
         best, best_node = _first_of_all_nodes(state, job, held, t, row)
@@ -116,11 +115,7 @@ def _improve_beside_licences(state, job, held, t):
     if best == held and best_node == own and _may_be_seated_better(state, job, held):
         best, best_node = _first_of_all_nodes(state, job, held, held, row)
     if best < held or best_node != own:
-        book_job(state, job, held, held + length, GIVE)
-        plan.pairs[plan.first[job], 0] = best_node
-        book_job(state, job, best, best + length, TAKE)
-        freed = max(held, best + length) if best_node == own else held
-        note_growth(state, own, freed, min(held + length, FUTURE))
+        _rebook_on(state, job, held, best, best_node)
     return best
 
 
@@ -199,12 +194,19 @@ def _improve_on_one_node(state, job, held):
         if row != NOT_KEPT:
             note_gain(grown, row, length, gain)
     if best < held or best_node != own:
-        book_job(state, job, held, held + length, GIVE)
-        plan.pairs[plan.first[job], 0] = best_node
-        book_job(state, job, best, best + length, TAKE)
-        freed = max(held, best + length) if best_node == own else held
-        note_growth(state, own, freed, min(held + length, FUTURE))
+        _rebook_on(state, job, held, best, best_node)
     return best
+
+
+@kernel()
+def _rebook_on(state, job, held, t, node):
+    """Book a job of one node, which holds `held`, at t on a node instead; what it leaves has grown."""
+    plan, length = state.plan, span(state, job)
+    own = plan.pairs[plan.first[job], 0]
+    book_job(state, job, held, held + length, GIVE)
+    plan.pairs[plan.first[job], 0] = node
+    book_job(state, job, t, t + length, TAKE)
+    note_growth(state, own, max(held, t + length) if node == own else held, min(held + length, FUTURE))
 
 
 @kernel()
