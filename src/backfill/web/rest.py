@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from starlette.responses import FileResponse, Response
 
 from backfill.client import calling
-from backfill.client.asking import accuracy_of
+from backfill.client.asking import FIRST, accuracy_of
+from backfill.client.printing import first_of
 from backfill.client.requests import environment
 from backfill.model.errors import InputError
 from backfill.queue.events import KINDS
@@ -35,12 +36,6 @@ INSTANT_MOST = 4e9  # seconds since 1970
 
 Id = Annotated[str, Path(pattern=r"^\d{1,15}([_.]\d{1,9})?$", description="118, or 12_3 for a task of an array")]
 Names = Annotated[list[str] | None, Query(max_length=1000)]
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key", min_length=1, max_length=KEY_MOST, description="repeats the request, not its effect"
-    ),
-]
 KEY: Facts = {  # read by the handlers themselves: submits are to be quick
     "name": "Idempotency-Key",
     "in": "header",
@@ -57,10 +52,10 @@ def answers(schema: str, status: int = 200, body: Record | None = None, kind: st
     more: further parts of the description.
     """
     content = {kind: {"schema": {"$ref": f"#/components/schemas/{schema}"}}} if schema else {kind: {}}
-    told: Facts = {"responses": {str(status): {"description": "The answer.", "content": content}}, **more}
+    described: Facts = {"responses": {str(status): {"description": "The answer.", "content": content}}, **more}
     if body is not None:
-        told["requestBody"] = {"required": True, "content": {JSON: {"schema": json_schema(body)}}}
-    return {"openapi_extra": told, "status_code": status, "response_class": Response}
+        described["requestBody"] = {"required": True, "content": {JSON: {"schema": json_schema(body)}}}
+    return {"openapi_extra": described, "status_code": status, "response_class": Response}
 
 
 def service_of(request: Request) -> Service:
@@ -81,7 +76,7 @@ async def body_of(request: Request, record: Record, name: str) -> Facts:
         raise Refusal(400, str(refused), refused.code, refused.field) from None
 
 
-def told(found: Facts | bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_answer(found: Facts | bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return an answer as JSON, with the version of its schema."""
     content = found if isinstance(found, bytes) else json.dumps({"schema": 1, **found}).encode()
     return Response(content, status, headers, JSON)
@@ -108,14 +103,14 @@ def token_of(request: Request) -> str:
     return name
 
 
-def some(names: list[str] | None) -> list[str]:
+def split_names(names: list[str] | None) -> list[str]:
     """Return names that may be given one by one or separated by commas."""
     return [part for name in names or () for part in name.split(",") if part]
 
 
 def states_of(names: list[str] | None, known: tuple[str, ...]) -> list[str]:
     """Return states. Raises Refusal for one that does not exist."""
-    states = [name.upper() for name in some(names)]
+    states = [name.upper() for name in split_names(names)]
     if unknown := next((state for state in states if state not in known), None):
         raise Refusal(400, f"state is {unknown!r:.60}; expected {', '.join(known)}", "usage", "state")
     return states
@@ -138,7 +133,8 @@ async def list_jobs(
 ) -> Response:
     """List open jobs in the order of their ids, page by page; `Link` has the next page."""
     states = states_of(state, (*HOLDING, PENDING, *OVER))
-    chosen = {"states": states, "users": some(user), "names": some(name), "projects": some(project)}
+    users, names, projects = map(split_names, (user, name, project))
+    chosen = {"states": states, "users": users, "names": names, "projects": projects}
     asked: Facts = {key: names for key, names in chosen.items() if names}
     line = await service_of(request).line(
         "queue", estimates=True, limit=limit, by_id=True, after=after, ended=ended, fold=fold, **asked
@@ -148,7 +144,7 @@ async def list_jobs(
     if found["more"] and found["jobs"]:
         following = request.url.include_query_params(after=found["jobs"][-1]["id"])
         headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
-    return told(line, 200, headers)
+    return json_answer(line, 200, headers)
 
 
 @router.post("/jobs", **answers("submit", 201, declared.NEW_JOB, parameters=[KEY]))
@@ -157,7 +153,7 @@ async def submit(request: Request) -> Response:
     service, token = service_of(request), token_of(request)
     asked = completed(service, await body_of(request, declared.NEW_JOB, "job"), token)
     found = await service.change("submit", asked)
-    return told(found, 201, {"Location": f"/v1/jobs/{found['id']}"})
+    return json_answer(found, 201, {"Location": f"/v1/jobs/{found['id']}"})
 
 
 @router.post("/jobs:batch", **answers("web-batch", 200, declared.NEW_JOBS, parameters=[KEY]))
@@ -167,7 +163,7 @@ async def batch(request: Request) -> Response:
     body = await body_of(request, declared.NEW_JOBS, "batch")
     asked = [completed(service, one, f"{token}/{place}") for place, one in enumerate(body["jobs"])]
     found = [json.loads(line) for line in await service.lines("submit", asked)]
-    return told({"queued": sum("error" not in one for one in found), "jobs": found})
+    return json_answer({"queued": sum("error" not in one for one in found), "jobs": found})
 
 
 @router.post("/jobs:test", **answers("submit-test", 200, declared.NEW_JOB))
@@ -175,12 +171,12 @@ async def test(request: Request) -> Response:
     """Return when a job would start if it were submitted; nothing is queued."""
     service = service_of(request)
     asked = completed(service, await body_of(request, declared.NEW_JOB, "job"), calling.token())
-    return told(await service.facts("test", **asked))
+    return json_answer(await service.facts("test", **asked))
 
 
 def completed(service: Service, body: Facts, token: str) -> Facts:
     """Return a submit request: what a client of the socket would add, and nothing of this process's environment."""
-    spec = {"cwd": "/", "env": environment("NONE"), "umask": 0o077, **body["spec"]}
+    spec = {"cwd": "/", "env": environment("NONE"), "umask": 0o077, **body.get("spec", {})}
     return {"token": token, **service.submitter, **body, "spec": spec}
 
 
@@ -193,20 +189,20 @@ async def show(
 ) -> Response:
     """Return all about a job, or the tasks of an array."""
     found = await service_of(request).facts("show", ids=[id_of(id)], limit=limit, **{"from": first})
-    return told({"jobs": found["jobs"], "all": found["all"]})
+    return json_answer({"jobs": found["jobs"], "all": found["all"]})
 
 
 @router.patch("/jobs/{id}", **answers("edit", 200, declared.CHANGE))
 async def edit(request: Request, id: Id) -> Response:
     """Change a pending job."""
     to = await body_of(request, declared.CHANGE, "change")
-    return told(await service_of(request).facts("edit", ids=[id_of(id)], to=to))
+    return json_answer(await service_of(request).facts("edit", ids=[id_of(id)], to=to))
 
 
 @router.delete("/jobs/{id}", **answers("cancel"))
 async def cancel(request: Request, id: Id) -> Response:
     """End a job, or take it out of the queue."""
-    return told(await service_of(request).facts("cancel", ids=[id_of(id)]))
+    return json_answer(await service_of(request).facts("cancel", ids=[id_of(id)]))
 
 
 ACTIONS = {
@@ -221,11 +217,11 @@ ACTIONS = {
 
 def _add_action(verb: str, about: str) -> None:
     async def one(request: Request, id: Id) -> Response:
-        return told(await service_of(request).facts(verb, ids=[id_of(id)]))
+        return json_answer(await service_of(request).facts(verb, ids=[id_of(id)]))
 
     async def many(request: Request) -> Response:
         body = await body_of(request, declared.SOME, verb)
-        return told(await service_of(request).facts(verb, ids=body["ids"]))
+        return json_answer(await service_of(request).facts(verb, ids=body["ids"]))
 
     add: Callable[..., Any] = partial(router.add_api_route, methods=["POST"], description=about, **answers(verb))
     if verb != "cancel":  # of one job: DELETE
@@ -242,20 +238,20 @@ for _verb, _about in ACTIONS.items():
 async def signal(request: Request, id: Id) -> Response:
     """Send a signal to the processes of a running job."""
     body = await body_of(request, declared.SIGNAL_ONE, "signal")
-    return told(await service_of(request).facts("signal", ids=[id_of(id)], signal=body["signal"]))
+    return json_answer(await service_of(request).facts("signal", ids=[id_of(id)], signal=body["signal"]))
 
 
 @router.get("/jobs/{id}/explain", **answers("explain"))
 async def explain(request: Request, id: Id) -> Response:
     """Return why a job does not run yet, and what would help."""
-    return told(await service_of(request).facts("explain", ids=[id_of(id)]))
+    return json_answer(await service_of(request).facts("explain", ids=[id_of(id)]))
 
 
 @router.post("/jobs/{id}/explain", **answers("explain", 200, declared.TRIED))
 async def try_change(request: Request, id: Id) -> Response:
     """Return the same, and when the job would start with another walltime or other amounts; nothing is changed."""
     to = await body_of(request, declared.TRIED, "change")
-    return told(await service_of(request).facts("explain", ids=[id_of(id)], to=to))
+    return json_answer(await service_of(request).facts("explain", ids=[id_of(id)], to=to))
 
 
 @router.get("/jobs/{id}/eta", **answers("eta"))
@@ -267,7 +263,7 @@ async def eta_of(request: Request, id: Id) -> Response:
     rows = [row for row in found["jobs"] if row["id"] in wanted]
     if not rows:
         raise Refusal(409, f"job {id} has no estimate; expected a pending job", "state", "id")
-    return told({**found, "jobs": rows})
+    return json_answer({**found, "jobs": rows})
 
 
 @router.get("/jobs/{id}/log", **answers("", kind="text/plain"))
@@ -288,7 +284,7 @@ async def log(
 @router.get("/eta", **answers("eta"))
 async def eta(request: Request) -> Response:
     """Return when pending jobs start."""
-    return told(await service_of(request).line("eta"))
+    return json_answer(await service_of(request).line("eta"))
 
 
 @router.get("/slots", **answers("slots"))
@@ -307,7 +303,7 @@ async def slots(
         need |= parse_licences(licenses) if licenses else {}
     except Unreadable as error:
         raise Refusal(400, str(error), "usage") from None
-    return told(await service.line("slots", need=need, gpu_type=gpu_type, **service.submitter))
+    return json_answer(await service.line("slots", need=need, gpu_type=gpu_type, **service.submitter))
 
 
 @router.get("/plan", **answers("plan"))
@@ -322,25 +318,25 @@ async def plan(
     """Return what ran, runs and waits, on nodes and licences over time."""
     if since is not None and until is not None and until <= since:
         raise Refusal(400, f"until is {until:.15g}; expected a time after since, {since:.15g}", "usage", "until")
-    service, users = service_of(request), some(user)
-    window = {"since_s": since, "until_s": until, "users": tuple(users), "nodes": tuple(some(node)), "most": limit}
+    service, users, nodes = service_of(request), split_names(user), split_names(node)
+    window = {"since_s": since, "until_s": until, "users": tuple(users), "nodes": tuple(nodes), "most": limit}
 
     async def found() -> bytes:
-        told = await service.facts("plan", limit=limit, **({"users": users} if users else {}))
-        return await service.slowly(lambda: json.dumps(plan_of(service.folder, told, window)).encode())
+        starts = await service.facts("plan", limit=limit, **({"users": users} if users else {}))
+        return await service.slowly(lambda: json.dumps(plan_of(service.folder, starts, window)).encode())
 
     return Response(await service.shared(f"bars {sorted(window.items())}", found), media_type=JSON)
 
 
-def plan_of(folder: FilePath, told: Facts, window: Facts) -> Facts:
-    """Return the plan, from the starts that the daemon told and from the store. Raises InputError."""
+def plan_of(folder: FilePath, starts: Facts, window: Facts) -> Facts:
+    """Return the plan, from the starts that the daemon answered and from the store. Raises InputError."""
     from backfill.answers.history import opened  # these load numpy
     from backfill.answers.plan import Window
     from backfill.answers.plan import plan as bars
 
     store = opened(folder)
     try:
-        return {**bars(store, told, Window(**window))}
+        return {**bars(store, starts, Window(**window))}
     finally:
         store.close()
 
@@ -349,7 +345,7 @@ def plan_of(folder: FilePath, told: Facts, window: Facts) -> Facts:
 async def accuracy(request: Request) -> Response:
     """Return how accurate estimates and promises were."""
     service = service_of(request)
-    return told(await service.slowly(lambda: accuracy_of(str(service.folder))))
+    return json_answer(await service.slowly(lambda: accuracy_of(str(service.folder))))
 
 
 @router.get("/nodes", **answers("web-nodes"))
@@ -357,21 +353,22 @@ async def nodes(request: Request) -> Response:
     """Return what the machine has and what jobs hold of it, and the nodes by kind."""
     found = await service_of(request).facts("queue", nodes=True, limit=0)
     names = ("now_s", "capacity", "held", "held_elsewhere", "licences", "reservations")
-    return told({name: found[name] for name in names} | {"nodes": found.get("nodes", [])})
+    return json_answer({name: found[name] for name in names} | {"nodes": found.get("nodes", [])})
 
 
 @router.get("/policy", **answers("web-policy"))
 async def policy(request: Request) -> Response:
     """Return the policy that decides."""
     found = await service_of(request).facts("queue", limit=0)
-    return told({name: found[name] for name in ("now_s", "policy", "asked_policy", "predict", "planner", "paused")})
+    names = ("now_s", "policy", "asked_policy", "predict", "planner", "paused")
+    return json_answer({name: found[name] for name in names})
 
 
 @router.post("/policy:try", **answers("serve", 200, declared.TRIAL))
 async def try_policy(request: Request) -> Response:
     """Return what another policy would change; nothing is changed."""
     body = await body_of(request, declared.TRIAL, "policy")
-    return told({**await service_of(request).facts("switch", policy=body["policy"]), "switched": False})
+    return json_answer({**await service_of(request).facts("switch", policy=body["policy"]), "switched": False})
 
 
 @router.put("/policy", **answers("serve", 200, declared.SWITCH))
@@ -386,41 +383,39 @@ async def switch(request: Request) -> Response:
         if not drop or refusal.kind not in ("starting", "question"):
             raise
         changed = await service.facts("policy", policy=name)
-        return told({"to": changed["policy"], "switched": True, "compared": False})
+        return json_answer({"to": changed["policy"], "switched": True, "compared": False})
     if tried["fall"] and not drop:
-        labels = ", ".join(tried["fall"][:5]) + (
-            f" and {len(tried['fall']) - 5} more" if len(tried["fall"]) > 5 else ""
-        )
+        labels = first_of(tried["fall"], FIRST)
         detail = f"{tried['to']} would not keep the starts that were promised to {labels}; nothing was changed"
         raise Refusal(409, f"{detail}; drop_promises lets it take over", "promises", "policy")
     await service.facts("policy", policy=name)
-    return told({**tried, "switched": True})
+    return json_answer({**tried, "switched": True})
 
 
 @router.post("/queue:pause", **answers("pause"))
 async def pause(request: Request) -> Response:
     """Start no more jobs; running jobs continue."""
-    return told({"paused": True, **await service_of(request).facts("pause")})
+    return json_answer({"paused": True, **await service_of(request).facts("pause")})
 
 
 @router.post("/queue:resume", **answers("pause"))
 async def unpause(request: Request) -> Response:
     """Let the queue start jobs again."""
-    return told({"paused": False, **await service_of(request).facts("unpause")})
+    return json_answer({"paused": False, **await service_of(request).facts("unpause")})
 
 
 @router.get("/reservations", **answers("reservations"))
 async def reservations(request: Request) -> Response:
     """List advance reservations."""
     found = await service_of(request).facts("queue", limit=0)
-    return told({name: found[name] for name in ("now_s", "reservations")})
+    return json_answer({name: found[name] for name in ("now_s", "reservations")})
 
 
 @router.post("/reservations", **answers("reserve", 201, declared.RESERVE, parameters=[KEY]))
 async def reserve(request: Request) -> Response:
     """Make an advance reservation."""
     body = await body_of(request, declared.RESERVE, "reservation")
-    return told(await service_of(request).facts("reserve", **{**body, "token": token_of(request)}), 201)
+    return json_answer(await service_of(request).facts("reserve", **{**body, "token": token_of(request)}), 201)
 
 
 @router.delete("/reservations/{name}", **answers("unreserve"))
@@ -428,22 +423,21 @@ async def unreserve(
     request: Request, name: Annotated[str, Path(max_length=256)], force: Annotated[bool, Query()] = False
 ) -> Response:
     """End an advance reservation now."""
-    return told(await service_of(request).facts("unreserve", reservation=name, force=force))
+    return json_answer(await service_of(request).facts("unreserve", reservation=name, force=force))
 
 
 @router.post("/projects", **answers("submit-project", 201, declared.NEW_PROJECT, parameters=[KEY]))
 async def submit_project(request: Request) -> Response:
     """Queue all jobs of a project, or none."""
     service, body = service_of(request), await body_of(request, declared.NEW_PROJECT, "project")
-    asked = {"token": token_of(request), **service.submitter, **body}
-    asked["spec"] = {"cwd": "/", "env": environment("NONE"), "umask": 0o077, **body.get("spec", {})}
-    return told(await service.facts("submit_project", **asked), 201)
+    asked = completed(service, body, token_of(request))
+    return json_answer(await service.facts("submit_project", **asked), 201)
 
 
 @router.get("/projects/{name}", **answers("show-project"))
 async def show_project(request: Request, name: Annotated[str, Path(max_length=256)]) -> Response:
     """Return all about a project: its jobs, the departures that it was promised, and whether they were kept."""
-    return told(await service_of(request).facts("project", project=name))
+    return json_answer(await service_of(request).facts("project", project=name))
 
 
 @router.get("/health", **answers("web-health"))
@@ -453,60 +447,49 @@ async def health(request: Request) -> Response:
     found = await service.facts("ping")
     planner = found["planner"]
     state = {"pool": found["pool"], "now_s": found["now_s"], "read_only": service.read_only}
-    return told({"daemon": found["pid"], "planner": "ready" if planner["ready"] else "starting",
+    return json_answer({"daemon": found["pid"], "planner": "ready" if planner["ready"] else "starting",
                  "passes": planner["passes"], "failures": planner["failures"], **state})  # fmt: skip
 
 
 # ---------------------------------------------------------------------- what was
 
 
-async def _selected(since: float | None, until: float | None, user: Names, name: Names, state: Names) -> past.Selection:
-    lists = (tuple(some(user)), tuple(some(name)), tuple(states_of(state, OVER)))
+async def selected(
+    since: Instant = None, until: Instant = None, user: Names = None, name: Names = None, state: Names = None
+) -> past.Selection:
+    """Return which jobs that are over a request is about. Raises Refusal."""
+    lists = (tuple(split_names(user)), tuple(split_names(name)), tuple(states_of(state, OVER)))
     return past.Selection(since, until, *lists)
+
+
+Chosen = Annotated[past.Selection, Depends(selected)]
 
 
 @router.get("/history", **answers("history"))
 async def history(
     request: Request,
-    since: Instant = None,
-    until: Instant = None,
-    user: Names = None,
-    name: Names = None,
-    state: Names = None,
+    chosen: Chosen,
     limit: Annotated[int, Query(ge=1, le=100_000, description="the last of them")] = 1000,
 ) -> Response:
     """List jobs that are over, in the order of their ends."""
-    chosen = await _selected(since, until, user, name, state)
-    return told({"jobs": await _past(request, chosen, limit)})
+    return json_answer({"jobs": await _past(request, chosen, limit)})
 
 
 @router.get("/history.csv", **answers("", kind="text/csv"))
 async def history_csv(
     request: Request,
-    since: Instant = None,
-    until: Instant = None,
-    user: Names = None,
-    name: Names = None,
-    state: Names = None,
+    chosen: Chosen,
     limit: Annotated[int, Query(ge=1, le=1_000_000, description="the last of them")] = 100_000,
 ) -> Response:
     """Return jobs that are over as CSV."""
-    found = await _past(request, await _selected(since, until, user, name, state), limit)
+    found = await _past(request, chosen, limit)
     text = await service_of(request).slowly(lambda: past.table(found).encode(errors="backslashreplace"))
     return Response(text, 200, {"content-disposition": 'attachment; filename="history.csv"'}, CSV)
 
 
 @router.get("/history/workload", **answers("", kind=ZIP))
-async def history_workload(
-    request: Request,
-    since: Instant = None,
-    until: Instant = None,
-    user: Names = None,
-    name: Names = None,
-    state: Names = None,
-) -> Response:
+async def history_workload(request: Request, chosen: Chosen) -> Response:
     """Return jobs that are over as a workload for simulate and compare, with its platform and events: a zip."""
-    chosen = await _selected(since, until, user, name, state)
     found = await service_of(request).alone(lambda: past.workload(service_of(request).folder, chosen))
     return Response(found, 200, {"content-disposition": 'attachment; filename="history.zip"'}, ZIP)
 
@@ -522,27 +505,32 @@ async def _past(request: Request, chosen: past.Selection, limit: int) -> list[Fa
 # ---------------------------------------------------------------------- events
 
 
+async def place_of(
+    since: Annotated[int | None, Query(ge=0, le=10**15, description="the position behind which they begin")] = None,
+    last: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,15}$")] = None,
+) -> int | None:
+    """Return the position in the log behind which events begin; None for the next one that happens."""
+    return int(last) if last is not None else since
+
+
+Place = Annotated[int | None, Depends(place_of)]
+
+
 @router.get("/events", **answers("", kind=EVENTS))
 async def events(
     request: Request,
+    place: Place,
     kind: Names = None,
     job: Annotated[list[Id] | None, Query(max_length=100)] = None,
-    since: Annotated[int | None, Query(ge=0, le=10**15, description="the position behind which they begin")] = None,
-    last: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,15}$")] = None,
 ) -> Response:
     """Follow the events of the queue: server-sent events whose ids are their positions in the log."""
-    return await _stream(request, some(kind), job or [], int(last) if last is not None else since)
+    return await _stream(request, split_names(kind), job or [], place)
 
 
 @router.get("/jobs/{id}/events", **answers("", kind=EVENTS))
-async def events_of(
-    request: Request,
-    id: Id,
-    since: Annotated[int | None, Query(ge=0, le=10**15, description="the position behind which they begin")] = None,
-    last: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^\d{1,15}$")] = None,
-) -> Response:
+async def events_of(request: Request, id: Id, place: Place) -> Response:
     """Follow the events of a job, or of the tasks of an array; since=0 begins with its submit."""
-    return await _stream(request, [], [id], int(last) if last is not None else since)
+    return await _stream(request, [], [id], place)
 
 
 async def _stream(request: Request, kinds: list[str], labels: list[str], place: int | None) -> Response:
