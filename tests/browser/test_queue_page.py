@@ -1,6 +1,5 @@
 """The page of a live queue, used as people use it: a real daemon, a real web process, a real browser."""
 
-import os
 import re
 import signal
 import time
@@ -11,7 +10,7 @@ import pytest
 from tests.browser.conftest import CHROMIUM
 from tests.patience import PATIENCE_S, until
 from tests.queue.conftest import Live
-from tests.web.conftest import Site
+from tests.web.conftest import sites_of
 
 pytest.importorskip("fastapi", reason="needs the extra web")
 
@@ -88,18 +87,9 @@ def own(tmp_path):
     if CHROMIUM is None:
         pytest.skip("needs Chromium")
     live = Live(tmp_path)
-    os.chmod(live.folder, 0o700)
     live.configure("conservative")
-    made = []
-
-    def make(*options):
-        made.append(Site(live, *options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.end()
-    live.end()
+    with sites_of(live) as make:
+        yield make
 
 
 def see(page, selector, text):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -65,10 +66,9 @@ def site(tmp_path_factory):
     assert "Traceback" not in said
 
 
-@pytest.fixture
-def own(tmp_path):
-    """Make pages of a queue of this test alone."""
-    live = Live(tmp_path)
+@contextmanager
+def sites_of(live):
+    """Make pages of a queue, which end with it."""
     os.chmod(live.folder, 0o700)
     made = []
 
@@ -80,3 +80,10 @@ def own(tmp_path):
     for each in made:
         each.end()
     live.end()
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Make pages of a queue of this test alone."""
+    with sites_of(Live(tmp_path)) as make:
+        yield make
