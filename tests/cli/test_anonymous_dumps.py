@@ -60,3 +60,38 @@ def test_a_folder_without_dumps_is_refused(backfill, tmp_path):
     done = backfill("anonymize", "empty", "--out", "copy", "--platform", "x.toml")
     assert (done.code, "--platform cannot be combined with a folder" in done.err) == (2, True)
     assert json.dumps(sorted(f.name for f in tmp_path.iterdir())) == '["empty", "tiny.csv"]'
+
+
+def test_gpus_licences_and_least_limits_are_asked_for_as_before(backfill, tmp_path):
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    (dumps / "scontrol-show-partition.txt").write_text("PartitionName=secret Nodes=n1 MaxTime=UNLIMITED State=UP\n")
+    (dumps / "scontrol-show-node.txt").write_text("NodeName=n1 CPUTot=16 RealMemory=1000 Gres=gpu:a100:8 State=IDLE\n")
+    (dumps / "scontrol-show-license.txt").write_text("LicenseName=matlab\n    Total=4 Used=0 Free=4 Remote=no\n")
+    head = "JobID|Account|User|Partition|Submit|Start|End|Timelimit|ReqTRES|SubmitLine\n"
+    line = "|a|u|secret|2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T00:02:00|00:10:00|"
+    (dumps / "sacct.txt").write_text(
+        f"{head}1{line}cpu=4|sbatch -n 4 --gres=nvme:1,gpu:a100:2 x\n2{line}cpu=2|sbatch -n 2 --gpus-per-task=a100 x\n"
+        f"3{line}cpu=1|sbatch -G a100:3 -L matlab:2 x\n4{line}cpu=1|sbatch --time-min=5 -t 1:00:00 x\n"
+    )
+    done = backfill("anonymize", "dumps", "--out", "copy")
+    assert done.code == 0, done.err
+    copy = (tmp_path / "copy" / "sacct.txt").read_text()
+    assert not {"matlab", "a100", "nvme", "secret"} & {*re.findall(r"\w+", copy)}
+    mine, theirs = (read_slurm_site(tmp_path / name) for name in ("dumps", "copy"))
+    one, other = mine.requests.workload.jobs, theirs.requests.workload.jobs
+    for name in ("tasks", "demand", "walltime", "spread"):
+        assert (getattr(one, name) == getattr(other, name)).all(), name
+    assert one.demand[:, -1].tolist() == [2, 1, 3, 0]
+    assert one.licences.counts.tolist() == other.licences.counts.tolist() == [2]
+    assert mine.site.least_limits == theirs.site.least_limits == {"4": 300_000_000}
+
+
+def test_a_number_of_gpus_that_cannot_be_read_is_left_out(backfill, tmp_path):
+    (tmp_path / "dumps").mkdir()
+    head = "JobID|Account|User|Partition|Submit|Start|End|Timelimit|ReqTRES|SubmitLine\n"
+    line = "1|a|u|p|2026-01-01T00:00:00|Unknown|Unknown|00:10:00|cpu=1|"
+    (tmp_path / "dumps" / "sacct.txt").write_text(f"{head}{line}sbatch -n 1 --gpus={'9' * 25} x\n")
+    done = backfill("anonymize", "dumps", "--out", "copy")
+    assert done.code == 0, done.err
+    assert (tmp_path / "copy" / "sacct.txt").read_text().endswith("|sbatch --ntasks=1\n")

@@ -1,6 +1,7 @@
 """A site's own Slurm on the command line: import slurm-site, --site, verify --slurmctld-log."""
 
 import csv
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,9 @@ def test_a_wait_is_explained_in_slurms_words(backfill):
     assert 0 < told["reached"] <= told["cycles"]
     done = backfill(*words, "47")
     assert "\nin Slurm's words\n  reasons: " in done.out
-    assert {each["reason"] for each in told["reasons"]} <= {"Priority", "Resources", "ReqNodeNotAvail"}
+    codes = [each["reason"] for each in told["reasons"]]
+    assert codes[0] == "None", "until the first loop looks at it"
+    assert {*codes[1:]} <= {"Priority", "Resources", "ReqNodeNotAvail"}
 
 
 NODE = "NodeName={} CPUTot=64 RealMemory=256000 Weight=1 State=IDLE\n"
@@ -107,6 +110,10 @@ def test_no_job_of_a_site_starts_that_would_run_into_a_reservation(backfill, dum
     assert [row["node"].partition("*")[0] for row in table] == ["n2", "n2"]
     checked = backfill("verify", "jobs.csv", "out.csv", "--site", "dumps")
     assert (checked.code, checked.out) == (0, "lawful: 2 jobs checked\n")
+    if policy == "easy" and find_spec("ortools"):
+        done = backfill("optimum", *words[1:4], "--schedule", "best.csv")
+        assert (done.code, told in done.err) == (0, True)
+        assert backfill("verify", "jobs.csv", "best.csv", "--site", "dumps").out == "lawful: 2 jobs checked\n"
     (tmp_path / "none.csv").write_text("time,event,node\n2026-03-02T09:00:00,down,n2\n2026-03-02T09:00:01,up,n2\n")
     assert told not in backfill(*words, "--events", "none.csv").err
     (tmp_path / "undated.csv").write_text("job,submit,runtime,walltime,procs\n1,0,1800,7200,64\n")
@@ -114,5 +121,64 @@ def test_no_job_of_a_site_starts_that_would_run_into_a_reservation(backfill, dum
     assert "reservations have dates, and undated has none, so they are left out" in done.err
 
 
-def test_limits_of_the_qos_of_a_partition_are_left_out(backfill, dumps):
-    assert "left out: partition main: the limits of its QOS slow" in backfill("import", "slurm-site", "dumps").out
+def test_the_qos_of_a_partition_limits_the_jobs_there_in_place_of_their_own(backfill, dumps, tmp_path):
+    (dumps / "scontrol-show-reservation.txt").unlink()
+    with (dumps / "scontrol-show-partition.txt").open("a") as out:
+        out.write("PartitionName=quick Nodes=n[1-2]\n")
+    (dumps / "scontrol-show-config.txt").write_text("AccountingStorageEnforce = associations,limits\n")
+    qos = [
+        "Name|Priority|Flags|MaxTRESPU|MaxJobsPU",
+        "slow|||cpu=8|",
+        "mine||||2",
+        "over||OverPartQOS|cpu=16|",
+        "low|||cpu=4|",
+    ]
+    (dumps / "sacctmgr-show-qos.txt").write_text("\n".join(qos))
+    assert "QoS" not in (said := backfill("import", "slurm-site", "dumps").out)
+    assert "left out" not in said
+
+    def started(part: str, qos: str) -> int:
+        """Of six jobs of 4 cpus of one user, those that start in the first minute."""
+        head, rows = "job,submit,runtime,walltime,procs,user,partition,qos", range(1, 7)
+        jobs = [f"{job},0,1000,1200,4,ann,{part},{qos}" for job in rows]
+        (tmp_path / "jobs.csv").write_text("\n".join([head, *jobs, ""]))
+        words = ["jobs.csv", "--site", "dumps", "--policy", "slurm", "--schedule", "out.csv", "--verify"]
+        done = backfill("simulate", *words)
+        assert done.code == 0, done.err
+        return sum(float(row["start"]) < 60 for row in csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+
+    assert started("main", "mine") == 2, "two limits of different kinds both count"
+    assert started("main", "low") == 2, "that of the partition counts, cpu=8"
+    assert started("quick", "low") == 1
+    assert started("main", "over") == 4, "that of the job counts"
+
+
+ASSOC = "Cluster|Account|User|Partition|ParentName|Share|Priority|GrpJobs|GrpTRES|GrpTRESMins|GrpTRESRunMins|MaxJobs|"
+ASSOC += "MaxTRES|MaxWall|MaxJobsAccrue|GrpJobsAccrue|QOS|Def QOS|MaxTRESMins\n"
+
+
+def test_minutes_of_a_user_in_one_partition_count_there_alone(backfill, dumps, tmp_path):
+    (dumps / "scontrol-show-reservation.txt").unlink()
+    with (dumps / "scontrol-show-partition.txt").open("a") as out:
+        out.write("PartitionName=quick Nodes=n[1-2]\n")
+    (dumps / "scontrol-show-config.txt").write_text(
+        "AccountingStorageEnforce = associations,limits\nAccountingStorageType = accounting_storage/slurmdbd\n"
+        "PriorityType = priority/multifactor\nPriorityDecayHalfLife = 00:00:00\nSLURM_VERSION = 22.05.8\n"
+    )
+    people = [("root", "", "", "", ""), ("bio", "", "", "root", ""),
+              ("bio", "ann", "", "bio", ""), ("bio", "ann", "quick", "bio", "cpu=60")]  # fmt: skip
+    rows = [f"c|{account}|{user}|{part}|{over}|1||||{most}|||||||||\n" for account, user, part, over, most in people]
+    (dumps / "sacctmgr-show-assoc.txt").write_text(ASSOC + "".join(rows))
+    jobs = [f"{job},{at},1000,1200,4,ann,bio,{part}" for job, at, part in ((1, 0, "quick"), (2, 3600, "quick"),
+                                                                           (3, 3600, "main"))]  # fmt: skip
+    (tmp_path / "jobs.csv").write_text("\n".join(["job,submit,runtime,walltime,procs,user,group,partition", *jobs, ""]))
+    done = backfill("simulate", "jobs.csv", "--site", "dumps", "--policy", "slurm", "--schedule", "out.csv")
+    assert done.code == 0, done.err
+    table = (tmp_path / "out.csv").read_text().splitlines()
+    assert [row.split(",")[4] for row in table[1:]] == ["COMPLETED", "PENDING", "COMPLETED"]
+    checked = backfill("verify", "jobs.csv", "out.csv", "--site", "dumps")
+    assert (checked.code, checked.out) == (0, "lawful: 3 jobs checked\n")
+    lines = [",".join([*row.split(",")[:2], "", "", "PENDING", "", ""]) if row[:2] == "3," else row for row in table]
+    (tmp_path / "idle.csv").write_text("\n".join([*lines, ""]))
+    checked = backfill("verify", "jobs.csv", "idle.csv", "--site", "dumps")
+    assert (checked.code, "state: job 3: is PENDING; expected REJECTED" in checked.out) == (5, True)

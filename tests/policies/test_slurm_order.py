@@ -73,7 +73,12 @@ def as_log(jobs: list[Job]) -> Workload:
     )
 
 
-@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name.startswith("k-") else ()) for name in PASSES
+    ],  # it compiles long
+)
 def test_the_starts_are_those_of_the_twins(name):
     for seed in range(6):
         jobs, ranks = drawn(seed), Multifactor(SITE, lambda job: job.user)

@@ -68,6 +68,7 @@ SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 Licenses=lic:4
+GresTypes=gpu
 {accounting}
 NodeName=DEFAULT CPUs={cpus} CoresPerSocket={cpus} RealMemory={memory} Feature=fast,x86 State=UNKNOWN
 {nodes}
@@ -78,7 +79,7 @@ STORED = """AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={dbd}
 AccountingStoragePass={folder}/munge.sock
-AccountingStorageTRES=license/lic
+AccountingStorageTRES=license/lic,gres/gpu
 """
 DBD = """AuthType=auth/munge
 AuthInfo=socket={folder}/munge.sock
@@ -149,13 +150,21 @@ class Slurm:
 
 @contextmanager
 def running(
-    folder: Path, accounting: bool = True, more: str = "", options: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    accounting: bool = True,
+    more: str = "",
+    options: Mapping[str, str] = MappingProxyType({}),
+    gpus: int = 0,
 ) -> Iterator[Slurm]:
-    """A cluster in this folder, ended behind it. more: lines of slurm.conf. options: of nodes there, by their names."""
+    """A cluster in this folder, ended behind it. more: lines of slurm.conf. options: of nodes there, by their names.
+
+    gpus: devices that take every write, on each node.
+    """
     ports = dict(zip(("ctld", "dbd", *(f"n{i + 1}" for i in range(NODES))), _free_ports(NODES + 2), strict=True))
     host = socket.gethostname().partition(".")[0]
     lines = [
         f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[name]} {options.get(name, '')}"
+        f"{f' Gres=gpu:{gpus}' if gpus else ''}"
         for name in (f"n{i + 1}" for i in range(NODES))
     ]
     folder.chmod(0o755)
@@ -174,6 +183,11 @@ def running(
     )
     if version() >= (23, 11):  # an older one knows no such plugin
         (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
+    for device in range(gpus):
+        os.mknod(folder / f"gpu{device}", 0o20666, os.makedev(1, 3))
+    if gpus:
+        listed = f"NodeName=n[1-{NODES}] Name=gpu File={folder}/gpu[0-{gpus - 1}]\n"
+        (folder / "gres.conf").write_text(listed)
     (folder / "slurmdbd.conf").write_text(DBD.format(**said))
     (folder / "slurmdbd.conf").chmod(0o600)
     (folder / "munge.key").write_bytes(secrets.token_bytes(1024))

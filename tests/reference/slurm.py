@@ -7,6 +7,7 @@ Source: Slurm 22.05.8 and 24.11.5 (job_scheduler.c, backfill.c, select/cons_tres
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import floor, inf
 from typing import Any
 
@@ -33,10 +34,15 @@ class Keys:
     bf_max_job_user: int = 0
     bf_max_job_assoc: int = 0  # of a user; beats bf_max_job_user
     bf_max_job_start: int = 0
+    bf_max_job_array_resv: int = 20
     bf_node_space_size: int = 500
     bf_min_age_reserve: int = 0
+    bf_min_prio_reserve: int = 0
+    reserves_from: Mapping[int, int] = field(default_factory=dict)  # row of a job -> what its QOS has in place of that
     bf_job_part_count_reserve: int = 0
     bf_window_linear: int = 0
+    bf_running_job_reserve: bool = False
+    bf_licenses: bool = False
     assoc_limit_stop: bool = False
     pack_serial_at_end: bool = False
     default_queue_depth: int = 100
@@ -56,6 +62,10 @@ class Keys:
     named: Mapping[int, frozenset[int]] = field(default_factory=dict)  # row of a job -> nodes, all of which it needs
     least: Mapping[int, int] = field(default_factory=dict)  # row of a job -> least number of its nodes
     most: Mapping[int, int] = field(default_factory=dict)  # row of a job -> greatest number of its nodes, if it has one
+    whole: frozenset[int] = frozenset()  # rows of jobs that hold whole nodes
+    least_limits: Mapping[int, Time] = field(default_factory=dict)  # row of a job -> the time that it is planned for
+    arrays: Mapping[int, str] = field(default_factory=dict)  # row of a task -> its array
+    throttles: Mapping[str, int] = field(default_factory=dict)  # array -> how many of its tasks run at once
     minutes: Limits | None = None
     tiers: tuple[int, ...] = ()  # of each partition
     factors: tuple[float, ...] = ()  # what each adds to the priority, which else has only what its user gives
@@ -92,6 +102,7 @@ class Clock:
     next_cycle: Time | None = None
     since: dict[int, Time] = field(default_factory=dict)  # row of a waiting job -> since when
     ledger: Ledger | None = None  # of limits on minutes
+    lowered: dict[int, Time] = field(default_factory=dict)  # row of a job that the backfill loop started -> its limit
 
 
 @dataclass
@@ -138,8 +149,11 @@ class Pass:
         self.free, self.starts, self.promises = view.free, list[Start](), dict[int, Reservation]()
         self.nodes = range(len(view.platform.nodes))
         pairs = [pair for job in view.queue for pair in self.pairs(job)]
-        self.queue = sorted(pairs, key=lambda job: (-self.tier(job), -self.priority(job), job.submit, job.row))
+        self.queue = self.sorted(pairs)
         self.up = {n for n in self.nodes if any(self.of_node(view.capacity[0][1], n))}
+
+    def sorted(self, pairs: list[Job]) -> list[Job]:
+        return sorted(pairs, key=lambda job: (-self.tier(job), -self.priority(job), job.submit, job.row))
 
     def pairs(self, job: Job) -> list[Job]:
         """The job in each of the partitions that it asks for."""
@@ -153,14 +167,18 @@ class Pass:
 
     def priority(self, job: Job) -> int:
         if self.keys.factors:
-            return floor(max(1, min(2**32 - 1, self.keys.factors[job.partition] + job.admin_priority)))
+            age = 0.0 if self.clock.ledger is None else self.clock.ledger.points.get(job.row, 0.0)
+            return floor(max(1, min(2**32 - 1, age + self.keys.factors[job.partition] + job.admin_priority)))
         return max(-(2**32) + 1, min(2**32 - 1, floor(job.priority)))
 
     def decide(self) -> Decision:
         keys, clock, now = self.keys, self.clock, self.now
         at_once = self.hear()
-        if clock.ledger is not None and clock.ledger.account(self.view):
-            clock.stale = clock.dirty = True
+        if clock.ledger is not None:
+            anew = clock.ledger.account(self.view)
+            clock.stale, clock.dirty = clock.stale or anew, clock.dirty or anew
+            clock.ledger.grow_old(self.queue, clock.since, now, anew)
+            self.queue = self.sorted(self.queue)
         phase, timers = round(keys.tick_phase * SECOND), set[Time]()
         on_tick = first_from(now, SECOND, phase) == now
         full = on_tick and clock.stale and first_from(now, keys.sched_interval * SECOND, phase) == now
@@ -244,7 +262,9 @@ class Pass:
         return ledger is not None and ledger.lacks(job, self.running())
 
     def reserves_nothing(self, job: Job) -> bool:
-        return (second(self.now) - second(self.clock.since[job.row])) // SECOND < self.keys.bf_min_age_reserve
+        least = self.keys.reserves_from.get(job.row, self.keys.bf_min_prio_reserve)
+        waited = (second(self.now) - second(self.clock.since[job.row])) // SECOND
+        return waited < self.keys.bf_min_age_reserve or self.priority(job) < least
 
     def start(self, job: Job, placement: Placement, reason: str) -> None:
         self.starts.append(Start(job, placement, reason))
@@ -254,7 +274,25 @@ class Pass:
         """All runs by their limit, those of this pass too; of equals the one that started first."""
         platform = self.view.platform
         fresh = [Running(s.job, self.now, s.placement, held(platform, s.job, s.placement)) for s in self.starts]
-        return sorted([*self.view.running, *fresh], key=lambda r: r.limit)
+        lowered = self.clock.lowered
+        runs = [
+            replace(run, job=replace(run.job, estimate=lowered[run.job.row])) if run.job.row in lowered else run
+            for run in [*self.view.running, *fresh]
+        ]
+        return sorted(runs, key=lambda r: r.limit)
+
+    # arrays
+
+    def passes_over(self, job: Job, rejected: list[Part]) -> bool:
+        """Tasks of an array in a partition behind one that was rejected there, and those of which enough run."""
+        array = self.keys.arrays.get(job.row)
+        if array is None:
+            return False
+        if rejected == [(array, self.part(job))]:
+            return True
+        rejected[:] = [(array, self.part(job))]
+        runs = sum(self.keys.arrays.get(run.job.row) == array for run in self.running())
+        return runs >= self.keys.throttles.get(array, PLENTY)
 
     # main
 
@@ -262,13 +300,16 @@ class Pass:
         """Start jobs in order; says whether the pass ended at its depth."""
         keys, left = self.keys, {*self.nodes}
         blocked, tested = set[Part](), Counter[Part]()
-        depth, begun, overtakes, touched = 0, 0, False, False
+        depth, begun, overtakes, touched, rejected = 0, 0, False, False, list[Part]()
         for job in self.queue:
             if not self.waits(job):
                 continue
             part = self.part(job)
             if keys.sched_max_job_start and begun >= keys.sched_max_job_start:
                 break
+            if self.passes_over(job, rejected):
+                overtakes = True
+                continue
             if keys.partition_job_depth and tested[part] >= keys.partition_job_depth:
                 continue
             if not full and depth > keys.default_queue_depth:
@@ -285,13 +326,17 @@ class Pass:
             allowed = self.of_part(job) & self.up & left
             lacks = not self.named(job) & self.of_part(job) & self.up <= allowed
             if len(allowed) >= self.least(job) and not lacks:
+                if self.lacks(job, accounts=False) and keys.bf_licenses:
+                    break
                 if self.lacks(job, accounts=False) or (self.short(job) and not keys.assoc_limit_stop):
                     overtakes = True
                     continue
                 placement = self.seat(job, allowed, self.free)
                 if placement and self.ends_before_windows(job, placement):
                     self.start(job, placement, "fit" if overtakes else "head")
+                    self.clock.lowered.pop(job.row, None)
                     begun += 1
+                    rejected = rejected if job.row not in keys.arrays else []
                     continue
                 hopeless = self.seat(job, allowed, self.view.capacity[0][1]) is None  # for the nodes that are left
                 if self.reserves_nothing(job) or (hopeless and not placement):
@@ -437,11 +482,15 @@ def fill(seats: Seats) -> None:
 
 @dataclass
 class Record:
-    """The nodes that no planned job has on [begin, end)."""
+    """The nodes that no planned job has on [begin, end), and the copies of licences, where these are planned."""
 
     begin: Time
     end: Time
     nodes: set[int]
+    copies: Counter[int] = field(default_factory=Counter)
+
+    def has(self, copies: Counter[int]) -> bool:
+        return all(self.copies[licence] >= count for licence, count in copies.items())
 
 
 class Cycle:
@@ -451,14 +500,20 @@ class Cycle:
         self.of, self.keys, self.now = of, of.keys, second(of.now)
         resolution, window = self.keys.bf_resolution * SECOND, self.keys.bf_window * 60 * SECOND
         self.resolution, self.until = resolution, self.now + window
-        self.space = [Record(self.now // resolution * resolution, self.until // resolution * resolution, {*of.up})]
-        self.most = min(self.keys.bf_node_space_size, 2 * len(of.waiting()) + 1)
+        there = of.view.platform.copies[: len(of.view.platform.copies) - of.view.platform.accounts]
+        first, last = (t // resolution * resolution for t in (self.now, self.until))
+        self.space = [Record(first, last, {*of.up}, Counter(dict(enumerate(there))))]
+        self.made, self.headed = 1, False  # records that Slurm has made, one of which may have no length
 
     def run(self) -> Time:
         """Return how long it takes."""
         keys, of_part, of_user, planned = self.keys, Counter[Part](), Counter[int | None](), Counter[Part]()
         tested = begun = 0
+        rejected, tasks = list[Part](), ("", 0)
         work, most = 0.0, min(keys.bf_interval * SECOND, 2 * SECOND)
+        if keys.bf_running_job_reserve or keys.bf_licenses:
+            for run in sorted(self.of.running(), key=lambda run: run.job.row):
+                self.hold(run.job, run.placement, second(run.limit))
         for job in self.of.waiting():
             if not self.of.waits(job):
                 continue
@@ -467,6 +522,8 @@ class Cycle:
                 break
             if self.of.lacks(job, accounts=True) and not keys.assoc_limit_stop:
                 continue
+            if self.of.passes_over(job, rejected):
+                continue
             if keys.bf_max_job_part and of_part[part] >= keys.bf_max_job_part:
                 continue
             of_one = keys.bf_max_job_assoc or keys.bf_max_job_user
@@ -474,7 +531,7 @@ class Cycle:
                 continue
             of_part[part] += 1
             of_user[job.user] += 1
-            if self.of.lacks(job, accounts=False):
+            if self.of.lacks(job, accounts=False) and not keys.bf_licenses:
                 continue
             crowded = keys.bf_job_part_count_reserve and planned[part] >= keys.bf_job_part_count_reserve
             again = keys.bf_one_resv_per_job and job.row in self.of.promises
@@ -482,6 +539,11 @@ class Cycle:
             if what in ("full", "stuck"):
                 work = most if what == "stuck" else work
                 break
+            if (array := keys.arrays.get(job.row)) is not None and what in ("started", "planned"):
+                if what == "planned":
+                    tasks = (array, 1 + (tasks[1] if tasks[0] == array else 0))
+                if what == "started" or tasks[1] < keys.bf_max_job_array_resv:
+                    rejected = []
             begun += what == "started"
             planned[part] += what == "planned"
             if what != "skipped":
@@ -492,12 +554,14 @@ class Cycle:
         return int(slept(work))
 
     def plan(self, job: Job, only_now: bool) -> str:
-        length, after, what = min(job.estimate, YEAR), self.now, "skipped"
+        length, after, what = min(job.estimate, YEAR, self.keys.least_limits.get(job.row, YEAR)), self.now, "skipped"
         while True:
             later, allowed = self.next_chance(job, after, length), self.allowed(job, after, length)
             begin, nodes = None, ()
+            lacking = [r for r in self.covering(after, length) if not r.has(self.copies(job))]
+            later = lacking[-1].end if lacking else later
             named = self.of.named(job) & self.of.of_part(job) & self.of.up
-            if len(allowed) >= self.of.least(job) and named <= allowed:
+            if len(allowed) >= self.of.least(job) and named <= allowed and not lacking:
                 what = "tested"
                 begin, nodes = self.expected(job, allowed, after, later)
             if begin is None:
@@ -509,7 +573,7 @@ class Cycle:
             taken = {n for n, _ in nodes}
             if recent and begin > self.now:
                 tested = True
-                if self.overlaps(begin, length, taken):
+                if self.overlaps(job, begin, length, taken):
                     if begin == after and self.keys.version < 25.05:
                         return "stuck"
                     after = begin + self.resolution if begin == after else begin
@@ -518,11 +582,16 @@ class Cycle:
                 return "tested"
             if self.of.lacks(job, accounts=True) and (begin <= self.now or not recent):
                 begin, tested = self.now + 500 * SECOND if later is None else later, False
+            elif begin <= self.now and self.of.lacks(job, accounts=False):
+                later, tested = None, False
             elif begin <= self.now:
                 placement = self.of.seat(job, allowed, self.of.free)
                 if placement and self.of.ends_before_windows(job, placement):
                     self.of.start(job, placement, "backfill")
+                    if job.row in self.keys.least_limits:
+                        self.of.clock.lowered[job.row] = length
                     self.of.promises.pop(job.row, None)  # of another partition
+                    self.hold(job, placement, self.now + length)
                     return "started"
                 return "tested"
             estimate = Reservation(begin, nodes)
@@ -535,20 +604,33 @@ class Cycle:
             if begin > self.until:
                 self.tell(job, estimate)
                 return "tested"
-            if len(self.space) + 2 > self.most:
-                return "full"
-            if not tested and self.overlaps(begin, length, taken):
+            if not tested and self.overlaps(job, begin, length, taken):
                 if begin == after and self.keys.version < 25.05:
                     return "stuck"
                 after = begin + self.resolution if begin == after else begin
                 continue
             self.tell(job, estimate)
-            self.occupy(*self.slot(begin, begin + length), taken)
+            if self.made >= self.keys.bf_node_space_size:
+                return "full"
+            self.occupy(*self.slot(begin, begin + length), taken, self.copies(job))
             return "planned"
 
-    def overlaps(self, begin: Time, length: Time, taken: set[int]) -> bool:
+    def copies(self, job: Job) -> Counter[int]:
+        """The licences that it needs, where these are planned."""
+        real = len(self.of.view.platform.copies) - self.of.view.platform.accounts
+        return Counter(each for each in job.licences if each < real and self.keys.bf_licenses)
+
+    def hold(self, job: Job, placement: Placement, end: Time) -> None:
+        """What a running job keeps from the plan until its end."""
+        taken = {n for n, _ in placement} if job.row in self.keys.whole else set()
+        real = len(self.of.view.platform.copies) - self.of.view.platform.accounts
+        if (taken or any(each < real for each in job.licences)) and self.made < self.keys.bf_node_space_size:
+            self.occupy(*self.slot(self.space[0].begin, end), taken, self.copies(job))
+
+    def overlaps(self, job: Job, begin: Time, length: Time, taken: set[int]) -> bool:
         begins, ends = self.slot(begin, begin + length)
-        return any(r.end > begins and r.begin < ends and not taken <= r.nodes for r in self.space)
+        inside = [r for r in self.space if r.end > begins and r.begin < ends]
+        return any(not taken <= r.nodes or not r.has(self.copies(job)) for r in inside)
 
     def tell(self, job: Job, estimate: Reservation) -> None:
         """The earliest of its partitions counts."""
@@ -577,20 +659,29 @@ class Cycle:
 
     def allowed(self, job: Job, after: Time, length: Time) -> set[int]:
         found = self.of.of_part(job) & self.of.up
-        for record in self.space:
-            if record.end > after and record.begin <= after + length:
-                found &= record.nodes
+        for record in self.covering(after, length):
+            found &= record.nodes
         return found
 
-    def occupy(self, begin: Time, end: Time, taken: set[int]) -> None:
-        begin = max(begin, self.space[0].begin)
+    def covering(self, after: Time, length: Time) -> list[Record]:
+        return [record for record in self.space if record.end > after and record.begin <= after + length]
+
+    def occupy(self, begin: Time, end: Time, taken: set[int], copies: Counter[int]) -> None:
+        begin, there = max(begin, self.space[0].begin), len(self.space)
         for bound in (begin, end):
             self.space = [part for record in self.space for part in parts(record, bound)]
-        for record in self.space:
-            if record.begin >= begin and record.end <= end:
-                record.nodes = record.nodes - taken
-        for one, other in zip(self.space, self.space[1:], strict=False):
-            if one.nodes == other.nodes:
+        self.made += len(self.space) - there
+        if begin == self.space[0].begin and not self.headed:
+            self.made, self.headed = self.made + 1, True
+        inside = [i for i, record in enumerate(self.space) if record.begin >= begin and record.end <= end]
+        for i in inside:
+            self.space[i].nodes = self.space[i].nodes - taken
+            self.space[i].copies = self.space[i].copies.copy()
+            self.space[i].copies.subtract(copies)
+        first, last = (inside[0], inside[-1]) if inside else (len(self.space), len(self.space))
+        near = self.space[max(first - 2, 0) : last + 2]
+        for one, other in pairwise(near):
+            if one.nodes == other.nodes and one.copies == other.copies:
                 one.end = other.end
                 self.space.remove(other)
                 break
@@ -649,7 +740,7 @@ class Cycle:
 def parts(record: Record, bound: Time) -> list[Record]:
     """The record, divided at a bound within it."""
     if record.begin < bound < record.end:
-        return [Record(record.begin, bound, {*record.nodes}), Record(bound, record.end, {*record.nodes})]
+        return [replace(record, end=bound), replace(record, begin=bound)]
     return [record]
 
 

@@ -464,10 +464,15 @@ def farm(seed: int, jobs: int = 60, nodes: int = 40) -> Case:
     return Case([job(row) for row in range(jobs)], platform)
 
 
-def throng(seed: int, jobs: int = 70, nodes: int = 12, events: int = 12) -> tuple[Case, list[Event]]:
-    """Gangs and jobs of one node that crowd some unequal nodes, many ends before the walltime, and what happens."""
+def throng(seed: int, jobs: int = 70, nodes: int = 12, events: int = 12, memory: int = 0) -> tuple[Case, list[Event]]:
+    """Gangs and jobs of one node that crowd some unequal nodes, many ends before the walltime, and what happens.
+
+    memory: of which each node has eight times as much, and a task takes one to four times as much; 0: nothing has any.
+    """
     r = Random(seed)
-    platform = Platform(tuple(Node((size,)) for size in sorted((r.randint(2, 6) for _ in range(nodes)), reverse=True)))
+    more = (8 * memory,) if memory else ()
+    sizes = sorted((r.randint(2, 6) for _ in range(nodes)), reverse=True)
+    platform = Platform(tuple(Node((size, *more)) for size in sizes))
 
     def job(row: int) -> Job:
         walltime = r.choice([2, 5, 9, 20, 40])
@@ -477,7 +482,7 @@ def throng(seed: int, jobs: int = 70, nodes: int = 12, events: int = 12) -> tupl
             submit=r.choice([0, r.randint(0, 30)]) * SECOND,
             walltime=walltime * SECOND,
             runtime=r.choice([walltime, r.randint(0, walltime), 1]) * SECOND,
-            demand=(r.randint(1, 3),),
+            demand=(r.randint(1, 3), *(r.randint(memory, 4 * memory) for _ in more)),
             tasks=r.choice([1, 1, 2, 3, 5, 8]),
             spread=r.choice(["any", "any", "node"]) if row % 2 else "any",
         )

@@ -93,11 +93,11 @@ def test_a_damaged_line_is_named(folder):
 
 
 def test_what_is_left_out_is_said(folder):
-    edit(folder / "scontrol-show-config.txt", "bf_continue", "bf_continue,bf_licenses")
+    edit(folder / "scontrol-show-config.txt", "bf_continue", "bf_continue,bf_busy_nodes")
     config = folder / "scontrol-show-config.txt"
     config.write_text(re.sub(r"PreemptType .*", "PreemptType = preempt/qos", config.read_text()))
     assert read_slurm_site(folder).left_out == ("PreemptType=preempt/qos: nothing is preempted",
-                                                "SchedulerParameters=bf_licenses")  # fmt: skip
+                                                "SchedulerParameters=bf_busy_nodes")  # fmt: skip
 
 
 def test_lists_of_partitions_are_more_partitions(folder):

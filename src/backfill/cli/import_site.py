@@ -10,6 +10,7 @@ def import_site(folder: str, as_json: bool) -> None:
     """Read the dumps of a site; print what was found, what is missing, and what the policy slurm leaves out."""
     from backfill import __version__
     from backfill.core.policy import json_value
+    from backfill.model.units import counted
     from backfill.policies import get
     from backfill.traces.slurm_site import read_slurm_site
 
@@ -21,7 +22,8 @@ def import_site(folder: str, as_json: bool) -> None:
         said = {"found": dict(read.found), "missing": dict(read.missing), "left_out": list(read.left_out)}
         print_json({**about, "platform": platform.as_dict(), **said, "notes": list(read.notes), "parameters": keys})
         return
-    print(f"{platform.name}: Slurm {read.site.version}, {len(platform.nodes):,} nodes, {platform.cpus:,} cpus")
+    size = f"{counted(len(platform.nodes), 'node')}, {counted(platform.cpus, 'cpu')}"
+    print(f"{platform.name}: Slurm {read.site.version}, {size}")
     for file, what in read.found.items():
         print(f"  {file}: {what}")
     for name, what in read.missing.items():

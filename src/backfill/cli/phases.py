@@ -83,7 +83,7 @@ def _by_the_dumps(read: "ReadSite", spec: "RunSpec") -> "tuple[Resynchronised | 
 
     import numpy as np
 
-    from backfill.worlds.slurm_resync import Happened, planned_alike, ranked_alike, resynchronised
+    from backfill.worlds.slurm_resync import Happened, Window, planned_alike, ranked_alike, resynchronised
     from backfill.worlds.slurm_story import reasons_alike
 
     if read.requests is None:
@@ -91,7 +91,8 @@ def _by_the_dumps(read: "ReadSite", spec: "RunSpec") -> "tuple[Resynchronised | 
     workload, said = read.requests.workload, read.moment
     logged = [read.requests.logged[str(job)] for job in workload.jobs.job.tolist()]
     start, end = (np.array(each, np.int64) for each in zip(*((one.start, one.end) for one in logged), strict=True))
-    happened = Happened(start, end, [one.nodes for one in logged])
+    reserved = [Window(each.begin, each.end, each.nodes) for each in said.reserved]
+    happened = Happened(start, end, [one.nodes for one in logged], reserved)
     # a job is in the queue, and its age counts, from the time at which it is eligible
     since = np.maximum(workload.jobs.submit, np.array([one.eligible for one in logged], np.int64))
     workload = replace(workload, jobs=workload.jobs.replace(submit=since))

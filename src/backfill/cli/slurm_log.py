@@ -20,7 +20,7 @@ def judge_log(jobs: str, log: str, site: str, as_json: bool) -> None:
     platform = site_read(site).platform
     asked, platform = asked.on(platform)
     assert platform.slurm is not None
-    platform = replace(platform, slurm=replace(platform.slurm, nodes=asked.nodes, named=asked.named))
+    platform = replace(platform, slurm=asked.on_site(platform.slurm))
     for text in asked.notes:
         say.note(text)
     found, ranks = agreement(read, asked.workload, platform), priorities(read, asked.workload, platform)

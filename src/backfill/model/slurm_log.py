@@ -24,6 +24,15 @@ class Charge:
     amount: float
 
 
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """The age factor of a waiting job when its priority was computed."""
+
+    at: int
+    job: str
+    factor: float
+
+
 @dataclass(slots=True)
 class LoopPass:
     """One pass of the main loop or one cycle of the backfill loop."""
@@ -38,6 +47,7 @@ class LoopPass:
     completing: dict[str, Decided]  # over, but its nodes have not answered yet
     starts: list[Decided] = field(default_factory=list)
     plans: list[Decided] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)  # job behind a blocked one -> its reason code then
     ended: bool = False  # the log has its end
 
 
@@ -51,3 +61,4 @@ class SlurmctldLog:
     priorities: dict[str, int]  # job -> at its submit
     shares: dict[str, float]  # job -> its fair-share factor then, with DebugFlags=Priority
     charges: tuple[Charge, ...] = ()  # in their order, with DebugFlags=Priority
+    ages: tuple[Aged, ...] = ()  # the same

@@ -5,11 +5,15 @@ The terms are Slurm's (slurm.conf, sacctmgr, sshare). Times in microseconds unle
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from backfill.model.clock import Clock
+from backfill.model.partitions import Limit
 
+OVER_PART_QOS = "OVERPARTQOS"  # flag of a QOS: its limits go before those of the partition's QOS
 PARENT = -1  # shares: those of the parent
 DEFAULT_VERSION = "22.05"
+RESOURCES = {"cpu": "cpus", "mem": "memory", "gres/gpu": "gpus"}  # Slurm's name -> that of a platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class SitePartition:
     max_time: int = 0  # 0 = unlimited
     least_loaded: bool = False  # LLN
     billing: Mapping[str, float] = field(default_factory=dict)  # TRESBillingWeights, memory per byte; lower case
+    qos: str = ""  # whose limits count the jobs there; empty for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,10 @@ class Minutes:
     group: Mapping[str, int] = field(default_factory=dict)  # GrpTRESMins: what all may have used
     running: Mapping[str, int] = field(default_factory=dict)  # GrpTRESRunMins: what is left to all that runs
     job: Mapping[str, int] = field(default_factory=dict)  # MaxTRESMins: one job
+
+    def __bool__(self) -> bool:
+        """Return whether there is any."""
+        return bool(self.group or self.running or self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,11 @@ class Association:
     minutes: Minutes = Minutes()
     accrual: Accrual = Accrual()
 
+    @property
+    def title(self) -> str:
+        """How limits call it: `association bio`, with its user `association bio ann`."""
+        return f"association {self.account}{self.user and ' ' + self.user}"
+
 
 @dataclass(frozen=True, slots=True)
 class SiteQos:
@@ -67,6 +81,7 @@ class SiteQos:
     flags: frozenset[str] = frozenset()  # in upper case
     minutes: Minutes = Minutes()
     accrual: Accrual = Accrual()
+    reserves_from: int = 0  # MinPrioThresh: the priority from which its jobs hold back others; 0: bf_min_prio_reserve
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,6 +101,11 @@ class SlurmSite:
     nodes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     clock: Clock | None = None  # of the log, for PriorityUsageResetPeriod
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the nodes that jobs named (-w), by their ids
+    # of limits of the platform by their names: the jobs that these count and do not stop, as a QOS goes before them
+    spared: tuple[Limit, ...] = ()
+    throttles: Mapping[str, int] = field(default_factory=dict)  # tasks that may run at once, by the ids of arrays
+    least_limits: Mapping[str, int] = field(default_factory=dict)  # --time-min in microseconds, by the ids of jobs
+    lowered: Mapping[str, int] = field(default_factory=dict)  # limits that the backfill loop gave them
 
     @property
     def number(self) -> float:
@@ -125,21 +145,51 @@ class SlurmSite:
         """Return whether a job starts only if GrpTRESMins leaves enough for its whole time limit."""
         return bool(self.flags("AccountingStorageEnforce") & {"SAFE", "ALL"})
 
-    def counts_minutes(self, account: str, user: str, qos: str) -> bool:
-        """Return whether a limit on minutes counts the jobs of a user in an account and a QOS."""
-        people = self.associations
-        who = next((i for i, each in enumerate(people) if user and (each.account, each.user) == (account, user)), -1)
-        found = [each.minutes for each in self.qos if each.name == qos]
-        while who >= 0:
-            found.append(people[who].minutes)
-            who = people[who].parent
-        return self.enforces_limits and any(each.group or each.running or each.job for each in found)
+    @cached_property
+    def _numbers(self) -> dict[tuple[str, str, str], int]:
+        people = enumerate(self.associations)
+        return {(each.account, each.user, each.partition): i for i, each in people if each.user}
+
+    def association(self, account: str, user: str, partition: str) -> int:
+        """Return the number of the association of a user in an account and a partition; -1 if there is none."""
+        known = self._numbers
+        return known.get((account, user, partition), known.get((account, user, ""), -1))
+
+    def upwards(self, association: int) -> list[int]:
+        """Return an association and those above it, up to root; empty for -1."""
+        found = []
+        while association >= 0:
+            found.append(association)
+            association = self.associations[association].parent
+        return found
+
+    @cached_property
+    def minutes(self) -> list[Minutes]:
+        """The limits on minutes of all owners: the associations, and behind them the QOS."""
+        return [*(each.minutes for each in self.associations), *(each.minutes for each in self.qos)]
+
+    def owners(self, account: str, user: str, partition: str, qos: str) -> list[int]:
+        """Return who counts the minutes of a job, by their places in `minutes`; nobody if it has no association."""
+        above = self.upwards(self.association(account, user, partition))
+        return [*above, *(len(self.associations) + i for i in self.qos_of(partition, qos) if above)]
+
+    def qos_of(self, partition: str, qos: str) -> list[int]:
+        """Return the QOS whose limits count a job, by their numbers: first the one whose limits go before."""
+        number = {each.name: i for i, each in enumerate(self.qos)}
+        there = next((each.qos for each in self.partitions if each.name == partition), "")
+        found = list(dict.fromkeys(number[name] for name in (there, qos) if name in number))
+        over = qos in number and OVER_PART_QOS in self.qos[number[qos]].flags
+        return found[::-1] if over else found
+
+    def counts_minutes(self, account: str, user: str, partition: str, qos: str) -> bool:
+        """Return whether a limit on minutes counts a job."""
+        every = self.minutes
+        return self.enforces_limits and any(every[owner] for owner in self.owners(account, user, partition, qos))
 
     @property
     def limits_minutes(self) -> bool:
         """Return whether any limit on minutes counts, so that a job may wait for ever."""
-        every = [*(each.minutes for each in self.associations), *(each.minutes for each in self.qos)]
-        return self.enforces_limits and any(each.group or each.running or each.job for each in every)
+        return self.enforces_limits and any(self.minutes)
 
 
 def tres_weights(text: str, memory: float) -> dict[str, float]:

@@ -20,19 +20,19 @@ DOUBT = (
     "The differences below are those between simulated policies. The model does not start jobs as the pool does, so "
     "they may differ on the pool."
 )
-Told = Mapping[str, Any]  # as in `Fit.to_dict`
+Data = Mapping[str, Any]  # as in `Fit.to_dict`
 
 
-def how(told: Told) -> str:
+def how(data: Data) -> str:
     """Return sentences on how the model was found."""
-    fitted, judged = (counted(told[half]["jobs"], "job") for half in ("fitted", "judged"))
+    fitted, judged = (counted(data[half]["jobs"], "job") for half in ("fitted", "judged"))
     return (
-        f"The model is {model_text(told['model'])}. It was chosen by the real starts of the {fitted} that were "
+        f"The model is {model_text(data['model'])}. It was chosen by the real starts of the {fitted} that were "
         f"submitted in the first half of the observed time, and is judged by those of the {judged} of the second half."
     )
 
 
-def model_text(model: Told) -> str:
+def model_text(model: Data) -> str:
     """Phrase a model: `easy, with 1 s of dead time after each run`."""
     dead, delay = model["dead_time_s"], model["delay_s"]
     said = [f"{dead:g} s of dead time after each run" if dead else "no dead time"]
@@ -40,15 +40,15 @@ def model_text(model: Told) -> str:
     return f"{model['policy']}, with {' and '.join(said)}"
 
 
-def verdict(told: Told) -> str:
+def verdict(data: Data) -> str:
     """Return the verdict as a sentence of its own."""
-    said = told["sentence"]
+    said = data["sentence"]
     return f"{said[:1].upper()}{said[1:]}."
 
 
-def measures(told: Told) -> list[tuple[str, list[str]]]:
+def measures(data: Data) -> list[tuple[str, list[str]]]:
     """Return the rows (measure, values of the first and second half)."""
-    both = (told["fitted"], told["judged"])
+    both = (data["fitted"], data["judged"])
     waits = times([each[name] for name in ("observed_s", "simulated_s") for each in both])
     apart = [each["difference_s"] for each in both]
     unit = unit_of([value for each in apart for value in each.values()])
@@ -66,9 +66,9 @@ def measures(told: Told) -> list[tuple[str, list[str]]]:
     ]
 
 
-def class_rows(told: Told) -> list[tuple[str, list[str]]]:
+def class_rows(data: Data) -> list[tuple[str, list[str]]]:
     """Return the rows (class, cells) of the judged jobs: jobs, observed and simulated mean wait, error."""
-    classes = told["judged"]["classes"]
+    classes = data["judged"]["classes"]
     unit = unit_of([value for each in classes for value in (each["observed_s"], each["simulated_s"])])
     return [
         (
@@ -83,23 +83,23 @@ def class_rows(told: Told) -> list[tuple[str, list[str]]]:
     ]
 
 
-def fidelity_section(told: Told) -> dict[str, Any]:
+def fidelity_section(data: Data) -> dict[str, Any]:
     """Return the values for the template."""
-    observed, simulated = (np.array(told["waits_s"][name], np.float64) for name in ("observed", "simulated"))
-    jobs = told["judged"]["jobs"]
-    real, model = times([told["judged"]["observed_s"], told["judged"]["simulated_s"]])
-    unit = unit_of([told["judged"]["observed_s"], told["judged"]["simulated_s"]])
+    observed, simulated = (np.array(data["waits_s"][name], np.float64) for name in ("observed", "simulated"))
+    jobs = data["judged"]["jobs"]
+    real, model = times([data["judged"]["observed_s"], data["judged"]["simulated_s"]])
+    unit = unit_of([data["judged"]["observed_s"], data["judged"]["simulated_s"]])
     return {
-        "verdict": verdict(told) if told["conclusive"] else "Not conclusive.",
-        "reasons": [f"{each[:1].upper()}{each[1:]}." for each in told["reasons"]],
-        "how": how(told),
-        "then": THEN if told["conclusive"] else DOUBT,
-        "rows": measures(told),
+        "verdict": verdict(data) if data["conclusive"] else "Not conclusive.",
+        "reasons": [f"{each[:1].upper()}{each[1:]}." for each in data["reasons"]],
+        "how": how(data),
+        "then": THEN if data["conclusive"] else DOUBT,
+        "rows": measures(data),
         "tail": tail_chart([np.sort(observed), np.sort(simulated)], seconds=True, unit=unit) if jobs else None,
         "cloud": cloud_chart(observed, simulated, unit),
-        "told": f"mean wait observed {real}, simulated {model}",
+        "summary": f"mean wait observed {real}, simulated {model}",
         "of_them": f" (of {len(observed):,} of the {jobs:,})" if len(observed) < jobs else "",
-        "classes": class_rows(told),
+        "classes": class_rows(data),
         "tried": [
             (
                 each["policy"],
@@ -110,21 +110,21 @@ def fidelity_section(told: Told) -> dict[str, Any]:
                     _share(each["chosen_in_order"]),
                 ],
             )
-            for each in told["tried"]
+            for each in data["tried"]
         ],
     }
 
 
-def fidelity_text(told: Told) -> list[str]:
+def fidelity_text(data: Data) -> list[str]:
     """Return the same section for a terminal, 80 columns wide."""
-    lines = ["fidelity:", *_wrapped(told["sentence"])]
-    for reason in told["reasons"][1:]:
+    lines = ["fidelity:", *_wrapped(data["sentence"])]
+    for reason in data["reasons"][1:]:
         lines += _wrapped(reason)
-    lines += [*_wrapped(how(told)), ""]
+    lines += [*_wrapped(how(data)), ""]
     lines += as_text(
-        _table(["", "first half", "second half"], [[head, *cells] for head, cells in measures(told)])
+        _table(["", "first half", "second half"], [[head, *cells] for head, cells in measures(data)])
     ).split("\n")
-    classes = [[label, *cells] for label, cells in class_rows(told)]
+    classes = [[label, *cells] for label, cells in class_rows(data)]
     if len(classes) > 1:
         heads = ["second half", "jobs", "observed", "simulated", "error"]
         lines += ["", *as_text(_table(heads, classes[:MOST])).split("\n")]

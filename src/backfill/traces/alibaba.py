@@ -14,7 +14,7 @@ from backfill.model.workload import Ints, Jobs, Labels, Workload
 from backfill.traces.columns import Columns
 from backfill.traces.files import Source
 from backfill.traces.machines import Kind, platform_of
-from backfill.traces.notes import REPEATED, check_repeats, counted, oddities, repeated, told
+from backfill.traces.notes import REPEATED, check_repeats, count_notes, counted, oddities, repeated
 
 RESOURCES = ("cpus", "memory", "gpu_milli")
 PHASES = ("pending", "running", "succeeded", "failed", "unknown")  # of pods, in lower case
@@ -83,7 +83,7 @@ def read_alibaba(source: Source, machines: Platform | str | Path | None = None, 
         dropped=dropped,
         assumed=assumed,
         notes=(
-            *told(assumed, len(jobs)),
+            *count_notes(assumed, len(jobs)),
             *(
                 [f"cpus rounded up to whole ones are {1000 * rounded[rows].sum() / whole - 1:.1%} more"]
                 if whole

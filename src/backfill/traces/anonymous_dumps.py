@@ -11,9 +11,10 @@ from pathlib import Path
 from backfill.model.errors import PlatformError, at
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.anonymous import Aliases
+from backfill.traces.broken import BrokenLine
 from backfill.traces.files import Source, written_text
 from backfill.traces.slurm_moment import reason_code
-from backfill.traces.slurm_requests import options_of
+from backfill.traces.slurm_requests import gpus_of, options_of
 from backfill.traces.slurm_site import (
     ASSOC,
     CONFIG,
@@ -62,7 +63,7 @@ _OPTIONS = {  # of a command line -> the kind of names in their values; empty: n
     "exclude": "node", "constraint": "feature", "licenses": "licence", "bb": "", "dependency": "",
     **dict.fromkeys(("ntasks", "nodes", "cpus-per-task", "time", "time-min", "mem", "mem-per-cpu", "ntasks-per-node",
                      "nice", "exclusive", "array", "switches", "contiguous", "spread-job", "overcommit", "deadline",
-                     "gpus", "gpus-per-node", "gpus-per-task"), ""),
+                     "gpus", "gpus-per-node", "gpus-per-task", "gres"), ""),
 }  # fmt: skip
 _NUMBER = re.compile(r"[\d.:,%+@-]*[KMGTP]?B?")
 _WORD = re.compile(r"[\w.+-]+")
@@ -256,10 +257,20 @@ class _Writer:
                 value = self.names(kind, value)
             elif option == "dependency":
                 value = "".join(re.findall(r"after\w*(?::\d+)+|singleton|[,?]", value))
+            elif option.startswith(("gpus", "gres")):
+                value = self.gpus(option, value)
             elif not _NUMBER.fullmatch(value):
                 value = ""
             words.append(f"--{option}={value}" if value else f"--{option}" if option in _BARE else "")
         return " ".join(["sbatch", *filter(None, words)])
+
+    def gpus(self, option: str, text: str) -> str:
+        """Return the GPUs that an option states, without their types; empty for none or what cannot be read."""
+        try:
+            count = gpus_of(option, text)
+        except BrokenLine:
+            return ""
+        return f"gpu:{count}" if count and option == "gres" else str(count or "")
 
     def names(self, kind: str, text: str) -> str:
         """Return a text with every word but numbers renamed, for lists with marks such as `a&b|c` or `lic:2`."""

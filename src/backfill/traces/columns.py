@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
+from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
@@ -20,7 +21,7 @@ from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND, TIME_MAX, number, parse_size
 from backfill.model.workload import Floats, Ints
 from backfill.traces.broken import BrokenLines
-from backfill.traces.files import PARQUET, Source
+from backfill.traces.files import PARQUET, Source, written
 from backfill.traces.notes import first_repeat
 from backfill.traces.seconds import to_micros
 
@@ -353,3 +354,20 @@ def write_rows(out: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]
     sheet.writerow(header)
     sheet.writerows(rows)
     out.flush()
+
+
+def parquet_writer() -> Any:
+    """Return the module polars. Raises MissingExtra."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise MissingExtra("writing Parquet", "data") from None
+    return pl
+
+
+def write_columns(columns: Mapping[str, Any], path: str | Path) -> None:
+    """Write polars Series as the columns of a Parquet file, in this order."""
+    with written(path) as out:
+        packed = io.BytesIO()  # polars does not report a full disk as such
+        parquet_writer().DataFrame(columns).write_parquet(packed)
+        out.write(packed.getbuffer())

@@ -22,7 +22,7 @@ def counted(masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, int]:
     return {note: count for note, count in counts.items() if count}
 
 
-def told(counts: Mapping[str, int], jobs: int) -> list[str]:
+def count_notes(counts: Mapping[str, int], jobs: int) -> list[str]:
     """Format each count as `what: 3 of 100 jobs`."""
     return [f"{note}: {count:,} of {jobs:,} jobs" for note, count in counts.items()]
 
@@ -33,7 +33,7 @@ def oddities(jobs: Jobs) -> list[str]:
         "submitted before the previous job": np.diff(jobs.submit, prepend=jobs.submit[:1]) < 0,
         "run time longer than the walltime": jobs.runtime > jobs.walltime,
     }
-    return told(counted(odd), len(jobs))
+    return count_notes(counted(odd), len(jobs))
 
 
 def check_zero_run(rule: str) -> None:

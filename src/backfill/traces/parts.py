@@ -1,17 +1,15 @@
 """A folder of the schedule of a stream: a file for so many jobs of the log each, written when all of them are over."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from backfill.model.errors import MissingExtra
 from backfill.model.schedule import NO_TIME, REASONS, STATES, Schedule, joined
 from backfill.model.units import SECOND
 from backfill.model.workload import Ints
-from backfill.traces.files import written
+from backfill.traces.columns import parquet_writer, write_columns
 from backfill.traces.schedules import HEADER, places_text, write_runs, write_schedule
 
 FORMATS = ("csv", "csv.gz", "parquet")
@@ -27,11 +25,9 @@ class Folder:
     """
 
     def __init__(self, folder: Path, size: int, suffix: str) -> None:
-        """Write into a folder that exists. suffix: one of FORMATS. Raises MissingExtra if its package is missing."""
+        """Write into a folder that exists. suffix: one of FORMATS."""
         self._folder, self._size, self._suffix = folder, size, suffix
         self._write: Write = write_parquet if suffix == "parquet" else write_schedule
-        if suffix == "parquet":
-            _polars()
         self._open: dict[int, list[tuple[Ints, Schedule]]] = {}  # by number of the file: rows in it, and their jobs
         self.files: dict[str, int] = {}  # the files, and how many jobs each has
 
@@ -65,7 +61,7 @@ class Folder:
 
 def write_parquet(schedule: Schedule, path: Path) -> None:
     """Write a schedule as Parquet, with the columns of a schedule CSV; times are float seconds, missing ones null."""
-    pl = _polars()
+    pl = parquet_writer()
 
     def named(names: tuple[str, ...], codes: Any) -> Any:
         return pl.Series([*names, ""], dtype=pl.String).gather(pl.Series(codes % (len(names) + 1)))
@@ -79,15 +75,4 @@ def write_parquet(schedule: Schedule, path: Path) -> None:
         columns[name] = pl.Series(times / SECOND).set(pl.Series(times == NO_TIME), None)
     columns |= {"state": named(STATES, schedule.state.astype(np.int64)), "reason": reason}
     columns["node"] = pl.Series(places_text(schedule.nodes, schedule.held), dtype=pl.String)
-    with written(path) as out:
-        packed = io.BytesIO()  # polars does not report a full disk as such
-        pl.DataFrame([columns[name].alias(name) for name in HEADER]).write_parquet(packed)
-        out.write(packed.getbuffer())
-
-
-def _polars() -> Any:
-    try:
-        import polars as pl
-    except ImportError:
-        raise MissingExtra("writing Parquet", "data") from None
-    return pl
+    write_columns({name: columns[name] for name in HEADER}, path)

@@ -1,4 +1,4 @@
-"""What a slurmctld said at one moment: sprio, squeue --start, sdiag, and advance reservations.
+"""The answers of a slurmctld at one moment: sprio, squeue --start, sdiag, and advance reservations.
 
 Source: the manual pages of sprio, squeue, sdiag and scontrol, and what 22.05 prints.
 """
@@ -41,7 +41,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What `squeue --start` says of a waiting job; the start in microseconds, None for N/A."""
+    """A waiting job in `squeue --start`; the start in microseconds, None for N/A."""
 
     job: str
     start: int | None
@@ -50,7 +50,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosed:
-    """What `sdiag` says of the backfill loop."""
+    """The figures of the backfill loop in `sdiag`."""
 
     mean_cycle_us: int
     mean_tried: int
@@ -83,6 +83,7 @@ class Moment:
     ranked: tuple[Ranked, ...] = ()
     expected: tuple[Expected, ...] = ()
     diagnosed: Diagnosed | None = None
+    reserved: tuple[Reserved, ...] = ()
 
 
 def read_sprio(source: Source) -> tuple[list[Ranked], list[str]]:

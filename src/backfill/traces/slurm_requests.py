@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from backfill.model.errors import WorkloadError, at, quote
+from backfill.model.errors import WorkloadError, at
 from backfill.model.partitions import joined
 from backfill.model.platform import Platform
+from backfill.model.slurm_site import SlurmSite
 from backfill.model.units import MIB, SECOND, SLURM, parse_size, parse_span
-from backfill.model.workload import SPREAD, Jobs, Labels, Workload
+from backfill.model.workload import SPREAD, Counted, Jobs, Labels, Workload
 from backfill.traces.accounting.hosts import host_names
-from backfill.traces.accounting.slurm import tres_of
-from backfill.traces.broken import BrokenLine, BrokenLines
+from backfill.traces.accounting.records import licences_of
+from backfill.traces.accounting.slurm import ids_of, tres_of
+from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.files import Source
 
 _NEEDED = ("jobid", "submit", "start", "end", "timelimit", "reqtres", "partition", "account", "user")
@@ -41,19 +43,26 @@ _SHORT = {
     "C": "constraint",
     "a": "array",
     "L": "licenses",
+    "G": "gpus",
     "O": "overcommit",
 }
 _FLAGS = {"exclusive", "parsable", "hold", "requeue", "no-requeue", "contiguous", "overcommit", "spread-job", "wait"}
 _NUMBER = re.compile(r"\d+")
+_THROTTLE = re.compile(r"%(\d+)")
+_LICENCE = re.compile(r"([^:;|=@]+)(?:@[^:=]+)?(?:[:=](\d+))?")
+_NICE = re.compile(r"-?\d{1,10}")
+_YEAR = 365 * 86_400 * SECOND  # the limit of a job without one
+_MINUTE = 60 * SECOND
+_MEMORY_MAX = 2**53  # bytes
 _NODES = re.compile(r"(\d+)(?:-(\d+))?")
 
 
+_TRES = Field("ReqTRES", tres_of, "amounts such as cpu=8,mem=32G")
+_MEMORY = Field("memory", lambda text: parse_size(text, MIB), "an amount such as 4G")
 _LEFT_OUT = {  # option -> what the policy `slurm` leaves out
-    "array": "arrays as one entry",
     "reservation": "reservations",
     "switches": "--switches",
     "contiguous": "--contiguous",
-    "time-min": "--time-min",
     "spread-job": "--spread-job",
     "bb": "burst buffers",
     "bbf": "burst buffers",
@@ -67,7 +76,7 @@ _LOOPS = {"schedmain": "main", "schedbackfill": "backfill", "schedsubmit": "subm
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What a log says of a job beside its request. Times in microseconds; 0 if the log has none."""
+    """The facts of a job in a log beside its request. Times in microseconds; 0 if the log has none."""
 
     start: int = 0
     end: int = 0
@@ -78,6 +87,9 @@ class Logged:
     named: tuple[str, ...] = ()  # nodes that it asked for
     excluded: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # what it asked for and the policy `slurm` leaves out
+    throttle: int = 0  # how many tasks of its array may run at once; 0: any number
+    least_limit: int = 0  # --time-min
+    lowered: int = 0  # its limit in the log, if that is less than it asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +101,35 @@ class Requests:
     notes: tuple[str, ...]
     logged: Mapping[str, Logged]
 
-    @property
-    def named(self) -> dict[str, tuple[str, ...]]:
-        """The nodes that jobs asked for by their names, by the ids of these jobs."""
-        return {job: each.named for job, each in self.logged.items() if each.named}
+    def on_site(self, site: SlurmSite) -> SlurmSite:
+        """Return a site that knows what a workload has no column for."""
+        logged = self.logged.items()
+        return replace(
+            site,
+            nodes=self.nodes,
+            named={job: each.named for job, each in logged if each.named},
+            throttles={job.partition("_")[0]: each.throttle for job, each in logged if each.throttle},
+            least_limits={job: each.least_limit for job, each in logged if each.least_limit},
+            lowered={job: each.lowered for job, each in logged if each.lowered},
+        )
 
     def on(self, platform: Platform) -> "tuple[Requests, Platform]":
         """Return the requests as jobs of a platform: nodes that they name or exclude as constraints, and lists of
         partitions, each of which is one more partition of the platform. What cannot be kept is left out.
         """
-        return self._with_nodes(platform)._with_lists(platform)
+        return self._with_licences(platform)._with_nodes(platform)._with_lists(platform)
+
+    def _with_licences(self, platform: Platform) -> "Requests":
+        """Return the requests with only the licences that the platform states."""
+        asked, place = self.workload.jobs.licences, {name: i for i, name in enumerate(platform.licences)}
+        known = np.array([place.get(name, -1) for name in self.workload.licences], np.int64)[asked.items]
+        kept = known >= 0
+        licences = Counted.of_items(len(self.workload.jobs), asked.jobs[kept], known[kept], asked.counts[kept])
+        jobs, logged = self.workload.jobs.replace(licences=licences), dict(self.logged)
+        for row in {*asked.jobs[~kept].tolist()} if platform.licences else ():
+            job = str(jobs.job[row])
+            logged[job] = replace(logged[job], left_out=(*logged[job].left_out, "licences that no dump states"))
+        return replace(self, workload=replace(self.workload, jobs=jobs, licences=platform.licences), logged=logged)
 
     def _with_nodes(self, platform: Platform) -> "Requests":
         """Return the requests with a constraint for nodes that a job excludes, or names where it wants no others.
@@ -187,7 +218,10 @@ def as_requested(workload: Workload, requests: Requests) -> Workload:
     demand = jobs.demand.copy()
     for k, resource in enumerate(requests.workload.resources):
         demand[mine, workload.resources.index(resource)] = asked.demand[theirs, k]
-    columns: dict[str, Any] = {"demand": demand}
+    columns: dict[str, Any] = {"demand": demand, "walltime": jobs.walltime.copy()}
+    for row, other in rows:  # the log may have the limit to which the backfill loop has lowered it
+        if requests.logged[str(jobs.job[row])].least_limit:
+            columns["walltime"][row] = asked.walltime[other]
     for name in ("tasks", "spread", "exclusive", "admin_priority"):
         column = getattr(jobs, name).copy()
         column[mine] = getattr(asked, name)[theirs]
@@ -244,7 +278,8 @@ def read_requests(path: Source | str | Path) -> Requests:
         cells[len(names) - 1 :] = ["|".join(cells[len(names) - 1 :])]
         row = dict(zip(names, cells, strict=True))
         try:
-            rows.append(row | _request(row))
+            request = row | _request(row)
+            rows += [request | {"jobid": task} for task in _tasks(row["jobid"])]
         except BrokenLine as problem:
             broken.add(number, problem)
     if not rows:
@@ -255,11 +290,24 @@ def read_requests(path: Source | str | Path) -> Requests:
     return Requests(_workload(source, rows), ranges, tuple(broken.notes), {row["jobid"]: _logged(row) for row in rows})
 
 
+def _tasks(job: str) -> list[str]:
+    """Return the tasks of an array that wait together; the job itself if it is none, or if they cannot be read.
+
+    >>> _tasks("17_[1-3,9-13:2%2]")
+    ['17_1', '17_2', '17_3', '17_9', '17_11', '17_13']
+    """
+    try:
+        return ids_of(job)[1]
+    except BrokenLine:
+        return [job]
+
+
 def _workload(source: Source, rows: list[dict[str, str]]) -> Workload:
     def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array([int(row[name]) for row in rows], np.int64)
 
     labels = {"group": "account", "user": "user", "partition": "listed", "qos": "qos"}
+    licences, called_so = licences_of(Labels.of([row["licences"] for row in rows]))
     resources = ("cpus", "memory", *(("gpus",) if column("gpus").any() else ()))
     jobs = Jobs(
         job=np.array([row["jobid"] for row in rows]),
@@ -271,9 +319,10 @@ def _workload(source: Source, rows: list[dict[str, str]]) -> Workload:
         spread=np.array([SPREAD.index(row["spread"]) for row in rows], np.int8),
         exclusive=np.array([row["whole"] == "1" for row in rows]),
         admin_priority=-column("nice").astype(np.float64),
+        licences=licences,
         **{name: Labels.of([row.get(called, "") for row in rows]) for name, called in labels.items()},  # type: ignore[arg-type]
     )
-    return Workload(jobs, name=source.name, resources=resources)
+    return Workload(jobs, name=source.name, resources=resources, licences=called_so)
 
 
 def _logged(row: Mapping[str, str]) -> Logged:
@@ -288,14 +337,17 @@ def _logged(row: Mapping[str, str]) -> Logged:
         excluded=tuple(row["excluded"].split()),
         loop=loops[0] if loops else "",
         left_out=tuple(what for what in row["asks"].split("|") if what),
+        throttle=int(row["throttle"]),
+        least_limit=int(row["least_limit"]),
+        lowered=int(row["lowered"]),
     )
 
 
 def _asks(row: Mapping[str, str], options: Mapping[str, str]) -> list[str]:
     """Return what a job asks for and the policy `slurm` leaves out."""
     found = [what for option, what in _LEFT_OUT.items() if option in options]
-    found += [_LEFT_OUT["array"]] if "_" in row["jobid"] and "array" not in options else []
     found += ["heterogeneous jobs"] if "+" in row["jobid"] else []
+    found += ["a choice of licences"] if "|" in options.get("licenses", "") else []
     return list(dict.fromkeys(found))
 
 
@@ -306,38 +358,52 @@ def _range(row: Mapping[str, str]) -> tuple[int, int]:
 def _request(row: Mapping[str, str]) -> dict[str, str]:
     """Return the request of a job as further cells. Raises BrokenLine."""
     options = options_of(row.get("submitline", ""))
-    total = tres_of(row["reqtres"])
+    total = _TRES[row["reqtres"]]
 
     def count(name: str, usual: int) -> int:
         text = options.get(name, "")
-        if text and not text.isdecimal():
-            raise BrokenLine(f"--{name}", text, "a whole number")
-        return int(text) if text else usual
+        return whole(f"--{name}", text) if text else usual
 
     nodes = _NODES.match(options.get("nodes", ""))
-    least = int(nodes[1]) if nodes else 0
-    most = int(nodes[2] or nodes[1]) if nodes else 0
+    least = whole("--nodes", nodes[1]) if nodes else 0
+    most = whole("--nodes", nodes[2] or nodes[1]) if nodes else 0
     per_node, each = count("ntasks-per-node", 0), count("cpus-per-task", 1)
-    tasks = count("ntasks", max(least, 1) * max(per_node, 1))
+    tasks = max(count("ntasks", max(least, 1) * max(per_node, 1)), 1)
     if total.cpus and tasks * each != total.cpus:  # options are in the script, which no log shows
         least = max(least, total.nodes)
         even = least > 1 and total.cpus % least == 0
         tasks, per_node, each = (least, 1, total.cpus // least) if even else (total.cpus, 0, 1)
+    gpus = total.gpus or _gpus(options, tasks, max(least, 1))
+    if gpus % tasks:  # stated for each node, and shared by the tasks there
+        parts = max(least, total.nodes, 1)
+        if "gpus" not in options and gpus % parts == 0 and tasks * each % parts == 0:
+            tasks, per_node, each = parts, 1, tasks * each // parts
+            least = max(least, parts) if parts > 1 else least
+        else:
+            gpus = -(-gpus // tasks) * tasks
+    for name, amount in (("CPUs", tasks * each), ("GPUs", gpus)):
+        whole(f"number of {name}", str(amount))
     memory = 0
     if "mem-per-cpu" in options:
-        memory = each * parse_size(options["mem-per-cpu"], MIB)
+        memory = each * _MEMORY[options["mem-per-cpu"]]
     elif "mem" in options:
-        memory = parse_size(options["mem"], MIB) // max(per_node, -(-tasks // max(least, 1)))
+        memory = _MEMORY[options["mem"]] // max(per_node, -(-tasks // max(least, 1)))
     elif total.cpus:
         memory = total.memory * each // total.cpus
+    if memory > _MEMORY_MAX:
+        raise BrokenLine("memory", f"{memory}", f"at most {_MEMORY_MAX} bytes for a task")
     spread = "distinct" if per_node == 1 else "node" if most == 1 else "any"
     start, end = (_instant(row[name]) for name in ("start", "end"))
     limit = row["timelimit"]
     try:
-        span = parse_span(limit, SLURM) if "-" in limit or limit.count(":") == 2 else 365 * 86_400 * SECOND
+        span = parse_span(limit, SLURM) if "-" in limit or limit.count(":") == 2 else _YEAR
     except ValueError:
         raise BrokenLine("Timelimit", limit, "a span such as 1-02:03:04") from None
-    nice = options.get("nice", "0")
+    least_limit, logged = _span(options, "time-min", 0), span
+    if least_limit:
+        span = _span(options, "time", span)
+    nice = _NICE.fullmatch(options.get("nice", "0"))
+    throttle = _THROTTLE.search(options.get("array", "") or row["jobid"])
     number = _NUMBER.match(row["jobid"])
     if number is None:
         raise BrokenLine("JobID", row["jobid"], "a number such as 17, 17_3 or 17+1")
@@ -347,14 +413,65 @@ def _request(row: Mapping[str, str]) -> dict[str, str]:
         raise BrokenLine("NodeList", row["nodelist"], "names such as n[1-3,7]") from None
     cells = {
         "at": _instant(row["submit"], needed=True), "ran": max(end - start, 0) if start and end else 0, "limit": span,
-        "tasks": max(tasks, 1), "cpus_each": each, "memory_each": memory, "gpus": total.gpus, "spread": spread,
+        "tasks": tasks, "cpus_each": each, "memory_each": memory, "gpus": gpus // tasks, "spread": spread,
         "whole": int("exclusive" in options), "least": least, "most": most,
-        "nice": int(nice) if nice.lstrip("-").isdecimal() else 100,
+        "nice": int(nice[0]) if nice else 100,
         "number": number[0], "begun": start, "over": end, "hosts": " ".join(hosts),
         "asks": "|".join(_asks(row, options)), "listed": _partitions(row["partition"], options),
+        "throttle": whole("--array", throttle[1]) if throttle else 0,
+        "licences": total.licences or _licences(options.get("licenses", "")),
+        "least_limit": least_limit, "lowered": logged if logged < span else 0,
         "named": _hosts(options, "nodelist"), "excluded": _hosts(options, "exclude"),
     }  # fmt: skip
     return {name: str(value) for name, value in cells.items()}
+
+
+def _gpus(options: Mapping[str, str], tasks: int, nodes: int) -> int:
+    """Return the GPUs that options ask for.
+
+    >>> _gpus({"gres": "shard:1,gpu:a100:2"}, 4, 2), _gpus({"gpus-per-task": "1"}, 4, 2), _gpus({}, 1, 1)
+    (4, 4, 0)
+    """
+    for option, times in (("gpus", 1), ("gpus-per-task", tasks), ("gpus-per-node", nodes), ("gres", nodes)):
+        if count := gpus_of(option, options.get(option, "")):
+            return count * times
+    return 0
+
+
+def gpus_of(option: str, text: str) -> int:
+    """Return the GPUs that the value of an option states; 0 for none. Raises BrokenLine.
+
+    >>> gpus_of("gres", "gpu"), gpus_of("gres", "nvme:3,gpu:a100:2"), gpus_of("gpus", "h100:4"), gpus_of("gpus", "")
+    (1, 2, 4, 0)
+    """
+    found = 0
+    for part in filter(None, text.split(",")):
+        name, *rest = re.split("[:=]", part if option == "gres" else f"gpu:{part}")
+        if name == "gpu":
+            found += whole(f"--{option}", rest[-1]) if rest and rest[-1].isdecimal() else 1
+    return found
+
+
+def _span(options: Mapping[str, str], option: str, usual: int) -> int:
+    """Return a time that an option states, in microseconds, in whole minutes as Slurm counts it. Raises BrokenLine."""
+    text = options.get(option, "")
+    if text.upper() in ("", "UNLIMITED", "INFINITE", "-1", "0"):
+        return usual if not text else _YEAR
+    try:
+        return -(-parse_span(text, SLURM) // _MINUTE) * _MINUTE
+    except ValueError:
+        raise BrokenLine(f"--{option}", text, f"a time such as {SLURM.expected}") from None
+
+
+def _licences(text: str) -> str:
+    """Return the licences that an option asks for as `a:1;b:2`; empty for a choice such as `a|b`. Raises BrokenLine.
+
+    >>> _licences("a:2,b")
+    'a:2;b:1'
+    """
+    parts = [_LICENCE.fullmatch(part) for part in text.split(",")]
+    counts = [(part[1], whole("--licenses", part[2] or "1")) for part in parts if part]
+    return ";".join(f"{name}:{count}" for name, count in counts) if all(parts) else ""
 
 
 def _hosts(options: Mapping[str, str], option: str) -> str:
@@ -383,7 +500,7 @@ def options_of(command: str) -> dict[str, str]:
         words = command.split()[1:]
     found: dict[str, str] = {}
     at = 0
-    while at < len(words) and words[at].startswith("-"):
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
         word = words[at]
         at += 1
         if word.startswith("--"):
@@ -403,6 +520,6 @@ def _instant(text: str, *, needed: bool = False) -> int:
         stamp = datetime.fromisoformat(text)
     except ValueError:
         if needed:
-            raise BrokenLine("Submit", text, f"a date such as 2026-01-02T03:04:05, not {quote(text)}") from None
+            raise BrokenLine("Submit", text, "a date such as 2026-01-02T03:04:05") from None
         return 0
     return int((stamp - datetime(1970, 1, 1)).total_seconds()) * SECOND

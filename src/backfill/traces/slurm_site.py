@@ -3,7 +3,7 @@
 Source: the manual pages of scontrol, sacctmgr, sshare and slurm.conf, and what 22.05 prints.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from backfill.traces.broken import BrokenLine, BrokenLines, Field, whole
 from backfill.traces.files import Source
 from backfill.traces.inventory.nodes import Inventory, Terms
 from backfill.traces.inventory.slurm import nodes_of_scontrol
+from backfill.traces.slurm_limits import assoc_limits, most, qos_limits
 from backfill.traces.slurm_moment import Moment, read_reservations, read_sdiag, read_sprio, read_squeue
 from backfill.traces.slurm_requests import Requests, read_requests
 
@@ -60,10 +61,9 @@ _MAY_LACK = {ASSOC: 1, QOS: 5}  # columns at the end that a dump without a heade
 _FIRST = {ASSOC: ("cluster", "account"), QOS: ("name", "priority"), SSHARE: ("account", "user")}  # of a header
 _NOT_KEPT = {  # columns whose limits are left out
     ASSOC: ("maxtres", "maxwall"),
-    QOS: ("maxtres", "maxwall", "minpriothres", "preempt"),
+    QOS: ("maxtres", "maxwall", "preempt"),
 }
-_IGNORED = ("bf_running_job_reserve", "bf_licenses", "bf_busy_nodes",
-            "defer", "max_rpc_cnt", "reduce_completing_frag", "bf_hetjob_prio")  # fmt: skip
+_IGNORED = ("bf_busy_nodes", "defer", "max_rpc_cnt", "reduce_completing_frag", "bf_hetjob_prio")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,15 +146,19 @@ class _Reader:
             associations=associations,
             qos=qos,
         )
-        limits = [*_qos_limits(rows[QOS]), *_assoc_limits(rows[ASSOC], associations)] if site.enforces_limits else []
-        platform = replace(platform, slurm=site, qos=tuple(Rules(name=each.name) for each in qos),
-                           limits=tuple(_on(platform, limit) for limit in limits))  # fmt: skip
+        platform = replace(platform, slurm=site, qos=tuple(Rules(name=each.name) for each in qos))
         asked = None
         if (jobs := self.source(SACCT)) is not None:
             asked = self.requests(jobs)
             asked, platform = asked.on(platform)
-            site = replace(site, nodes=asked.nodes, named=asked.named)
+            site = asked.on_site(site)
             platform = replace(platform, slurm=site)
+        lists = [each.name for each in platform.partitions[len(site.partitions) :]]
+        of_qos = [*qos_limits(rows[QOS], site.partitions, lists)] if site.enforces_limits else []
+        limits = [limit for limit, _ in of_qos]
+        limits += assoc_limits(rows[ASSOC], associations) if site.enforces_limits else ()
+        site = replace(site, spared=tuple(_on(platform, each) for _, spared in of_qos for each in spared))
+        platform = replace(platform, slurm=site, limits=tuple(_on(platform, limit) for limit in limits))
         self.judge(site, rows, inventory)
         if asked is not None and (said := asked.left_out(bool(platform.licences))):
             self.left_out.append(said)
@@ -174,7 +178,8 @@ class _Reader:
                 found[name], notes = read(source)
                 self.notes += notes
                 self.found[source.file] = counted(len(found[name]), what) if what else str(found[name] or "nothing")
-        return Moment(tuple(found.get(SPRIO, ())), tuple(found.get(SQUEUE, ())), found.get(SDIAG))
+        ranked, expected, reserved = (tuple(found.get(name, ())) for name in (SPRIO, SQUEUE, RESERVATIONS))
+        return Moment(ranked, expected, found.get(SDIAG), reserved)
 
     def source(self, name: str) -> Source | None:
         """Return the dump of this name; None if it is missing."""
@@ -228,7 +233,8 @@ class _Reader:
         except BrokenLine as problem:
             raise PlatformError(at(source.file, None, f"partition {name}: {problem}")) from None
         least_loaded = stated.get("LLN") == "YES"
-        return SitePartition(name, round(terms.priority) + 1, factor, terms.max_walltime, least_loaded, billing)
+        qos = "" if (said := stated.get("QoS", "N/A")) in ("N/A", "(null)") else said
+        return SitePartition(name, round(terms.priority) + 1, factor, terms.max_walltime, least_loaded, billing, qos)
 
     def rows(self, name: str, source: Source | None) -> Rows:
         """Return the rows of a table with | between its cells, keys in lower case; with a header or without."""
@@ -324,10 +330,11 @@ class _Reader:
                 says(f"SchedulerParameters={key}")
         for name, terms in inventory.partitions.items():
             share = terms.stated.get("OverSubscribe", "NO")
-            if (qos := terms.stated.get("QoS", "N/A")) not in ("N/A", "(null)", ""):
-                says(f"partition {name}: the limits of its QOS {qos}")
             if share.startswith(("FORCE", "YES")):
                 says(f"partition {name}: OverSubscribe={share}: cores are not shared")
+        used_up = sum(bool(each.group) for each in site.minutes)
+        if used_up and site.enforces_limits and not site.enforces_safely:
+            says(f"GrpTRESMins of {counted(used_up, 'owner')}: jobs that Slurm ends when these are used up run on")
         for name, columns in _NOT_KEPT.items():
             for column in columns:
                 if (many := sum(row[column] not in ("", "0") for row in rows[name])) and site.enforces_limits:
@@ -388,7 +395,7 @@ def _association(
     """above: those before it, with its account among them, whose limits on one job and one user it inherits."""
     over = above[parent] if parent >= 0 else Association("root")
     mine = _minutes_of(row)
-    most = over.accrual.user if row["maxjobsaccrue"] == "" else int(row["maxjobsaccrue"])
+    old = over.accrual.user if row["maxjobsaccrue"] == "" else int(row["maxjobsaccrue"])
     shares = PARENT if row["share"] == "parent" else int(row["share"] or 1)
     priority = int(row["priority"] or 0)
     used = usage.get((row["account"], row["user"]), 0.0)
@@ -399,7 +406,7 @@ def _association(
         priority,
         used,
         replace(mine, job={**over.minutes.job, **mine.job}),
-        Accrual(group=_most(row["grpjobsaccrue"]), user=most),
+        Accrual(group=most(row["grpjobsaccrue"]), user=old),
     )
 
 
@@ -410,65 +417,13 @@ def _qos(row: Row) -> SiteQos:
         float(row["usagefactor"] or 1),
         frozenset(flag.strip().upper() for flag in row["flags"].split(",") if flag.strip()),
         _minutes_of(row),
-        Accrual(_most(row["grpjobsaccrue"]), _most(row["maxjobsaccruepa"]), _most(row["maxjobsaccruepu"])),
+        Accrual(most(row["grpjobsaccrue"]), most(row["maxjobsaccruepa"]), most(row["maxjobsaccruepu"])),
+        most(row["minpriothres"]) or 0,
     )
 
 
 def _minutes_of(row: Row) -> Minutes:
     return Minutes(_MINUTES[row["grptresmins"]], _MINUTES[row["grptresrunmins"]], _MINUTES[row["maxtresmins"]])
-
-
-def _most(text: str) -> int | None:
-    return int(text) if text else None
-
-
-def _amounts(jobs: str, tres: str) -> tuple[int | None, dict[str, int]]:
-    """Return a limit on the number of running jobs, and one on their resources."""
-    amounts = tres_of(tres)
-    given = {"cpus": amounts.cpus, "memory": amounts.memory, "gpus": amounts.gpus}
-    return (int(jobs) if jobs else None), {name: most for name, most in given.items() if most}
-
-
-def _qos_limits(rows: Rows) -> Iterator[Limit]:
-    for row in rows:
-        for per, what, jobs, tres in (
-            ("user", "each user", "maxjobspu", "maxtrespu"),
-            ("group", "each account", "maxjobspa", "maxtrespa"),
-            ("all", "all", "grpjobs", "grptres"),
-        ):
-            most, running = _amounts(row[jobs], row[tres])
-            if most is not None or running:
-                name = f"QOS {row['name']}, {what}"
-                yield Limit(name=name, per=per, qos=(row["name"],), running_jobs=most, running=running)
-
-
-def _assoc_limits(rows: Rows, people: tuple[Association, ...]) -> Iterator[Limit]:
-    """Yield the limits of associations: those of a group count all below it, MaxJobs each user by itself."""
-    own = {(row["account"], row["user"]): row for row in rows}
-    for i, each in enumerate(people):
-        row = own.get((each.account, each.user))
-        if row is None:
-            continue
-        most, running = _amounts(row["grpjobs"], row["grptres"])
-        users = (each.user,) if each.user else ()
-        if most is not None or running:
-            accounts = tuple(dict.fromkeys(other.account for j, other in enumerate(people) if _is_below(people, j, i)))
-            name = f"association {each.account}{each.user and ' ' + each.user}"
-            yield Limit(name=name, groups=accounts, running_jobs=most, running=running, users=users)
-        if each.user:
-            inherited, above = row["maxjobs"], each.parent
-            while not inherited and above >= 0:
-                inherited = own.get((people[above].account, ""), {}).get("maxjobs", "")
-                above = people[above].parent
-            if inherited:
-                name = f"association {each.account} {each.user}, MaxJobs"
-                yield Limit(name=name, groups=(each.account,), users=(each.user,), running_jobs=int(inherited))
-
-
-def _is_below(people: tuple[Association, ...], one: int, other: int) -> bool:
-    while one >= 0 and one != other:
-        one = people[one].parent
-    return one == other
 
 
 def _on(platform: Platform, limit: Limit) -> Limit:

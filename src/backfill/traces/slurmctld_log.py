@@ -1,5 +1,7 @@
 """A debug log of slurmctld: SlurmctldDebug=debug2, DebugFlags=Backfill,BackfillMap, LogTimeFormat=iso8601_ms.
 
+A task of an array is `17_3`, the tasks that still wait together are `17`.
+
 Source: the messages of Slurm 22.05.8, 24.11.5 and 26.05.5 (job_scheduler.c, sched/backfill, job_mgr.c).
 """
 
@@ -9,31 +11,35 @@ from datetime import datetime
 from pathlib import Path
 
 from backfill.model.errors import WorkloadError, at, check_path
-from backfill.model.slurm_log import Charge, Decided, LoopPass, SlurmctldLog
+from backfill.model.slurm_log import Aged, Charge, Decided, LoopPass, SlurmctldLog
 from backfill.model.units import SECOND
 from backfill.traces.accounting.hosts import host_names
 from backfill.traces.files import Source
 
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
+_JOB = r"JobId=(\d+(?:_\d+)?)(?:_\*)?(?:\(\d+\))?"
 _SUBMIT = re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) (?:SLUID=\S+ )?InitPrio=(\d+)")
 _SHARE = re.compile(r"Weighted Fairshare priority is ([\d.]+) \*")
+_AGE = re.compile(r"Weighted Age priority is ([\d.]+) \*")
+_SUM = re.compile(r"Job (\d+) priority: \d+ \+ ")  # behind the parts of a priority
 _INITIAL = re.compile(r"initial priority for job (\d+) is")
 _PRIORITY = re.compile(r"(?:priority for job |_set_priority.*JobId=)(\d+) is now (\d+)")
 _SEVERAL = re.compile(r"JobId=(\d+) multi-partition priorities: (.*)")
 _CHARGE = re.compile(r"_apply_new_usage: job (\d+) ran for (\d+) seconds")
 _DECAY = re.compile(r"Decay factor over \S+ seconds goes from \S+ -> ([\d.]+)")
 _MAIN = re.compile(r"sched: Running job scheduler for (default depth|full queue|all jobs)?")
-_ALLOCATE = re.compile(r"sched: Allocate JobId=(\d+) NodeList=(\S+) #CPUs=")
-_TEST = re.compile(r"BACKFILL: test for JobId=(\d+) Prio=(\d+)(?: Partition=(\S+))?")
-_STARTED = re.compile(r"_start_job: Started JobId=(\d+) in \S+ on (\S+)")
-_CREDENTIAL = re.compile(r"slurm_cred_create: creating credential for JobId=(\d+)")  # from 25.05 on; at a start a
+_ALLOCATE = re.compile(rf"sched: Allocate {_JOB} NodeList=(\S+) #CPUs=")
+_TEST = re.compile(rf"BACKFILL: test for {_JOB} Prio=(\d+)(?: Partition=(\S+))?")
+_STARTED = re.compile(rf"_start_job: Started {_JOB} in \S+ on (\S+)")
+_BLOCKED = re.compile(rf"{_JOB}\.? unable to schedule in Partition=\S+ .*?(?:New|scheduling )-?Reason=(\w+)")
+_CREDENTIAL = re.compile(rf"slurm_cred_create: creating credential for {_JOB}")  # from 25.05 on; at a start a
 _LAID_OUT = re.compile(r"laying out the \d+ tasks on \d+ hosts (\S+) dist")  # layout and the number of starts follow
 _BACKFILLED = "BACKFILL: Jobs backfilled since boot"
-_PLAN = re.compile(r"_dump_job_sched: (?:BACKFILL: )?JobId=(\d+) to start at (\S+), end at \S+ on nodes (\S+)")
+_PLAN = re.compile(rf"_dump_job_sched: (?:BACKFILL: )?{_JOB} to start at (\S+), end at \S+ on nodes (\S+)")
 _BEYOND = "StartTime set to time after current backfill window. No reservation created"
-_OVER = re.compile(r"_job_complete: JobId=(\d+) done")
-_CANCELLED = re.compile(r"(?:REQUEST_KILL_JOB|job_str_signal|_slurm_rpc_kill_job).*JobId=(\d+)")
-_EPILOG = re.compile(r"_slurm_rpc_epilog_complete: JobId=(\d+) Node=")  # of the last node of the job
+_OVER = re.compile(rf"_job_complete: {_JOB} done")
+_CANCELLED = re.compile(rf"(?:REQUEST_KILL_JOB|job_str_signal|_slurm_rpc_kill_job).*{_JOB}")
+_EPILOG = re.compile(rf"_slurm_rpc_epilog_complete: {_JOB} Node=")  # of the last node of the job
 _ANSWER = re.compile(r"node_did_resp (\S+)")
 _AGENT = re.compile(r"Spawning RPC agent for msg_type (\S+)")
 _HEAD = re.compile(r"Tree head got back (\d+)(?: looking for (\d+))?")  # answers of nodes to an agent, of all nodes
@@ -50,7 +56,7 @@ def read_slurmctld_log(path: str | Path) -> SlurmctldLog:
     if not reader.passes:
         expected = "expected SlurmctldDebug=debug2 and DebugFlags=Backfill,BackfillMap"
         raise WorkloadError(at(source.file, None, f"has no pass of a loop; {expected}"))
-    known = (reader.submits, reader.first, reader.shares, tuple(reader.charges))
+    known = (reader.submits, reader.first, reader.shares, tuple(reader.charges), tuple(reader.ages))
     return SlurmctldLog(source.file, tuple(reader.passes), *known)
 
 
@@ -70,7 +76,8 @@ class _Reader:
         self.submits: dict[str, int] = {}
         self.first: dict[str, int] = {}
         self.shares: dict[str, float] = {}
-        self.share = 0.0
+        self.share = self.age = 0.0
+        self.ages: list[Aged] = []
         self.charges: list[Charge] = []
         self.waiting: dict[str, int] = {}
         self.pairs: dict[tuple[str, str], int] = {}
@@ -92,6 +99,10 @@ class _Reader:
             self.submits[job], self.first[job], self.waiting[job] = now, priority, priority
         elif match := _SHARE.search(text):
             self.share = float(match[1])
+        elif match := _AGE.search(text):
+            self.age = float(match[1])
+        elif match := _SUM.search(text):
+            self.ages.append(Aged(now, match[1], self.age))
         elif match := _INITIAL.search(text):
             self.shares[match[1]], self.share = self.share, 0.0
         elif match := _PRIORITY.search(text):
@@ -112,6 +123,9 @@ class _Reader:
             self._start(self.main, Decided(match[1], now, host_names(match[2])))
         elif match := _STARTED.search(text):
             self._start(self.cycle, Decided(match[1], now, host_names(match[2])))
+        elif match := _BLOCKED.search(text):
+            if self.main is not None:
+                self.main.reasons[match[1]] = match[2]
         elif match := _CREDENTIAL.search(text):
             self.laid_out = match[1], ""
         elif match := _LAID_OUT.search(text):

@@ -22,11 +22,11 @@ from backfill.traces.notes import (
     REPEATED,
     check_repeats,
     check_zero_run,
+    count_notes,
     counted,
     first_repeat,
     oddities,
     repeated,
-    told,
 )
 from backfill.traces.seconds import to_micros
 
@@ -149,7 +149,7 @@ class Lines:
             clock=_clock(head, jobs.submit),
             dropped=self.dropped,
             assumed=assumed,
-            notes=(*told(assumed, len(jobs)), *notes, *oddities(jobs)),
+            notes=(*count_notes(assumed, len(jobs)), *notes, *oddities(jobs)),
             left_out=self.left_out,
         )
 

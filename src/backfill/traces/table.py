@@ -1,6 +1,5 @@
 """Workloads as CSV or Parquet: a column per job attribute, times in seconds."""
 
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from backfill.model.clock import Clock
-from backfill.model.errors import BadArgument, MissingExtra, WorkloadError, at, in_file, quote
+from backfill.model.errors import BadArgument, WorkloadError, at, in_file, quote
 from backfill.model.precedence import circle_text, circles
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import NEVER, SECOND, parse_span, seconds_text
 from backfill.model.workload import LABELS, SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.broken import BrokenLines
-from backfill.traces.columns import Columns, write_rows
+from backfill.traces.columns import Columns, parquet_writer, write_columns, write_rows
 from backfill.traces.dates import ZONELESS, Instants, zone_of
 from backfill.traces.demand import MEMORY, Demand
-from backfill.traces.files import EDGES_MAX, Source, written, written_text
-from backfill.traces.notes import REPEATED, check_repeats, counted, in_use, oddities, repeated, told
+from backfill.traces.files import EDGES_MAX, Source, written_text
+from backfill.traces.notes import REPEATED, check_repeats, count_notes, counted, in_use, oddities, repeated
 from backfill.traces.seconds import seconds_texts
 
 _ALIASES = {"run": "runtime", "estimate": "walltime", "wait": "waited"}
@@ -140,7 +139,7 @@ def read_table(
             *([ZONELESS] if instants.zoneless and zone is None else ()),
             *([f"columns ignored: {ignored[:500]}"] if ignored else ()),
             *needs.notes,
-            *told(assumed, len(jobs)),
+            *count_notes(assumed, len(jobs)),
             *oddities(jobs),
         ),
     )
@@ -265,11 +264,7 @@ def write_csv(workload: Workload, path: str | Path) -> None:
 
 def write_parquet(workload: Workload, path: str | Path) -> None:
     """Write a workload Parquet file. Times are integers if all are whole seconds, else floats."""
-    try:
-        import polars as pl
-    except ImportError:
-        raise MissingExtra("writing Parquet", "data") from None
-    columns = {}
+    pl, columns = parquet_writer(), {}
     for name, values in _columns(workload).items():
         if isinstance(values, np.ndarray):
             whole = (values[values != NO_TIME] % SECOND == 0).all()
@@ -277,10 +272,7 @@ def write_parquet(workload: Workload, path: str | Path) -> None:
             columns[name] = seconds.set(pl.Series(values == NO_TIME), None)
         else:
             columns[name] = pl.Series(values, dtype=None if len(values) else pl.String, strict=True)
-    with written(path) as out:
-        packed = io.BytesIO()  # polars does not report a full disk as such
-        pl.DataFrame(columns).write_parquet(packed)
-        out.write(packed.getbuffer())
+    write_columns(columns, path)
 
 
 def _columns(workload: Workload) -> dict[str, Ints | list[Any]]:

@@ -15,10 +15,10 @@ from backfill.core.place.placement import DISTINCT, NODE
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 from backfill.model.workload import Floats, Ints, Workload
-from backfill.policies.slurm.allowances import KINDS
 from backfill.policies.slurm.minutes import limit_on_minutes
 from backfill.policies.slurm.told import BEYOND, LIMITED, TOO_DEEP, UNLICENSED
 from backfill.worlds.options import Options
+from backfill.worlds.slurm_reasons import name_of_limit, name_of_minutes
 from backfill.worlds.slurm_watch import Decisions, Seen, Windows, watch
 
 CAUSES = {
@@ -260,8 +260,8 @@ def _judge_open(
             mine = undecided & (fit > 0)
             cause[mine] = NAMES.index(what)
             undecided &= ~mine
-            if what == LIMIT:
-                _add(found.limits, {limit_of(seen, job): float(idle[mine].sum())}, 1.0)
+            if what == LIMIT and (name := limit_of(seen, job) or limit_met(seen, job)):
+                _add(found.limits, {name: float(idle[mine].sum())}, 1.0)
         else:
             waits_for = may & (cause == NAMES.index(NOBODY))
             cause[waits_for] = NAMES.index(WINDOW if decisions.verdicts.get(job) == BEYOND else SMALL)
@@ -285,28 +285,25 @@ def limit_of(seen: Seen, job: int, amounts: bool | None = None) -> str:
     amounts: only limits on amounts of resources, or only those on numbers of jobs.
     """
     state, names = seen.begun.state, tuple(seen.begun.platform.licences)  # a view hides the accounts of limits
-    jobs = state.jobs
+    jobs, own = state.jobs, seen.view.own
     for item in range(int(jobs.limit_first[job]), int(jobs.licence_first[job + 1])):
         account = int(jobs.licence[item])
-        mine = amounts is None or bool(seen.view.own.on_amounts[account]) == amounts
-        if mine and state.free.licences[account] < jobs.licence_count[item, 0]:
+        mine = amounts is None or bool(own.on_amounts[account]) == amounts
+        more = own.spared_use[account] if len(own.spared_use) else 0
+        if mine and state.free.licences[account] - more < jobs.licence_count[item, 0]:
             return names[account]
     return "" if amounts is False else minutes_of(seen, job)
 
 
+def limit_met(seen: Seen, job: int) -> str:
+    """Return the name of the limit that stopped a job when a loop last looked at it; empty if none did."""
+    return name_of_limit(int(seen.view.own.reason[job]), seen.view.own, seen.begun.platform)
+
+
 def minutes_of(seen: Seen, job: int) -> str:
     """Return the name of the first limit on minutes that stops a job, `QOS low: GrpTRESMins of cpu`; empty if none."""
-    found, kinds = int(limit_on_minutes(seen.view, job, True)), seen.view.own.minute_kinds.tolist()
-    site = seen.begun.platform.slurm
-    if found < 0 or site is None:
-        return ""
-    owner, which, kind = found // (3 * len(kinds)), found // len(kinds) % 3, KINDS[kinds[found % len(kinds)]]
-    if owner < len(site.associations):
-        each = site.associations[owner]
-        name = f"association {each.account}{each.user and ' ' + each.user}"
-    else:
-        name = f"QOS {site.qos[owner - len(site.associations)].name}"
-    return f"{name}: {('GrpTRESMins', 'GrpTRESRunMins', 'MaxTRESMins')[which]} of {kind}"
+    found = int(limit_on_minutes(seen.view, job, True))
+    return "" if found < 0 else name_of_minutes(found, seen.view.own, seen.begun.platform)
 
 
 def _first_partition(platform: Platform) -> list[str]:

@@ -12,12 +12,14 @@ import numpy as np
 
 from backfill.compiler.record import SMALL, zeros
 from backfill.compiler.view import View
+from backfill.core.acts import ANNOUNCE
 from backfill.core.once import arranger
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Policy
 from backfill.core.queue.walk import arrange_by
-from backfill.core.transitions import ask, begin, put, release, submit, tick
+from backfill.core.transitions import announce, ask, begin, put, release, submit, tick
 from backfill.core.verbs import HEAD, wake
+from backfill.model.events import Events
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, counted, time_text, times
 from backfill.model.workload import Floats, Ints, Ragged, Workload
@@ -25,13 +27,14 @@ from backfill.policies import get
 from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.clock import LONG_AGO
 from backfill.policies.slurm.fairshare import rank_all
+from backfill.policies.slurm.minutes import count_spared
 from backfill.policies.slurm.priority import points_of
 from backfill.policies.slurm.queue import is_limited, key_of
 from backfill.worlds.options import Options
 from backfill.worlds.simulated import Begun, world_of
 from backfill.worlds.simulated import begin as begin_run
 from backfill.worlds.slurm_tasks import tasks_on
-from backfill.worlds.slurm_truth import Agreement
+from backfill.worlds.slurm_truth import Agreement, tell_lowered
 from backfill.worlds.slurm_watch import Decisions, recording
 from backfill.worlds.virtual import pass_time
 
@@ -41,12 +44,22 @@ QUANTILES = (0.5, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Nodes that are reserved from `begin` to `end`, in microseconds."""
+
+    begin: int
+    end: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Happened:
-    """What a log says of the jobs of a workload, arrays of shape (jobs,). Times in microseconds, 0 for none."""
+    """The facts of a log about the jobs of a workload, arrays of shape (jobs,). Times in microseconds, 0 for none."""
 
     start: Ints
     end: Ints
     nodes: Sequence[Sequence[str]]
+    reserved: Sequence[Window] = ()  # reservations
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,7 @@ class Moment:
     begun: Begun
     view: Any
     policy: Policy
+    options: Options
     names: tuple[str, ...]  # of the jobs, by their index in the State
     waiting: tuple[int, ...]  # indices
 
@@ -118,8 +132,9 @@ def moment(
     runs_on = (happened.start[rows] == 0) | (happened.end[rows] == 0)
     runtime = np.where(runs_on, jobs.walltime[rows], jobs.runtime[rows])
     taken = jobs.take(rows).replace(runtime=runtime, after=Ragged.empty(len(rows)))
-    some = Workload(taken, name=workload.name, resources=workload.resources)
-    begun = begin_run(some, platform, policy, params, Options(), None, False)
+    some = Workload(taken, name=workload.name, resources=workload.resources, licences=workload.licences)
+    options = Options(events=_reserved(happened, rows, platform, now))
+    begun = begin_run(some, platform, policy, params, options, None, False)
     rows = rows[begun.rows]
     state, place = begun.state, {name: node for node, name in enumerate(platform.nodes)}
     view: Any = View(state, policy.layout)
@@ -140,6 +155,7 @@ def moment(
             release(state, job)
             waiting.append(job)
     own = view.own
+    tell_lowered(view, begun)
     own.begun[0] = own.request[0] = own.dirty[0] = own.stale[0] = 1
     own.last_background[0], own.next_cycle[0], own.accounted[0] = LONG_AGO, NO_TIME, NO_TIME
     own.cycle_end[0] = now // SECOND * SECOND - round(own.bf_interval * 1e6)
@@ -147,6 +163,7 @@ def moment(
         own.usage[:] = usage
     if own.stored[0]:
         rank_all(view)
+    count_spared(view)
     arranger(policy)(state)
     for job in waiting:
         own.since[job] = begun.jobs.submit[job]
@@ -154,7 +171,24 @@ def moment(
         own.points[job] = points_of(view, job, now)
         own.key[job] = key_of(view, job)
     arrange_by(view, 0, own.key)
-    return Moment(begun, view, policy, tuple(str(name) for name in begun.jobs.job.tolist()), tuple(waiting))
+    if begun.bound is not None:
+        for node, begins, ends in zip(begun.bound.nodes.items, begun.bound.value, begun.bound.until, strict=True):
+            announce(state, np.int64(node), np.int64(-1), np.int64(0), np.int64(begins), np.int64(ends))
+    return Moment(begun, view, policy, options, tuple(str(name) for name in begun.jobs.job.tolist()), tuple(waiting))
+
+
+def _reserved(happened: Happened, rows: Ints, platform: Platform, now: int) -> Events | None:
+    """Return the reservations from an instant on as windows of nodes. One in which a job runs already is left out:
+    Slurm has let it in.
+    """
+    busy = {node for row in rows.tolist() if 0 < happened.start[row] <= now for node in happened.nodes[row]}
+    found = [
+        {"time": now / SECOND, "event": "window", "node": node, "value": max(each.begin, now) / SECOND,
+         "until": each.end / SECOND}
+        for each in happened.reserved if each.end > now
+        for node in each.nodes if node in platform.nodes and (each.begin > now or node not in busy)
+    ]  # fmt: skip
+    return Events.of(found) if found else None
 
 
 def resynchronised(
@@ -205,7 +239,7 @@ def _hour(at: Moment, happened: Happened, index: Mapping[str, int], now: int, st
     rooms = max(count, SMALL)
     world = world_of(
         at.begun,
-        Options(),
+        at.options,
         at.policy,
         due=_padded(due, rooms),
         cut=np.zeros(rooms, np.int8),
@@ -215,6 +249,9 @@ def _hour(at: Moment, happened: Happened, index: Mapping[str, int], now: int, st
         book=np.maximum(state.free.nodes, 0),
         book_licences=np.maximum(state.free.licences, 0),
     )
+    if at.begun.bound is not None:  # the State has heard of the windows
+        steps = world.act[world.act[:, 1] != ANNOUNCE]
+        world.act[: len(steps)], world.acts_left = steps, len(steps)
     wake(at.view, now + 1)
     arrange = arranger(at.policy)
     while int(state.now) <= now + step and pass_time(at.policy, arrange, state, world, 16) == 16:
@@ -312,12 +349,12 @@ def ranked_alike(
         }
         for name, value in model.items():
             if name in factors:
-                told = f"job {job}: {name} {factors[name]}, in the model {float(value):.1f}"
-                found.note(f"sprio: {name}", abs(float(value) - factors[name]) <= 1.0, told)
+                text = f"job {job}: {name} {factors[name]}, in the model {float(value):.1f}"
+                found.note(f"sprio: {name}", abs(float(value) - factors[name]) <= 1.0, text)
         total = sum(map(float, model.values())) - 2 * float(model["nice"]) + factors.get("age", 0)
         points = int(np.floor(max(total, 1.0)))
-        told = f"job {job}: priority {priority}, in the model {points}"
-        found.note("sprio: priority", abs(points - priority) <= 1, told)
+        text = f"job {job}: priority {priority}, in the model {points}"
+        found.note("sprio: priority", abs(points - priority) <= 1, text)
     return found
 
 
@@ -345,10 +382,10 @@ def planned_alike(
             continue
         plan = plans.get(row)
         if start is None or plan is None:
-            told = (
+            text = (
                 f"job {job}: start {'N/A' if start is None else 'known'}, in the model {'planned' if plan else 'none'}"
             )
-            found.note("squeue: no plan", start is None and plan is None, told)
+            found.note("squeue: no plan", start is None and plan is None, text)
             continue
         apart = (plan.begin - start) / SECOND
         found.note("squeue: start", abs(apart) <= resolution, f"job {job}: planned {apart:+.0f} s later in the model")

@@ -1,7 +1,7 @@
 """Why a job waited under the policy `slurm`, in Slurm's words: its reason codes, plans and the loop that started it.
 
-A reason is that of the State after a pass, as the main loop finds it: a limit, Licenses, Dependency, Resources for the
-job that blocks its partition, Priority for those behind it, ReqNodeNotAvail if higher tiers have taken its nodes.
+A reason stays from the loop that last reached the job: a limit, Licenses, Resources for the job that blocks its
+partition, Priority for those behind it, ReqNodeNotAvail if higher tiers have taken its nodes; None before the first.
 """
 
 from collections.abc import Mapping
@@ -12,30 +12,23 @@ import numpy as np
 
 from backfill.core.place.placement import DISTINCT, NODE
 from backfill.core.verbs import BACKFILL
-from backfill.model.partitions import RUNNING_JOBS
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND, counted, span_text
 from backfill.model.workload import Workload
 from backfill.policies import get
+from backfill.policies.slurm.backfill import cycle
+from backfill.policies.slurm.main import main_pass
+from backfill.policies.slurm.queue import is_limited
+from backfill.policies.slurm.reasons import say_limit
 from backfill.policies.slurm.told import BEYOND, LIMITED, TOO_DEEP, UNLICENSED
 from backfill.worlds.options import Options
 from backfill.worlds.slurm_idle import limit_of
+from backfill.worlds.slurm_reasons import NONE, code_of_reason
 from backfill.worlds.slurm_resync import Happened, moment
 from backfill.worlds.slurm_truth import Agreement
-from backfill.worlds.slurm_watch import Seen, watch_job
+from backfill.worlds.slurm_watch import Seen, recording, watch_job
 
 SHOWN = 5  # jobs that are named
-_PER = {"each user": "Max{}PerUserLimit", "each account": "Max{}PerAccount", "all": "Grp{}Limit"}
-_WHAT = {RUNNING_JOBS: "Jobs", "running cpus": "Cpu", "running memory": "Memory", "running gpus": "GRES"}
-_OF_MINUTES = {"GrpTRESMins": "Grp{0}Minutes{2}", "GrpTRESRunMins": "Grp{0}RunMinutes{2}",
-               "MaxTRESMins": "Max{1}MinutesPerJob{2}"}  # fmt: skip
-_KINDS = {
-    "cpu": ("CPU", "Cpu", "Limit"),
-    "mem": ("Mem", "Mem", ""),
-    "node": ("Node", "Node", ""),
-    "gres/gpu": ("GRES", "GRES", ""),
-    "billing": ("Billing", "Billing", ""),
-}
 _VERDICTS = {
     LIMITED: "a limit stopped it",
     TOO_DEEP: "a limit of jobs looked at (bf_max_job_user, bf_max_job_part) was used up",
@@ -136,7 +129,7 @@ def story(
         if run >= 0:
             loop = "backfill" if int(seen.begun.state.runs.reason[run]) == BACKFILL else "main"
         else:
-            reason, first = reason_of(seen, job)
+            reason, first = reason_of(seen, job), blocker_of(seen, job)
             keepers = tuple(str(names[other]) for other in _keepers(seen, job))
             last, since = (reason, str(names[first]) if first >= 0 else "", keepers), seen.now
     return Story(
@@ -167,35 +160,33 @@ def _most(spent: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     return tuple(sorted(((job, time) for job, time in spent.items() if time > 0), key=lambda each: -each[1])[:SHOWN])
 
 
-def reason_of(seen: Seen, job: int) -> tuple[str, int]:
-    """Return the reason code of a job that has not started, and the job that blocks its partition; -1 if none does.
-
-    As the main loop finds them: the first job of a partition that does not fit blocks it and takes its nodes away.
-    """
+def reason_of(seen: Seen, job: int) -> str:
+    """Return the reason code of a job that has not started."""
     if not seen.begun.state.queue.waits[job]:
-        return "Dependency", -1
+        return "Dependency"
+    return code_of_reason(int(seen.view.own.reason[job]), seen.view.own, seen.begun.platform)
+
+
+def blocker_of(seen: Seen, job: int) -> int:
+    """Return the job that blocks the partition of a waiting job for the main loop; -1 if none but itself does.
+
+    The first job of a partition that does not fit blocks it and takes its nodes away.
+    """
     own, nodes = seen.view.own, int(seen.view.machine.nodes)
     inside = own.partition_nodes.reshape(-1, nodes) != 0
     left, blocked = np.asarray(seen.view.machine.capacity)[:, 0] > 0, dict[int, int]()
     for other in seen.waiting:
         part = int(own.partition[other])
-        amounts = limit_of(seen, other, amounts=True)
-        if limit := limit_of(seen, other, amounts=False):
-            reason = code_of(limit)
-        elif lacks_licences(seen, other):
-            reason = "Licenses"
-        elif part in blocked:
-            reason = code_of(amounts) if amounts else "Priority"
-        elif amounts and _could_fit(seen, other, inside[part] & left):
-            reason = code_of(amounts)
-        else:
-            reason = "Resources" if _could_fit(seen, other, inside[part] & left) else "ReqNodeNotAvail"
+        if other == job or part in blocked:
+            if other == job:
+                return blocked.get(part, -1)
+            continue
+        if limit_of(seen, other, amounts=False) or lacks_licences(seen, other):
+            continue
+        if not (limit_of(seen, other, amounts=True) and _could_fit(seen, other, inside[part] & left)):
             blocked[part] = other
             left &= ~inside[part]
-        if other == job:
-            first = blocked.get(part, -1)
-            return reason, -1 if first == job else first
-    return "", -1
+    return -1
 
 
 def reasons_alike(
@@ -206,16 +197,22 @@ def reasons_alike(
     expected: Mapping[str, str],
     now: int,
 ) -> Agreement:
-    """Compare reason codes with those of `squeue`. now: when it printed them.
+    """Compare reason codes with those of `squeue`, as a cycle of the backfill loop and a pass of the main loop leave
+    them. now: when that cycle began.
 
     expected: reason by job; `None` is that of a job that no loop has looked at, and is not compared.
     """
     found = Agreement()
-    at = moment(workload, platform, get("slurm"), params, happened, now)
-    seen = Seen(at.begun, at.view, now, None, True, False)
+    at = moment(workload, platform, recording(get("slurm")), params, happened, now)
     for job in at.waiting:
-        if (real := expected.get(at.names[job], "None")) != "None":
-            mine = reason_of(seen, job)[0]
+        if is_limited(at.view, job, False):
+            say_limit(at.view, job)
+    cycle(at.view)
+    main_pass(at.view, False)
+    for job in at.waiting:
+        if (real := expected.get(at.names[job], NONE)) != NONE:
+            mine = code_of_reason(int(at.view.own.reason[job]), at.view.own, at.begun.platform)
+            mine = mine if at.begun.state.queue.waits[job] else "nothing: it starts"
             found.note("squeue: reason", mine == real, f"job {at.names[job]}: {real}, in the model {mine}")
     return found
 
@@ -257,27 +254,6 @@ def _keepers(seen: Seen, job: int) -> list[int]:
         for other, plan in seen.decisions.plans.items()
         if other != job and view.queue.waits[other] and fits[list(plan.nodes)].any()
     ]
-
-
-def code_of(limit: str) -> str:
-    """Return Slurm's reason code for a limit by its name here.
-
-    >>> code_of("QOS low, each user: running cpus of ann")
-    'QOSMaxCpuPerUserLimit'
-    >>> code_of("association bio: running_jobs")
-    'AssocGrpJobsLimit'
-    >>> code_of("association bio: MaxTRESMins of cpu")
-    'AssocMaxCpuMinutesPerJobLimit'
-    """
-    name, _, rest = limit.partition(": ")
-    if " of " in rest and (form := _OF_MINUTES.get(rest.partition(" of ")[0])):
-        return ("QOS" if name.startswith("QOS ") else "Assoc") + form.format(*_KINDS[rest.partition(" of ")[2]])
-    what = next((code for text, code in _WHAT.items() if rest.startswith(text)), "Resource")
-    if name.startswith("QOS "):
-        form = _PER.get(name.rpartition(", ")[2], "Grp{}Limit")
-        prefix = "" if "Account" in form else "QOS"
-        return prefix + form.format(what)
-    return ("AssocMax{}Limit" if name.endswith("MaxJobs") else "AssocGrp{}Limit").format(what)
 
 
 def _span(seconds: float) -> str:

@@ -3,7 +3,7 @@ what the log says of waiting and running jobs, and the model decides once.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -25,14 +25,25 @@ from backfill.policies import get
 from backfill.policies.slurm.backfill import cycle
 from backfill.policies.slurm.fairshare import decay_per_second
 from backfill.policies.slurm.main import main_pass
-from backfill.policies.slurm.minutes import forget_minutes, hold_minutes, limit_seconds, use_minutes
+from backfill.policies.slurm.minutes import (
+    count_spared,
+    forget_minutes,
+    hold_minutes,
+    let_accrue,
+    limit_seconds,
+    use_minutes,
+)
 from backfill.policies.slurm.priority import points_of
-from backfill.policies.slurm.queue import key_of, list_of
+from backfill.policies.slurm.queue import is_limited, key_of, list_of
+from backfill.policies.slurm.reasons import LIMIT, say_limit
 from backfill.worlds.options import Options
+from backfill.worlds.simulated import Begun
 from backfill.worlds.simulated import begin as begin_run
+from backfill.worlds.slurm_reasons import NONE, code_of_reason
 from backfill.worlds.slurm_tasks import tasks_on
 from backfill.worlds.slurm_watch import entries, recording
 
+KEPT = 2**62  # a limit that was the reason before a pass
 SHOWN = 5  # differences that are quoted
 
 
@@ -47,6 +58,8 @@ class Agreement:
     skipped: int = 0  # passes of the log that are not compared
     # tasks of each running job on each node, by its name, as the model gave them: the log does not say
     held: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    # of each waiting job by its name, as the last pass left it: policies/slurm/reasons.py, and Slurm's code
+    reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def note(self, kind: str, same: bool, story: str) -> None:
         """Count one decision. story: what to say if it is not the same."""
@@ -84,13 +97,15 @@ def agreement(
     found, params, policy = Agreement(), params or {}, recording(get("slurm"))
     used = _Used(log, workload, platform, params, policy)
     known = {str(name): row for row, name in enumerate(workload.jobs.job.tolist())}
-    for each in log.passes:
+    ages, arrays = _Ages(log), _Arrays(workload)
+    for before in log.passes:
+        each = arrays.by_tasks(before)
         if not each.ended or not (each.waiting.keys() | each.running.keys() | each.completing.keys()) <= known.keys():
             found.skipped += 1
             continue
         if each.waiting:
             used.go_on(each.at)
-            _judge(each, log, workload, platform, policy, params, found, used)
+            _judge(each, log, workload, platform, policy, params, found, used, ages)
     return found
 
 
@@ -103,6 +118,7 @@ def _judge(
     params: Mapping[str, float | str],
     found: Agreement,
     used: "_Used",
+    ages: "_Ages",
 ) -> None:
     present = {*each.waiting, *each.running, *each.completing}
     jobs = workload.jobs
@@ -113,20 +129,98 @@ def _judge(
     view: Any = View(state, policy.layout)
     can_run = [cause in ("", *begun.platform.licences) for cause in begun.causes]
     _load(state, each, names, platform, found.held, can_run, view.own.closed)
+    tell_lowered(view, begun)
     arranger(policy)(state)
     for job in range(len(names)):
         if state.queue.waits[job]:
-            view.own.since[job] = log.submits.get(names[job], each.at)
+            view.own.since[job] = log.submits.get(names[job].partition("_")[0], each.at)
             view.own.points[job] = float(each.waiting[names[job]])
             _rank_pairs(view, job, names[job], begun.jobs.partition.names, each)
             view.own.key[job] = key_of(view, job)
     arrange_by(view, 0, view.own.key)
     used.tell(view, each)
+    count_spared(view)
+    ages.go_on(view, each.at, names, found)
+    for job, name in enumerate(names):
+        if name in found.reasons:
+            reason = found.reasons[name][0]
+            view.own.reason[job] = reason if reason < LIMIT else KEPT
+        elif state.queue.waits[job] and is_limited(view, job, False):
+            say_limit(view, job)
     if each.backfill:
         cycle(view)
     else:
         main_pass(view, each.full)
-    _compare(each, state, view, names, platform, found)
+    for job, name in enumerate(names):
+        if (reason := int(view.own.reason[job])) != KEPT:  # accounts of limits have other numbers at each pass
+            found.reasons[name] = reason, code_of_reason(reason, view.own, begun.platform)
+    parts = {name: begun.jobs.partition[job] for job, name in enumerate(names)}
+    _compare(each, state, view, names, platform, found, parts)
+
+
+class _Arrays:
+    """The tasks of arrays in a log that tells them together until they start."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.tasks: dict[str, list[str]] = {}
+        self.begun = set[str]()
+        for name in map(str, workload.jobs.job.tolist()):
+            if name.partition("_")[2].isdecimal():
+                self.tasks.setdefault(name.partition("_")[0], []).append(name)
+        for several in self.tasks.values():
+            several.sort(key=lambda name: int(name.partition("_")[2]))
+
+    def by_tasks(self, each: LoopPass) -> LoopPass:
+        """Return a pass with tasks in place of arrays: those that have not begun wait, the first have the plans."""
+        self.begun |= each.running.keys() | each.completing.keys()
+        started = {start.job for start in each.starts}
+        left = {name: [task for task in tasks if task not in self.begun] for name, tasks in self.tasks.items()}
+        behind = {name: iter([task for task in tasks if task not in started]) for name, tasks in left.items()}
+
+        def first(job: str) -> str:
+            return next((task for task in left.get(job, ()) if task not in started), job)
+
+        def spread(values: Mapping[Any, int], name: Callable[[Any], str], task: Callable[[Any, str], Any]) -> Any:
+            return {task(key, job): value for key, value in values.items() for job in left.get(name(key), [name(key)])}
+
+        return replace(
+            each,
+            waiting=spread(each.waiting, lambda key: key, lambda _, job: job),
+            pairs=spread(each.pairs, lambda key: key[0], lambda key, job: (job, key[1])),
+            plans=[replace(plan, job=next(behind.get(plan.job, iter(())), plan.job)) for plan in each.plans],
+            reasons={first(job): reason for job, reason in each.reasons.items()},
+        )
+
+
+class _Ages:
+    """The age factors of waiting jobs in a log, of those that limits on the number of jobs that grow old count."""
+
+    def __init__(self, log: SlurmctldLog) -> None:
+        self.ages, self.place, self.new = log.ages, 0, {*log.submits}
+        self.since: dict[str, int] = {}  # since when jobs grow old, + 1; 0: they do not
+
+    def go_on(self, view: Any, now: int, names: Sequence[str], found: Agreement) -> None:
+        """Compare those that the log says before an instant, and let jobs grow old at the pass that begins then."""
+        own = view.own
+        if not len(own.scope_most):
+            return
+        span = float(own.PriorityMaxAge) * 60
+        while self.place < len(self.ages) and self.ages[self.place].at < now:
+            each = self.ages[self.place]
+            self.place += 1
+            if each.job in self.new:  # at its submit, before any pass
+                self.new.discard(each.job)
+            elif each.job in self.since:
+                begin = self.since[each.job] - 1
+                aged = min((each.at // SECOND - begin // SECOND) / span, 1.0) if begin >= 0 else 0.0
+                text = f"job {each.job}: age factor {each.factor}, in the model {aged:.6f}"
+                found.note("age factor", abs(aged - each.factor) <= 1.5 / span, text)  # a second
+        for job, name in enumerate(names):
+            own.accrued[job] = self.since.get(name, 0)
+        let_accrue(view)
+        for job, name in enumerate(names):
+            if own.scope_first[job] < own.scope_first[job + 1]:
+                self.since[name] = int(own.accrued[job])
 
 
 class _Used:
@@ -194,6 +288,15 @@ def _take(jobs: Jobs, rows: Any) -> Jobs:
     return jobs.take(rows).replace(after=Ragged.empty(len(rows)))
 
 
+def tell_lowered(view: Any, begun: Begun) -> None:
+    """Tell a State which limits of running jobs the backfill loop has lowered."""
+    assert begun.platform.slurm is not None
+    lowered, runs = begun.platform.slurm.lowered, begun.state.runs
+    for run in runs.by_limit[: runs.active].tolist() if lowered else ():
+        job = int(runs.job[run])
+        view.own.lowered[job] = lowered.get(str(begun.jobs.job[job]), 0)
+
+
 def _load(
     state: Any,
     each: LoopPass,
@@ -234,8 +337,16 @@ def _load(
             state.free.nodes[node] = np.minimum(state.free.nodes[node], 0)
 
 
-def _compare(each: LoopPass, state: Any, view: Any, names: list[str], platform: Platform, found: Agreement) -> None:
-    """Compare the decisions of the model with those of the log."""
+def _compare(
+    each: LoopPass,
+    state: Any,
+    view: Any,
+    names: list[str],
+    platform: Platform,
+    found: Agreement,
+    parts: Mapping[str, str],
+) -> None:
+    """Compare the decisions of the model with those of the log. parts: the partition of each job, or its list."""
     loop = "backfill" if each.backfill else "main"
     where = f"line {each.line}, {loop}"
     model: dict[str, tuple[str, ...]] = {}
@@ -251,23 +362,29 @@ def _compare(each: LoopPass, state: Any, view: Any, names: list[str], platform: 
     real = {start.job: tuple(start.nodes) for start in each.starts}
     story = f"{where}: slurmctld starts {_listed(real)}, the model {_listed(model)}"
     found.note(f"{loop}: jobs started", model.keys() == real.keys(), story)
-    for job in sorted(real.keys() & model.keys(), key=int):
+    for job in sorted(real.keys() & model.keys(), key=_number):
         same = {*real[job]} == {*model[job]}
-        told = f"{where}: job {job} starts on {','.join(real[job])}, in the model on {','.join(model[job])}"
-        found.note(f"{loop}: nodes of a start", same, told)
+        text = f"{where}: job {job} starts on {','.join(real[job])}, in the model on {','.join(model[job])}"
+        found.note(f"{loop}: nodes of a start", same, text)
+    for job, reason in each.reasons.items():
+        if "," in parts.get(job, ""):  # another of its partitions may have the last word
+            continue
+        mine = found.reasons[job][1] if job in found.reasons else NONE
+        text = f"{where}: job {job} waits for {reason}, in the model for {mine}"
+        found.note("main: reason of a blocked job", mine == reason, text)
     if not each.backfill:
         return
-    mine, theirs = _recorded(view, names, platform), _by_job(each.plans)
-    for job in sorted({*each.waiting} - real.keys() - model.keys(), key=int):
-        plans = [*zip_longest(theirs.get(job, ()), mine.get(job, ()))]  # one for each partition that it asked for
+    planned, theirs = _recorded(view, names, platform), _by_job(each.plans)
+    for job in sorted({*each.waiting} - real.keys() - model.keys(), key=_number):
+        plans = [*zip_longest(theirs.get(job, ()), planned.get(job, ()))]  # one for each partition that it asked for
         for one, other in plans or [(None, None)]:
             if one is None or other is None:
-                told = f"{where}: job {job} has {'a' if one else 'no'} plan, in the model {'one' if other else 'none'}"
-                found.note("backfill: no plan", one is other, told)
+                text = f"{where}: job {job} has {'a' if one else 'no'} plan, in the model {'one' if other else 'none'}"
+                found.note("backfill: no plan", one is other, text)
                 continue
-            told = f"{where}: job {job} planned {_plan(one, each.at)}, in the model {_plan(other, each.at)}"
-            found.note("backfill: begin of a plan", one.at == other.at, told)
-            found.note("backfill: nodes of a plan", {*one.nodes} == {*other.nodes}, told)
+            text = f"{where}: job {job} planned {_plan(one, each.at)}, in the model {_plan(other, each.at)}"
+            found.note("backfill: begin of a plan", one.at == other.at, text)
+            found.note("backfill: nodes of a plan", {*one.nodes} == {*other.nodes}, text)
 
 
 def _nodes_of_run(state: Any, run: int, platform: Platform) -> tuple[str, ...]:
@@ -295,7 +412,12 @@ def _by_job(plans: Iterable[Decided]) -> dict[str, list[Decided]]:
 
 
 def _listed(started: Mapping[str, tuple[str, ...]]) -> str:
-    return ", ".join(sorted(started, key=int)) or "none"
+    return ", ".join(sorted(started, key=_number)) or "none"
+
+
+def _number(job: str) -> tuple[int, ...]:
+    """Return the numbers in a name, `17` or `17_3`, by which jobs are sorted."""
+    return tuple(map(int, job.split("_")))
 
 
 def _plan(plan: Decided, now: int) -> str:
@@ -320,6 +442,6 @@ def priorities(
         if (who := int(view.own.association[job])) >= 0:
             view.own.share[who] = log.shares.get(name, 0.0)
         model = int(points_of(view, job, now))
-        told = f"job {name}: priority {log.priorities[name]}, in the model {model}"
-        found.note("priority at submit", model == log.priorities[name], told)
+        text = f"job {name}: priority {log.priorities[name]}, in the model {model}"
+        found.note("priority at submit", model == log.priorities[name], text)
     return found

@@ -82,16 +82,16 @@ class Seen:
 
 
 def recording(policy: Policy, most: int = ROOM) -> Policy:
-    """Return the policy with memory for the decisions of a cycle, at most so many numbers, and for nodes that are
-    completing a job.
+    """Return the policy with memory for the decisions of a cycle, at most so many numbers, for the reasons of jobs, and
+    for nodes that are completing a job.
     """
 
     def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, asked: Ints | None) -> Facts:
         assert policy.facts is not None
         known = policy.facts(params, platform, jobs, asked)
         room = 1 + (0 if jobs is None else min(len(jobs) * (9 + len(platform.nodes)), most))
-        closed = np.zeros(len(platform.nodes), np.int64)
-        return Facts(known.params, {**known.memory, "record": np.zeros(room, np.int64), "closed": closed})
+        sizes = {"record": room, "reason": 0 if jobs is None else len(jobs), "closed": len(platform.nodes)}
+        return Facts(known.params, {**known.memory, **{name: np.zeros(n, np.int64) for name, n in sizes.items()}})
 
     return replace(policy, facts=facts)
 

@@ -89,9 +89,9 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the explanation for JSON; docs/reference/files.md lists the fields."""
-        from backfill.analysis.explain.told import told
+        from backfill.analysis.explain.facts import facts
 
-        return told(self)
+        return facts(self)
 
 
 def explain(

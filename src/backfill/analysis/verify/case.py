@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from backfill.analysis.outages import Outages, Replay
 from backfill.model.clock import Clock, exact_text
 from backfill.model.platform import Platform
-from backfill.model.schedule import NO_TIME
+from backfill.model.schedule import NO_TIME, PENDING, STATES
 from backfill.model.workload import Ints, Ragged, Workload
 
 SHOWN = 20  # violations of one rule that are listed
@@ -89,7 +89,7 @@ class Report:
     """The violations found, at most SHOWN of a rule in full; all are counted."""
 
     clock: Clock | None = None  # of the log
-    told: dict[str, list[Violation]] = field(default_factory=dict)
+    shown: dict[str, list[Violation]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
     def date(self, time: object) -> str:
@@ -100,16 +100,16 @@ class Report:
         """Count the indices at which `broken` holds, and return those that will be shown."""
         places: list[int] = np.flatnonzero(broken).tolist()
         self.count[rule] += len(places)
-        return places[: SHOWN - len(self.told.setdefault(rule, []))]
+        return places[: SHOWN - len(self.shown.setdefault(rule, []))]
 
     def add(self, rule: str, job: object, time: int | None, text: str) -> None:
         """Record one of the violations that `each` returned."""
-        self.told[rule].append(Violation(rule, str(job), None if time is None else int(time), text, self.clock))
+        self.shown[rule].append(Violation(rule, str(job), None if time is None else int(time), text, self.clock))
 
     def violations(self) -> list[Violation]:
         """Return all violations that are shown, rule by rule, and after each rule the number of the others."""
         lines = []
-        for rule, shown in self.told.items():
+        for rule, shown in self.shown.items():
             lines += shown
             if self.count[rule] > len(shown):
                 lines.append(Violation(rule, "", None, f"and {self.count[rule] - len(shown)} more"))
@@ -183,6 +183,14 @@ def codes_of(column: Any, names: tuple[str, ...]) -> Ints:
         return np.where((values >= -1) & (values < len(names)), values, -2).astype(np.int64)
     code = {"": -1} | {name: i for i, name in enumerate(names)}
     return np.fromiter((code.get(text, -2) for text in values.tolist()), np.int64, len(values))
+
+
+def said_pending(case: Case, states: Any) -> Mask:
+    """Return the jobs whose state is PENDING. states: the column of the schedule, if it has one."""
+    if states is None:
+        return np.zeros(len(case.line), np.bool_)
+    pending: Mask = np.append(codes_of(states, STATES) == PENDING, False)[case.line]
+    return pending
 
 
 def items_of(ragged: Ragged, rows: Ints) -> tuple[Ints, Ints]:

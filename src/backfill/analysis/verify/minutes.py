@@ -4,12 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from backfill.analysis.verify.case import Case, Mask, codes_of, demand_of
-from backfill.model.schedule import PENDING, STATES
-from backfill.model.slurm_site import Minutes, SlurmSite
+from backfill.analysis.verify.case import Case, Mask, demand_of, said_pending
+from backfill.model.slurm_site import RESOURCES, SlurmSite
 from backfill.model.units import MIB, SECOND
-
-_COUNTED = {"cpu": "cpus", "mem": "memory", "gres/gpu": "gpus"}  # of the others, amounts depend on nodes or on weights
+from backfill.model.workload import Floats, Ints, Jobs
 
 
 def held_by_minutes(case: Case, states: Any) -> Mask:
@@ -17,61 +15,51 @@ def held_by_minutes(case: Case, states: Any) -> Mask:
 
     By what the schedule uses in all: a job starts at the latest when that is less than the limit, as use only decays.
     """
-    site, jobs = case.platform.slurm, case.workload.jobs
+    site, jobs, names = case.platform.slurm, case.workload.jobs, case.platform.resources
     held = np.zeros(len(jobs), np.bool_)
-    if site is None or not site.limits_minutes or states is None:
+    if site is None or not site.limits_minutes or not (pending := said_pending(case, states)).any():
         return held
-    pending = np.append(codes_of(states, STATES) == PENDING, False)[case.line]
-    used = _used(case, site)
-    demand = demand_of(case.workload, case.platform) * jobs.tasks[:, None]
+    kind, owners, factor = _kinds(site, jobs)
+    amounts, limits = demand_of(case.workload, case.platform) * jobs.tasks[:, None], site.minutes
+    used = _used(case, site, amounts, kind, owners, factor)
     for row in np.flatnonzero(pending).tolist():
         minutes = -(-int(jobs.walltime[row]) // (60 * SECOND))
-        for owner, limits in _owners(site, *_who(case, row)):
-            for kind in {*limits.group, *limits.running, *limits.job}:
-                if kind not in _COUNTED or _COUNTED[kind] not in case.platform.resources:
+        for owner in owners[kind[row]]:
+            limit = limits[owner]
+            for name in {*limit.group, *limit.running, *limit.job}:
+                if RESOURCES.get(name) not in names:  # the amounts of others depend on nodes or on weights
                     held[row] = True
                     continue
-                k = case.platform.resources.index(_COUNTED[kind])
-                amount = int(demand[row, k]) // (MIB if kind == "mem" else 1)
-                asked = minutes * amount * max(_factor(site, jobs.qos[row]), 1.0)
-                spent = used.get((owner, k), 0.0) / (MIB if kind == "mem" else 1) / 60
-                spent += asked if site.enforces_safely else 1.0
-                held[row] |= spent >= limits.group.get(kind, np.inf)
-                held[row] |= asked > min(limits.running.get(kind, np.inf), limits.job.get(kind, np.inf))
+                k, unit = names.index(RESOURCES[name]), MIB if name == "mem" else 1
+                asked = minutes * (int(amounts[row, k]) // unit) * max(float(factor[kind[row]]), 1.0)
+                spent = used[owner, k] / unit / 60 + (asked if site.enforces_safely else 1.0)
+                held[row] |= spent >= limit.group.get(name, np.inf)
+                held[row] |= asked > min(limit.running.get(name, np.inf), limit.job.get(name, np.inf))
     return held
 
 
-def _who(case: Case, row: int) -> tuple[str, str, str]:
-    jobs = case.workload.jobs
-    return jobs.group[row], jobs.user[row], jobs.qos[row]
+def _kinds(site: SlurmSite, jobs: Jobs) -> tuple[Ints, list[list[int]], Floats]:
+    """Return the kind of each job, and of each kind who counts its minutes and the usage factor of its QOS."""
+    key = np.zeros(len(jobs), np.int64)
+    for labels in (jobs.group, jobs.user, jobs.partition, jobs.qos):
+        key = key * (len(labels.names) + 1) + labels.codes + 1
+    _, first, kind = np.unique(key, return_index=True, return_inverse=True)
+    known = {each.name: each.usage_factor for each in site.qos}
+    rows = first.tolist()
+    owners = [site.owners(jobs.group[row], jobs.user[row], jobs.partition[row], jobs.qos[row]) for row in rows]
+    return kind, owners, np.array([known.get(jobs.qos[row], 1.0) for row in rows])
 
 
-def _owners(site: SlurmSite, account: str, user: str, qos: str) -> list[tuple[str, Minutes]]:
-    """Return the associations and the QOS that count a job, with their limits."""
-    found = [(f"qos {each.name}", each.minutes) for each in site.qos if each.name == qos]
-    mine = [i for i, each in enumerate(site.associations) if each.user and (each.account, each.user) == (account, user)]
-    who = mine[0] if mine else -1
-    while who >= 0:
-        found.append((f"association {who}", site.associations[who].minutes))
-        who = site.associations[who].parent
-    return found
+def _used(case: Case, site: SlurmSite, amounts: Ints, kind: Ints, owners: list[list[int]], factor: Floats) -> Floats:
+    """Return the seconds times amounts (owners, resources) that each owner uses; usage before the log too.
 
-
-def _factor(site: SlurmSite, qos: str) -> float:
-    return next((each.usage_factor for each in site.qos if each.name == qos), 1.0)
-
-
-def _used(case: Case, site: SlurmSite) -> dict[tuple[str, int], float]:
-    """Return the seconds times amounts that each owner uses, by the index of the resource; usage before the log too."""
-    found: dict[tuple[str, int], float] = {}
-    for i, each in enumerate(site.associations):
-        found[f"association {i}", 0] = each.usage
-    jobs, demand = case.workload.jobs, demand_of(case.workload, case.platform)
-    for run, job in enumerate(case.runs.job.tolist()):
-        start, end = int(case.runs.start[run]), int(case.runs.end[run])
-        length = max(end - start, 0) if end > start else int(jobs.walltime[job])
-        seconds = length / SECOND * _factor(site, jobs.qos[job])
-        for owner, _ in _owners(site, *_who(case, job)):
-            for k, amount in enumerate((demand[job] * jobs.tasks[job]).tolist()):
-                found[owner, k] = found.get((owner, k), 0.0) + seconds * amount
+    amounts: (jobs, resources), of whole jobs. kind, owners, factor: of `_kinds`.
+    """
+    runs, of_kinds = case.runs, np.zeros((len(owners), amounts.shape[1]))
+    length = np.where(runs.end > runs.start, runs.end - runs.start, case.workload.jobs.walltime[runs.job])
+    np.add.at(of_kinds, kind[runs.job], (length / SECOND)[:, None] * amounts[runs.job])
+    found = np.zeros((len(site.minutes), amounts.shape[1]))
+    found[: len(site.associations), 0] = [each.usage for each in site.associations]
+    for mine, used in zip(owners, of_kinds * factor[:, None], strict=True):
+        found[mine] += used
     return found

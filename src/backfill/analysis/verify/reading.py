@@ -21,6 +21,7 @@ from backfill.analysis.verify.case import (
     copies_held,
     demand_of,
     items_of,
+    said_pending,
 )
 from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
@@ -28,7 +29,6 @@ from backfill.model.schedule import (
     CANCELLED,
     NO_TIME,
     NODE_FAIL,
-    PENDING,
     PREEMPTED,
     REASONS,
     STATES,
@@ -131,9 +131,7 @@ def with_events(case: Case, schedule: Schedule | ScheduleColumns, events: BoundE
     run, licence, copies = copies_held(case)
     nodes = Holders(*seats, runs.start, end, over)
     replay = outages.replay(nodes, Holders(licence, run, copies[:, None], runs.start, end, over), runs.job)
-    pending = case.pending
-    if schedule.state is not None:
-        pending = np.append(codes_of(schedule.state, STATES) == PENDING, False)[case.line]
+    pending = said_pending(case, schedule.state)
     return replace(case, cancelled=outages.cancelled, pending=pending, outages=outages, replay=replay)
 
 

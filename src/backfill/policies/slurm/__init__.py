@@ -1,8 +1,8 @@
 """Slurm's own scheduler, with the parameters of slurm.conf: its two loops over one queue by multifactor priority.
 
 Source: Slurm 22.05.8 (main loop, backfill loop, select/cons_tres, priority/multifactor), and the change logs to 26.05.
-The modules: facts (of the site), priority, fairshare; minutes, allowances; clock; main, seats; backfill, space, ends;
-queue.
+The modules: facts (of the site), priority, fairshare; minutes, allowances; clock; main, seats; backfill, space, ends,
+repeats; queue, arrays; reasons, told.
 
 Slow twin: tests/reference/slurm.py.
 """

@@ -2,14 +2,14 @@
 for. See minutes.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from backfill.model.platform import Platform
-from backfill.model.slurm_site import Accrual, Minutes, SlurmSite
+from backfill.model.slurm_site import Accrual, SlurmSite
 from backfill.model.units import MIB, SECOND
 from backfill.model.workload import Floats, Ints, Jobs
 
@@ -27,7 +27,7 @@ def allowances(
     association, qos: of each job, -1 for none. amounts: of each job by the resource; memory in bytes.
     """
     people = len(site.associations)
-    owners: list[Minutes] = [*(each.minutes for each in site.associations), *(each.minutes for each in site.qos)]
+    owners = site.minutes
     given = {kind for each in owners for limits in (each.group, each.running, each.job) for kind in limits}
     kinds = [kind for kind in KINDS if kind in given and kind in amounts] if site.enforces_limits else []
     factor = np.array([*(each.usage_factor for each in site.qos), 1.0])[qos]
@@ -45,13 +45,24 @@ def allowances(
         "minute_factor": factor,
         "minute_use": np.array([*used, *([0.0] * len(kinds) for _ in site.qos)], np.float64).reshape(-1),
         "minute_held": np.zeros(len(owners) * len(kinds)),
-        "qos": np.where(qos >= 0, people + qos, -1),
+        **_counting(site, jobs, people),
         "no_decay": [*(0 for _ in site.associations), *("NODECAY" in each.flags for each in site.qos)],
         "safe": [site.enforces_safely],
         "accrue_always": ["ACCRUE_ALWAYS" in site.flags("PriorityFlags")],
         "resets": _resets(site, jobs),
         **_scopes(site, jobs, association, qos),
     }
+
+
+def _counting(site: SlurmSite, jobs: Jobs, people: int) -> dict[str, Any]:
+    """Return the owner that is the QOS of each job or of its partition, and the other of the two; -1 for none."""
+    seen: dict[tuple[int, int], list[int]] = {}
+    found = np.full((2, len(jobs)), -1, np.int64)
+    for row, key in enumerate(zip(jobs.partition.codes.tolist(), jobs.qos.codes.tolist(), strict=True)):
+        if key not in seen:
+            seen[key] = [people + i for i in site.qos_of(jobs.partition[row], jobs.qos[row])]
+        found[: len(seen[key]), row] = seen[key]
+    return {"qos": found[0], "other_qos": found[1]}
 
 
 def _billed(site: SlurmSite) -> tuple[str, ...]:
@@ -111,17 +122,9 @@ def _scopes(site: SlurmSite, jobs: Jobs, association: Ints, qos: Ints) -> dict[s
                 add((which,), each.group)
                 add((which, "account", jobs.group[row]), each.account)
                 add((which, "user", jobs.user[row]), each.user)
-            above = _chain(site.associations, who)
-            for place, other in enumerate(above):
+            for place, other in enumerate(site.upwards(who)):
                 add(("association", other), site.associations[other].accrual.group)
                 if place == 0:
                     add(("user", other), site.associations[other].accrual.user)
         first.append(len(found))
     return {"scope_first": first, "scope": found, "scope_most": most}
-
-
-def _chain(people: Sequence[Any], who: int) -> list[int]:
-    found = [who]
-    while people[found[-1]].parent >= 0:
-        found.append(people[found[-1]].parent)
-    return found

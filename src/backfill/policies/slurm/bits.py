@@ -4,15 +4,22 @@ In array shapes w is words, m nodes, p partitions.
 """
 
 import numpy as np
+from numba import int64, uint64
 
 from backfill.compiler.kernel import kernel
-from backfill.policies.slurm.queue import is_in, is_up
+from backfill.compiler.record import record
+from backfill.compiler.word import ones
+from backfill.policies.slurm.queue import is_in, partition_count
 
 NOTHING, ONE = np.uint64(0), np.uint64(1)
 WORD = 64
-PRIME = 67  # by which the 64 powers of two leave different remainders
-POWERS = np.zeros(PRIME, np.int64)  # the exponent of the power of two with each of them
-POWERS[[2**i % PRIME for i in range(WORD)]] = np.arange(WORD)
+
+SETS = [
+    ("up", uint64[::1]),  # (w,): the nodes that have any capacity now
+    ("of", uint64[:, ::1]),  # (p, w): those of them in each partition, once it has been looked up
+    ("known", int64[::1]),  # (p,): 1 + the first partition that was looked up and has the same nodes; 0: not looked up
+]
+Sets, SetsT = record("Sets", SETS, globals())
 
 
 @kernel(inline=True)
@@ -40,24 +47,6 @@ def remove(bits, node):
 
 
 @kernel(inline=True)
-def ones(word):
-    """Return the number of nodes in a word."""
-    x = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    x += x >> np.uint64(8)
-    x += x >> np.uint64(16)
-    x += x >> np.uint64(32)
-    return np.int64(x & np.uint64(127))
-
-
-@kernel(inline=True)
-def lowest(word):
-    """Return the number of the first node in a word that has one."""
-    return POWERS[(word & (~word + ONE)) % np.uint64(PRIME)]
-
-
-@kernel()
 def size(bits):
     """Return the number of nodes of a set."""
     found = np.int64(0)
@@ -66,39 +55,66 @@ def size(bits):
     return found
 
 
-@kernel()
-def keep_common(bits, others):
-    """Remove the nodes from a set that another one has not."""
-    for i in range(len(bits)):
-        bits[i] &= others[i]
-
-
-@kernel()
+@kernel(inline=True)
 def remove_all(bits, others):
     """Remove the nodes from a set that another one has."""
     for i in range(len(bits)):
         bits[i] &= ~others[i]
 
 
-@kernel()
-def up_nodes(state):
-    """Return the nodes that have any capacity now."""
-    bits = np.zeros(words(state.machine.nodes), np.uint64)
-    for node in range(state.machine.nodes):
-        if is_up(state, node):
-            add(bits, node)
+@kernel(inline=True)
+def copy_set(bits, others):
+    """Write a set over another one, the second."""
+    for i in range(len(bits)):
+        others[i] = bits[i]
+
+
+@kernel(inline=True)
+def having_any(amounts, begin, end):
+    """Return those of the nodes of a word, from `begin` to before `end`, that have any of these amounts (m, k)."""
+    bits = NOTHING
+    for k in range(amounts.shape[1]):
+        for node in range(begin, end):
+            bits |= np.uint64(amounts[node, k] > 0) << np.uint64(node & 63)
     return bits
 
 
 @kernel()
-def nodes_of(state, part, up, sets, known):
-    """Return the nodes of a partition that are up. sets (p, w), known (p,): what has been looked up already."""
-    bits = sets[part]
-    if known[part] == 0:
-        known[part] = 1
-        bits[:] = NOTHING
-        for node in range(state.machine.nodes):
-            if is_in(state, part, node):
-                add(bits, node)
-        keep_common(bits, up)
-    return bits
+def new_sets(state):
+    """Return the sets of the nodes that are up and, so far empty, of the partitions."""
+    nodes, parts = state.machine.nodes, partition_count(state)
+    up = np.zeros(words(nodes), np.uint64)
+    for i in range(len(up)):
+        up[i] = having_any(state.machine.capacity, i * WORD, min((i + 1) * WORD, nodes))
+    return Sets(up=up, of=np.empty((parts, len(up)), np.uint64), known=np.zeros(parts, np.int64))
+
+
+@kernel()
+def look_up(state, sets, part):
+    """Write the nodes of a partition that are up to its row, if they are not there yet."""
+    if sets.known[part] != 0:
+        return
+    up, of, packed = sets.up, sets.of, state.own.partition_sets
+    for i in range(len(up)):
+        bits = up[i]
+        if len(packed) > 0:
+            bits &= np.uint64(packed[part * len(up) + i])
+        elif part > 0:
+            for node in range(i * WORD, min((i + 1) * WORD, state.machine.nodes)):
+                if not is_in(state, part, node):
+                    bits &= ~(ONE << np.uint64(node & 63))
+        of[part, i] = bits
+    sets.known[part] = part + 1
+    for other in range(len(sets.known)):
+        if sets.known[other] == other + 1 and other != part and has_equal(of, part, other):
+            sets.known[part] = other + 1
+            return
+
+
+@kernel(inline=True)
+def has_equal(sets, one, other):
+    """Return whether two rows of sets are equal."""
+    for i in range(sets.shape[1]):
+        if sets[one, i] != sets[other, i]:
+            return False
+    return True

@@ -8,16 +8,21 @@ these, one after the other, m nodes, k resources, w words of a set of nodes, c k
 """
 
 import numpy as np
+from numba import int64, uint64
 
-from backfill.compiler.kernel import kernel
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.record import record
+from backfill.compiler.word import lowest, ones
 from backfill.core.place.gangs import may_run_on
 from backfill.core.plan.promises import NO_TIME
-from backfill.policies.slurm.bits import NOTHING, ONE, WORD, add, has, lowest, ones, remove, words
+from backfill.policies.slurm.bits import NOTHING, ONE, WORD, SetsT, add, has, having_any, words
 from backfill.policies.slurm.seats import (
+    SeatsT,
     count_usable,
     least_tasks,
     most_tasks,
     names_the_same,
+    runs_anywhere,
     seat,
     suffices,
     tasks_in,
@@ -30,6 +35,36 @@ MARK = 8
 STAGES = 8  # how often all usable tasks are kept
 KINDS = 16  # kinds of jobs of which it is known at a time what running jobs leave them
 
+LINE = [
+    ("active", int64),  # number of running jobs; -1: the line is not there
+    ("limit", int64[::1]),  # (r,): end of each at its limit
+    ("guess", int64[::1]),  # (r,): and as expected
+    ("soonest", int64[::1]),  # (r + 1,): the least `guess` from here on
+    ("of_job", int64[::1]),  # (r,)
+    ("first", int64[::1]),  # (r + 1,): where the nodes of each begin in
+    ("node", int64[::1]),  # (q,)
+    ("tasks_on", int64[::1]),  # (q,): its tasks there
+    # the same nodes as sets, of which only words with nodes are kept
+    ("words_of", int64[::1]),  # (r + 1,): where the words of each begin in
+    ("word", int64[::1]),  # (q,): its place in a set
+    ("bits", uint64[::1]),  # (q,)
+    ("run_of", int64[::1]),  # (q,): whose it is
+    ("open", uint64[:, ::1]),  # (marks, w): nodes with anything free after MARK x i runs, the last ones after all
+    # what running jobs leave for a kind of jobs
+    ("many", int64),  # kinds seen so far; the last KINDS of them are kept
+    # (c, 4): a job of each, its partition as in `Sets.known`, the most tasks on a node, and how many stages, which are
+    # not kept, no node takes more than one
+    ("kinds", int64[:, ::1]),
+    ("idle", int64[:, :, ::1]),  # (c, STAGES, m): usable tasks of each node now and at later stages
+    ("then", int64[:, ::1]),  # (c, q): those of a node after each run has left it
+    ("nodes", int64[:, ::1]),  # (c, r + 1): nodes of the partition that take any, after so many runs have left
+    ("tasks", int64[:, ::1]),  # (c, r + 1): and the tasks that these take
+    ("ready", uint64[:, :, ::1]),  # (c, marks, w): these nodes after MARK x i runs, the last one after all
+    ("units", int64[:, :, ::1]),  # (c, marks, w): their tasks, for each word
+]
+Line, LineT = record("Line", LINE, globals())
+JOB, PART, LARGEST, FLAT = range(4)  # the columns of `kinds`
+
 
 @kernel(inline=True)
 def whole_second(t):
@@ -40,7 +75,10 @@ def whole_second(t):
 @kernel(inline=True)
 def limit_of_run(state, run):
     """Return the end of a run at its limit, in whole seconds."""
-    return whole_second(state.runs.limit[run])
+    own, end = state.own, state.runs.limit[run]
+    if len(own.least_limit) > 0 and own.lowered[state.runs.job[run]] > 0:
+        end = min(end, state.runs.start[run] + own.lowered[state.runs.job[run]])
+    return whole_second(end)
 
 
 @kernel()
@@ -62,70 +100,123 @@ def nodes_held(state, run):
 
 
 @kernel()
-def line_up(state, now):
-    """Return the running jobs in order of their limits, and empty tables of what they leave for kinds of jobs.
-
-    limit, guess: (r,), ends at the limit and as expected. soonest: (r + 1,), the least `guess` from here on. first:
-    (r + 1,), where the nodes of each begin in node (q,). kinds: (c, 3), a job of each kind, its partition, and the most
-    tasks on a node, -1 none; the last row counts kinds. idle (c, STAGES, m): usable tasks of each node now and at later
-    stages; then (c, q): those of a node after each run has left it. nodes, tasks: (c, r + 1), of the partition, after
-    so many runs have left. ready: (c, marks, w), the nodes that can take a task after MARK x i runs have left, the last
-    one after all; units: their tasks, for each word. words_of: (r + 1,), where the words of each as a set of nodes
-    begin in word and bits, their numbers and contents. of_job (r,), tasks_on (q,). single (m,): 1 for each node.
-    """
+def by_limit(state):
+    """Return the running jobs in order of their limits; of equals the one that started first is first."""
     runs = state.runs
-    active, pairs = runs.active, np.int64(0)
+    if len(state.own.least_limit) == 0:
+        return runs.by_limit[: runs.active]
+    order = np.sort(runs.by_limit[: runs.active])
+    limits = np.empty(len(order), np.int64)
+    for i in range(len(order)):
+        limits[i] = limit_of_run(state, order[i])
+    return order[np.argsort(limits, kind="mergesort")]
+
+
+@kernel()
+def line_up(state, now):
+    """Return the running jobs in order of their limits, and empty tables of what they leave for kinds of jobs."""
+    runs = state.runs
+    active, pairs, order = runs.active, np.int64(0), by_limit(state)
     limit, guess = np.empty(active, np.int64), np.empty(active, np.int64)
     soonest, first = np.full(active + 1, NEVER), np.zeros(active + 1, np.int64)
     for i in range(active):
-        run = runs.by_limit[i]
+        run = order[i]
         limit[i], guess[i] = limit_of_run(state, run), guessed_end(state, run, now)
         pairs += nodes_held(state, run)
         first[i + 1] = pairs
     for i in range(active - 1, -1, -1):
         soonest[i] = min(soonest[i + 1], guess[i])
     node, of_job, tasks_on = np.empty(pairs, np.int64), np.empty(active, np.int64), np.empty(pairs, np.int64)
-    words_of, word, bits = np.zeros(active + 1, np.int64), np.empty(pairs, np.uint64), np.empty(pairs, np.uint64)
+    words_of, word, bits = np.zeros(active + 1, np.int64), np.empty(pairs, np.int64), np.empty(pairs, np.uint64)
+    run_of = np.empty(pairs, np.int64)
     for i in range(active):
-        run, x = runs.by_limit[i], words_of[i]
+        run, x = order[i], words_of[i]
         of_job[i] = runs.job[run]
         for pair in range(first[i + 1] - first[i]):
             each, many = np.int64(0), state.jobs.tasks[of_job[i]]
             if not state.machine.pool:
                 each, many = runs.held[runs.first[run] + pair, 0], runs.held[runs.first[run] + pair, 1]
             node[first[i] + pair], tasks_on[first[i] + pair] = each, many
-            if x == words_of[i] or word[x - 1] != np.uint64(each // WORD):
-                word[x], bits[x] = np.uint64(each // WORD), NOTHING
+            if x == words_of[i] or word[x - 1] != each >> 6:
+                word[x], bits[x], run_of[x] = each >> 6, NOTHING, i
                 x += 1
-            bits[x - 1] |= ONE << np.uint64(each % WORD)
+            bits[x - 1] |= ONE << np.uint64(each & 63)
         words_of[i + 1] = x
-    kinds = np.full((KINDS + 1, 3), -1)
-    kinds[KINDS, 0] = 0
-    idle = np.empty((KINDS, STAGES, state.machine.nodes), np.int64)
-    then = np.empty((KINDS, pairs), np.int64)
-    nodes, tasks = np.empty((KINDS, active + 1), np.int64), np.empty((KINDS, active + 1), np.int64)
-    ready = np.empty((KINDS, active // MARK + 2, words(state.machine.nodes)), np.uint64)
-    units = np.empty(ready.shape, np.int64)
-    return (
-        limit,
-        guess,
-        soonest,
-        first,
-        node,
-        kinds,
-        idle,
-        then,
-        nodes,
-        tasks,
-        ready,
-        units,
-        words_of,
-        word,
-        bits,
-        of_job,
-        tasks_on,
-        np.ones(state.machine.nodes, np.int64),
+    marks = active // MARK + 2
+    having = np.empty((marks, words(state.machine.nodes)), np.uint64)
+    find_open(state, active, words_of, word, bits, having)
+    return Line(
+        active=active,
+        limit=limit,
+        guess=guess,
+        soonest=soonest,
+        of_job=of_job,
+        first=first,
+        node=node,
+        tasks_on=tasks_on,
+        words_of=words_of,
+        word=word,
+        bits=bits,
+        run_of=run_of,
+        open=having,
+        many=0,
+        kinds=np.empty((KINDS, 4), np.int64),
+        idle=np.empty((KINDS, STAGES, state.machine.nodes), np.int64),
+        then=np.empty((KINDS, pairs), np.int64),
+        nodes=np.empty((KINDS, active + 1), np.int64),
+        tasks=np.empty((KINDS, active + 1), np.int64),
+        ready=np.empty((KINDS, marks, words(state.machine.nodes)), np.uint64),
+        units=np.empty((KINDS, marks, words(state.machine.nodes)), np.int64),
     )
+
+
+@kernel()
+def no_line(state):
+    """Return an empty line, for as long as all plans are taken over."""
+    none, nothing = np.empty(0, np.int64), np.empty(0, np.uint64)
+    table, sets = np.empty((0, 0), np.int64), np.empty((0, 0), np.uint64)
+    return Line(
+        active=-1,
+        limit=none,
+        guess=none,
+        soonest=none,
+        of_job=none,
+        first=none,
+        node=none,
+        tasks_on=none,
+        words_of=none,
+        word=none,
+        bits=nothing,
+        run_of=none,
+        open=sets,
+        many=0,
+        kinds=table,
+        idle=np.empty((0, 0, 0), np.int64),
+        then=table,
+        nodes=table,
+        tasks=table,
+        ready=np.empty((0, 0, 0), np.uint64),
+        units=np.empty((0, 0, 0), np.int64),
+    )
+
+
+@kernel()
+def find_open(state, active, words_of, word, bits, having):
+    """Write to the rows of `having` which nodes have anything free; see `Line`."""
+    nodes = state.machine.nodes
+    for i in range(having.shape[1]):
+        having[0, i] = having_any(state.free.nodes, i * WORD, min((i + 1) * WORD, nodes))
+    for mark in range(1, len(having)):
+        for i in range(having.shape[1]):
+            having[mark, i] = having[mark - 1, i]
+        for x in range(words_of[min((mark - 1) * MARK, active)], words_of[min(mark * MARK, active)]):
+            having[mark, word[x]] |= bits[x]
+
+
+@kernel()
+def open_by(line, t):
+    """Return the row of `open` with all nodes that have anything free when the runs with limits until t have left."""
+    return -(-first_from(line.limit, line.active, t + 1) // MARK)
 
 
 @kernel()
@@ -149,43 +240,78 @@ def are_alike(state, one, other):
     return True
 
 
+@apart(of_policy=True, sets=SetsT, line=LineT, seats=SeatsT)
+def kind_of(state, job, part, sets, line, seats):
+    """Return the kind of a job in a partition, and fill its tables if they are not there."""
+    known, kinds = sets.known[part], line.kinds
+    for kind in range(min(line.many, KINDS)):
+        if kinds[kind, PART] == known and are_alike(state, kinds[kind, JOB], job):
+            return np.int64(kind)
+    kind = line.many % KINDS
+    kinds[kind, JOB], kinds[kind, PART] = job, known
+    line.many += 1
+    find_left(state, job, kind, part, sets, line, seats)
+    return kind
+
+
 @kernel()
-def kind_of(state, job, part, within, line):
-    """Return the kind of a job in a partition with these nodes, and fill its tables if they are not there."""
-    first, node, kinds, idle, then, nodes, tasks, ready, units = line[3:12]
-    of_job, tasks_on = line[15], line[16]
-    many = kinds[KINDS, 0]
-    for kind in range(min(many, KINDS)):
-        if kinds[kind, 1] == part and are_alike(state, kinds[kind, 0], job):
-            return kind
-    kind = many % KINDS
-    kinds[kind, 0], kinds[kind, 1], kinds[KINDS, 0] = job, part, many + 1
-    room, usable, demand = state.free.nodes.copy(), idle[kind, 0], state.jobs.demand
-    least, most = least_tasks(state, job), most_tasks(state, job)
-    usable[:] = 0
-    count_usable(state, job, within, room, usable)
-    may = within.copy()
-    for each in range(len(usable)):
-        if has(may, each) and not may_run_on(state, job, each):
-            remove(may, each)
-    now, bits, largest = usable.copy(), np.zeros_like(within), np.int64(0)
-    count, total, sums = np.int64(0), np.int64(0), np.zeros(len(within), np.int64)
-    for each in range(len(usable)):
-        if now[each] > 0:
-            add(bits, each)
+def find_left(state, job, kind, part, sets, line, seats):
+    """Fill the tables of a kind of jobs: what running jobs leave for it, after each of them."""
+    first, node, of_job, tasks_on, demand = line.first, line.node, line.of_job, line.tasks_on, state.jobs.demand
+    idle, then, ready, units, nodes, tasks = line.idle, line.then, line.ready, line.units, line.nodes, line.tasks
+    active, least, most = line.active, least_tasks(state, job), most_tasks(state, job)
+    may, free, room = seats.allowed, seats.some, state.free.nodes.copy()
+    for i in range(len(may)):
+        may[i] = sets.of[part, i]
+    count_usable(state, job, seats, room)
+    now, bits = np.zeros(state.machine.nodes, np.int64), free.copy()
+    sums, largest = np.zeros(len(may), np.int64), np.int64(0)
+    count, total = np.int64(0), np.int64(0)
+    anywhere = runs_anywhere(state, job)
+    plain = demand.shape[1] == 1 and demand[job, 0] == 1
+    for i in range(len(may)):
+        left = bits[i]
+        while left != NOTHING:
+            each = i * WORD + lowest(left)
+            left &= left - ONE
+            now[each] = seats.usable[each]
             largest = max(largest, now[each])
             count += 1
-            total += now[each]
-            sums[each // WORD] += now[each]
+            sums[i] += now[each]
+        total += sums[i]
+        left = NOTHING if anywhere else may[i] & ~bits[i]
+        while left != NOTHING:
+            each = lowest(left)
+            left &= left - ONE
+            if not may_run_on(state, job, i * WORD + each):
+                may[i] &= ~(ONE << np.uint64(each))
     nodes[kind, 0], tasks[kind, 0] = count, total
-    per_stage = stage_of(len(first) - 1)
-    for i in range(len(first) - 1):
-        if i % per_stage == 0 and i > 0:
-            idle[kind, i // per_stage] = now
+    per_stage, flat = stage_of(active), np.int64(0)
+    for i in range(max(active, 1)):
+        if i % per_stage == 0 and largest <= 1:
+            flat += 1
+        elif i % per_stage == 0:
+            for each in range(len(now)):
+                idle[kind, i // per_stage, each] = now[each]
+        if i >= active:
+            break
         if i % MARK == 0:
             for x in range(len(bits)):
                 ready[kind, i // MARK, x], units[kind, i // MARK, x] = bits[x], sums[x]
-        for q in range(first[i], first[i + 1]):
+        simple = first[i + 1] if plain else first[i]  # up to here the second loop for one resource, without branches
+        for q in range(first[i], simple):
+            each = node[q]
+            room[each, 0] += tasks_on[q] * demand[of_job[i], 0]
+            word, place = each >> 6, np.uint64(each & 63)
+            before, after = now[each], min(room[each, 0], most)
+            after *= np.int64(after >= least) & np.int64((may[word] >> place) & ONE)
+            bits[word] |= np.uint64(after > 0) << place
+            now[each] = then[kind, q] = after
+            count += (before == 0) & (after > 0)
+            total += after - before
+            sums[word] += after - before
+            largest = max(largest, after)
+        for q in range(simple, first[i + 1]):
             each = node[q]
             for k in range(demand.shape[1]):
                 room[each, k] += tasks_on[q] * demand[of_job[i], k]
@@ -196,19 +322,19 @@ def kind_of(state, job, part, within, line):
                     now[each], largest = after, max(largest, after)
                     count += before == 0
                     total += after - before
-                    sums[each // WORD] += after - before
+                    sums[each >> 6] += after - before
             then[kind, q] = now[each]
         nodes[kind, i + 1], tasks[kind, i + 1] = count, total
-    kinds[kind, 2] = largest
-    for mark in range(-(-(len(first) - 1) // MARK), ready.shape[1]):
-        ready[kind, mark], units[kind, mark] = bits, sums
-    return kind
+    line.kinds[kind, LARGEST], line.kinds[kind, FLAT] = largest, flat
+    for mark in range(-(-active // MARK), ready.shape[1]):
+        for x in range(len(bits)):
+            ready[kind, mark, x], units[kind, mark, x] = bits[x], sums[x]
 
 
-@kernel(inline=True)
-def least_ends(state, job, kind, nodes, tasks):
+@kernel()
+def least_ends(state, job, kind, line):
     """Return how many runs must have left for a job of this kind to fit on its whole partition; r + 1 if never."""
-    low, high = 0, nodes.shape[1]
+    low, high, nodes, tasks = 0, line.active + 1, line.nodes, line.tasks
     while low < high:
         middle = (low + high) // 2
         if suffices(state, job, nodes[kind, middle], tasks[kind, middle]):
@@ -219,10 +345,21 @@ def least_ends(state, job, kind, nodes, tasks):
 
 
 @kernel(inline=True)
-def may_suffice(state, job, allowed, runs, kind, kinds, ready, units):
+def fewest_nodes(state, job, kind, line):
+    """Return on how many nodes a job of this kind is at least, by its tasks."""
+    largest = max(line.kinds[kind, LARGEST], 1)
+    return -(-state.jobs.tasks[job] // largest)
+
+
+@kernel()
+def may_suffice(state, job, allowed, runs, kind, line):
     """Return whether the allowed nodes may be enough for a job after so many runs have left, by a quick look."""
-    mark, count, total = -(-runs // MARK), np.int64(0), np.int64(0)
-    largest = min(kinds[kind, 2], state.jobs.tasks[job])
+    mark, count, total, ready, units = -(-runs // MARK), np.int64(0), np.int64(0), line.ready, line.units
+    largest = min(line.kinds[kind, LARGEST], state.jobs.tasks[job])
+    if largest == 1:
+        for i in range(len(allowed)):
+            count += ones(allowed[i] & ready[kind, mark, i])
+        return suffices(state, job, count, count)
     for i in range(len(allowed)):
         some = ones(allowed[i] & ready[kind, mark, i])
         count += some
@@ -230,46 +367,49 @@ def may_suffice(state, job, allowed, runs, kind, kinds, ready, units):
     return suffices(state, job, count, total)
 
 
-@kernel(inline=True)
-def lacks_until(state, job, allowed, t, kind, soonest, kinds, ready, units):
+@kernel()
+def lacks_until(state, job, allowed, t, kind, line):
     """Return whether a job certainly has not enough of the allowed nodes at any instant until t."""
-    low, high = 0, len(soonest) - 1
-    while low < high:  # runs that may have left by then
+    return not may_suffice(state, job, allowed, first_from(line.soonest, line.active, t + 1), kind, line)
+
+
+@kernel(inline=True)
+def first_from(times, count, t):
+    """Return the index of the first of so many ascending instants that is not before t."""
+    low, high = 0, count
+    while low < high:
         middle = (low + high) >> 1
-        if soonest[middle] > t:
+        if times[middle] >= t:
             high = middle
         else:
             low = middle + 1
-    return not may_suffice(state, job, allowed, low, kind, kinds, ready, units)
+    return low
 
 
 @kernel()
-def count_left(leaves, kind, allowed, runs, usable):
-    """Return which of the allowed nodes can take a task after so many runs have left, and how many each of them can.
-
-    leaves: of `line`, see expected_start. usable: int64 (m,), overwritten.
-    """
-    first, node, kinds, idle, then, ready, single = leaves
-    mark, some = runs // MARK, np.empty_like(allowed)
+def count_left(line, kind, runs, seats):
+    """Find the allowed nodes that can take a task after so many runs have left, and how many tasks each of them can."""
+    first, node, then, idle = line.first, line.node, line.then, line.idle
+    allowed, some, usable = seats.allowed, seats.some, seats.usable
+    mark = runs // MARK
     for i in range(len(allowed)):
-        some[i] = allowed[i] & ready[kind, mark, i]
+        some[i] = allowed[i] & line.ready[kind, mark, i]
     for q in range(first[mark * MARK], first[runs]):
         if then[kind, q] > 0 and has(allowed, node[q]):
             add(some, node[q])
-    if kinds[kind, 2] <= 1:  # no node takes more than one task
-        return some, single
-    per_stage = stage_of(len(first) - 1)
-    stage = min(runs // per_stage, (len(first) - 2) // per_stage) if len(first) > 1 else 0
-    for i in range(len(some)):
-        bits = some[i]
-        while bits != NOTHING:
-            each = i * WORD + lowest(bits)
-            bits &= bits - ONE
+    seats.single = np.int64(line.kinds[kind, LARGEST] <= 1)
+    if seats.single != 0:
+        return
+    per_stage = stage_of(line.active)
+    stage = min(runs // per_stage, (line.active - 1) // per_stage) if line.active > 0 else 0
+    if stage < line.kinds[kind, FLAT]:
+        for each in range(len(usable)):
+            usable[each] = 1
+    else:
+        for each in range(len(usable)):
             usable[each] = idle[kind, stage, each]
     for q in range(first[stage * per_stage], first[runs]):
-        if has(some, node[q]):
-            usable[node[q]] = then[kind, q]
-    return some, usable
+        usable[node[q]] = then[kind, q]
 
 
 @kernel(inline=True)
@@ -278,86 +418,84 @@ def stage_of(runs):
     return runs // STAGES + 1
 
 
-@kernel()
-def run_of(words_of, x):
-    """Return the running job to which the x-th of the words belongs."""
-    return np.searchsorted(words_of, np.int64(x), side="right") - 1
-
-
-@kernel()
-def last_on(words_of, word, bits, i, stop, allowed):
-    """Return the last running job from i on, and before `stop`, that has any of the allowed nodes; -1 if none has."""
-    for run in range(stop - 1, i - 1, -1):
-        for x in range(words_of[run], words_of[run + 1]):
-            if allowed[word[x]] & bits[x] != NOTHING:
-                return np.int64(run)
-    return np.int64(-1)
-
-
-@kernel()
-def is_on_taken(line, i, taken):
-    """Return whether a running job has any of the nodes with tasks."""
-    first, node = line[3], line[4]
-    for q in range(first[i], first[i + 1]):
-        if taken[node[q]] != 0:
-            return True
-    return False
+@kernel(inline=True)
+def next_on(line, x, end, allowed):
+    """Return the first of the words from x to before `end` that has any of the allowed nodes; `end` if none has."""
+    word, bits = line.word, line.bits
+    while x < end and allowed[word[x]] & bits[x] == NOTHING:
+        x += 1
+    return x
 
 
 @kernel(inline=True)
-def expected_start(state, job, allowed, now, after, later, until, kind, low, line, usable, taken, on):
+def last_on(line, x, end, allowed):
+    """Return the last of the words from x to before `end` that has any of the allowed nodes; x - 1 if none has."""
+    word, bits, at = line.word, line.bits, end - 1
+    while at >= x and allowed[word[at]] & bits[at] == NOTHING:
+        at -= 1
+    return at
+
+
+@kernel()
+def fits_after(state, job, runs, kind, line, seats):
+    """Return whether a job fits on the allowed nodes after so many runs have left; then `seats` says where."""
+    if not may_suffice(state, job, seats.allowed, runs, kind, line):
+        return False
+    count_left(line, kind, runs, seats)
+    return seat(state, job, seats)
+
+
+@apart(of_policy=True, line=LineT, seats=SeatsT)
+def expected_start(state, job, now, after, later, until, kind, low, line, seats):
     """Return when a job could start on the allowed nodes, NO_TIME if never, or certainly after `until`.
 
     after, later: of the plan, see backfill.py; they count from 24.11 on. now: in whole seconds. low: before so many
-    runs have left it could not even with its whole partition. For `taken` and `on` see `seat`.
+    runs have left it could not even with its whole partition. For its nodes see `seat`.
 
     Slurm removes one run after the other, but tests only at the last one of a group: the first one with any of the
     allowed nodes behind which the next run, whatever its nodes, ends later than the group does.
     """
-    limit, guess, soonest, first, node, kinds, idle, then, _, _, ready, units, words_of, word, bits = line[:15]
-    leaves = (first, node, kinds, idle, then, ready, line[17])
-    own, active, recent = state.own, len(limit), state.own.version >= 24.11
-    gone = np.searchsorted(limit, after) if recent else 0  # runs that count as over at the start of the test
-    if not (recent and after > now) and low == 0 and may_suffice(state, job, allowed, 0, kind, kinds, ready, units):
-        some, each = count_left(leaves, kind, allowed, 0, usable)
-        if seat(state, job, some, each, taken, on):
-            return now
-    if recent and (after > now or gone > 0) and may_suffice(state, job, allowed, gone, kind, kinds, ready, units):
-        some, each = count_left(leaves, kind, allowed, gone, usable)
-        if seat(state, job, some, each, taken, on):
-            return after
-    stop = np.searchsorted(limit, later, side="right") if recent and later != NO_TIME else active  # no ends behind it
-    x, end = np.uint64(words_of[gone]), np.uint64(words_of[stop])
-    while x < end and allowed[word[x]] & bits[x] == NOTHING:
-        x += np.uint64(1)
+    limit, guess, soonest, words_of, run_of, allowed = (
+        line.limit,
+        line.guess,
+        line.soonest,
+        line.words_of,
+        line.run_of,
+        seats.allowed,
+    )
+    own, active, recent = state.own, line.active, state.own.version >= 24.11
+    gone = first_from(limit, active, after) if recent else 0  # runs that count as over at the start of the test
+    if not (recent and after > now) and low == 0 and fits_after(state, job, 0, kind, line, seats):
+        return now
+    if recent and (after > now or gone > 0) and fits_after(state, job, gone, kind, line, seats):
+        return after
+    stop = first_from(limit, active, later + 1) if recent and later != NO_TIME else active  # no ends behind it
+    end = words_of[stop]
+    x = next_on(line, words_of[gone], end, allowed)
     if x >= end:
         return NO_TIME
-    barrier = (limit[run_of(words_of, x)] // WINDOW + 1) * WINDOW
+    barrier = (limit[run_of[x]] // WINDOW + 1) * WINDOW
     window, at = WINDOW, gone
     while at < stop:
         if soonest[at] > until:
             return NO_TIME
-        begin, over = at, np.searchsorted(limit, barrier + window, side="right")
-        x = np.uint64(words_of[min(max(over - 1, begin), stop)])
-        while x < end and allowed[word[x]] & bits[x] == NOTHING:
-            x += np.uint64(1)
+        begin, over = at, first_from(limit, active, barrier + window + 1)
+        x = next_on(line, words_of[min(max(over - 1, begin), stop)], end, allowed)
         if x < end:
-            last = run_of(words_of, x)
+            last = run_of[x]
             at = last + 1
         else:
-            last, at = last_on(words_of, word, bits, begin, stop, allowed), stop
-            if last < 0:
+            x, at = last_on(line, words_of[begin], end, allowed), stop
+            if x < words_of[begin]:
                 return NO_TIME
+            last = run_of[x]
         too_late = last + 1 < low or (own.version < 25.05 and guess[last] > until)
-        if not too_late and may_suffice(state, job, allowed, last + 1, kind, kinds, ready, units):
-            some, each = count_left(leaves, kind, allowed, last + 1, usable)
-            if seat(state, job, some, each, taken, on):
-                final = last
-                if own.version >= 25.05:
-                    for i in range(begin, last + 1):
-                        if is_on_taken(line, i, taken):
-                            final = i
-                return guess[final]
+        if not too_late and fits_after(state, job, last + 1, kind, line, seats):
+            final = last
+            if own.version >= 25.05:
+                x = last_on(line, words_of[begin], words_of[last + 1], seats.on)
+                final = run_of[x] if x >= words_of[begin] else last
+            return guess[final]
         while at < stop and limit[at] > barrier + window:
             window = grown(state, window)
     return NO_TIME

@@ -11,12 +11,13 @@ import numpy as np
 from backfill.core.place.placement import DISTINCT
 from backfill.core.policy import Facts, Param
 from backfill.model.errors import UsageError
-from backfill.model.partitions import RUNNING_JOBS
+from backfill.model.partitions import RUNNING_JOBS, account
 from backfill.model.platform import Platform
-from backfill.model.slurm_site import PARENT, Association, SlurmSite, tres_weights
+from backfill.model.slurm_site import PARENT, RESOURCES, Association, SlurmSite, tres_weights
 from backfill.model.units import MIB, SECOND, SLURM, parse_span
 from backfill.model.workload import Floats, Ints, Jobs, Labels
 from backfill.policies.slurm.allowances import allowances
+from backfill.policies.slurm.repeats import room_for_plans
 
 SITE = -2.0  # the value of the site; without one, Slurm's default
 UNSET, SCHEDULER, CONFIG = "", "scheduler", "config"  # where a site states a parameter
@@ -40,6 +41,7 @@ KEYS: dict[str, tuple[str, float, float, float, str, str]] = {
     "bf_max_job_assoc": ("jobs", 0, _COUNT, 0, SCHEDULER, "the same for each association, instead of users; 0: any"),
     "bf_max_job_start": ("jobs", 0, 10_000, 0, SCHEDULER, "most starts in a cycle; 0: any"),
     "bf_node_space_size": ("records", 2, 2 * _COUNT, SITE, SCHEDULER, "size of the plan, by default bf_max_job_test"),
+    "bf_max_job_array_resv": ("jobs", 0, 1000, 20, SCHEDULER, "most tasks of an array with a place in the plan"),
     "bf_min_age_reserve": ("s", 0, 2_592_000, 0, SCHEDULER, "wait from which a job reserves"),
     "bf_min_prio_reserve": ("points", 0, 2.0**32, 0, SCHEDULER, "priority from which a job reserves"),
     "bf_one_resv_per_job": ("", 0, 1, 0, SCHEDULER, "1: a job has a place in the plan in one of its partitions only"),
@@ -48,6 +50,9 @@ KEYS: dict[str, tuple[str, float, float, float, str, str]] = {
     "bf_yield_interval": ("us", 1, 10_000_000, 2_000_000, SCHEDULER, "work between two sleeps of a cycle"),
     "bf_yield_sleep": ("us", 1, 10_000_000, 500_000, SCHEDULER, "length of such a sleep"),
     "bf_continue": ("", 0, 1, 0, SCHEDULER, "1: a cycle goes on after a sleep in which something changed"),
+    "bf_running_job_reserve": ("", 0, 1, 0, SCHEDULER, "1: nodes of running whole-node jobs are left out of the plan "
+                               "until these reach their limits"),
+    "bf_licenses": ("", 0, 1, 0, SCHEDULER, "1: licences are planned too; implies bf_running_job_reserve"),
     "assoc_limit_stop": ("", 0, 1, 0, SCHEDULER, "1: a job that a limit stops blocks its partition"),
     "pack_serial_at_end": ("", 0, 1, 0, SCHEDULER, "1: jobs of one cpu run on the last node that has one"),
     "default_queue_depth": ("jobs", 0, _COUNT, 100, SCHEDULER, "jobs after which a pass of the main loop stops"),
@@ -86,23 +91,29 @@ PER_JOB_F = ("of_association", "of_size", "of_held_size", "of_partition", "of_qo
 MEMORY: dict[str, int | str] = {
     **dict.fromkeys(
         ("begun", "request", "at_once", "stale", "dirty", "busy", "last_background", "cycle_end", "cycle_length",
-         "next_cycle", "accounted", "reached", "started", "multifactor", "stored", "fair_tree",
+         "next_cycle", "accounted", "reached", "started", "multifactor", "stored", "fair_tree", "weighted",
          "capacities", "safe", "accrue_always", "reset_at"), 1
     ),
     "empty": "jobs",  # whether each fits on its whole partition if that is empty, see main.py
     "since": "jobs",  # since when each has been eligible
     "accrued": "jobs",  # see minutes.py
     "looked": "jobs",  # whether nodes have been looked for, for each
+    "lowered": "jobs",  # the limit of each job that the backfill loop started by its least limit; 0: its own
     "tried": "jobs",  # with lists of partitions: the one in which a loop tries each job now
     "planned": "jobs",  # earliest start that a cycle told, in any partition of its list; 0: none
     **dict.fromkeys(PER_JOB, "facts"),
     **dict.fromkeys(("tier", "max_time", "partition_nodes", "weight", "on_amounts", "above", "over", "shares",
+                     "partition_sets",  # the same nodes as `partition_nodes` as bits, 64 in a word
                      "least_loaded",  # of each partition
+                     "least_limit",  # --time-min of each job; 0: none
                      "name_first", "name_node",  # the nodes that each job names
-                     "minute_kinds", "minute_limit", "minute_amount", "minute_asked", "qos", "no_decay",
+                     "array", "array_most",  # of each job, -1 for none; running tasks that each allows, 0: any
+                     "minute_kinds", "minute_limit", "minute_amount", "minute_asked", "qos", "other_qos", "no_decay",
+                     "spared_first", "spared_item", "spared_amount", "spared_use",
                      "resets", "scope_first", "scope", "scope_most",
                      "list_first", "list_part",  # the partitions of each list, in Slurm's order
-                     "child_first", "child", "record", "telling", "closed",
+                     "child_first", "child", "record", "reason", "telling", "closed",
+                     "kept",  # see repeats.py
                      "is_user"), "facts"),
 }  # fmt: skip
 MEMORY_F: dict[str, int | str] = {
@@ -110,7 +121,17 @@ MEMORY_F: dict[str, int | str] = {
     "bare": "jobs",  # priority without the factors that depend on the partition, not yet a whole number
     # of jobs with a list, in each of its partitions: these factors, each with its weight, and the charge
     **dict.fromkeys(
-        (*PER_JOB_F, "usage", "share", "pair_points", "pair_charge", "minute_factor", "minute_use", "minute_held"),
+        (
+            *PER_JOB_F,
+            "reserves_from",
+            "usage",
+            "share",
+            "pair_points",
+            "pair_charge",
+            "minute_factor",
+            "minute_use",
+            "minute_held",
+        ),
         "facts",
     ),
 }
@@ -126,9 +147,10 @@ def facts(params: Mapping[str, float], platform: Platform, jobs: Jobs | None, as
     numbers = np.array([found[name] for name in PARAMS], np.float64)
     if jobs is None:  # a live queue, which is asked when jobs start
         return Facts(numbers, {"telling": np.ones(1, np.int64)})
+    kept = {"kept": room_for_plans(len(platform.nodes))}
     if site is None or asked is None:
-        return Facts(numbers)
-    return Facts(numbers, {**_of_site(site, platform), **_of_jobs(site, platform, jobs, asked, found)})
+        return Facts(numbers, kept)
+    return Facts(numbers, {**kept, **_of_site(site, platform), **_of_jobs(site, platform, jobs, asked, found)})
 
 
 def _resolved(params: Mapping[str, float], site: SlurmSite | None) -> dict[str, float]:
@@ -206,7 +228,9 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         "list_first": np.cumsum([0, *map(len, lists)]),
         "list_part": [i for each in lists for i in each],
         "partition_nodes": nodes.reshape(-1),
+        "partition_sets": _sets(nodes),
         "weight": site.weights or np.ones(len(platform.nodes), np.int64),
+        "weighted": [len({*site.weights}) > 1],
         "on_amounts": [not name.partition(": ")[2].startswith(RUNNING_JOBS) for name in platform.licences],
         "above": [each.parent for each in people],
         "over": over,
@@ -218,6 +242,13 @@ def _of_site(site: SlurmSite, platform: Platform) -> dict[str, Any]:
         "share": np.zeros(len(people)),
     }
     return _typed(tables)
+
+
+def _sets(nodes: Ints) -> Ints:
+    """Return rows of zeros and ones as bits, 64 in a word, one row after the other."""
+    bits = np.pad(nodes.astype(np.uint8), ((0, 0), (0, -nodes.shape[1] % 64)))
+    found: Ints = np.packbits(bits, axis=1, bitorder="little").view("<i8").astype(np.int64).reshape(-1)
+    return found
 
 
 def _typed(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,6 +313,9 @@ def _of_jobs(
         "max_nodes": asked[:, 1],
         "whole": jobs.exclusive | (_by_label(jobs.partition, exclusive) > 0),
         **_names(site, platform, jobs),
+        **_arrays(site, jobs),
+        **_typed({"least_limit": _least_limits(site, jobs), "reserves_from": _reserves_from(site, jobs)}),
+        **_spared(site, platform, jobs),
         "of_association": weight["Assoc"] * _relative(people, association, "NO_NORMAL_ASSOC" in flags),
         "of_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, cpus, partition, flags),
         "of_held_size": weight["JobSize"] * _sizes(site, platform, jobs, nodes, whole, partition, flags),
@@ -312,6 +346,53 @@ def _names(site: SlurmSite, platform: Platform, jobs: Jobs) -> dict[str, Any]:
     return {"name_first": first, "name_node": np.array([node for nodes in found for node in nodes], np.int64)}
 
 
+def _least_limits(site: SlurmSite, jobs: Jobs) -> list[int]:
+    """Return --time-min of each job in microseconds, 0 for none; empty if none has one."""
+    return [site.least_limits.get(str(name), 0) for name in jobs.job.tolist()] if site.least_limits else []
+
+
+def _reserves_from(site: SlurmSite, jobs: Jobs) -> list[int]:
+    """Return the priority from which each job holds back others, 0 if no QOS says one; empty if none says any."""
+    if not site.enforces_limits or not any(each.reserves_from for each in site.qos):
+        return []
+    pairs = [(jobs.partition[row], jobs.qos[row]) for row in range(len(jobs))]
+    stated = {pair: [site.qos[i].reserves_from for i in site.qos_of(*pair)] for pair in {*pairs}}
+    return [next(filter(None, stated[pair]), 0) for pair in pairs]
+
+
+def _arrays(site: SlurmSite, jobs: Jobs) -> dict[str, Any]:
+    """Return the number of the array of each job, named `17_3` as a task of 17, and how many tasks of each may run."""
+    names = [array if task else "" for array, _, task in (str(name).partition("_") for name in jobs.job.tolist())]
+    known = {name: i for i, name in enumerate(dict.fromkeys(filter(None, names)))}
+    most = [site.throttles.get(name, 0) for name in known]
+    return {
+        "array": np.array([known.get(name, -1) for name in names] if known else [], np.int64),
+        "array_most": np.array(most if any(most) else [], np.int64),
+    }
+
+
+def _spared(site: SlurmSite, platform: Platform, jobs: Jobs) -> dict[str, Any]:
+    """Return the accounts of limits that count each job and do not stop it, and how much of each it takes."""
+    place, found = {name: i for i, name in enumerate(platform.licences)}, list[tuple[int, int, int]]()
+    for limit in site.spared if site.enforces_limits else ():
+        codes, whose = limit.counts(jobs)
+        for kind in limit.amounts:
+            amount = np.ones(len(jobs), np.int64)
+            if kind != RUNNING_JOBS:
+                amount = jobs.tasks * jobs.demand[:, platform.resources.index(kind)]
+            for row in np.flatnonzero((codes >= 0) & (amount > 0)).tolist():
+                if (at := place.get(account(limit, kind, whose[codes[row]]))) is not None:
+                    found.append((row, at, int(amount[row])))
+    found.sort()
+    rows = np.array([row for row, _, _ in found], np.int64)
+    return {
+        "spared_first": np.searchsorted(rows, np.arange(len(jobs) + 1)),
+        "spared_item": np.array([at for _, at, _ in found], np.int64),
+        "spared_amount": np.array([amount for *_, amount in found], np.int64),
+        "spared_use": np.zeros(len(platform.licences) if found else 0, np.int64),
+    }
+
+
 def _in_pairs(
     which: Ints, lists: list[list[int]], points: Callable[[Ints], Floats], charges: Callable[[Ints], Floats]
 ) -> dict[str, Any]:
@@ -338,14 +419,12 @@ def _by_label(labels: Labels, place: Mapping[str, int]) -> Ints:
 
 def _associations(site: SlurmSite, jobs: Jobs) -> Ints:
     """Return the association of each job by account (its group), user and partition; -1 if it has none."""
-    known = {(each.account, each.user, each.partition): i for i, each in enumerate(site.associations) if each.user}
     found = np.full(len(jobs), -1, np.int64)
     seen: dict[tuple[int, int, int], int] = {}
     codes = zip(jobs.group.codes.tolist(), jobs.user.codes.tolist(), jobs.partition.codes.tolist(), strict=True)
     for row, key in enumerate(codes):
         if key not in seen:
-            account, user, partition = jobs.group[row], jobs.user[row], jobs.partition[row]
-            seen[key] = known.get((account, user, partition), known.get((account, user, ""), -1))
+            seen[key] = site.association(jobs.group[row], jobs.user[row], jobs.partition[row])
         found[row] = seen[key]
     return found
 
@@ -380,7 +459,7 @@ def _sizes(
 
 def _amounts(platform: Platform, each: Ints, nodes: Ints) -> dict[str, Floats]:
     """Return amounts of each job (jobs, resources) by Slurm's names of resources; memory in bytes."""
-    names = {"cpus": "cpu", "memory": "mem", "gpus": "gres/gpu"}
+    names = {resource: name for name, resource in RESOURCES.items()}
     amounts = {
         names.get(resource, resource): each[:, k].astype(np.float64)
         for k, resource in enumerate(platform.resources[: each.shape[1]])
@@ -399,7 +478,7 @@ def _of_tres(
         if "NO_NORMAL_TRES" in flags:
             total += weight * (amounts[name] // MIB if name == "mem" else amounts[name])
             continue
-        k = {"cpu": "cpus", "mem": "memory", "gres/gpu": "gpus"}.get(name, name)
+        k = RESOURCES.get(name, name)
         there = [len(each.nodes) if name == "node" else platform.capacity[each.nodes, platform.resources.index(k)].sum()
                  for each in platform.partitions[: len(site.partitions)]]  # fmt: skip
         total += weight * amounts[name] / np.maximum(np.array([*there, 2.0**62], np.float64), 1.0)[partition]

@@ -2,13 +2,14 @@
 
 Source: acct_policy.c (acct_policy_job_runnable_post_select, acct_policy_handle_accrue_time) and priority_multifactor.c
 (_apply_new_usage) of Slurm 22.05.8.
-Owners of limits are the associations, numbered as in fairshare.py, and behind them the qualities of service. In array
+Owners of limits are the associations, numbered as in fairshare.py, and behind them the qualities of service. A job has
+its own and that of its partition: `qos` is the one whose limits go before those of `other_qos`. In array
 shapes o is owners, k kinds of resources that any limit counts. Use is in seconds times amounts.
 """
 
 import numpy as np
 
-from backfill.compiler.kernel import kernel
+from backfill.compiler.kernel import apart, kernel
 from backfill.core.queue.walk import following, rewind
 
 GROUP, RUNNING, JOB = range(3)  # GrpTRESMins, GrpTRESRunMins, MaxTRESMins: (o, 3, k), -1 for none
@@ -24,11 +25,11 @@ def has_minutes(state):
 def use_minutes(state, job, length, decayed):
     """Charge a job for so many seconds to its owners of limits. decayed: the same, less what has decayed already."""
     own, kinds = state.own, len(state.own.minute_kinds)
-    qos = own.qos[job] if kinds > 0 else np.int64(-1)
     for k in range(kinds):
         amount = own.minute_amount[job * kinds + k] * own.minute_factor[job]
-        if qos >= 0:
-            own.minute_use[qos * kinds + k] += amount * (length if own.no_decay[qos] != 0 else decayed)
+        for qos in (own.qos[job], own.other_qos[job]):
+            if qos >= 0:
+                own.minute_use[qos * kinds + k] += amount * (length if own.no_decay[qos] != 0 else decayed)
         who = own.association[job]
         while who >= 0:
             own.minute_use[who * kinds + k] += amount * decayed
@@ -51,18 +52,45 @@ def hold_minutes(state, job, seconds):
     own, kinds = state.own, len(state.own.minute_kinds)
     for k in range(kinds):
         amount = own.minute_amount[job * kinds + k] * own.minute_factor[job] * seconds
-        if own.qos[job] >= 0:
-            own.minute_held[own.qos[job] * kinds + k] += amount
+        for qos in (own.qos[job], own.other_qos[job]):
+            if qos >= 0:
+                own.minute_held[qos * kinds + k] += amount
         who = own.association[job]
         while who >= 0:
             own.minute_held[who * kinds + k] += amount
             who = own.above[who]
 
 
+@kernel(inline=True)
+def has_spared(state):
+    """Return whether any limit counts jobs that it does not stop, as another QOS' limit of its kind goes before it."""
+    return len(state.own.spared_item) > 0
+
+
+@kernel()
+def spare(state, job):
+    """Count a job that starts against the limits that count and do not stop it."""
+    own = state.own
+    if has_spared(state):
+        for x in range(own.spared_first[job], own.spared_first[job + 1]):
+            own.spared_use[own.spared_item[x]] += own.spared_amount[x]
+
+
+@kernel()
+def count_spared(state):
+    """Count all running jobs so."""
+    runs = state.runs
+    if has_spared(state):
+        state.own.spared_use[:] = 0
+        for i in range(runs.active):
+            spare(state, runs.job[runs.by_limit[i]])
+
+
 @kernel()
 def count_held(state):
     """Count what all running jobs may still use: their time limits, less what has been charged."""
     own, runs = state.own, state.runs
+    count_spared(state)
     if not has_minutes(state):
         return
     own.minute_held[:] = 0.0
@@ -87,7 +115,7 @@ def lacks_minutes(state, job, now):
     return has_minutes(state) and limit_on_minutes(state, job, now) >= 0
 
 
-@kernel()
+@apart(of_policy=True)
 def limit_on_minutes(state, job, now):
     """Return the index in `minute_limit` of the first limit that keeps a job from starting; -1 for none. now: see
     `lacks_minutes`.
@@ -95,20 +123,23 @@ def limit_on_minutes(state, job, now):
     own = state.own
     if not has_minutes(state) or own.association[job] < 0:
         return np.int64(-1)
-    qos, who, first, found = own.qos[job], own.association[job], True, np.int64(-1)
+    qos, other, who, none = own.qos[job], own.other_qos[job], own.association[job], np.int64(-1)
+    first, found = True, none
     if qos >= 0:
-        found = limit_on_minutes_of(state, job, now, qos, np.int64(-1), True)
+        found = limit_on_minutes_of(state, job, now, qos, none, none, True)
+    if found < 0 and other >= 0:
+        found = limit_on_minutes_of(state, job, now, other, qos, none, True)
     while found < 0 and who >= 0:
-        found = limit_on_minutes_of(state, job, now, who, qos, first)
+        found = limit_on_minutes_of(state, job, now, who, qos, other, first)
         who, first = own.above[who], False
     return found
 
 
 @kernel()
-def limit_on_minutes_of(state, job, now, owner, qos, own_limit):
+def limit_on_minutes_of(state, job, now, owner, qos, other, own_limit):
     """Return the index of the first limit of an owner that keeps a job from starting; -1 for none.
 
-    qos: whose limits go before those of an association, resource by resource; -1 for none. own_limit: whether the
+    qos, other: whose limits go before those of the owner, resource by resource; -1 for none. own_limit: whether the
     owner's limit for one job counts.
     """
     own, kinds = state.own, len(state.own.minute_kinds)
@@ -120,25 +151,26 @@ def limit_on_minutes_of(state, job, now, owner, qos, own_limit):
                 used = np.int64(own.minute_use[owner * kinds + k] / 60.0)
             if now:
                 held = np.int64(own.minute_held[owner * kinds + k] / 60.0)
-        group = limit_of(own, owner, qos, GROUP, k, kinds)
+        group = limit_of(own, owner, qos, other, GROUP, k, kinds)
         if group >= 0:
             used_up = asked > 0 and used >= group
             if used_up or (own.safe[0] != 0 and asked > 0 and asked + held > group - used):
                 return (owner * 3 + GROUP) * kinds + k
-        running = limit_of(own, owner, qos, RUNNING, k, kinds)
+        running = limit_of(own, owner, qos, other, RUNNING, k, kinds)
         if running >= 0 and asked > 0 and asked + held > running:
             return (owner * 3 + RUNNING) * kinds + k
-        most = limit_of(own, owner, qos, JOB, k, kinds)
+        most = limit_of(own, owner, qos, other, JOB, k, kinds)
         if own_limit and most >= 0 and asked > most:
             return (owner * 3 + JOB) * kinds + k
     return np.int64(-1)
 
 
 @kernel(inline=True)
-def limit_of(own, owner, qos, which, k, kinds):
+def limit_of(own, owner, qos, other, which, k, kinds):
     """Return a limit of an owner; -1 if it has none, or if a QOS has one that goes before."""
-    if qos >= 0 and own.minute_limit[(qos * 3 + which) * kinds + k] >= 0:
-        return np.int64(-1)
+    for before in (qos, other):
+        if before >= 0 and own.minute_limit[(before * 3 + which) * kinds + k] >= 0:
+            return np.int64(-1)
     return own.minute_limit[(owner * 3 + which) * kinds + k]
 
 

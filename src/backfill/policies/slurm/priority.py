@@ -6,7 +6,7 @@ Without a site the priority of a job is that of the workload.
 
 import numpy as np
 
-from backfill.compiler.kernel import kernel
+from backfill.compiler.kernel import apart, kernel
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.queue.walk import arrange_by, following, rewind
 from backfill.core.runs import goes_on
@@ -16,6 +16,7 @@ from backfill.policies.slurm.ends import SECOND, whole_second
 from backfill.policies.slurm.fairshare import forget, rank_all, reset_until, share_of, use
 from backfill.policies.slurm.minutes import accrues_since, has_minutes, let_accrue, waits_for_decay
 from backfill.policies.slurm.queue import MOST, is_limited, key_of
+from backfill.policies.slurm.reasons import NO_REASON, say, say_limit
 
 
 @kernel(inline=True)
@@ -53,7 +54,7 @@ def points_of(state, job, now):
     return np.floor(min(max(total, 1.0), MOST))
 
 
-@kernel()
+@apart(of_policy=True)
 def account_until_now(state):
     """Bring usage and ranks up to date: each period that is over, then the runs that ended at this instant.
 
@@ -99,7 +100,7 @@ def end_period(state, before):
     own.accounted[0] = end
 
 
-@kernel()
+@apart(of_policy=True)
 def prioritise(state):
     """Give each waiting job its priority, if it is new or a period ended, and sort the queue.
 
@@ -121,7 +122,12 @@ def prioritise(state):
             job = state.batch.arrived[i]
             own.points[job] = points_of(state, job, state.now)
     for i in range(state.batch.arrivals):  # slurmctld looks for nodes at once, unless a limit keeps it from that
-        own.looked[state.batch.arrived[i]] |= np.int64(not is_limited(state, state.batch.arrived[i], False))
+        job = state.batch.arrived[i]
+        limited = is_limited(state, job, False)
+        own.looked[job] |= np.int64(not limited)
+        say(state, job, NO_REASON)
+        if limited:
+            say_limit(state, job)
     if anew:
         own.stale[0], own.dirty[0] = 1, 1
     if not again and state.batch.arrivals == 0:
@@ -133,7 +139,7 @@ def prioritise(state):
     arrange_by(state, 0, own.key)
 
 
-@kernel()
+@apart(of_policy=True)
 def wake_for_period(state):
     """Request a pass at the end of this period, if the order of waiting jobs may change then."""
     waiting = state.queue.waiting

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from backfill.compiler.kernel import kernel
-from backfill.core.queue.limits import held_back_by
+from backfill.compiler.kernel import apart, kernel
+from backfill.core.queue.limits import first_limit
 from backfill.core.queue.walk import following, rewind
 from backfill.policies.slurm.minutes import lacks_minutes
 
@@ -35,7 +35,7 @@ def list_of(state, job):
     return state.own.partition[job] - (np.int64(len(state.own.tier)) - np.int64(len(state.own.list_first)) + 1)
 
 
-@kernel()
+@apart(of_policy=True)
 def queue_of_pairs(state):
     """Return the queue of the loops, an entry for each waiting job and each partition it asked for: (jobs, partitions).
 
@@ -120,15 +120,6 @@ def is_in(state, partition, node):
 
 
 @kernel(inline=True)
-def is_up(state, node):
-    """Return whether a node has any capacity now."""
-    for k in range(state.machine.resources):
-        if state.machine.capacity[node, k] > 0:
-            return True
-    return False
-
-
-@kernel(inline=True)
 def lacks_licences(state, job):
     """Return whether a licence that a job needs is not free now."""
     jobs = state.jobs
@@ -145,7 +136,7 @@ def is_limited(state, job, of_amounts):
 
     Slurm checks the latter before it looks for nodes. Without a site, all limits count as such.
     """
-    if held_back_by(state, job, state.own.on_amounts, np.int64(of_amounts)):
+    if first_limit(state, job, state.own.on_amounts, np.int64(of_amounts), state.own.spared_use) >= 0:
         return True
     return of_amounts and lacks_minutes(state, job, True)
 
@@ -153,7 +144,9 @@ def is_limited(state, job, of_amounts):
 @kernel(inline=True)
 def reserves_nothing(state, job, part):
     """Return whether a job is too young, or its priority in a partition too low, to hold back others."""
-    own = state.own
+    own, least = state.own, state.own.bf_min_prio_reserve
+    if len(own.reserves_from) > 0 and own.reserves_from[job] > 0.0:
+        least = own.reserves_from[job]
     points = points_in(state, job, place_in_list(state, job, part)) if has_lists(state) else own.points[job]
     waited = np.floor(state.now / 1e6) - np.floor(own.since[job] / 1e6)
-    return waited < own.bf_min_age_reserve or points < own.bf_min_prio_reserve
+    return waited < own.bf_min_age_reserve or points < least

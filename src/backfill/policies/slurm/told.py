@@ -5,6 +5,7 @@ entries; below 0, nothing is recorded. An entry without nodes has a verdict inst
 """
 
 from backfill.compiler.kernel import kernel
+from backfill.policies.slurm.bits import has
 
 OFF = -1  # the first number of `record`: nothing is recorded
 # Verdicts on jobs without a plan. The first one of a job in a cycle counts.
@@ -18,14 +19,14 @@ def is_told(state):
 
 
 @kernel()
-def record(state, job, begin, taken):
-    """Add a plan: when the job begins, and the nodes with taken > 0."""
-    kept = state.own.record
-    if not is_told(state) or kept[0] + 4 + len(taken) > len(kept):
+def record(state, job, begin, chosen):
+    """Add a plan: when the job begins, and its nodes, a set."""
+    kept, nodes = state.own.record, state.machine.nodes
+    if not is_told(state) or kept[0] + 4 + nodes > len(kept):
         return
     at, count = kept[0] + 1, 0
-    for node in range(len(taken)):
-        if taken[node] > 0:
+    for node in range(nodes):
+        if has(chosen, node):
             kept[at + 3 + count] = node
             count += 1
     kept[at], kept[at + 1], kept[at + 2] = job, begin, count

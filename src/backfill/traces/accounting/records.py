@@ -22,8 +22,7 @@ from backfill.traces.accounting.estimate import estimated_platform
 from backfill.traces.accounting.stays import LABELS, Hosts, Mask, Numbered, Stays
 from backfill.traces.broken import BrokenLines
 from backfill.traces.files import EDGES_MAX, Source
-from backfill.traces.notes import REPEATED, counted, oddities
-from backfill.traces.notes import told as told_of
+from backfill.traces.notes import REPEATED, count_notes, counted, oddities
 
 UNLIMITED = 365 * 86_400 * SECOND  # Slurm's backfill scheduler plans this for a job without a limit (YEAR_MINUTES)
 _OWN = ("constraint", "gpu_type", "licences")  # labels that do not become workload columns unchanged
@@ -62,7 +61,7 @@ def _judged_on(workload: Workload, machine: Platform) -> Workload:
     if lost.any():
         constraint = Labels.of([known[constraint[row]] for row in range(len(workload))])
     return replace(
-        workload.with_jobs(workload.jobs.replace(constraint=constraint), *told_of(assumed, len(workload))),
+        workload.with_jobs(workload.jobs.replace(constraint=constraint), *count_notes(assumed, len(workload))),
         platform=machine,
         cpus=machine.cpus,
         assumed=workload.assumed | assumed,
@@ -91,7 +90,7 @@ def workload_of(
     after, think, of_after = _after(table, before)
     constraint, of_constraint = _constraint(table)
     table.labels["partition"], of_partition = _first_partition(table.labels["partition"])
-    licences, names = _licences(table.labels["licences"])
+    licences, names = licences_of(table.labels["licences"])
     missing = {**of_times, **of_shape, **of_after, **of_constraint, **of_partition}
     missing["whole nodes: only what was asked for of them is held"] = table.flags["exclusive"]
     assumed = counted(missing)
@@ -118,7 +117,7 @@ def workload_of(
         clock=clock,
         dropped=dropped,
         assumed=assumed,
-        notes=(*told_of(assumed, len(jobs)), *_reserved(jobs.reservation), *notes, *broken.notes, *oddities(jobs)),
+        notes=(*count_notes(assumed, len(jobs)), *_reserved(jobs.reservation), *notes, *broken.notes, *oddities(jobs)),
     )
     return Accounted(workload, table.whole["start"], table.whole["end"], table.hosts)
 
@@ -380,8 +379,8 @@ def _constraint(table: Stays) -> tuple[Labels, dict[str, Mask]]:
     return labels, {"constraint that cannot be expressed: left out": strange[pair_of]}
 
 
-def _licences(labels: Labels) -> tuple[Counted, tuple[str, ...]]:
-    """Return the licences of each job, and their names."""
+def licences_of(labels: Labels) -> tuple[Counted, tuple[str, ...]]:
+    """Return the licences of each job, and their names. labels: texts such as `a:1;b:2`."""
     known: dict[str, int] = {}
     of_text: list[list[tuple[int, int]]] = []
     for text in labels.names:

@@ -144,8 +144,8 @@ class Reader:
         self.steps += int(np.count_nonzero(steps & stands))
         rows = np.flatnonzero(faults.sound & stands)
         self.zoneless |= bool(zoneless[rows].any())
-        told = np.array([bool(each.others) for each in tres], np.bool_)[held[rows]]
-        for row in rows[told].tolist():
+        others = np.array([bool(each.others) for each in tres], np.bool_)[held[rows]]
+        for row in rows[others].tolist():
             for name in tres[held[row]].others:
                 self.others[name] = self.others.get(name, 0) + 1
         after = _dependencies(cells["submitline"])

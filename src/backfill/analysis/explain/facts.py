@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NODES = 100  # named nodes
 
 
-def told(explained: "Explanation") -> dict[str, Any]:
+def facts(explained: "Explanation") -> dict[str, Any]:
     """Return an explanation as in the JSON output."""
     row, schedule = explained.row, explained.record.schedule
     ran = bool(schedule.ran[row])
