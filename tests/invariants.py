@@ -8,6 +8,7 @@ import numpy as np
 from backfill.core.place.shapes import BLOCK as NODES
 from backfill.core.place.shapes import MANY
 from backfill.core.plan.bookings import booked_at
+from backfill.core.plan.outline import ROWS
 from backfill.core.plan.profile import BLOCK, FUTURE, PAST
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.queue.order import DYNAMIC, FCFS, score
@@ -31,6 +32,35 @@ def check(state: Any, overbooked: bool = False) -> None:
     if not state.machine.pool:
         _check_shapes(state)
         _check_later(state)
+        if state.plan.outline.kept:
+            _check_outline(state)
+
+
+def _check_outline(state: Any) -> None:
+    """Check each bound of the outline against what the plan leaves free at the most at any instant of its row."""
+    outline, plan = state.plan.outline, state.plan.nodes
+    rows = [r for b in range(outline.blocks) for r in range(b * ROWS, b * ROWS + int(outline.count[b]))]
+    begins = np.array([int(outline.begin[r]) for r in rows])
+    _same("begins of rows, in order", begins, np.unique(begins))
+    for node in range(state.machine.nodes):
+        times, rooms = [], []
+        for d in range(int(plan.blocks[node])):
+            b = int(plan.lane[node, d])
+            entries = range(b * BLOCK, b * BLOCK + int(plan.count[b]))
+            times += [int(plan.time[e]) for e in entries]
+            rooms += [[int(plan.room[k, e] + plan.lift[k, b]) for k in range(plan.columns)] for e in entries]
+        ends = [*times[1:], FUTURE]
+        for r, begin, end in zip(rows, begins, [*begins[1:], FUTURE], strict=True):
+            if end > state.now:
+                within = [
+                    room
+                    for t, until, room in zip(times, ends, rooms, strict=True)
+                    if t < end and until > max(begin, state.now)
+                ]
+                for k, most in enumerate(np.max(within, axis=0).tolist()):
+                    bound = int(outline.room[k, r, node]) << int(outline.shift[k])
+                    if bound < most:
+                        raise AssertionError(f"outline: node {node} has {bound} of {k} from {begin} on, planned {most}")
 
 
 def _check_bookings(state: Any) -> None:
@@ -117,6 +147,8 @@ def _units(state: Any, job: int) -> int:
 def _check_shapes(state: Any) -> None:
     """Check the counts of each shape on the nodes unchanged since; if it is up to date, the sums too."""
     shapes, free, machine = state.free.shapes, state.free.nodes, state.machine
+    most = np.array([free[i : i + NODES].max(axis=0) for i in range(0, machine.nodes, NODES)])
+    _same("blocks with more free than their bound", np.flatnonzero((most > shapes.top.T).any(axis=1)), [])
     for s in np.flatnonzero((shapes.seen >= 0) & (shapes.changes - shapes.seen <= len(shapes.node))).tolist():
         missed = shapes.node[np.arange(shapes.seen[s], shapes.changes) % len(shapes.node)]
         same = np.setdiff1d(np.arange(machine.nodes), missed)

@@ -1,5 +1,6 @@
 """Tasks give the same results, the same progress and the same errors wherever they are carried out."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -182,6 +183,36 @@ def test_where_is_judged_before_anything_starts():
         pass
     with pytest.raises(UsageError, match="--cluster and --workers cannot be combined"), executor(2, "tcp://x:1"):
         pass
+
+
+def imported(module):
+    return module in sys.modules, os.getpid()
+
+
+def test_processes_that_start_early_have_imported_what_tasks_need_and_serve_the_first_list():
+    with executor(2, imports="colorsys") as where:
+        first = carry_out(imported, ["colorsys"] * 4, where)
+        assert {there for there, _ in first} == {True}
+        second = carry_out(imported, ["colorsys"] * 4, where)
+    assert {there for there, _ in second} == {False}
+    assert not {pid for _, pid in first} & {pid for _, pid in second}
+
+
+def test_no_more_processes_start_early_than_there_are_tasks():
+    with executor(5, imports="colorsys", tasks=2) as where:
+        assert len(where.early[0][0].pool._processes) == 2
+        assert carry_out(abs, [-1, -2], where) == [1, 2]
+        assert carry_out(abs, [-1, -2, -3], where) == [1, 2, 3]  # a later list has as many as were asked for
+
+
+@pytest.mark.parametrize("error", [None, UsageError("no log")])
+def test_processes_that_start_early_and_get_no_task_end(error):
+    with contextlib.suppress(UsageError), executor(2, imports="colorsys") as where:
+        processes = [*where.early[0][0].pool._processes.values()]
+        if error is not None:
+            raise error
+    assert len(processes) == 2
+    assert not any(each.is_alive() for each in processes)
 
 
 class Large:

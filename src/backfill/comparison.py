@@ -261,7 +261,7 @@ class Comparison:
 
         >>> import backfill as bf
         >>> comparison = bf.compare(bf.generate("lublin?jobs=100&cpus=64"), None, ["fcfs", "easy"])
-        >>> len(comparison.outcome().told["results"])
+        >>> len(comparison.outcome().data["results"])
         2
         """
         from backfill.report.outcome import Outcome
@@ -341,7 +341,7 @@ class Comparison:
         """Return a result for JSON, with the policy's name in its replay."""
         fields = result.to_dict()
         if "projects" in fields:
-            fields["projects"] = result.projects_told(self._projects)
+            fields["projects"] = result.project_promises(self._projects)
         if "replay" in fields:
             fields["replay"]["policy"] = name
         return fields

@@ -12,8 +12,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from importlib import import_module
 from mmap import ACCESS_COPY, mmap
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,6 +31,7 @@ WORKER_S = 20  # seconds to wait for a first worker
 LARGE = 1 << 20  # bytes of arrays from which they are put into a file
 ALIGNED = 64  # bytes
 TICK_S = 0.2  # seconds between checks for finished tasks
+EARLY = 1 << 14  # tasks that processes can get which start before their tasks are known
 
 
 class Executor(Protocol):
@@ -39,18 +41,32 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class _Started:
+    """Processes that wait for tasks, and what they share with this one."""
+
+    pool: Any
+    folder: Path  # of what they are told to run, and of their results
+    shares: Any  # (tasks,): the finished fraction of each
+
+
+@dataclass(frozen=True, slots=True)
 class Processes:
     """A number of processes on this machine, started for one list of tasks and ended with it."""
 
     count: int
+    # processes that have started before their tasks are known, and how to end them; the first list of tasks takes them
+    early: list[tuple[_Started, ExitStack]] = field(default_factory=list, compare=False, repr=False)
 
 
 Where = Executor | Processes | None  # None: this process, one task after the other
 
 
 @contextmanager
-def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Where]:
+def executor(workers: int = 1, cluster: str | None = None, imports: str = "", tasks: int = EARLY) -> Iterator[Where]:
     """Yield the executor of tasks: this process, several processes, or the Dask cluster at an address.
+
+    imports: a module that the tasks need. Several processes start at once and import it, while the caller reads its
+    input; no more than the first list has tasks. tasks: the most that it may have.
 
     Raises MissingExtra if Dask is not installed, BackfillError if the cluster does not answer.
     """
@@ -58,7 +74,11 @@ def executor(workers: int = 1, cluster: str | None = None) -> Iterator[Where]:
         raise BadArgument("workers", workers, "a whole number >= 1")
     if cluster is not None and workers > 1:
         raise UsageError("--cluster and --workers cannot be combined")
-    if cluster is None:
+    if cluster is None and workers > 1 and imports:
+        with ExitStack() as stack:
+            started = stack.enter_context(_started(min(workers, tasks), EARLY, imports))
+            yield Processes(workers, [(started, stack)])
+    elif cluster is None:
         yield Processes(workers) if workers > 1 else None
     else:
         with _dask(cluster) as client:
@@ -112,12 +132,12 @@ def carry_out(
         if progress is not None and (some or patience_s):
             progress(len(results) + sum(shares[place] for place in waiting.values()))
 
-    def told_share(share: float) -> None:
+    def report_share(share: float) -> None:
         if progress is not None:
             progress(len(results) + share)
 
     try:
-        with _opened(executor, run, len(tasks), tells, progress and told_share) as (submit, shares):
+        with _opened(executor, run, len(tasks), tells, progress and report_share) as (submit, shares):
             for place, task in enumerate(tasks):
                 if before is not None:
                     before(task)
@@ -158,17 +178,17 @@ Submit = Callable[[int, Any], "Future[Any]"]  # (index of a task, the task)
 
 @contextmanager
 def _opened(
-    where: Where, run: Callable[..., Any], count: int, tells: bool, told: Progress | None
+    where: Where, run: Callable[..., Any], count: int, tells: bool, report: Progress | None
 ) -> Iterator[tuple[Submit, Sequence[float]]]:
     """Yield a submit function and the progress (0 to 1) of each task, if it can be observed.
 
-    told: the function that a task in this process calls with its progress.
+    report: the function that a task in this process calls with its progress.
     """
     more = (None,) if tells else ()
     if where is None:
-        yield lambda _, task: _ended(run(task, *((told,) if tells else ()))), [0.0] * count
+        yield lambda _, task: _ended(run(task, *((report,) if tells else ()))), [0.0] * count
     elif isinstance(where, Processes):
-        with _processes(where.count, run, count, tells) as found:
+        with _processes(where, run, count, tells) as found:
             yield found
     else:
         yield lambda _, task: where.submit(_guarded, run, task, *more), [0.0] * count
@@ -202,19 +222,38 @@ def held_back() -> Iterator[list[int]]:
 
 @contextmanager
 def _processes(
-    workers: int, run: Callable[..., Any], count: int, tells: bool
+    where: Processes, run: Callable[..., Any], count: int, tells: bool
 ) -> Iterator[tuple[Submit, Sequence[float]]]:
-    """Start processes that receive `run` once and share memory for progress. If the block fails, they are ended.
+    """Give tasks to processes, which get `run` once. If the block fails, they are ended.
 
     Arrays in `run`, and in the results, are in files that all processes map: there is one copy of a log.
     """
+    with ExitStack() as stack:
+        if where.early and count <= EARLY:
+            started, end = where.early.pop()
+            stack.enter_context(end.pop_all())
+        else:
+            started = stack.enter_context(_started(min(where.count, count), count))
+        work = started.folder / "work"
+        work.write_bytes(pickle.dumps(_stored(run, started.folder / "run")))
+        yield lambda place, task: _unpacked(started.pool.submit(_one, place, task, str(work), tells)), started.shares
+
+
+@contextmanager
+def _started(workers: int, count: int, imports: str = "") -> Iterator[_Started]:
+    """Start processes for at most so many tasks: with the first of them or, if they import a module, at once."""
     context = get_context("spawn")
     shares: Any = context.Array("d", max(count, 1), lock=False)
     with tempfile.TemporaryDirectory(prefix="backfill-", ignore_cleanup_errors=True) as folder:
-        shared = (_stored(run, Path(folder) / "run"), folder, shares if tells else None)
-        pool: Any = ProcessPoolExecutor(max(1, min(workers, count)), context, _begin, shared)
+        pool: Any = ProcessPoolExecutor(max(1, workers), context, _begin, (folder, shares, imports))
         with _ended_with(pool):
-            yield lambda place, task: _unpacked(pool.submit(_one, place, task)), shares
+            if imports:
+                with held_back() as pressed:
+                    for _ in range(workers):
+                        pool.submit(int)  # starts a process, as none is idle yet
+                if pressed:
+                    raise KeyboardInterrupt
+            yield _Started(pool, Path(folder), shares)
 
 
 @contextmanager
@@ -294,26 +333,29 @@ def _unpacked(future: "Future[_Stored]") -> "Future[Any]":
     return found
 
 
-# in a worker process: what it runs, stored until first used; the folder of its results; the shared array of progress
+# in a worker process: the folder of its results; the shared array of progress; then what it runs, once it has a task
 _HERE: list[Any] = []
 
 
-def _begin(run: _Stored, folder: str, shares: Any) -> None:
+def _begin(folder: str, shares: Any, imports: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, also while `run` is imported
     warnings.simplefilter("ignore")
-    _HERE[:] = [run, folder, shares]
+    _HERE[:] = [folder, shares]
+    if imports:
+        import_module(imports)
 
 
-def _one(place: int, task: Any) -> _Stored:
-    shares = _HERE[2]
-    more = () if shares is None else (lambda share: shares.__setitem__(place, share),)
-    return _stored(_guarded(_run_here, task, *more), Path(_HERE[1]) / str(place))
+def _one(place: int, task: Any, work: str, tells: bool) -> _Stored:
+    folder, shares = _HERE[:2]
+    more = (lambda share: shares.__setitem__(place, share),) if tells else ()
+    return _stored(_guarded(_run_here, work, task, *more), Path(folder) / str(place))
 
 
-def _run_here(*arguments: Any) -> Any:
-    if isinstance(_HERE[0], _Stored):
-        _HERE[0] = _HERE[0].load()
-    return _HERE[0](*arguments)
+def _run_here(work: str, *arguments: Any) -> Any:
+    if len(_HERE) == 2:
+        stored: _Stored = pickle.loads(Path(work).read_bytes())
+        _HERE.append(stored.load())
+    return _HERE[2](*arguments)
 
 
 def _guarded(run: Callable[..., Any], *arguments: Any) -> Any:

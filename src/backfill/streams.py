@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from backfill import __version__
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.totals import Totals
-from backfill.api import check_inputs, rejected_note, run_blamed
+from backfill.api import blaming, check_inputs, rejected_note
 from backfill.core.policy import json_value
 from backfill.model import notebook
 from backfill.model.errors import BackfillError, BadArgument, UsageError, at
@@ -20,6 +20,8 @@ from backfill.model.platform import Platform
 from backfill.model.units import counted, span
 from backfill.model.workload import Ints, Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
+from backfill.system.memory import give_back
+from backfill.traces.columns import parquet_writer
 from backfill.traces.files import make_folder, written_text
 from backfill.traces.parts import FORMATS, Folder
 from backfill.workloads import generate, in_parts
@@ -208,11 +210,13 @@ def stream_spec(
             note = "walltime missing: the default of the partition or QOS is used"
             notes[f"{note}: {counted(defaulted, 'job')}"] = None
 
-    for over in run_blamed(spec.policy, lambda: run.over(walled(), progress)):
-        there = _there(over.number, over.schedule.submit, spec, source, begin)
-        others = np.flatnonzero(_there(over.open_number, over.open.submit, spec, source, begin))
-        totals.add(over.schedule, over.procs, there, over.open.take(others))
-        files.add(over.rows, over.schedule)
+    with blaming(spec.policy):
+        for over in run.over(walled(), progress):
+            there = _there(over.number, over.schedule.submit, spec, source, begin)
+            others = np.flatnonzero(_there(over.open_number, over.open.submit, spec, source, begin))
+            totals.add(over.schedule, over.procs, there, over.open.take(others))
+            files.add(over.rows, over.schedule)
+            give_back()
     files.end()
     if totals.causes:
         notes[rejected_note(totals.causes, source.jobs)] = None
@@ -237,9 +241,14 @@ def stream_spec(
 
 
 def check_empty(to: str | Path, format: str = "csv") -> Path:
-    """Return the folder. Raises UsageError for an unknown format, BackfillError if the folder has files."""
+    """Return the folder.
+
+    Raises UsageError for an unknown format and for one whose package is missing, BackfillError if the folder has files.
+    """
     if format not in FORMATS:
         raise BadArgument("format", format, " or ".join(FORMATS))
+    if format == "parquet":
+        parquet_writer()
     folder = Path(to)
     if folder.is_dir() and any(folder.iterdir()):
         raise BackfillError(at(str(to), None, "the folder is not empty; expected a new or an empty one"))

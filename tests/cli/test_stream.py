@@ -1,6 +1,7 @@
 """`backfill stream`: its messages, its folder and its JSON."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_options_of_simulate_count(backfill):
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        ((MODEL, "--jobs", "10"), 2, "model:lublin is drawn part by part, without --jobs; expected keys of it"),
+        ((MODEL, "--jobs", "10"), 2, "--jobs is for logs; model:lublin is drawn part by part: expected its keys"),
         ((MODEL, "--part", "0"), 2, "part is 0; expected a number of jobs from 1"),
         (("model:lublin?jobs=0",), 2, "lublin: jobs is 0"),
         (("tiny.csv", "--cpus", "4", "--policy", "flexible-fairshare"), 2, "asks about jobs that are over"),
@@ -63,3 +64,11 @@ def test_a_folder_with_files_is_refused_before_the_log_is_read(backfill):
     done = backfill("stream", "missing.csv", "-o", "out")
     assert done.code == 1
     assert done.complaint == "out: the folder is not empty; expected a new or an empty one"
+
+
+def test_a_missing_package_is_told_before_the_log_is_read(backfill, monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    done = backfill("stream", "missing.csv", "-o", "out", "--format", "parquet")
+    assert done.code == 2
+    assert done.complaint.startswith("writing Parquet needs an optional package")
+    assert not Path("out").exists()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from backfill import policies
 from backfill.model.events import Events
@@ -15,7 +16,7 @@ from backfill.worlds.options import Options
 from backfill.worlds.simulated import simulate
 
 SCRIPT = """
-import gc
+import gc, sys
 from numba.core.runtime import rtsys
 import numpy as np
 from backfill import policies
@@ -26,7 +27,7 @@ from backfill.worlds.simulated import simulate
 n = 200
 jobs = Jobs(job=np.arange(n), submit=np.arange(n), runtime=np.full(n, 50), walltime=np.full(n, 80))
 def live():
-    simulate(Workload(jobs), Platform.pool(4), policies.get("easy"))
+    simulate(Workload(jobs), Platform.pool(4), policies.get(sys.argv[1]))
     gc.collect()
     stats = rtsys.get_allocation_stats()
     return stats.mi_alloc - stats.mi_free
@@ -35,9 +36,12 @@ print(live() - first, live() - first)
 """
 
 
-def test_a_simulation_leaves_nothing_allocated():
+@pytest.mark.parametrize("policy", ["easy", "slurm"])
+def test_a_simulation_leaves_nothing_allocated(policy):
     environment = {**os.environ, "NUMBA_NRT_STATS": "1"}
-    found = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT, policy], env=environment, capture_output=True, text=True, check=True
+    )
     assert found.stdout.split() == ["0", "0"]
 
 

@@ -25,6 +25,7 @@ from backfill.verbs import (
     FUTURE,
     HEAD,
     arrange_by,
+    arrange_waiting,
     candidate,
     earliest_start,
     fits_now,
@@ -42,6 +43,9 @@ from backfill.verbs import (
     start,
     start_heads,
     use_extra,
+    waiting_jobs,
+    waiting_times,
+    waiting_walltimes,
     wake,
 )
 from backfill.worlds.simulated import simulate
@@ -158,12 +162,28 @@ def tries_an_order_that_it_has_not(state):
     candidate(state, 7, 0)
 
 
+def looks_at_an_order_that_it_has_not(state):
+    waiting_jobs(state, 3)
+
+
 def sorts_an_order_that_it_has_not(state):
     arrange_by(state, 2**40, state.own.score)
 
 
 def sorts_by_too_few(state):
     arrange_by(state, 0, state.own.score[:0])
+
+
+def sorts_those_that_wait_by_too_few(state):
+    arrange_waiting(state, 0, state.own.score[:0])
+
+
+def asks_how_long_jobs_of_no_order_waited(state):
+    waiting_times(state, 1)
+
+
+def asks_for_walltimes_of_no_order(state):
+    waiting_walltimes(state, 1)
 
 
 def wakes_for_ever(state):
@@ -210,8 +230,12 @@ MISUSES = [
     (walks_in_an_order_that_it_has_not, "uses order slot 1, but declares only slot 0"),
     (follows_an_order_that_it_has_not, "uses order slot -1, but declares only slot 0"),
     (tries_an_order_that_it_has_not, "uses order slot 7, but declares only slot 0"),
+    (looks_at_an_order_that_it_has_not, "uses order slot 3, but declares only slot 0"),
     (sorts_an_order_that_it_has_not, "uses order slot 1099511627776, but declares only slot 0"),
     (sorts_by_too_few, "sorts 1 jobs by 0 keys; expected a key for each job"),
+    (sorts_those_that_wait_by_too_few, "sorts 1 jobs by 0 keys; expected a key for each job"),
+    (asks_how_long_jobs_of_no_order_waited, "uses order slot 1, but declares only slot 0"),
+    (asks_for_walltimes_of_no_order, "uses order slot 1, but declares only slot 0"),
     (sleeps, "2 jobs never start (the first is job a: submitted at day 0 00:00:00, waiting)"),
 ]
 

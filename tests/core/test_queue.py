@@ -60,6 +60,30 @@ def form(state):
 
 
 @kernel()
+def waiting(state, slot):
+    return fast.waiting_jobs(state, slot)
+
+
+@kernel()
+def waits(state, slot):
+    return fast.waiting_times(state, slot), fast.waiting_walltimes(state, slot)
+
+
+@kernel()
+def arrange(state, keys):
+    fast.arrange_by(state, 0, keys)
+
+
+@kernel()
+def arrange_in_step(state, keys):
+    line = fast.waiting_jobs(state, 0)
+    found = np.empty(len(line))
+    for i in range(len(line)):
+        found[i] = keys[line[i]]
+    fast.arrange_waiting(state, 0, found)
+
+
+@kernel()
 def wrong_entries(state):
     """Return how many entries in the tree of a queue in blocks are not the minimum of the entries below them."""
     q = state.queue
@@ -85,6 +109,8 @@ def wrong_entries(state):
 class Both:
     """The queue and its twin side by side: each operation is done to both, each question asked of both."""
 
+    name = "easy"
+
     def __init__(self, order, tried, resources, seed):
         self.random = r = np.random.default_rng(seed)
         kinds = r.choice([2, 5, 300])
@@ -101,7 +127,7 @@ class Both:
             demand=needs,
             priority=self.priority,
         )
-        policy = policies.get("easy").like("queue", order=order, tried=tried, settable=(), binds=False)
+        policy = policies.get(self.name).like("queue", order=order, tried=tried, settable=(), binds=False)
         names = {f"r{k}": 1_000 for k in range(1, resources)}
         pool = Platform.pool(1_000, **names)
         self.fast = state_of(jobs, pool, policy, policy.values({}), estimate=self.walltime.copy())
@@ -172,6 +198,11 @@ class Both:
 
     def check(self):
         assert act(self.fast, HEAD, 0, 0) == self.twin.head()
+        for slot in range(self.slots):
+            line, (wait, walltime), jobs = waiting(self.fast, slot), waits(self.fast, slot), self.fast.jobs
+            assert sorted(line.tolist()) == sorted(self.twin.asked)
+            assert wait == pytest.approx(self.fast.now - jobs.submit[line], rel=1e-15)  # now is long ago
+            assert walltime.tolist() == jobs.walltime[line].tolist()
         deep, places = form(self.fast)
         self.deepest = max(self.deepest, int(deep) * int(places))
         if deep:
@@ -182,6 +213,31 @@ class Both:
         for slot in range(self.slots):
             self.rewind(slot)
             self.step(slot, len(self.twin.asked) + 1)
+
+
+class Passes(Both):
+    """A queue that a policy sorts anew in each pass, and between two passes jobs come and go."""
+
+    name = "flexible"
+
+    def sort(self, kinds, numbers):
+        """Begin a pass: all are sorted by keys of so many kinds, some of which may be no numbers."""
+        keys = self.random.integers(0, kinds, JOBS) * self.random.choice([-1.0, 0.5])
+        keys[self.random.random(JOBS) > numbers] = np.nan
+        self.random.choice([arrange, arrange_in_step])(self.fast, keys)
+        keys[np.isnan(keys)] = np.inf
+        waiting, self.twin = self.waiting(), Queue([lambda job: keys[job]])
+        for job in waiting:
+            self.twin.enqueue(job, self.asked(job))
+        self.rewind(0)
+
+    def come(self, many):
+        super().come(many)
+        self.sort(50, 1.0)
+
+    def move(self, many):
+        super().move(many)
+        self.sort(50, 1.0)
 
 
 MANY = st.integers(0, 400)
@@ -214,6 +270,19 @@ def do(both, operations):
 )
 def test_heads_walks_and_candidates_are_those_of_the_sorted_lists(orders, resources, seed, operations):
     do(Both(*orders, resources, seed), operations)
+
+
+SORT = st.tuples(st.just("sort"), st.sampled_from([1, 3, 10_000]), st.sampled_from([0.5, 1.0]))
+
+
+@given(
+    resources=st.integers(1, 3),
+    seed=st.integers(0, 2**32),
+    operations=st.lists(st.one_of(OPERATIONS, SORT), min_size=5, max_size=25),
+)
+def test_heads_walks_and_candidates_of_a_queue_that_is_sorted_in_each_pass(resources, seed, operations):
+    """The first candidates are found without sorting; from OFTEN on, and for every other walk, the jobs are sorted."""
+    do(Passes("fcfs", "queue", resources, seed), operations)
 
 
 @pytest.mark.parametrize("orders", ORDERS)

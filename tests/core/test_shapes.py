@@ -9,7 +9,9 @@ from backfill.core.place.kinds import MOST
 from backfill.core.queue.places import DEEP
 from backfill.core.setup import state_of
 from backfill.model.platform import Platform
-from backfill.model.workload import Labels, Ragged, Workload
+from backfill.model.units import SECOND
+from backfill.model.workload import Jobs, Labels, Ragged, Workload
+from backfill.verbs import FIT, following, place, rewind, start
 from backfill.worlds.simulated import simulate
 from tests.core.test_check import add, checked
 from tests.core.test_deep_queue import flood
@@ -78,6 +80,7 @@ WRONG = {
     "left for one job": lambda state: add(state.free.shapes.beside, 1),
     "by block": lambda state: add(state.free.shapes.sums, 1),
     "for one job": lambda state: add(state.free.shapes.all, 1),
+    "free than their bound": lambda state: add(state.free.shapes.top, -2000),
     "later.nodes": lambda state: add(state.later.nodes, 1),
     "later.licences": lambda state: add(state.later.licences, 1),
     "later.sums": lambda state: add(state.later.tasks, 1),
@@ -93,6 +96,65 @@ def test_what_is_counted_wrong_is_found(wrong):
     workload, platform = flood_of("few shapes", jobs=400)
     with pytest.raises(AssertionError, match=wrong):
         simulate(workload, platform, *checked("easy", every=50, watch=watch))
+
+
+def first_fit(state, job):
+    """The nodes of a job by the rule, and its tasks on each; nothing if it does not fit."""
+    jobs, free = state.jobs, np.asarray(state.free.nodes)
+    asked, left = np.asarray(jobs.demand[job]), int(jobs.tasks[job])
+    fit = (free[:, asked > 0] // asked[asked > 0]).min(axis=1)
+    if jobs.bound[job] >= 0:
+        fit = np.where(np.asarray(state.machine.allowed[jobs.bound[job]]) != 0, fit, 0)
+    fit = np.where(fit >= left, left, 0) if jobs.alone[job] else np.minimum(fit, jobs.most[job])
+    found = []
+    for node in np.flatnonzero(fit).tolist():
+        found.append((node, min(int(fit[node]), left)))
+        left -= found[-1][1]
+        if left == 0:
+            return found
+    return []
+
+
+def test_a_job_of_a_shape_that_is_not_counted_gets_the_same_nodes():
+    """1,100 nodes of kinds that lie side by side, and about as many jobs of a hundred shapes that fill them."""
+    r, n, nodes = np.random.default_rng(5), 900, 1_100
+    tried = {True: 0, False: 0}
+
+    def fill(state):
+        rewind(state, 0)
+        while (job := following(state, 0)) >= 0:
+            expected, fits = first_fit(state, job), place(state, job)
+            pairs = np.asarray(state.placed.pairs[: state.placed.count]) if fits else []
+            assert [*map(tuple, np.asarray(pairs).tolist())] == expected
+            tried[fits] += 1
+            if fits:
+                start(state, job, FIT)
+
+    tasks = np.where(r.random(n) < 0.5, 1, r.integers(1, 90, n))
+    runtime = r.integers(20, 900, n) * SECOND
+    jobs = Jobs(
+        job=np.arange(n),
+        submit=np.sort(r.integers(0, 600, n)) * SECOND,
+        runtime=runtime,
+        walltime=runtime,
+        tasks=tasks,
+        demand=np.column_stack([2 ** r.integers(0, 4, n), r.integers(1, 6, n)]),
+        spread=r.choice([0, 2, 3], n).astype(np.int8),
+        constraint=Labels(r.integers(-1, 3, n).astype(np.int32), ("late", "odd", "!odd")),
+    )
+    kind = np.arange(nodes) * 5 // nodes
+    platform = Platform(
+        nodes=tuple(f"n{i}" for i in range(nodes)),
+        resources=("cpus", "memory"),
+        capacity=np.array([[4, 24], [8, 8], [16, 16], [12, 48], [32, 32]])[kind],
+        speed=np.ones(nodes),
+        site=np.zeros(nodes, np.int64),
+        features=tuple(("late",) * (k > 2) + ("odd",) * (i % 2) for i, k in enumerate(kind.tolist())),
+    )
+    jobs = jobs.replace(tasks=np.where(jobs.spread == 0, 1 + jobs.tasks % 3, jobs.tasks))
+    workload = Workload(jobs, resources=("cpus", "memory"))
+    simulate(workload, platform, policies.get("first-fit").like("fill", decide=fill, compiled=False, settable=()))
+    assert min(tried.values()) > 50
 
 
 @pytest.mark.parametrize("kind", KINDS)

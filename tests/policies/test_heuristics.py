@@ -7,7 +7,7 @@ import pytest
 from numba import types
 
 from backfill.compiler.kernel import kernel
-from backfill.core.queue.walk import take_in
+from backfill.core.queue.walk import take_in, waiting_jobs
 from backfill.core.setup import state_of
 from backfill.core.state import PolicyT, StateT
 from backfill.core.transitions import release, submit, tick
@@ -57,7 +57,7 @@ def test_the_other_terms():
 
 def waiting(asks, copies, **params):
     """The state and table of jobs of 100 s, each asking for these licences, that bf-mod will look at."""
-    n, policy = len(asks), get("bf-mod").like("plain", compiled=False)
+    n, policy = len(asks), PRIORITISE.like("plain", compiled=False)
     jobs = Jobs(
         job=np.arange(n),
         submit=np.zeros(n, np.int64),
@@ -100,7 +100,14 @@ def licence_terms(asks, copies):
     return (-state.own.memory_float[: len(jobs)]).tolist()
 
 
-PRIORITISE = replace(get("bf-mod"), decide=lambda state: prioritise(state))
+@kernel()
+def note_priorities(state):
+    line, points = waiting_jobs(state, 0), prioritise(state)
+    for i in range(len(line)):
+        state.own.noted[line[i]] = points[i]
+
+
+PRIORITISE = replace(get("bf-mod"), decide=lambda state: note_priorities(state), memory_f={"noted": "jobs"})
 
 
 def test_three_asked_of_two_copies_is_critical():

@@ -5,6 +5,7 @@ marked `apart` does not: it is compiled once, separately, and called through a s
 library. So compiling a policy compiles only the policy's own code, not the core.
 """
 
+import hashlib
 import inspect
 from collections.abc import Callable
 from copy import copy
@@ -14,9 +15,10 @@ from typing import Any
 from llvmlite import binding
 from numba import types
 from numba.core.registry import CPUDispatcher
+from numba.core.sigutils import normalize_signature
 
 from backfill.compiler import jit, kept
-from backfill.compiler.stamps import parts
+from backfill.compiler.stamps import parts, view_in
 from backfill.compiler.users import Compiler
 
 RECORDS = {
@@ -38,41 +40,52 @@ class Kernel(CPUDispatcher):
 
     def compile(self, signature: Any) -> Any:
         """Compile for a signature, or read from the cache, and return the entry point."""
+        view = view_in(normalize_signature(signature)[0])
         for callee in called(self.py_func):
-            callee.load()
+            callee.load(view)
         return super().compile(signature)
 
 
 class Apart(Kernel):
-    """A separately compiled kernel with one signature, called through a symbol, and compiled at its first use."""
+    """A separately compiled kernel, called through a symbol, and compiled at its first use: once or, if it is part of a
+    policy, once for each policy that uses it."""
 
     kinds: dict[str, Any]  # types of the arguments that are neither a record nor an int64
+    of_policy: bool  # whether its `state` is the view of a policy
+    loaded: dict[Any, Any]  # what was compiled, by view; None: for all
 
-    @property
-    def symbol(self) -> str:
-        """The name of the linker symbol for calls."""
-        return f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+    def symbol(self, view: Any = None) -> str:
+        """Return the name of the linker symbol for calls. view: the type of the view of a policy that calls it."""
+        name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+        return f"{name}.{hashlib.sha256(str(view).encode()).hexdigest()[:16]}" if self.of_policy else name
 
     @property
     def address(self) -> int:
         """The address of the machine code."""
         self.load()
-        return int(binding.address_of_symbol(self.symbol))
+        return int(binding.address_of_symbol(self.symbol()))
 
-    def load(self) -> None:
-        """Compile the kernel or read it from the disk cache, unless it is loaded already."""
-        if self.overloads:
-            return
-        self.compile(tuple(self._kind(name) for name in inspect.signature(self.py_func).parameters))
+    def load(self, view: Any = None) -> Any:
+        """Compile the kernel or read it from the disk cache, unless it is loaded already. Return what was compiled."""
+        key = view if self.of_policy else None
+        if key in self.loaded:
+            return self.loaded[key]
+        signature = tuple(self._kind(name, view) for name in inspect.signature(self.py_func).parameters)
+        self.disable_compile(False)
+        self.compile(signature)
         self.disable_compile()
-        (made,) = self.overloads.values()
-        binding.add_symbol(self.symbol, made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+        made, symbol = self.overloads[signature], self.symbol(view)
+        self.loaded[key] = made
+        binding.add_symbol(symbol, made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
         described = copy(made.fndesc)
-        described.mangled_name = self.symbol
+        described.mangled_name = symbol
         self.targetctx.remove_user_function(made.entry_point)
         self.targetctx.insert_user_function(made.entry_point, described)  # calls go to the symbol; code is not inlined
+        return made
 
-    def _kind(self, name: str) -> Any:
+    def _kind(self, name: str, view: Any) -> Any:
+        if name == "state" and self.of_policy:
+            return view
         if name in RECORDS:
             module, kind = RECORDS[name]
             return getattr(import_module(module), kind)
@@ -80,14 +93,15 @@ class Apart(Kernel):
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Return the call template that numba requests for each call, after loading the kernel."""
-        self.load()
+        self.load(view_in(args))
         template, *rest = super().get_call_template(args, kws)
         template.unsafe_casting = False
         return template, *rest
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Load the kernel if necessary, then call it from Python."""
-        self.load()
+        if not self.of_policy:
+            self.load()
         return super().__call__(*given, **named)
 
 
@@ -115,10 +129,11 @@ def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any
     return compiled
 
 
-def apart(**kinds: Any) -> Callable[[Callable[..., Any]], Any]:
+def apart(*, of_policy: bool = False, **kinds: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function separately, at its first use; without the compiler, return the function unchanged.
 
-    Its arguments are records named after their modules (`state`, `world`, `profile`), those in `kinds`, and int64.
+    Its arguments are records named after their modules (`state`, `world`, `profile`), those in `kinds`, and int64. A
+    large part of a policy (`of_policy`) gets the policy's view of the State, and is compiled once for each policy.
     """
     if jit.PLAIN:
         return lambda function: function
@@ -126,7 +141,7 @@ def apart(**kinds: Any) -> Callable[[Callable[..., Any]], Any]:
     def compiled(function: Callable[..., Any]) -> Any:
         made = _dispatcher(function, nogil=True, no_cfunc_wrapper=True)
         made.__class__ = Apart
-        made.kinds = kinds
+        made.kinds, made.of_policy, made.loaded = kinds, of_policy, {}
         return made
 
     return compiled

@@ -4,6 +4,9 @@ numba counts a reference whenever a structref is passed to a function or one of 
 and decrement each time, more than half of the time of the simulator and of its compilation. So the structref stays in
 Python, which owns it; kernels get a pointer to its payload, and read an array field as a view that owns nothing.
 
+A record that a kernel makes itself is such a structref too. Its references are counted in the kernel that holds it; the
+kernels that do the work get it as an argument and `borrow` its pointer, which lasts as long as their call.
+
 This is safe because the Python object outlives every call it is passed to, and no kernel keeps a view of a field across
 an assignment to that field.
 
@@ -13,6 +16,7 @@ after each write.
 """
 
 import operator
+from inspect import Parameter, Signature
 from typing import Any
 
 from llvmlite import ir
@@ -22,13 +26,17 @@ from numba.core.datamodel import models, register_default
 from numba.core.extending import (
     NativeValue,
     infer_getattr,
+    intrinsic,
     lower_builtin,
     lower_cast,
     lower_getattr_generic,
     lower_setattr_generic,
+    overload,
     unbox,
 )
-from numba.core.typing.templates import AttributeTemplate
+from numba.core.typing import signature
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
+from numba.experimental.jitclass.base import imp_dtor
 from numba.np import arrayobj
 
 from backfill.compiler import jit
@@ -49,6 +57,7 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
 
     class Pointer(types.Type):
         record = name
+        held_as = owner
         fields = owner.field_dict
         payload = owner.get_data_type()
 
@@ -123,6 +132,62 @@ def array_of(context: Any, builder: Any, kind: Any, value: Any = None) -> Any:
     array.meminfo = cgutils.get_null_value(array.meminfo.type)
     array.parent = cgutils.get_null_value(array.parent.type)
     return array
+
+
+def let_kernels_make(made: Any, owner: Any) -> None:
+    """Let kernels call a record class with its fields as keywords. They get the structref `owner`."""
+    fields, payload = owner.field_dict, owner.get_data_type()
+    keywords = Signature([Parameter(field, Parameter.POSITIONAL_OR_KEYWORD) for field in fields])
+
+    class Made(AbstractTemplate):
+        key = made
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            return signature(owner, *fields.values()).replace(pysig=keywords)
+
+    infer_global(made, types.Function(Made))
+
+    @lower_builtin(made, *fields.values())
+    def make(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = context.data_model_manager[payload].get_value_type()
+        size = context.get_constant(types.uintp, context.get_abi_sizeof(kind))
+        meminfo = context.nrt.meminfo_alloc_dtor(builder, size, imp_dtor(context, builder.module, owner))
+        values = cgutils.create_struct_proxy(payload)(context, builder)
+        for (field, held), value in zip(fields.items(), args, strict=True):
+            context.nrt.incref(builder, held, value)
+            setattr(values, field, value)
+        data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), kind.as_pointer())
+        builder.store(values._getvalue(), data)
+        record = context.make_helper(builder, owner)
+        record.meminfo = meminfo
+        return record._getvalue()
+
+
+def held(pointer: Any) -> Any:
+    """Return the type of a record that a kernel holds, from that of its pointer; None without the compiler."""
+    return getattr(pointer, "held_as", None)
+
+
+def borrow(record: Any) -> Any:
+    """Return a record that a kernel has made, and that its caller holds until this call ends, without counting."""
+    return record
+
+
+@overload(borrow)
+def _borrow(record: Any) -> Any:
+    def pointer(record: Any) -> Any:
+        return _pointer_to(record)
+
+    return pointer
+
+
+@intrinsic
+def _pointer_to(typing: Any, record: Any) -> Any:
+    def point(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        meminfo = context.make_helper(builder, record, value=args[0]).meminfo
+        return builder.bitcast(context.nrt.meminfo_data(builder, meminfo), cgutils.voidptr_t)
+
+    return record.pointer(record), point
 
 
 def _place(context: Any, builder: Any, pointer: Any, value: Any, attr: str) -> Any:

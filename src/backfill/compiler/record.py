@@ -23,13 +23,16 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
     by their names, because numba pickles the types of a signature into the key of its disk cache. A field may be
     another record. Python reads fields from the memory that compiled code writes, so it sees every change; do not keep
     an array that was read while compiled code may replace it by a longer one.
+
+    A kernel constructs a record of numbers and arrays in the same way, and gets one whose references are counted. It
+    hands it to another kernel, which reads and writes it through `borrow`.
     """
     names = [field for field, _ in fields]
     if jit.PLAIN:
         return _plain(name, names), None
     from numba.experimental import structref
 
-    from backfill.compiler.pointer import pointer_type
+    from backfill.compiler.pointer import let_kernels_make, pointer_type
 
     @structref.register
     class Owner(types.StructRef):
@@ -69,8 +72,12 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
         offset += 8 * (5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1)
     pointer = pointer_type(name, owner, module)
     members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer, "__places__": places}
+    members["_fields"] = tuple((field, str(kind)) for field, kind in fields)  # for stamps of kernels that make one
+    members["__getattr__"] = _address
     proxy = type(name, (structref.StructRefProxy,), members)
     structref.define_boxing(Owner, proxy)
+    Owner.pointer = pointer
+    let_kernels_make(proxy, owner)
     return proxy, pointer
 
 
@@ -83,6 +90,14 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
 def _item(kind: Any) -> Any:
     """Return the numpy type of an array field's items; None if the field is not an array."""
     return np.dtype(str(kind.dtype)) if isinstance(kind, types.Array) else None
+
+
+def _address(record: Any, name: str) -> int:
+    """Return the address of the fields of a record that a kernel has made, at the first look."""
+    if name != "address":
+        raise AttributeError(f"{type(record).__name__} has no {name}")
+    record.address = int(record._meminfo.data)
+    return int(record.address)
 
 
 def _words(name: str, field: str, kind: Any, item: Any, value: Any) -> list[int]:

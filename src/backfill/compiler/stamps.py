@@ -5,7 +5,7 @@ covers the code that is used: editing a comment or another function does not cha
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from types import CodeType, ModuleType
 from typing import Any
@@ -20,7 +20,7 @@ CONSTANTS = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None)
 def stamp(function: Callable[..., Any], kinds: tuple[Any, ...], ours: bool) -> str:
     """Return the stamp of a function compiled for arguments of these numba types.
 
-    Separately compiled kernels are called through a symbol and count by their signature only, so they must have been
+    Separately compiled kernels are called through a symbol and count by their signature only, for which they are
     loaded. If `ours` is set, everything that the function refers to must be covered by the stamp; otherwise the cache
     checks the source of the function as well. Raises TypeError for a value that a stamp cannot cover.
     """
@@ -28,7 +28,7 @@ def stamp(function: Callable[..., Any], kinds: tuple[Any, ...], ours: bool) -> s
     for each, named in parts(function):
         digest.update(_written(each))
         for name, value in named:
-            digest.update(f"{name}={_told(value, each, ours)}\0".encode())
+            digest.update(f"{name}={_told(value, each, ours, kinds)}\0".encode())
     for kind in kinds:
         digest.update(_described(kind).encode())
     return digest.hexdigest()
@@ -55,6 +55,11 @@ def _meant(function: Any) -> Iterator[tuple[str, Any]]:
             for attribute in _names(function.__code__):
                 if attribute in vars(value):
                     yield f"{name}.{attribute}", vars(value)[attribute]
+
+
+def view_in(kinds: Iterable[Any]) -> Any:
+    """Return the type of the view of a policy among types of arguments; None if there is none."""
+    return next((kind for kind in kinds if hasattr(kind, "opened")), None)
 
 
 def _is_apart(value: Any) -> bool:
@@ -106,11 +111,15 @@ def _add(digest: Any, code: CodeType, doc: str | None) -> None:
             digest.update(f"{type(const).__name__}{const!r}\0".encode())
 
 
-def _told(value: Any, user: Any, ours: bool) -> str:
-    """Describe a value that code refers to, as far as it matters for the stamp; the code of functions is left out."""
+def _told(value: Any, user: Any, ours: bool, kinds: tuple[Any, ...]) -> str:
+    """Describe a value that code refers to, as far as it matters for the stamp; the code of functions is left out.
+
+    kinds: of the arguments of the function that is stamped.
+    """
     if isinstance(value, CPUDispatcher):
         if _is_apart(value):
-            return f"{value.symbol}{[str(made.signature) for made in value.overloads.values()]}"
+            view = view_in(kinds)
+            return f"{value.symbol(view)}{[str(value.load(view).signature)]}"
         return f"{value.targetoptions}"
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"

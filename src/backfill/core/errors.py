@@ -88,7 +88,7 @@ def raise_misuse(
     elif code == NOT_STARTED:
         what = f"uses the extra for {who}, which it did not start in this pass"
     elif code == NO_KEYS:
-        what = f"sorts {available} jobs by {asked} keys; expected a key for each job, as in a memory_f of length 'jobs'"
+        what = f"sorts {available} jobs by {asked} keys; expected a key for each job"
     elif code == NEVER:
         what = "calls wake with FUTURE; expected an instant before it"
     elif code == NO_CHOICE:

@@ -141,7 +141,7 @@ class Policy:
     settable: tuple[str, ...] = ()  # settings besides `place` that can be given like a parameter: `order`, `tried`
     given: Mapping[str, str] = field(default_factory=dict)  # the settings that were given
     synonyms: Synonyms = field(default_factory=dict)  # name -> its texts -> the setting that each stands for
-    sorts: bool = False  # it sorts the queue itself, by `arrange_by`; then `order` describes its key
+    sorts: bool = False  # it sorts the queue itself, by `arrange_by` or `arrange_waiting`; `order` describes its key
     preempts: bool = False  # it may preempt running jobs
     dangles: bool = False  # jobs may start before their dependencies are over, but make no progress until then
     shares: bool = False  # its runs may share processors in turns: it has the parameters SHARING
@@ -175,14 +175,14 @@ class Policy:
         if self.dangles and self.preempts:
             raise PolicyError(f"policy {self.name}: a policy either dangles or preempts; expected one of them at most")
         if self.shares and not {*SHARING} <= {*self.params}:
-            told = f"expected the parameters {', '.join(SHARING)}"
-            raise PolicyError(f"policy {self.name} shares processors; {told}")
+            problem = f"expected the parameters {', '.join(SHARING)}"
+            raise PolicyError(f"policy {self.name} shares processors; {problem}")
         if not (isinstance(self.patience, int | float) and self.patience > 0):
             raise PolicyError(f"policy {self.name}: patience is {self.patience!r}; expected seconds above 0")
         for name, size in (*self.memory.items(), *self.memory_f.items()):
             if size not in SIZES and not (isinstance(size, int) and size >= 0):
-                told = f"expected a number or one of {', '.join(SIZES)}"
-                raise PolicyError(f"policy {self.name}: memory {name} is {size!r}; {told}")
+                problem = f"expected a number or one of {', '.join(SIZES)}"
+                raise PolicyError(f"policy {self.name}: memory {name} is {size!r}; {problem}")
         for name, count in Counter([*self.params, *self.memory, *self.memory_f]).items():
             if count > 1:
                 raise PolicyError(f"policy {self.name}: {name} is declared more than once")
@@ -309,7 +309,7 @@ class Policy:
             raise UsageError(f"policy {self.name}: switch is {switch:g}; expected less than quantum, {quantum:g} s")
         return int(values["mpl"]), round(MILLION * switch / quantum)
 
-    def told(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
+    def non_defaults(self, given: Mapping[str, float | str]) -> dict[str, float | str]:
         """Return what distinguishes it from the plain policy: its settings, and parameters with non-default values."""
         usual = {name: param.shown(param.default) for name, param in self.params.items()}
         return {name: value for name, value in self.in_full(given).items() if value != usual.get(name)}

@@ -70,7 +70,7 @@ def new_state(
             policy.dangles,
             policy.sharing(dict(zip(policy.params, params.tolist(), strict=False))),
         ),
-        queue=new_queue(n, k, shapes, policy.orders, policy.index and not policy.dynamic, room.accounts > 0),
+        queue=new_queue(n, k, shapes, policy.orders, policy.index, policy.dynamic, room.accounts > 0),
         placed=new_placed(nodes),
         shadow=new_shadow(nodes, k, counted),
         later=new_later(nodes, k, counted, len(platform.sites)),

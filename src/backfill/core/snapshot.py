@@ -90,6 +90,7 @@ def move_into(old: Any, new: Any, policy: Policy, kept: Kept | None = None) -> N
         if amounts is not None:
             add_lanes(there, amounts)
     new.jobs.rows = rows
+    new.plan.kept = new.other.kept = 0  # runs may have other numbers now
     for (kind, before, after), sizes in zip(memories, (policy.memory, policy.memory_f), strict=True):
         if kept is not None:
             several = zip(before, sizes.values(), strict=True)

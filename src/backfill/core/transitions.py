@@ -65,9 +65,11 @@ WALLTIME, PRIORITY = np.int64(0), np.int64(1)  # what `change` changes
 def tick(state, t):
     """Begin a new instant t, at which nothing has happened yet."""
     note(state, TICK, t)
+    plan = state.plan
+    plan.kept &= plan.live & (t > state.now)
+    plan.live, state.placed.may = 0, NONE
     state.now = t
     clear_batch(state.batch)
-    state.plan.live, state.placed.may = 0, NONE
     if state.shadow.job >= 0:
         forget_reservation(state)
     batch = state.batch

@@ -111,7 +111,7 @@ def platform_text(platform: Platform) -> str:
     if platform.coallocation_overhead:
         lines.append(f"coallocation_overhead = {float(platform.coallocation_overhead)!r}")
     lines.append("")
-    texts = [_told(platform, i, anywhere) for i in range(len(platform.nodes))]
+    texts = [_lines_of_node(platform, i, anywhere) for i in range(len(platform.nodes))]
     i = 0
     while i < len(texts):
         name, count = platform.nodes[i], 1
@@ -128,7 +128,7 @@ def platform_text(platform: Platform) -> str:
     return "\n".join(lines)
 
 
-def _told(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
+def _lines_of_node(platform: Platform, i: int, anywhere: list[int]) -> list[str]:
     """Return the lines of a table about a node, besides its name. anywhere: total of each resource over all nodes."""
     lines = []
     if platform.sites[platform.site[i]]:

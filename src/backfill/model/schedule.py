@@ -266,7 +266,7 @@ def joined(parts: Sequence[Schedule]) -> Schedule:
         if isinstance(values[0], np.ndarray):
             columns[column.name] = np.concatenate(values)
         elif isinstance(values[0], Ragged):
-            columns[column.name] = _end_to_end(values)
+            columns[column.name] = Ragged.joined(values)
     runs = [part.runs for part in parts if part.runs is not None]
     if runs:
         before = np.cumsum([0, *(len(part) for part in parts[:-1])])
@@ -276,16 +276,8 @@ def joined(parts: Sequence[Schedule]) -> Schedule:
             if column.name not in ("job", "held", "turns")
         }
         job = np.concatenate([each.job + rows for each, rows in zip(runs, before.tolist(), strict=True)])
-        columns["runs"] = Runs(job=job, held=_end_to_end([each.held for each in runs]), **of_runs)
+        columns["runs"] = Runs(job=job, held=Ragged.joined([each.held for each in runs]), **of_runs)
     return replace(first, **columns)
-
-
-def _end_to_end(lists: Sequence[Ragged]) -> Ragged:
-    before = np.cumsum([0, *(int(each.first[-1]) for each in lists)])
-    first = np.concatenate(
-        [[0], *(each.first[1:] + begin for each, begin in zip(lists, before.tolist(), strict=False))]
-    )
-    return Ragged(first, np.concatenate([each.items for each in lists]))
 
 
 def place_text(nodes: tuple[str, ...], held: Ints) -> str:

@@ -44,6 +44,14 @@ class Ragged:
         """Return empty lists for `jobs` jobs."""
         return cls(np.zeros(jobs + 1, np.int64), np.zeros(0, np.int64))
 
+    @staticmethod
+    def joined(several: "Sequence[Ragged]") -> "Ragged":
+        """Return the lists of several, one or more, in this order."""
+        before = np.cumsum([0, *(int(each.first[-1]) for each in several)]).tolist()
+        first = [each.first[1:] + begin for each, begin in zip(several, before, strict=False)]
+        items = [each.items[: each.first[-1]] for each in several]
+        return Ragged(np.concatenate([np.zeros(1, np.int64), *first]), np.concatenate(items))
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {counted(len(self), 'job')}: {counted(len(self.items), 'item')}>"
 
@@ -52,8 +60,7 @@ class Ragged:
 
     def __add__(self, other: "Ragged") -> "Ragged":
         """Return the lists of both, in this order."""
-        first = np.concatenate([self.first, self.first[-1] + other.first[1:]])
-        return Ragged(first, np.concatenate([self.items[: self.first[-1]], other.items]))
+        return Ragged.joined([self, other])
 
     def __getitem__(self, job: int) -> Ints:
         return self.items[self.first[job] : self.first[job + 1]]
@@ -114,6 +121,8 @@ class Labels:
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Labels":
         """Build labels from one text per job; codes in order of first appearance; an empty text is no value."""
+        if not any(texts):
+            return cls.none(len(texts))
         known: dict[str, int] = {"": -1}
         codes = np.fromiter((known.setdefault(text, len(known) - 1) for text in texts), np.int32, len(texts))
         return cls(codes, tuple(known)[1:])

@@ -10,18 +10,16 @@ import math
 
 import numpy as np
 
-from backfill.compiler.kernel import kernel
+from backfill.compiler.kernel import apart, kernel
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.queue.order import rounded
-from backfill.core.queue.walk import following, rewind
+from backfill.core.queue.walk import waiting_jobs
 from backfill.policies.balance import capacities
 from backfill.policies.flexible import (
     MOST,
-    backfill_by_score,
+    backfill_by_priority,
     flexible,
-    note_equivalents,
-    priority,
+    priorities,
     processor_equivalents,
 )
 
@@ -79,24 +77,24 @@ def flexible_fairshare(state):
     Cost: that of flexible, and O(fs_depth x runs within these windows) per pass.
     With w_fs_user=0 every start is that of flexible.
     """
-    prioritise_fairly(state)
-    backfill_by_score(state)
+    backfill_by_priority(state, fair_priorities(state))
 
 
-@kernel()
-def prioritise_fairly(state):
-    """Write -P of every waiting job to its score."""
+@apart(of_policy=True)
+def fair_priorities(state):
+    """Return P of each job of `waiting_jobs`, (q,)."""
     own, jobs = state.own, state.jobs
     used = weighted_usage(state)
     users = points(state, jobs.user, used, own.w_fs_user, own.fs_user_target, own.user_target)
     groups = points(state, jobs.group, used, own.w_fs_group, own.fs_group_target, own.group_target)
     accounts = points(state, jobs.project, used, own.w_fs_account, own.fs_account_target, own.project_target)
-    note_equivalents(state)
-    rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        job = following(state, 0)
+    line = waiting_jobs(state, 0)
+    total = priorities(state, line)
+    for i in range(len(line)):
+        job = line[i]
         share = users[jobs.user[job] + 1] + groups[jobs.group[job] + 1] + accounts[jobs.project[job] + 1]
-        own.score[job] = -rounded(priority(state, job) + own.fs * share)
+        total[i] += own.fs * share
+    return total
 
 
 @kernel()
@@ -172,9 +170,8 @@ def highest(state, numbers):
     found = np.int64(-1)
     for run in range(state.own.oldest[0], state.runs.count):
         found = max(found, np.int64(numbers[state.runs.job[run]]))
-    rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        found = max(found, np.int64(numbers[following(state, 0)]))
+    for job in waiting_jobs(state, 0):
+        found = max(found, np.int64(numbers[job]))
     return found
 
 

@@ -12,7 +12,7 @@ from backfill.compiler.kernel import kernel
 from backfill.core.plan.profile import FUTURE
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.order import rounded
-from backfill.core.queue.walk import arrange_by, following, rewind
+from backfill.core.queue.walk import arrange_waiting, taken, waiting_jobs, waiting_times, waiting_walltimes
 from backfill.policies.easy import backfill_behind_head, easy
 from backfill.policies.heuristics import aging, deadline, licence, wait_minimisation
 
@@ -58,38 +58,38 @@ def ask_for_started(state):
 
 @kernel()
 def prioritise(state):
-    """Write -P of every waiting job to its score, from the heuristics in docs/reference/heuristics.md.
+    """Return -P of each job of `waiting_jobs`, from the heuristics in docs/reference/heuristics.md.
 
     Source: Baraglia et al., section 4.
     """
     ask_for_arrived(state)
     own, licences = state.own, state.machine.licences
-    asked, scores = own.asked, own.score  # copies that waiting jobs request
+    asked = own.asked  # copies that waiting jobs request
     rho, d = np.zeros(licences), 0
     for i in range(licences):
         if asked[i] > 0:
             rho[i] = asked[i] / max(state.machine.copies[i], 1)  # a licence may have no copies for the time being
             d += rho[i] <= 1.0
-    shortest = FUTURE
-    rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        shortest = min(shortest, state.jobs.walltime[following(state, 0)])
-    least, dear = shortest * SECOND, max(d, 1)
+    line, jobs, now = waiting_jobs(state, 0), state.jobs, state.now
+    wait, due, walltime = waiting_times(state, 0), taken(jobs.deadline, line), waiting_walltimes(state, 0)
     k, low, high, age, boost = own.k, own.low, own.high, own.age_factor, own.boost
     w_aging, w_deadline, w_licences, w_wait = own.w_aging, own.w_deadline, own.w_licences, own.w_wait
-    rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        job = following(state, 0)
-        ex = state.jobs.walltime[job] * SECOND
+    points, shortest, longest, soonest, dear = np.empty(len(line)), FUTURE, np.int64(0), FUTURE, max(d, 1)
+    for i in range(len(line)):
+        shortest, longest, soonest = min(shortest, walltime[i]), max(longest, walltime[i]), min(soonest, due[i])
+    urgent = (soonest - now) * SECOND <= (k + 2.0) * (longest * SECOND)  # else no job is, whatever is rounded
+    for i in range(len(line)):
+        term = deadline((due[i] - now) * SECOND, walltime[i] * SECOND, k, low, high) if urgent else low
+        points[i] = w_aging * aging(wait[i] * SECOND, age) + w_deadline * term
+    for i in range(len(line) if licences > 0 else 0):
         wanted = 0.0
-        for item in range(state.jobs.licence_first[job], state.jobs.limit_first[job]):
-            wanted += licence(rho[state.jobs.licence[item]], dear)
-        scores[job] = -rounded(
-            w_aging * aging((state.now - state.jobs.submit[job]) * SECOND, age)
-            + w_deadline * deadline((state.jobs.deadline[job] - state.now) * SECOND, ex, k, low, high)
-            + w_licences * wanted
-            + w_wait * wait_minimisation(least, ex, boost)
-        )
+        for item in range(jobs.licence_first[line[i]], jobs.limit_first[line[i]]):
+            wanted += licence(rho[jobs.licence[item]], dear)
+        points[i] += w_licences * wanted
+    least = shortest * SECOND
+    for i in range(len(line)):
+        points[i] = -rounded(points[i] + w_wait * wait_minimisation(least, walltime[i] * SECOND, boost))
+    return points
 
 
 @policy(
@@ -102,7 +102,6 @@ def prioritise(state):
     sorts=True,
     params=HEURISTICS,
     memory={"asked": "licences"},
-    memory_f={"score": "jobs"},
 )
 def bf_mod(state):
     """EASY over the queue sorted by the priority P of the farm's heuristics, computed again at every pass.
@@ -110,8 +109,7 @@ def bf_mod(state):
     Promise: none; a job that gets a higher priority takes the reservation. Only aging prevents starvation.
     Cost: O(m + r + q log q) per pass, with every licence of every waiting job.
     """
-    prioritise(state)
-    arrange_by(state, 0, state.own.score)
+    arrange_waiting(state, 0, prioritise(state))
     backfill_behind_head(state)
     ask_for_started(state)
 
@@ -125,8 +123,7 @@ def bf_mod(state):
     binds=True,
     sorts=True,
     params=HEURISTICS,
-    memory_f={"score": "jobs"},
-    memory={"asked": "licences", "pinned": 1},
+    memory={"asked": "licences", "pinned": 1},  # `pinned`: 1 + the job that holds the reservation; 0 for none
 )
 def bf_unmod(state):
     """Like bf-mod, but the job that holds the reservation stays first until it starts.
@@ -134,11 +131,11 @@ def bf_unmod(state):
     Promise: the job with the reservation starts no later than the first shadow time it was given, if walltimes hold.
     Cost: as bf-mod.
     """
-    prioritise(state)
-    pinned = state.own.pinned  # 1 + the job that holds the reservation; 0 for none
-    if pinned[0] > 0 and state.queue.waits[pinned[0] - 1]:
-        state.own.score[pinned[0] - 1] = -np.inf
-    arrange_by(state, 0, state.own.score)
+    line, keys, pinned = waiting_jobs(state, 0), prioritise(state), state.own.pinned
+    for i in range(len(line)):
+        if line[i] == pinned[0] - 1:
+            keys[i] = -np.inf
+    arrange_waiting(state, 0, keys)
     pinned[0] = backfill_behind_head(state) + 1
     ask_for_started(state)
 

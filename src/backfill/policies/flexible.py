@@ -8,12 +8,15 @@ Slow twin: tests/reference/flexible.py.
 
 import math
 
-from backfill.compiler.kernel import kernel
+import numpy as np
+from numba import float64
+
+from backfill.compiler.kernel import apart, kernel
 from backfill.core.errors import NONE
 from backfill.core.plan.shadow import place_beside
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.order import rounded
-from backfill.core.queue.walk import arrange_by, candidate, following, rewind
+from backfill.core.queue.walk import arrange_waiting, candidate, rewind, taken, waiting_jobs, waiting_times
 from backfill.core.verbs import BACKFILL
 from backfill.policies.balance import capacities
 from backfill.policies.easy import reserve_for_head, start_all_beside, start_beside
@@ -26,93 +29,83 @@ BEST_FIT, GREEDY = 1, 2  # values of `backfill`
 
 
 @kernel()
-def prioritise(state):
-    """Write -P of every waiting job to its score."""
-    note_equivalents(state)
-    rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        job = following(state, 0)
-        state.own.score[job] = -rounded(priority(state, job))
+def priorities(state, line):
+    """Return P of each job of `waiting_jobs`, (q,): the weighted sum of its priorities.
+
+    Each priority has a loop of its own over arrays that lie side by side, and its weights are read before. What has no
+    weight is left out, as it would add nothing.
+    """
+    points, wait = np.zeros(len(line)), waiting_times(state, 0)
+    add_credentials(state, line, points)
+    add_service(state, line, wait, points)
+    add_targets(state, line, wait, points)
+    add_resources(state, line, points)
+    return points
 
 
 @kernel()
-def note_equivalents(state):
-    """Write the processor equivalents of every waiting job to its score, if they count; `priority` reads them there.
+def add_credentials(state, line, points):
+    """Add the priorities that administrators and the user give; QoS and partition add to the user's."""
+    own = state.own
+    cred, w_admin, w_user = own.cred, own.w_admin, own.w_user
+    if cred == 0.0 or (w_admin == 0.0 and w_user == 0.0):
+        return
+    administrators, users = taken(state.jobs.admin_priority, line), taken(state.jobs.priority, line)
+    for i in range(len(line)):
+        points[i] += cred * (w_admin * administrators[i] + w_user * users[i])
 
-    In a walk of their own, since a call with an array counts its references, which costs more than all other terms.
-    """
-    if state.own.w_pe == 0.0:
+
+@kernel()
+def add_service(state, line, wait, points):
+    """Add points for the wait, by itself and relative to the walltime, and for the number of bypasses."""
+    own, bypassed = state.own, state.own.bypassed
+    serv, w_wait, w_xf, w_bypass = own.serv, own.w_wait, own.w_xf, own.w_bypass
+    if serv == 0.0:
+        return
+    if w_xf == 0.0 and w_bypass == 0.0:
+        for i in range(len(wait)):
+            points[i] += serv * (w_wait * (wait[i] / MINUTE))
+        return
+    for i in range(len(line)):
+        expanded = w_xf * expansion(state, line[i], wait[i]) if w_xf != 0.0 else 0.0
+        points[i] += serv * (w_wait * (wait[i] / MINUTE) + expanded + w_bypass * bypassed[line[i]])
+
+
+@kernel()
+def add_targets(state, line, wait, points):
+    """Add points for closeness to the target wait and the target expansion factor."""
+    own = state.own
+    weight, w_wait, w_xf = own.target, own.w_target_wait, own.w_target_xf
+    most, xf = own.target_wait * MINUTE, own.target_xf
+    if weight == 0.0 or (w_wait == 0.0 and w_xf == 0.0):
+        return
+    for i in range(len(line)):
+        found = 0.0
+        if w_wait != 0.0:
+            found += w_wait * urgency(wait[i] / most)
+        if w_xf != 0.0:
+            found += w_xf * urgency(expansion(state, line[i], wait[i]) / xf)
+        points[i] += weight * found
+
+
+@kernel()
+def add_resources(state, line, points):
+    """Add points for the request."""
+    own, need, walltime = state.own, state.jobs.need, state.jobs.walltime
+    res, w_procs, w_pe, w_walltime = own.res, own.w_procs, own.w_pe, own.w_walltime
+    if res == 0.0 or (w_procs == 0.0 and w_pe == 0.0 and w_walltime == 0.0):
         return
     capacity = capacities(state)
-    rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        job = following(state, 0)
-        state.own.score[job] = processor_equivalents(state, job, capacity)
+    for i in range(len(line)):
+        equivalents = w_pe * processor_equivalents(state, line[i], capacity) if w_pe != 0.0 else 0.0
+        points[i] += res * (w_procs * need[line[i], 0] + equivalents + w_walltime * (walltime[line[i]] / HOUR))
 
 
 @kernel(inline=True)
-def priority(state, job):
-    """Return P, the weighted sum of the priorities of a job.
-
-    A term without weight is left out, as it would add nothing. See `note_equivalents`.
-    """
-    own = state.own
-    return (
-        own.cred * credentials(state, job)
-        + own.serv * service(state, job)
-        + own.target * targets(state, job)
-        + own.res * resources(state, job)
-    )
-
-
-@kernel(inline=True)
-def credentials(state, job):
-    """Return the priorities that administrators and the user give; QoS and partition add to the user's."""
-    return state.own.w_admin * state.jobs.admin_priority[job] + state.own.w_user * state.jobs.priority[job]
-
-
-@kernel(inline=True)
-def service(state, job):
-    """Return the points for the wait, by itself and relative to the walltime, and for the number of bypasses."""
-    own = state.own
-    found = own.w_wait * (waited(state, job) / MINUTE)
-    if own.w_xf != 0.0:
-        found += own.w_xf * expansion(state, job)
-    if own.w_bypass != 0.0:
-        found += own.w_bypass * own.bypassed[job]
-    return found
-
-
-@kernel(inline=True)
-def targets(state, job):
-    """Return the points for closeness to the target wait and the target expansion factor."""
-    own, found = state.own, 0.0
-    if own.w_target_wait != 0.0:
-        found += own.w_target_wait * urgency(waited(state, job) / (own.target_wait * MINUTE))
-    if own.w_target_xf != 0.0:
-        found += own.w_target_xf * urgency(expansion(state, job) / own.target_xf)
-    return found
-
-
-@kernel(inline=True)
-def resources(state, job):
-    """Return the points for the request."""
-    own, walltime = state.own, float(state.jobs.walltime[job])
-    equivalents = own.w_pe * own.score[job] if own.w_pe != 0.0 else 0.0
-    return own.w_procs * state.jobs.need[job, 0] + equivalents + own.w_walltime * (walltime / HOUR)
-
-
-@kernel(inline=True)
-def waited(state, job):
-    """Return the wait of a job so far, in microseconds."""
-    return float(state.now - state.jobs.submit[job])
-
-
-@kernel(inline=True)
-def expansion(state, job):
+def expansion(state, job, wait):
     """Return (wait + walltime) / walltime."""
     walltime = float(state.jobs.walltime[job])
-    return 1.0 + waited(state, job) / (walltime if walltime > 0.0 else TENTH)
+    return 1.0 + wait / (walltime if walltime > 0.0 else TENTH)
 
 
 @kernel(inline=True)
@@ -138,13 +131,12 @@ def processor_equivalents(state, job, capacity):
 @kernel()
 def count_bypasses(state):
     """Count a bypass of every waiting job for each job, submitted after it, that was backfilled in this pass."""
+    line = waiting_jobs(state, 0)
     for i in range(state.batch.starts):
         run = state.batch.started[i]
         started = state.runs.job[run]
         if state.runs.reason[run] == BACKFILL:
-            rewind(state, 0)
-            for _ in range(state.queue.waiting):
-                job = following(state, 0)
+            for job in line:
                 if job < started:
                     state.own.bypassed[job] += 1
 
@@ -207,7 +199,6 @@ def tightest(state, span):
         "depth": Param(50, 1, math.inf, "jobs", "number of jobs among which greedy chooses", whole=True),
     },
     memory={"bypassed": "jobs"},
-    memory_f={"score": "jobs"},
     forgets="all",
 )
 def flexible(state):
@@ -217,14 +208,18 @@ def flexible(state):
     Cost: O(m + r + q log q) per pass; O(q) more per backfilled job with best-fit, or if w_bypass is not 0; with greedy
     O(depth x idle processors) for each combination.
     """
-    prioritise(state)
-    backfill_by_score(state)
+    backfill_by_priority(state, priorities(state, waiting_jobs(state, 0)))
 
 
-@kernel()
-def backfill_by_score(state):
-    """Run one pass of EASY over the queue by score, with the rule of `backfill`."""
-    arrange_by(state, 0, state.own.score)
+@apart(of_policy=True, points=float64[::1])
+def backfill_by_priority(state, points):
+    """Run one pass of EASY over the queue by priority, with the rule of `backfill`.
+
+    points (q,): P of each job of `waiting_jobs`, which is overwritten.
+    """
+    for i in range(len(points)):
+        points[i] = -rounded(points[i])
+    arrange_waiting(state, 0, points)
     first, span = reserve_for_head(state)
     if first >= 0:
         fill(state, span)

@@ -9,7 +9,7 @@ Slow twin: tests/reference/grid.py.
 
 import numpy as np
 
-from backfill.compiler.kernel import kernel
+from backfill.compiler.kernel import apart, kernel
 from backfill.core.errors import NONE
 from backfill.core.place.placement import ANY
 from backfill.core.plan.profile import FUTURE
@@ -143,7 +143,7 @@ def serve_all(state, which, cross):
                 receive(state, job, which, cross)
 
 
-@kernel()
+@apart(of_policy=True)
 def receive(state, job, which, cross):
     """Receive a job that is in no queue: send a local one to its site, any other to the grid scheduler."""
     home = home_of(state, job)
@@ -251,7 +251,7 @@ def may_pass(state, job, gang):
     return state.now + state.jobs.walltime[job] <= start_known + tolerated
 
 
-@kernel()
+@apart(of_policy=True)
 def serve(state, node):
     """Serve a processor that may be idle: start its gang if this was the last one needed, else a job from its queue.
 
@@ -366,7 +366,7 @@ def is_wide(state, gang, which):
     return True
 
 
-@kernel()
+@apart(of_policy=True)
 def dispatch(state, gang, cross):
     """Choose processors for a gang if there are enough, and start it if all are idle. Return whether it was sent."""
     machine, own = state.machine, state.own
@@ -397,7 +397,7 @@ def dispatch(state, gang, cross):
     return False
 
 
-@kernel()
+@apart(of_policy=True)
 def bind(state, gang, site, idle):
     """Hold processors of a site (or ANYWHERE) for a gang, idle ones first, then those that are idle soonest.
 
@@ -462,7 +462,7 @@ def start_gang(state, gang):
     return True
 
 
-@kernel()
+@apart(of_policy=True)
 def serve_gangs(state, cross):
     """Send waiting gangs to processors, the largest that finds enough empty queues first, the oldest of equals."""
     own = state.own
@@ -511,7 +511,7 @@ def finds_enough(state, gang, wide, cross):
 # Events other than submits and ends
 
 
-@kernel()
+@apart(of_policy=True)
 def take_stock(state, which):
     """Update after a change: remove from the queues of processors all jobs that cannot run there any more."""
     own, machine = state.own, state.machine

@@ -14,7 +14,7 @@ from backfill.core.errors import NONE
 from backfill.core.plan.plan import fits_now, rebuild, settle, unsettle
 from backfill.core.plan.profile import FUTURE
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.queue.walk import arrange_by, candidate, following, head, is_first, keep_turn, rewind
+from backfill.core.queue.walk import arrange_by, candidate, following, head, is_first, keep_turn, rewind, waiting_jobs
 from backfill.core.verbs import BACKFILL, HEAD, held_back, reserve, start
 
 SECOND = 1e6  # in microseconds
@@ -91,9 +91,7 @@ def queue_of(state, job, bounds):
 def rank(state):
     """Sort jobs of high priority before the others; each queue then has the jobs of its walltimes, in this order."""
     score = state.own.score
-    rewind(state, 0)
-    for _ in range(state.queue.waiting):
-        job = following(state, 0)
+    for job in waiting_jobs(state, 0):
         score[job] = 0.0 if state.jobs.priority[job] >= state.own.high else 1.0
     arrange_by(state, 0, score)
 

@@ -13,7 +13,7 @@ Slow twin: tests/reference/partitions.py.
 
 import numpy as np
 
-from backfill.compiler.kernel import kernel
+from backfill.compiler.kernel import apart, kernel
 from backfill.core.errors import NONE
 from backfill.core.plan.profile import FUTURE
 from backfill.core.policy import Param, Policy, policy
@@ -170,7 +170,7 @@ def count_processors(state):
             own.processors[0] += state.machine.capacity[node, 0]
 
 
-@kernel()
+@apart(of_policy=True)
 def take_stock(state, shrinks):
     """Record the events of this instant, and start threads in the partitions of their jobs.
 
@@ -332,7 +332,7 @@ def give_up(state, project):
         join_line(state, project)
 
 
-@kernel()
+@apart(of_policy=True)
 def give_partitions(state, rule, backfill, most, equal):
     """Give partitions to the jobs in line while they fit, and to jobs that may overtake them.
 

@@ -1,14 +1,15 @@
 """A plan of the whole queue of a pool, made anew by each pass: only as much of it as decides anything.
 
-Three things spare work, and change no start and no first promise. A pass at which jobs only arrive leaves the plan as
-it is. One at which none arrives plans no further than to the last job that could still start now. And a job starts no
-sooner than one that was settled before, and asks for no more processors and no more time.
+Four things spare work, and change no start and no first promise. A pass at which jobs only arrive leaves the plan as it
+is. One at which none arrives plans no further than to the last job that could still start now, and puts off jobs that
+cannot start while such a job would run. And a job starts no sooner than one that was settled before, and asks for no
+more processors and no more time.
 """
 
 import numpy as np
 
 from backfill.compiler.kernel import kernel
-from backfill.core.plan.plan import fits_now, rebuild, settle
+from backfill.core.plan.plan import earliest_before, fits_now, rebuild, settle
 from backfill.core.plan.profile import FUTURE, PAST
 from backfill.core.plan.readers import are_promises_read
 from backfill.core.queue.walk import following, is_first, rewind
@@ -17,8 +18,9 @@ from backfill.core.verbs import BACKFILL, HEAD, reserve, start
 SIZES, LENGTHS = 64, 256  # classes: of processors, one for each power of two; of walltimes, four
 
 # Memory: what is known of the plan (below); the waiting jobs in their order; the latest start of a job settled in this
-# plan, of all up to a class of sizes and one of lengths (a Fenwick tree of two dimensions).
-WHOLE_PLAN = {"known": 4, "line": "jobs", "settled": SIZES * LENGTHS}
+# plan, of all up to a class of sizes and one of lengths (a Fenwick tree of two dimensions); jobs that are put off, and
+# when they can start at the earliest.
+WHOLE_PLAN = {"known": 4, "line": "jobs", "settled": SIZES * LENGTHS, "put_off": "jobs", "not_before": "jobs"}
 
 # Whether the plan holds every waiting job, how many of them, until when it holds if nothing happens, and whether each
 # job has had a reservation.
@@ -44,7 +46,7 @@ def plan_whole(state):
     A pass at which jobs only arrive leaves the plan as it is, and adds them behind. In another one, the first promise
     of a new job needs the whole plan; else the plan ends with the last job that could still start now.
     """
-    known, line = state.own.known, state.own.line
+    known = state.own.known
     n = write_line(state)
     if known[WHOLE] == 1:
         settle_from(state, known[MANY], n)
@@ -58,13 +60,57 @@ def plan_whole(state):
         known[WHOLE] = 1
         return
     known[WHOLE] = 0
-    first, last = 0, n - 1
-    while first <= last:
-        while last >= first and not fits_now(state, line[last]):
+    plan_to_last_start(state, n)
+
+
+@kernel()
+def plan_to_last_start(state, n):
+    """Plan the line as far as to the last job that starts now. Before it, only what may delay such a job is booked.
+
+    Until the horizon the longest job that could still start now would run. A job that cannot start before it is put
+    off: it delays no such job itself, but may delay one before it that runs beyond the horizon. Only then it is booked.
+    """
+    line, places, lengths, many = state.own.line, np.empty(n, np.int64), np.empty(n, np.int64), 0
+    for i in range(n):
+        if not asks_too_much(state, line[i]) and fits_now(state, line[i]):
+            places[many], lengths[many] = i, time_of(state, line[i])
+            many += 1
+    by_length = np.argsort(lengths[:many])
+    last, longest, put_off, i, news = many - 1, many - 1, 0, 0, False
+    while True:
+        while news and last >= 0 and not may_still_start(state, places[last], i):
             last -= 1
-        if first <= last:
-            settle_or_start(state, line[first])
-            first += 1
+        while news and longest >= 0 and not may_still_start(state, places[by_length[longest]], i):
+            longest -= 1
+        if last < 0:
+            return
+        job, news = line[i], False
+        horizon, begin = state.now + lengths[by_length[longest]], soonest(state, job)
+        t = earliest_before(state, job, begin, horizon) if begin < horizon else FUTURE
+        if t == FUTURE:
+            state.own.put_off[put_off], state.own.not_before[put_off] = job, max(begin, horizon)
+            note_settled(state, job, max(begin, horizon))
+            put_off += 1
+        else:
+            if t + time_of(state, job) > horizon:
+                for k in range(put_off):
+                    settle_or_start(state, state.own.put_off[k], state.own.not_before[k])
+                put_off = 0
+            settle_or_start(state, job, t)
+            news = True
+        i += 1
+
+
+@kernel(inline=True)
+def may_still_start(state, place, first):
+    """Return whether the job at a place of the line, of which those before `first` are settled, could start now."""
+    return place >= first and fits_now(state, state.own.line[place])
+
+
+@kernel(inline=True)
+def asks_too_much(state, job):
+    """Return whether a job asks for more than is free now."""
+    return state.jobs.need[job, 0] > max(state.free.nodes[0, 0], 0)
 
 
 @kernel()
@@ -91,7 +137,7 @@ def settle_from(state, first, n):
     many = first
     for i in range(first, n):
         job = line[i]
-        t = settle_or_start(state, job)
+        t = settle_or_start(state, job, soonest(state, job))
         if t == FUTURE:
             known[PROMISED] = 0
         if t != state.now:
@@ -104,9 +150,9 @@ def settle_from(state, first, n):
 
 
 @kernel()
-def settle_or_start(state, job):
-    """Book a job at its earliest start in the plan; start it, or reserve that. Return when that is."""
-    t = settle(state, job, soonest(state, job))
+def settle_or_start(state, job, begin):
+    """Book a job at its earliest start in the plan from `begin` on; start it, or reserve that. Return when that is."""
+    t = settle(state, job, begin)
     note_settled(state, job, t)
     if t == state.now:
         start(state, job, HEAD if is_first(state, job) else BACKFILL)

@@ -80,6 +80,23 @@ def alone(folder: Path) -> int:
     return lock
 
 
+def is_locked(lock: str | Path) -> bool:
+    """Return whether a process holds a lock; it keeps it until its last thread has ended."""
+    import fcntl
+
+    try:
+        file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
 def trouble(folder: str) -> str:
     """Return why this user must not use a folder as a queue; empty if it is allowed, or if the folder does not exist.
 
@@ -147,6 +164,6 @@ def peer(sock: socket.socket) -> int | None:
 
 def peer_facts(sock: socket.socket) -> tuple[int, int]:
     """Return the process at the other end of a Unix socket, and its user."""
-    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, _ = struct.unpack("3i", told)
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", credentials)
     return pid, uid

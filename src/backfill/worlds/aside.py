@@ -36,16 +36,16 @@ class Present:
         self._values = _copies(vars(planner))
         self._foresight = None if planner.foresight is None else planner.foresight.aside()
 
-    def restore(self, told: bool = True) -> None:
+    def restore(self, informed: bool = True) -> None:
         """Restore the planner.
 
-        told: whether it received messages; otherwise only further jobs or a larger State were added.
+        informed: whether it received messages; otherwise only further jobs or a larger State were added.
         """
         self._state.restore()
         if self._foresight is not None:
             self._foresight.restore()
         vars(self._planner).update(self._lived, entry=copy.copy(self._entry))
-        if told:
+        if informed:
             vars(self._planner).update(_copies(self._values))
 
 

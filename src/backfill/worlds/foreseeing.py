@@ -116,18 +116,18 @@ class Foreseeing:
         found = np.zeros(len(rows), np.int64)
         known = rows < self._memory.known
         some = rows[known]
-        found[known] = self._memory.asked[some] - self._told[some]
+        found[known] = self._memory.asked[some] - self._believed[some]
         return found
 
     @property
-    def _told(self) -> Ints:
+    def _believed(self) -> Ints:
         """The whole run time of each job, as the policy has been told."""
         state = self._planner.state
-        told: Ints = state.runs.whole if state.runs.preempts else state.jobs.walltime
-        return told
+        believed: Ints = state.runs.whole if state.runs.preempts else state.jobs.walltime
+        return believed
 
     def _now(self, row: int) -> int:
-        return int(self._told[row])
+        return int(self._believed[row])
 
     # ------------------------------------------------------------------ rows, and what is put aside
 
@@ -160,9 +160,9 @@ class Foreseeing:
         self._memory.answer = answer
         self._recall(values[1])
 
-    def _recall(self, told: bytes) -> None:
+    def _recall(self, rule_memory: bytes) -> None:
         if self._made.rule is not None:
-            self._made.rule.memory = pickle.loads(told)
+            self._made.rule.memory = pickle.loads(rule_memory)
 
     def aside(self) -> "Aside":
         """Return its present state, for a later restore."""
@@ -172,10 +172,10 @@ class Foreseeing:
 class Aside:
     """The saved state of a predictor."""
 
-    def __init__(self, of: Foreseeing, memory: Snapshot, told: bytes) -> None:
-        self._of, self._memory, self._told = of, memory, told
+    def __init__(self, of: Foreseeing, memory: Snapshot, rule_memory: bytes) -> None:
+        self._of, self._memory, self._rule_memory = of, memory, rule_memory
 
     def restore(self) -> None:
         """Restore the saved state."""
         self._memory.restore()
-        self._of._recall(self._told)
+        self._of._recall(self._rule_memory)

@@ -97,9 +97,7 @@ def _direct(kernel: Any) -> Any:
     """
     if not isinstance(kernel, Apart):  # there is no compiler
         return kernel
-    kernel.load()
-    (made,) = kernel.overloads.values()
-    return made.entry_point
+    return kernel.load().entry_point
 
 
 def platform_of(epoch: Basis) -> Platform:
@@ -205,13 +203,13 @@ class Planner:
     def walltimes(self) -> Ints:
         """The longest run time of the job in each row, whatever the policy has been told."""
         rows = np.arange(self.jobs)
-        told: Ints = self.state.jobs.walltime[rows]
-        return told if self.foresight is None else told + self.foresight.longer(rows)
+        walltime: Ints = self.state.jobs.walltime[rows]
+        return walltime if self.foresight is None else walltime + self.foresight.longer(rows)
 
     def limits(self, runs: Ints) -> Ints:
         """Return the latest ends of these runs, whatever the policy has been told."""
-        told: Ints = self.state.runs.limit[runs]
-        return told if self.foresight is None else told + self.foresight.longer(self.state.runs.job[runs])
+        limit: Ints = self.state.runs.limit[runs]
+        return limit if self.foresight is None else limit + self.foresight.longer(self.state.runs.job[runs])
 
     def make_room(self, more: int) -> None:
         """Ensure capacity for this many more jobs."""
@@ -295,15 +293,15 @@ class Planner:
         self._undated = [place[row] for row in self._undated]
         self.jobs, self._over = len(rows), []  # the remaining ended jobs are kept for good
 
-    def _enter(self, told: Sequence[Message], now: int) -> None:
+    def _enter(self, submits: Sequence[Message], now: int) -> None:
         """Enter jobs that are about to be submitted."""
-        asked = [self._asked(facts) for _, facts in told] if len(told) <= SEVERAL else []
+        asked = [self._asked(facts) for _, facts in submits] if len(submits) <= SEVERAL else []
         known = self.entry.known
         if asked and all(each in known for each in asked):
-            for each, (_, facts) in zip(asked, told, strict=True):
+            for each, (_, facts) in zip(asked, submits, strict=True):
                 self._enter_alike(known[each], facts, now)
-        elif told:
-            self._enter_all(told, now, asked)
+        elif submits:
+            self._enter_all(submits, now, asked)
 
     def _asked(self, facts: Facts) -> Hashable:
         """Return the key of a job's request."""
@@ -324,9 +322,9 @@ class Planner:
         self._write_row(self.state, row)
         self._note(int(row[ROW]), *alike.also)
 
-    def _enter_all(self, told: Sequence[Message], now: int, asked: Sequence[Hashable]) -> None:
+    def _enter_all(self, submits: Sequence[Message], now: int, asked: Sequence[Hashable]) -> None:
         """Enter jobs column by column. asked: the key of each request, to be remembered."""
-        some = [(job, {**protocol.FACTS, "submit": now, **facts}) for job, facts in told]
+        some = [(job, {**protocol.FACTS, "submit": now, **facts}) for job, facts in submits]
         jobs, machine, whole = self.translated(some)
         entered = self.enter(jobs, machine)
         raised = jobs.priority.tolist()
@@ -547,8 +545,8 @@ class Planner:
 
     def _rewall(self, row: int, walltime: int) -> None:
         """Set the walltime of a job, and tell the policy that or the prediction based on it."""
-        told = walltime if self.foresight is None else self.foresight.revised(row, walltime)
-        self._change(row, WALLTIME, told, 0.0)
+        seen_walltime = walltime if self.foresight is None else self.foresight.revised(row, walltime)
+        self._change(row, WALLTIME, seen_walltime, 0.0)
 
     def _change(self, row: int, what: Any, walltime: int, priority: float) -> None:
         numbers = zeros(NUMBERS)
@@ -616,11 +614,11 @@ class Planner:
                 reserved_since = ids[job] in plan and (rows[place:, 1] == job)[reserved[place:]].any()
                 plan[ids[job]] = plan[ids[job]] if reserved_since else None
         state.journal.rows = 0
-        told: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan),
+        answer: Decisions = {"now": now, "starts": starts, "preempts": preempts, "plan": self._placed(plan),
                            "wake": self.wake, "anew": not self.policy.keeps}  # fmt: skip
         if self.departs:
-            told["moved"] = self._moved(rows[reserved])
-        return told
+            answer["moved"] = self._moved(rows[reserved])
+        return answer
 
     def _note_moves(self, now: int, reserved: Ints, gone: list[int]) -> None:
         """Record the reservations of a pass: rows of the journal, perhaps thousands."""
@@ -691,9 +689,9 @@ def load_policy(
     if policy.preempts:
         _check_preempts(policy, params, preempts)
     if policy.sharing(policy.in_full(params))[0] > 1:
-        told = "lets jobs take turns on the processors, which a queue cannot carry out"
+        problem = "lets jobs take turns on the processors, which a queue cannot carry out"
         why = "its jobs have processors of their own, and walltimes by the clock"
-        raise UsageError(f"policy {policy.name} {told}: {why}; expected mpl=1, or a policy without rows")
+        raise UsageError(f"policy {policy.name} {problem}: {why}; expected mpl=1, or a policy without rows")
     platform = platform or machine({"cpus": 2})
     check_processors(policy, platform, platform.capacity, hint)
     return policy, params
@@ -741,7 +739,7 @@ def answer(
         plan = changed if done["anew"] else plan | changed
         passes.append(planner.last)
         wake = done["wake"]
-    told = planner.placed() if planner.policy.keeps else [*plan.values()]
-    found: Begun = {"passes": passes, "plan": told, "wake": wake, "anew": True, "binds": planner.binds,
+    placed = planner.placed() if planner.policy.keeps else [*plan.values()]
+    found: Begun = {"passes": passes, "plan": placed, "wake": wake, "anew": True, "binds": planner.binds,
                     "departs": planner.departs}  # fmt: skip
     return planner, found

@@ -97,13 +97,13 @@ class Moves(Remembers):
         rows = self._table[: self._rows]
         rows = rows[np.isin(rows[:, JOB], waiting)]
         order = np.argsort(rows[:, JOB], kind="stable")
-        kept = order[_told(*rows[order].T[[JOB, START]])]
+        kept = order[_in_history(*rows[order].T[[JOB, START]])]
         rows = rows[np.sort(kept)]
         self._table, self._rows, self._due = rows, len(rows), 2 * len(rows) + MANY
         self._passes = {number: self._passes[number] for number in np.unique(rows[:, PASS]).tolist()}
 
 
-def _told(job: Ints, start: Ints) -> Ints:
+def _in_history(job: Ints, start: Ints) -> Ints:
     """Return which rows of moves, ordered by job and time, are part of a history."""
     place = np.arange(len(job))
     begun = np.maximum.accumulate(np.where(start == FORGET, place, -1))  # the last start so far, of any job

@@ -249,14 +249,14 @@ class Closed:
     def _decide(self, now: int) -> int | None:
         """Apply all that is due by now, and let the policy decide. Return when it requests the next pass."""
         self._now = now
-        told: list[tuple[int, Message]] = []
+        messages: list[tuple[int, Message]] = []
         while self._due and self._due[0][0] <= now:
             t, place, job, number = heapq.heappop(self._due)
             if not job:
-                told.append((place, self._machine[number].message or []))
+                messages.append((place, self._machine[number].message or []))
             elif not self._is_void(t, place, job, number):
                 message = self.lives[job].steps[number].message or []
-                told.append((place, ["wait", job] if self._other and message[0] == "promised" else message))
+                messages.append((place, ["wait", job] if self._other and message[0] == "promised" else message))
                 self._at[job] += 1
                 self._go_on(job)
                 if message[0] in WAITS:
@@ -272,7 +272,7 @@ class Closed:
                     for other in self._followers.get(job, ()):
                         if other in self._follows:
                             self._go_on(other)
-        done = self._planner.decide(now, [message for _, message in sorted(told, key=lambda one: one[0])])
+        done = self._planner.decide(now, [message for _, message in sorted(messages, key=lambda one: one[0])])
         for job, _, *how in done["preempts"]:
             if how:
                 begun = (self.starts[job] or self.lives[job].starts)[-1]

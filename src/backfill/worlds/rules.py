@@ -108,10 +108,10 @@ class WholeNodes:
 
     def own_tasks(self, held: Ragged, job: Ints) -> Ragged:
         """Return pairs (node, tasks) of runs of these jobs, with their own tasks instead of whole nodes."""
+        if not self.per_node[job].any():
+            return held
         count = np.diff(held.first) // 2
         each = np.repeat(self.per_node[job], count)
-        if not each.any():
-            return held
         items = held.items.reshape(-1, 2).copy()
         last = np.flatnonzero(count > 0)
         left = self.tasks[job] - self.per_node[job] * (count - 1)

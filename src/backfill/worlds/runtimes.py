@@ -29,7 +29,7 @@ class Pool:
     """The known shares of their walltimes that a group of jobs used."""
 
     shares: tuple[float, ...]  # ascending; empty if nothing is known
-    told: str  # name of the group
+    grouped_by: str  # name of the group
     key: tuple[str, ...] = ()
     shape: float = SHAPE
     weights: tuple[float, ...] = ()  # of the shares; empty if they are alike
@@ -85,7 +85,7 @@ class Pool:
         alike = np.cumsum([*(each.beyond(least) for each in self.groups), 1.0])
         place = int(np.searchsorted(alike, random.random() * alike[-1], side="right"))
         if place >= len(self.groups):
-            return Pool((), self.told, cautious=True)
+            return Pool((), self.grouped_by, cautious=True)
         return self.groups[place]._settled(random, cautious)
 
     def beyond(self, share: float) -> float:
@@ -162,11 +162,13 @@ class RunTimes:
 
     def of(self, user: str, name: str) -> Pool:
         """Return the shares for jobs of this user and name."""
-        for key, told in zip(_keys(user, name), ("user and name", "user", "all"), strict=True):
+        for key, grouped_by in zip(_keys(user, name), ("user and name", "user", "all"), strict=True):
             if len(shares := self._shares.get(key, ())) >= (ENOUGH if key else 1):
                 if not key:
-                    return Pool(tuple(shares), told, ("", user, ""), used=self._used_by((user,)), groups=self._users())
-                return Pool(tuple(shares), told, key, used=self._used_by(key))
+                    return Pool(
+                        tuple(shares), grouped_by, ("", user, ""), used=self._used_by((user,)), groups=self._users()
+                    )
+                return Pool(tuple(shares), grouped_by, key, used=self._used_by(key))
         return Pool((), "none")
 
     def _used_by(self, key: tuple[str, ...]) -> tuple[float, ...]:

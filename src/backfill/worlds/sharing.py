@@ -51,8 +51,8 @@ def check_shared(policy: Policy, rows: int, whole: bool, bound: BoundEvents | No
     if partly.any():
         row = int(np.argmax(partly))
         if row in bound.made_for:
-            told = f"reservation {bound.made_for[row]} has some of the cpus of a node"
-            raise UsageError(f"{who}: {told}; expected reservations of whole nodes, or mpl=1")
+            problem = f"reservation {bound.made_for[row]} has some of the cpus of a node"
+            raise UsageError(f"{who}: {problem}; expected reservations of whole nodes, or mpl=1")
         kind = events.EVENTS[int(bound.kind[row])]
-        told = "takes away some cpus of a node, or copies of a licence for a time"
-        raise UsageError(f"{who}: a {kind} event {told}; expected events of whole nodes, or mpl=1")
+        problem = "takes away some cpus of a node, or copies of a licence for a time"
+        raise UsageError(f"{who}: a {kind} event {problem}; expected events of whole nodes, or mpl=1")

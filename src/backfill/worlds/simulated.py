@@ -20,6 +20,7 @@ from backfill.compiler.users import Misused
 from backfill.core.acts import do_act
 from backfill.core.errors import OK, raise_misuse, story
 from backfill.core.once import arranger
+from backfill.core.place.shapes import forget_units
 from backfill.core.plan.planned import use_plan
 from backfill.core.policy import Policy
 from backfill.core.setup import state_of
@@ -50,6 +51,7 @@ FIRST_BUDGET, LARGEST_BUDGET = 1_024, 65_536  # passes between two returns to Py
 MISUSED_S = 1.0  # how long a pass may continue after it broke a rule
 NOT_THE_POLICY = ("numba", "bdb", "pdb", "pydevd", "_pydevd_bundle")  # modules in which a pass may take any time
 ANSWER_S = 0.2  # between two checks for Ctrl-C
+STRETCH = 1 << 16  # rows that are gathered together
 PATIENCE_S = 0.1  # time between returns, so that interrupts are handled and the bar moves, however slow a pass is
 MAKES = "; --cpus N --nodes N makes such nodes, and easy takes any platform"
 Result = TypeVar("Result")
@@ -101,6 +103,7 @@ def simulate(
     elapsed = time.perf_counter() - start
     refused = np.flatnonzero(world.refused_for != -1)
     begun.causes[refused] = [begun.quotas.cause(account) for account in world.refused_for[refused].tolist()]
+    forget_units(state.free.shapes)
     schedule = schedule_of(begun.table, state, world, several=begun.bound is not None)
     if seer is not None:  # a start that is planned by predictions is not a promise
         schedule = replace(schedule, promise=np.full(len(schedule), NO_TIME))
@@ -119,7 +122,7 @@ def simulate(
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What a schedule says of jobs besides what became of them, in queue order."""
+    """Columns of a schedule beside starts, ends and states, in queue order."""
 
     job: Any  # ids
     submit: Ints
@@ -147,7 +150,7 @@ class Prepared:
 
     @property
     def table(self) -> Table:
-        """What the schedule says of them."""
+        """Those columns of the schedule."""
         return Table(self.jobs.job, self.jobs.submit, self.jobs.tasks, self.whole, self.causes, self.platform.nodes)
 
 
@@ -509,7 +512,8 @@ def _runs(jobs: Table, state: Any, world: Any) -> Runs:
         progress = np.where((how == NODE_FAIL) | (np.arange(count) <= world.anew[job]), 0, world.kept[:count])
     if core.rows > 1:
         progress = np.where(how == NODE_FAIL, 0, core.done[:count])
-    held = _alone(np.ones(count, np.bool_), jobs.tasks[job]) if state.machine.pool else _pairs(core)
+    every = np.arange(count)
+    held = _alone(np.ones(count, np.bool_), jobs.tasks[job]) if state.machine.pool else _rows(_pairs(core), every)
     turns = _turns(start, world.pace[: world.paces]) if core.rows > 1 else None
     runs = Runs(job, start, end, how, core.reason[:count], jobs.whole.own_tasks(held, job), progress, turns)
     return runs.take(np.argsort(job, kind="stable"))
@@ -537,8 +541,11 @@ def _alone(ran: Any, tasks: Ints) -> Ragged:
 
 
 def _pairs(core: Any) -> Ragged:
-    """Return the nodes that each run holds, in the order in which the runs began."""
-    items = core.held[: core.held_used].copy().reshape(-1)  # copied, since the core's memory is freed with the State
+    """Return the nodes that each run holds, in the order in which the runs began.
+
+    The items are memory of the core, which is freed with the State.
+    """
+    items = core.held[: core.held_used].reshape(-1)
     return Ragged(2 * np.append(core.first[: core.count], core.held_used), items)
 
 
@@ -546,8 +553,13 @@ def _rows(held: Ragged, rows: Ints) -> Ragged:
     """Return the lists of these rows, empty for -1."""
     count = np.where(rows >= 0, np.diff(np.append(held.first, held.first[-1:]))[rows], 0)
     first = np.concatenate(([0], np.cumsum(count)))
-    index = np.repeat(held.first[rows] - first[:-1], count) + np.arange(first[-1])
-    return Ragged(first, held.items[index])
+    items = np.empty(first[-1], held.items.dtype)
+    for begin in range(0, len(rows), STRETCH):  # an index of all items would take more memory than they do
+        some = slice(begin, min(begin + STRETCH, len(rows)))
+        within = slice(first[some.start], first[some.stop])
+        there = np.repeat(held.first[rows[some]] - first[some], count[some]) + np.arange(within.start, within.stop)
+        items[within] = held.items[there]
+    return Ragged(first, items)
 
 
 def _minutes_are_counted(begun: Begun) -> Callable[[int], bool] | None:
@@ -555,7 +567,7 @@ def _minutes_are_counted(begun: Begun) -> Callable[[int], bool] | None:
     site, of = begun.platform.slurm, begun.jobs
     if site is None:
         return None
-    return lambda job: site.counts_minutes(of.group[job], of.user[job], of.qos[job])
+    return lambda job: site.counts_minutes(of.group[job], of.user[job], of.partition[job], of.qos[job])
 
 
 def check_all_started(

@@ -85,22 +85,22 @@ def check_streams(policy: Policy, options: Options, log: Workload) -> None:
 
     log: the log, or the first part of one.
     """
-    who, told = f"policy {policy.name}", "use simulate"
+    who, hint = f"policy {policy.name}", "use simulate"
     if policy.forgets == "no" or policy.facts is not None:
-        raise UsageError(f"{who} asks about jobs that are over, and a stream forgets them; {told}, or another policy")
+        raise UsageError(f"{who} asks about jobs that are over, and a stream forgets them; {hint}, or another policy")
     if policy.forgets == "alone" and log.jobs.project.names:
-        raise UsageError(f"{who} asks about jobs of a project that are over, and a stream forgets them; {told}")
+        raise UsageError(f"{who} asks about jobs of a project that are over, and a stream forgets them; {hint}")
     if len(log.jobs.after.items):
-        raise UsageError(f"{log.name}: jobs depend on others, which a stream may have forgotten; {told}")
+        raise UsageError(f"{log.name}: jobs depend on others, which a stream may have forgotten; {hint}")
     if options.predict is not None:
-        raise UsageError(f"predictions learn from jobs that are over, and a stream forgets them; {told}")
+        raise UsageError(f"predictions learn from jobs that are over, and a stream forgets them; {hint}")
     given = options.events
     known = (*OF_JOBS, events.RESERVE, events.UNRESERVE)
     if given is not None and len(those := np.flatnonzero(np.isin(given.kind, known))):
         kind = events.EVENTS[int(given.kind[those[0]])]
-        raise UsageError(f"{given.name}: a stream takes events of nodes and licences, not {kind}; {told}")
+        raise UsageError(f"{given.name}: a stream takes events of nodes and licences, not {kind}; {hint}")
     if log.chosen.get("cancelled") == "leave":
-        raise UsageError(f"jobs that leave the queue are events of jobs, which a stream does not take; {told}")
+        raise UsageError(f"jobs that leave the queue are events of jobs, which a stream does not take; {hint}")
 
 
 class Stream:
@@ -166,10 +166,10 @@ class Stream:
         schedule = schedule_of(self._table(known), state, world, self._bound is not None or self._policy.preempts)
         if until == FUTURE:
             check_all_started(self._policy.name, schedule, state, self._clock)
-        ended = ~known.told & ((world.outcome != NOT_YET) | (until == FUTURE))
+        ended = ~known.yielded & ((world.outcome != NOT_YET) | (until == FUTURE))
         rows = np.flatnonzero(ended)
-        known.told[rows] = True
-        others = np.flatnonzero(~known.told)
+        known.yielded[rows] = True
+        others = np.flatnonzero(~known.yielded)
         return Over(
             known.number[rows],
             known.rows[rows],
@@ -198,7 +198,7 @@ class Stream:
             self._entry = Entry(alone, policy, self._pool)
         entry, kept = self._entry, None
         if self._state is not None and self._known is not None:
-            kept = Kept.of(self._state, policy, np.flatnonzero(self._known.told), runs=True)
+            kept = Kept.of(self._state, policy, np.flatnonzero(self._known.yielded), runs=True)
             entry.forget(kept)
         some = entry.take(made.jobs, made.platform, made.estimate)
         room = entry.room
@@ -302,7 +302,7 @@ class Stream:
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """What is known of the jobs in the rows of a State, and is not in it."""
+    """Facts of the jobs in the rows of a State that the State does not hold."""
 
     job: NDArray[Any]
     number: Ints
@@ -311,14 +311,14 @@ class _Known:
     own_tasks: Ints
     per_node: Ints
     causes: NDArray[Any]
-    told: NDArray[np.bool_]  # it is over, and was yielded
+    yielded: NDArray[np.bool_]  # it is over, and was yielded
 
     @classmethod
     def of(cls, part: Part, made: Prepared, number: Ints) -> "_Known":
         """Return what is known of the jobs of a part."""
         whole, jobs = made.whole, part.workload.jobs
-        told = np.zeros(len(number), np.bool_)
-        return cls(jobs.job, number, part.rows, jobs.procs, whole.tasks, whole.per_node, made.causes, told)
+        yielded = np.zeros(len(number), np.bool_)
+        return cls(jobs.job, number, part.rows, jobs.procs, whole.tasks, whole.per_node, made.causes, yielded)
 
     def __len__(self) -> int:
         return len(self.job)

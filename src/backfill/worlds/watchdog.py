@@ -16,13 +16,13 @@ CPU, WALL = signal.ITIMER_PROF, signal.ITIMER_REAL
 class Watchdog(event.Listener):  # type: ignore[misc]
     """The time limits of this process; the only instance is WATCHDOG.
 
-    cpu_s: limit of the CPU time to load a policy, or for one decision; 0 for no limit. told: called with True when the
-    compiler starts, and with False when it has finished.
+    cpu_s: limit of the CPU time to load a policy, or for one decision; 0 for no limit. on_compile: called with True
+    when the compiler starts, and with False when it has finished.
     """
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
-        self.told: Callable[[bool], None] = lambda compiles: None
+        self.on_compile: Callable[[bool], None] = lambda compiles: None
         self._compiling = 0
         self._left: dict[int, float] = {}
         event.register("numba:compile", self)
@@ -41,7 +41,7 @@ class Watchdog(event.Listener):  # type: ignore[misc]
 
     def bound(self, cpu_s: float, wall_s: float) -> None:
         """Limit the rest of this process to these times, instead of each decision."""
-        self.cpu_s, self.told = 0.0, lambda compiles: None
+        self.cpu_s, self.on_compile = 0.0, lambda compiles: None
         signal.setitimer(CPU, cpu_s)
         signal.setitimer(WALL, wall_s)
 
@@ -50,7 +50,7 @@ class Watchdog(event.Listener):  # type: ignore[misc]
         self._compiling += 1
         if self._compiling == 1:
             self._left = {timer: signal.setitimer(timer, 0)[0] for timer in (CPU, WALL)}
-            self.told(True)
+            self.on_compile(True)
 
     def on_end(self, event: Any) -> None:
         """Resume the limits when the compiler has finished."""
@@ -58,7 +58,7 @@ class Watchdog(event.Listener):  # type: ignore[misc]
         if not self._compiling:
             for timer, left in self._left.items():
                 signal.setitimer(timer, left)
-            self.told(False)
+            self.on_compile(False)
 
 
 WATCHDOG = Watchdog()

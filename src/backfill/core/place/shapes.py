@@ -12,13 +12,15 @@ import numpy as np
 from numba import int8, int64
 
 from backfill.compiler.kernel import apart, kernel
-from backfill.compiler.record import record, zeros
+from backfill.compiler.record import record, replace_array, zeros
 from backfill.core.place.gangs import may_run_on
 from backfill.core.place.placement import UNBOUNDED, holds, licences_free, tasks_that_fit, times
 from backfill.core.place.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
 
 BLOCK = 16  # nodes per partial sum
+AT_ONCE = 64  # blocks of which a search asks at once whether they have room
+LONG = 64  # changes, and blocks for each further change, from which on a shape is long unseen
 MANY = np.int64(2**40)  # stands for any number of tasks; no job has more
 
 SHAPES = [
@@ -43,6 +45,7 @@ SHAPES = [
     ("noted", int64[::1]),  # (m,): position of the last change of a node in the ring
     ("grew", int64[::1]),  # (m,): the same for changes that increased the free amount
     ("read", int64),  # number of changes up to which some shape has counted
+    ("top", int64[:, ::1]),  # (k, blocks): no node of a block has more free than this
     # units that fit beside the reservation
     ("bound", int64[:, ::1]),  # (m, k): the extra on a node, as of its last change
     ("bounds", int64[::1]),  # the nodes on which the extra is bounded
@@ -59,6 +62,7 @@ def new_shapes(platform: Platform, shapes: int) -> Any:
     nodes, ring = len(platform.nodes), 16
     while ring < nodes:
         ring *= 2
+    begins = np.arange(0, nodes, BLOCK)
     return Shapes(
         count=0,
         exact=1,
@@ -80,6 +84,7 @@ def new_shapes(platform: Platform, shapes: int) -> Any:
         noted=np.full(nodes, -1),
         grew=np.full(nodes, -1),
         read=0,
+        top=np.ascontiguousarray(np.maximum.reduceat(platform.capacity, begins).T),
         bound=np.full_like(platform.capacity, UNBOUNDED),
         bounds=zeros(nodes),
         bounded=0,
@@ -87,6 +92,12 @@ def new_shapes(platform: Platform, shapes: int) -> Any:
         spare_by_site=zeros(shapes, len(platform.sites)),
         beside=zeros(shapes),
     )
+
+
+def forget_units(shapes: Any) -> None:
+    """Free the numbers of units, by far the largest part on many nodes, once nothing is decided any more."""
+    replace_array(shapes, "units", zeros(0, 0))
+    replace_array(shapes, "spare", zeros(0, 0))
 
 
 @kernel(inline=True)
@@ -108,6 +119,8 @@ def note_node(state, node, grown):
         shapes.changes += 1
     if grown:
         shapes.grew[node] = shapes.noted[node]
+        for k in range(shapes.top.shape[0]):
+            shapes.top[k, node // BLOCK] = max(shapes.top[k, node // BLOCK], state.free.nodes[node, k])
 
 
 @kernel(inline=True)
@@ -271,6 +284,8 @@ def sit(state, job, beside):
     shapes, machine, placed = state.free.shapes, state.machine, state.placed
     s, units = np.int64(state.jobs.shape[job]), units_of(state, job)
     placed.count, placed.job = 0, job
+    if _is_long_unseen(state, job, s) and licences_are_free(state, job, beside) and _sit_uncounted(state, job, beside):
+        return True
     if not may_sit(state, job, beside):
         return False
     if state.jobs.place[job] != POWER:
@@ -280,7 +295,7 @@ def sit(state, job, beside):
         for block in range(shapes.sums.shape[1]):
             if shapes.sums[s, block] > 0:
                 for node in range(block * BLOCK, min((block + 1) * BLOCK, machine.nodes)):
-                    left -= _take_node(state, job, s, node, left, beside)
+                    left -= _take_node(state, job, s, node, left, beside, True)
                 if left == 0:
                     return True
         placed.count = 0
@@ -290,7 +305,7 @@ def sit(state, job, beside):
         left = state.jobs.tasks[job]
         if (shapes.spare_by_site[s, site] if beside else shapes.by_site[s, site]) >= units:
             for i in range(machine.site_first[site], machine.site_first[site + 1]):
-                left -= _take_node(state, job, s, machine.site_node[i], left, beside)
+                left -= _take_node(state, job, s, machine.site_node[i], left, beside, True)
             if left == 0:
                 return True
             placed.count = 0
@@ -307,19 +322,75 @@ def _room_beside(state):
     return room
 
 
+@kernel(inline=True)
+def _is_long_unseen(state, job, s):
+    """Return whether looking for nodes costs less than counting a shape again on all that changed since it was seen."""
+    shapes = state.free.shapes
+    unseen = shapes.seen[s] < 0 or shapes.changes - shapes.seen[s] > LONG + shapes.top.shape[1] // LONG
+    return unseen and not shapes.together[s] and state.jobs.place[job] == POWER
+
+
 @kernel()
-def _take_node(state, job, s, node, left, beside):
-    """Put as many of the remaining tasks on a node as fit there. Return how many."""
+def _sit_uncounted(state, job, beside):
+    """Return whether a job fits, in the blocks of nodes that have enough of each resource; fill `placed`.
+
+    This needs no units of its shape. Many blocks are asked at once.
+    """
+    shapes, left, resources = state.free.shapes, state.jobs.tasks[job], state.machine.resources
+    s, blocks, lacks = np.int64(state.jobs.shape[job]), shapes.top.shape[1], np.empty(AT_ONCE, np.int64)
+    for begin in range(0, blocks, AT_ONCE):
+        many = min(AT_ONCE, blocks - begin)
+        for i in range(many):
+            lacks[i] = 0
+        for k in range(resources):
+            top, unit = shapes.top[k, begin : begin + many], shapes.unit[s, k]
+            for i in range(many):
+                lacks[i] += top[i] < unit
+        for i in range(many):
+            if lacks[i] == 0:
+                left -= _take_from_block(state, job, s, begin + i, left, beside)
+                if left == 0:
+                    return True
+    state.placed.count = 0
+    return False
+
+
+@kernel()
+def _take_from_block(state, job, s, block, tasks, beside):
+    """Put as many of the remaining tasks on the nodes of a block as fit there. Return how many."""
+    shapes, free, left = state.free.shapes, state.free.nodes, tasks
+    begin, end = block * BLOCK, min((block + 1) * BLOCK, state.machine.nodes)
+    bound, allowed = state.jobs.bound[job], state.machine.allowed
+    if bound >= 0:
+        some = 0
+        for node in range(begin, end):
+            some += allowed[bound, node] != 0
+        if some == 0:
+            return np.int64(0)
+    for node in range(begin, end):
+        left -= _take_node(state, job, s, node, left, beside, False)
+    if left == tasks:  # the bound may be too high
+        for k in range(state.machine.resources):
+            most = free[begin, k]
+            for node in range(begin + 1, end):
+                most = max(most, free[node, k])
+            shapes.top[k, block] = most
+    return tasks - left
+
+
+@kernel()
+def _take_node(state, job, s, node, left, beside, counted):
+    """Put as many of the remaining tasks on a node as fit there. Return how many. counted: its units are known."""
     shapes, jobs, placed = state.free.shapes, state.jobs, state.placed
-    here = min(shapes.units[s, node], left)
+    here = min(shapes.units[s, node], left) if counted else left
     if here == 0:
         return here
     if jobs.alone[job]:
         here = left
-    if not shapes.exact:
-        if not may_run_on(state, job, node):
-            return np.int64(0)
+    if not (counted and shapes.exact):
         if not holds(state.free.nodes, node, jobs.demand, job, left if jobs.alone[job] else np.int64(1)):
+            return np.int64(0)
+        if not may_run_on(state, job, node):
             return np.int64(0)
         if not jobs.alone[job]:
             here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, min(left, jobs.most[job]))

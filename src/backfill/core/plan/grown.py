@@ -25,6 +25,9 @@ SINCE, UNTIL, LENGTH, ENTRY = range(4)
 NODE, BEGIN, END = range(3)
 LEVELS = 13  # of amounts: level i begins with 2**(i - 1), level 0 with nothing
 GAIN, GAINED, READ = range(3)
+GANGS = 1024  # facts about whole gangs that are kept, a power of two
+SHAPE, TASKS, LASTS, NO_SOONER, NO_LATER, HEEDED = range(6)
+TOGETHER = 4096  # number of growths of several nodes together that are known one by one, a power of two
 
 GROWN = [
     ("count", int64[::1]),  # (2,): number of nodes that grew
@@ -54,6 +57,13 @@ GROWN = [
     # (MOST, 3): no unit of a row that runs for GAINED starts before GAIN on freed time, given the first READ entries of
     # the log
     ("gain", int64[:, ::1]),
+    # growths of nodes that were released together, as one, for facts about gangs
+    ("together", int64),  # their number
+    ("part", int64[:, ::1]),  # (TOGETHER, 2): begin and end, a ring
+    ("stays", int64[:, ::1]),  # (LEVELS, TOGETHER): the greatest `stay` of these nodes
+    # (GANGS, 6): no gang of a SHAPE (counted from 1) with so many TASKS that LASTS so long starts on
+    # [NO_SOONER, NO_LATER) beside all that is booked, given the first HEEDED growths
+    ("gangs", int64[:, ::1]),
 ]
 Grown, GrownT = record("Grown", GROWN, globals())
 
@@ -86,6 +96,10 @@ def new_grown(nodes: int, shapes: int) -> object:
         longest=zeros(MOST),
         vain=zeros(8 * nodes, ENTRY),
         gain=zeros(MOST, 3),
+        together=0,
+        part=zeros(TOGETHER, 2),
+        stays=zeros(LEVELS, TOGETHER),
+        gangs=zeros(GANGS, 6),
     )
 
 
@@ -198,6 +212,8 @@ def forget_vain(grown):
     for shape in range(len(grown.row)):
         for c in range(CLASSES):
             grown.row[shape, c] = 0
+    for i in range(GANGS):
+        grown.gangs[i, SHAPE] = 0
 
 
 @kernel()
@@ -289,3 +305,44 @@ def note_vain(grown, row, node, length, since, until):
 def note_gain(grown, row, length, gain):
     """Record that no unit of a row with this length starts before `gain` on time that was freed so far."""
     grown.gain[row, GAIN], grown.gain[row, GAINED], grown.gain[row, READ] = gain, length, grown.logged
+
+
+@apart(grown=GrownT)
+def note_together(grown, many, begin, end):
+    """Record the last `many` growths, of nodes that were released on [begin, end) together, as one."""
+    slot, mask = grown.together & (TOGETHER - 1), len(grown.log) - 1
+    grown.part[slot, 0], grown.part[slot, 1] = begin, end
+    for level in range(LEVELS):
+        stay = grown.stay[level]
+        longest = int64(0)
+        for i in range(max(grown.logged - many, 0), grown.logged):
+            longest = max(longest, stay[i & mask])
+        grown.stays[level, slot] = longest
+    grown.together += 1
+
+
+@apart(grown=GrownT)
+def fact_of_gang(grown, shape, level, tasks, length):
+    """Return the index of the fact about gangs of a shape with so many tasks that run for this length, cut to what is
+    still true.
+
+    level: of the need of a task. What a growth makes doubtful is dropped, and of two remaining parts the longer one is
+    kept.
+    """
+    index = (shape * 37 + tasks * 5 + (length >> SHORTEST)) & (GANGS - 1)
+    fact, mask, since = grown.gangs[index], TOGETHER - 1, grown.together
+    known = fact[SHAPE] == shape + 1 and fact[TASKS] == tasks and fact[LASTS] == length
+    if not known or grown.together - fact[HEEDED] > mask:
+        fact[SHAPE], fact[TASKS], fact[LASTS], fact[NO_SOONER], fact[NO_LATER] = shape + 1, tasks, length, 0, 0
+    elif fact[NO_LATER] > fact[NO_SOONER]:
+        since = fact[HEEDED]
+    for i in range(since, grown.together):
+        slot = i & mask
+        first, end = grown.part[slot, 0] - length + 1, grown.part[slot, 1]
+        if first < fact[NO_LATER] and end > fact[NO_SOONER] and grown.stays[level, slot] >= length:
+            if first - fact[NO_SOONER] >= fact[NO_LATER] - end:
+                fact[NO_LATER] = max(first, fact[NO_SOONER])
+            else:
+                fact[NO_SOONER] = end
+    fact[HEEDED] = grown.together
+    return int64(index)

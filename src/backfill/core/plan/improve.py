@@ -1,6 +1,7 @@
 """One turn of a planned job: move it to an earlier start if free capacity appeared for one."""
 
 import numpy as np
+from numba import int64
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.wall import verb
@@ -12,20 +13,27 @@ from backfill.core.plan.grown import (
     FRESH,
     GAIN,
     GAINED,
+    NO_LATER,
+    NO_SOONER,
     NODE,
     READ,
     RECENT,
+    fact_of_gang,
+    level_of,
     may_gain,
     note_gain,
     note_vain,
     row_of,
     vain_until,
 )
+from backfill.core.plan.outline import first_in_outline, may_take_ahead
 from backfill.core.plan.plan import book_job, book_pairs, earliest_by_power, keep_place
 from backfill.core.plan.profile import FUTURE, GIVE, PAST, TAKE, book, earliest, free_since, tasks_over
 from backfill.core.plan.rooms import border, bucket, note_growth, open_place, open_pool
 from backfill.core.plan.search import NOT_KEPT, ONLY, earliest_of_gang, first_among_all, first_gain, span
 from backfill.core.trace import LOOKS
+
+UNKNOWN = np.int64(-1)  # the row of failed searches, as long as it is not needed
 
 
 @verb()
@@ -65,7 +73,7 @@ def _improve_licensed(state, job, held):
     search.
     """
     t = _licences_allow(state, job, state.now, held)
-    if t < held and state.jobs.alone[job]:
+    if state.jobs.alone[job]:
         return _improve_beside_licences(state, job, held, t)
     if t < held or _may_be_seated_better(state, job, held):
         return _improve_anew(state, job, held, t)
@@ -112,11 +120,35 @@ def _improve_beside_licences(state, job, held, t):
         if t == best:
             break
         best, best_node = held, own
-    if best == held and best_node == own and _may_be_seated_better(state, job, held):
-        best, best_node = _first_of_all_nodes(state, job, held, held, row)
+    if best == held and best_node == own:
+        best_node = _stronger_node(state, job, held, row)
     if best < held or best_node != own:
         _rebook_on(state, job, held, best, best_node)
     return best
+
+
+@kernel()
+def _stronger_node(state, job, held, row):
+    """Return the most powerful node that takes a job of one node at its present start: its own, or one that grew."""
+    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
+    own = plan.pairs[plan.first[job], 0]
+    for i in range(grown.count[RECENT]):
+        node = grown.node[RECENT, i]
+        if node >= own:
+            break
+        if grown.until[RECENT, node] <= held or grown.since[RECENT, node] >= held + length:
+            continue
+        if row != NOT_KEPT and vain_until(grown, row, node, length, held) > held:
+            continue
+        if may_run_on(state, job, node):
+            state.trace.counters[LOOKS] += 1
+            known = held + 1 if row == NOT_KEPT else FUTURE
+            t = earliest(plan.nodes, node, jobs.demand, job, jobs.tasks[job], held, known, FUTURE, length)
+            if t == held:
+                return node
+            if row != NOT_KEPT:
+                note_vain(grown, row, node, length, held, t)
+    return own
 
 
 @kernel()
@@ -255,28 +287,62 @@ def _gain_of_row(state, job, row, limit):
 def _improve_gang(state, job, held):
     """Search for a start of a gang only if all nodes together have capacity earlier, or a more powerful node grew."""
     plan, grown, length, own = state.plan, state.plan.grown, span(state, job), state.search.own
-    first, last, row = plan.first[job], plan.first[job] + plan.many[job], _row(state, job, length)
-    begin = max(state.now, grown.first[RECENT] - length + 1)
-    if begin < held:
-        begin = min(held, first_among_all(state, job, begin, held))
-    t = held
-    for pair in range(first, last):
-        own[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
-    if begin < held:
-        state.search.gain[: grown.count[RECENT]] = PAST
-        begin = first_gain(state, job, begin, held, row)
-    if begin < held:
-        state.trace.counters[LOOKS] += 1
-        t = min(earliest_of_gang(state, job, begin, held, row), held)
-    better = t == held and _grew_ahead(state, job, held, row)
-    for pair in range(first, last):
-        own[plan.pairs[pair, 0]] = 0
+    first, last, row = plan.first[job], plan.first[job] + plan.many[job], UNKNOWN
+    begin, t = max(state.now, grown.first[RECENT] - length + 1), held
+    if state.free.shapes.exact and begin <= held - length:
+        begin, t = _before_own(state, job, begin, held)
+    if t == held:
+        if begin < held and plan.outline.kept:
+            begin = first_in_outline(state, job, begin, held, held)
+        elif begin < held:
+            begin = min(held, first_among_all(state, job, begin, held))
+        for pair in range(first, last):
+            own[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
+        if begin < held:
+            row = _row(state, job, length)
+            state.search.gain[: grown.count[RECENT]] = PAST
+            begin = first_gain(state, job, begin, held, row)
+        if begin < held:
+            state.trace.counters[LOOKS] += 1
+            t = min(earliest_of_gang(state, job, begin, held, row), held)
+        better = t == held and _grew_ahead(state, job, held, row)
+        for pair in range(first, last):
+            own[plan.pairs[pair, 0]] = 0
+        if better:
+            _reseat(state, job, held, _row(state, job, length))
     if t < held:
         book_job(state, job, held, held + length, GIVE)
         _move(state, job, held, t)
-    elif better:
-        _reseat(state, job, held, row)
     return t
+
+
+@apart()
+def _before_own(state, job, begin, held):
+    """Find a start of a planned gang from `begin` on from which it ends by its present start, `held`.
+
+    What it has booked does not matter there. So a search in vain holds for all gangs like it, until nodes grow. Return
+    where to search on, and the start; `held` if it was not found here.
+    """
+    grown, search, length = state.plan.grown, state.search, span(state, job)
+    shape, before = int64(state.jobs.shape[job]), held - length + 1
+    fact = grown.gangs[fact_of_gang(grown, shape, level_of(state.jobs.demand[job, 0]), state.jobs.tasks[job], length)]
+    if fact[NO_SOONER] <= begin and before <= fact[NO_LATER]:
+        return before, held
+    t, after = before, begin
+    if state.plan.outline.kept:
+        after = first_in_outline(state, job, begin, before, held)
+    if after < before:
+        search.vain_since, search.vain_until = fact[NO_SOONER], fact[NO_LATER]
+        search.gain[: grown.count[RECENT]] = PAST
+        state.trace.counters[LOOKS] += 1
+        t = min(earliest_of_gang(state, job, after, before, _row(state, job, length)), before)
+        search.vain_since = search.vain_until = PAST
+    if t < before:
+        return t, t
+    if fact[NO_SOONER] > before or fact[NO_LATER] < begin or fact[NO_LATER] <= fact[NO_SOONER]:
+        fact[NO_SOONER], fact[NO_LATER] = begin, before
+    fact[NO_SOONER], fact[NO_LATER] = min(fact[NO_SOONER], begin), max(fact[NO_LATER], before)
+    return before, held
 
 
 @kernel()
@@ -284,12 +350,16 @@ def _grew_ahead(state, job, held, row):
     """Return whether a node that grew, more powerful than the last one of a gang, takes another task at its start."""
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
     site, weakest = jobs.spread[job] == SITE, plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
+    if plan.outline.kept and not may_take_ahead(state, job, held, state.machine.nodes if site else weakest):
+        return False
     for i in range(grown.count[RECENT]):
         node = grown.node[RECENT, i]
         if node >= weakest and not site:
             return False
         if grown.until[RECENT, node] <= held or grown.since[RECENT, node] >= held + length:
             continue
+        if row == UNKNOWN:
+            row = _row(state, job, length)
         if row != NOT_KEPT and vain_until(grown, row, node, length, held) > held:
             continue
         one = np.int64(1)

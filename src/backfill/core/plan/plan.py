@@ -15,6 +15,7 @@ from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_T
 from backfill.core.place.seating import POWER, seat_by_rule
 from backfill.core.plan.bookings import forget_soonest
 from backfill.core.plan.grown import GrownT, new_grown
+from backfill.core.plan.outline import OutlineT, draw_booking, new_outline
 from backfill.core.plan.profile import (
     FUTURE,
     GIVE,
@@ -37,6 +38,7 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Ints
 
 LEVELS = 16  # at most this many
+BY_WINDOW, BY_JOB = np.int8(1), np.int8(2)  # why a node is uneven
 
 PLAN = [
     ("nodes", ProfileT),  # availability of nodes, kept by the policies that plan
@@ -47,6 +49,8 @@ PLAN = [
     ("fits", int64),  # address of `fits`
     ("hold_place", int64),  # of `hold_place`
     ("book_start", int64),  # of `book_start`
+    ("kept", int64),  # 1: beside these it holds nothing but one reservation, so the next pass may go on with it
+    ("uneven", int8[::1]),  # (m,): what is free on a node may shrink later, by a window (BY_WINDOW) or a planned job
     ("overheld", int8[::1]),  # (m,): 1: runs hold more than the capacity of a node, so `total` counts all of it as free
     # placements in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
@@ -54,7 +58,8 @@ PLAN = [
     ("pairs", int64[:, ::1]),
     ("pairs_used", int64),
     # where availability grew, for two rounds
-    ("grown", GrownT),  # among nodes; what follows is for a pool
+    ("grown", GrownT),  # among nodes
+    ("outline", OutlineT),  # among nodes, if many gangs wait; what follows is for a pool
     ("rooms_until", int64[::1]),  # (2,): no free capacity appeared beyond this instant
     ("rooms_kept", int64),
     ("rooms", int64[:, :, ::1]),  # (2, levels, buckets): longest free time of a level up to an instant of a bucket
@@ -85,12 +90,15 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
         fits=0,
         hold_place=0,
         book_start=0,
+        kept=0,
+        uneven=np.zeros(len(platform.nodes), np.int8),
         overheld=np.zeros(len(platform.nodes), np.int8),
         first=zeros(1 if simple else jobs),
         many=np.zeros(1 if simple else jobs, np.int32),
         pairs=zeros(SMALL, 2),
         pairs_used=0,
         grown=new_grown(1 if simple else len(platform.nodes), shapes),
+        outline=new_outline(len(platform.resources)),
         rooms_until=np.full(2, PAST),
         rooms_kept=1,
         rooms=zeros(2, len(levels), BUCKETS),
@@ -118,10 +126,22 @@ def _levels(need: Ints) -> Ints:
 @kernel()
 def book_job(state, job, begin, end, sign):
     """Book (sign 1) or release (-1) what a waiting job holds in the plan, on [begin, end)."""
+    if state.plan.live:
+        _mark_uneven(state, job)
     if state.machine.pool:
         book(state.plan.nodes, ONLY, begin, end, state.jobs.need, job, sign)
         return
     book_pairs(state, job, state.plan.pairs, state.plan.first[job], np.int64(state.plan.many[job]), begin, end, sign)
+
+
+@kernel()
+def _mark_uneven(state, job):
+    """Note that a waiting job is booked on its nodes in the plan of this pass."""
+    plan = state.plan
+    plan.kept = 0
+    if not state.machine.pool:
+        for pair in range(plan.first[job], plan.first[job] + plan.many[job]):
+            plan.uneven[plan.pairs[pair, 0]] |= BY_JOB
 
 
 @kernel()
@@ -144,6 +164,8 @@ def book_pairs(state, job, pairs, first, many, begin, end, sign):
     book(state.plan.total, ONLY, begin, end, state.jobs.demand, job, sign * counted)
     for pair in range(first, first + many):
         book(state.plan.nodes, pairs[pair, 0], begin, end, state.jobs.demand, job, sign * pairs[pair, 1])
+    if state.plan.outline.kept:
+        draw_booking(state, job, pairs, first, many, begin, end, sign)
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
         book(state.plan.licences, state.jobs.licence[item], begin, end, state.jobs.licence_count, item, sign)
 
@@ -181,13 +203,25 @@ def earliest_start(state, job, begin):
         return FUTURE
     t = earliest_by_power(state, job, begin)
     if t == state.now and state.jobs.place[job] != POWER and not state.machine.pool and not is_suspended(state, job):
-        _place_from_now(state, job)
+        place_from_now(state, job)
     state.placed.may = job if t == state.now else NONE
     return t
 
 
+@verb()
+def earliest_before(state, job, begin, before):
+    """Return the first instant of [begin, before) at which the plan of a pool has capacity for a job; FUTURE if none.
+
+    Nothing is placed.
+    """
+    if not is_waiting(state, job, BY_EARLIEST_START):
+        return FUTURE
+    length = span(state, job)
+    return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, before, length)
+
+
 @kernel()
-def _place_from_now(state, job):
+def place_from_now(state, job):
     """Place a job that fits in the plan from now on, by its placement rule."""
     room, end = state.scratch.room, state.now + span(state, job)
     for node in range(state.machine.nodes):
@@ -321,7 +355,7 @@ def place_where_held(state, job):
         return
     if state.jobs.place[job] != POWER and not is_suspended(state, job) and state.promises.reserved[job] == state.now:
         lift(state, job)
-        _place_from_now(state, job)
+        place_from_now(state, job)
         keep_place(state, job)
         book_reserved(state, job)
         forget_soonest(state)
@@ -349,7 +383,7 @@ def book_running(state):
 @kernel()
 def book_again(state):
     """Clear the plan and book the runs and the announced windows."""
-    state.plan.live = 0
+    state.plan.live = state.plan.kept = state.plan.outline.kept = 0
     clear(state.plan.nodes, state.machine.base)
     clear(state.plan.licences, state.machine.base_copies)
     _clear_total(state)

@@ -12,9 +12,21 @@ only slide, and whether it can is visible at the instant before its start: no se
 If few jobs wait on a pool, a search costs less than the table, so the table is not used. Among nodes see grown.py.
 """
 
+from numba import int64
+
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.wall import verb
-from backfill.core.plan.grown import FRESH, RECENT, forget_vain, measure_stays, next_round, note_grown, note_unknown
+from backfill.core.plan.grown import (
+    FRESH,
+    RECENT,
+    forget_vain,
+    measure_stays,
+    next_round,
+    note_grown,
+    note_together,
+    note_unknown,
+)
+from backfill.core.plan.outline import renew_outline
 from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_after, entry_before, find
 from backfill.core.plan.search import ONLY
 from backfill.core.queue.walk import following, rewind
@@ -42,13 +54,21 @@ def open_place(state, pairs, first, many, row, begin, end):
     if state.machine.pool:
         open_pool(state, begin, end)
         return
+    begin, end = max(begin, state.now), min(end, FUTURE)
     for pair in range(first[row], first[row] + many[row]):
-        note_growth(state, pairs[pair, 0], max(begin, state.now), min(end, FUTURE))
+        _note_one(state, pairs[pair, 0], begin, end)
+    note_together(state.plan.grown, int64(many[row]), begin, end)
 
 
 @kernel()
 def note_growth(state, node, begin, end):
     """Record that a node grew somewhere on [begin, end), and how long amounts stay free around that."""
+    _note_one(state, node, begin, end)
+    note_together(state.plan.grown, int64(1), begin, end)
+
+
+@kernel()
+def _note_one(state, node, begin, end):
     note_grown(state.plan.grown, node, begin, end)
     measure_stays(state.plan.grown, state.plan.nodes, state.now)
 
@@ -133,6 +153,7 @@ def begin_round(state):
     state.plan.rooms_until[RECENT], state.plan.rooms_until[FRESH] = state.plan.rooms_until[FRESH], PAST
     if not state.machine.pool:
         next_round(state.plan.grown)
+        renew_outline(state)
         return
     if state.queue.waiting < SHORT:
         state.plan.rooms_kept = 0

@@ -27,6 +27,8 @@ SEARCH = [
     ("more", int64[::1]),  # (m,)
     ("own", int64[::1]),  # (m,): number of tasks that the job itself has booked on a node
     ("gain", int64[::1]),  # (m,): the i-th node that grew takes no task sooner on freed time
+    ("vain_since", int64),  # a gang is known not to start on [vain_since, vain_until)
+    ("vain_until", int64),
 ]
 Search, SearchT = record("Search", SEARCH, globals())
 
@@ -42,6 +44,8 @@ def new_search(nodes: int, sites: int) -> object:
         more=zeros(nodes),
         own=zeros(nodes),
         gain=zeros(nodes),
+        vain_since=0,
+        vain_until=0,
     )
 
 
@@ -271,10 +275,13 @@ def first_gain(state, job, begin, held, row):
 
 @kernel()
 def _next_chance(state, job, begin, before, row):
-    """Return the first instant of [begin, before) that neither the total nor the growth of nodes excludes."""
+    """Return the first instant of [begin, before) that neither the total, a fact, nor the growth of nodes excludes."""
     t = _earliest_of_all(state, job, begin, before)
     while row != NOT_KEPT and t < before:
-        gain = first_gain(state, job, t, before, row)
+        gain = t
+        if state.search.vain_since <= t < state.search.vain_until:
+            gain = min(state.search.vain_until, before)
+        gain = first_gain(state, job, gain, before, row)
         if gain == t:
             break
         t = _earliest_of_all(state, job, gain, before)

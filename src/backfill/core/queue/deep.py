@@ -43,12 +43,14 @@ def lay_out(state, least, deep):
     n = q.waiting - q.fresh_count
     jobs, keys, passed = np.empty((q.slots, n), np.int64), np.empty((q.slots, n)), np.empty(q.slots, np.int64)
     for slot in range(q.slots):
-        passed[slot] = _gather(state, slot, slot * q.places, (slot + 1) * q.places, jobs[slot], keys[slot])
+        passed[slot] = gather(state, slot, slot * q.places, (slot + 1) * q.places, jobs[slot], keys[slot])
     many, needs = q.slots * places, q.need.shape[0]
     if places != q.places:
         q.places = places
         q.line, q.key = np.empty(many, np.int64), np.empty(many, np.float64)
         q.walltime, q.need = np.empty(many, np.int64), np.empty((needs, many), np.int64)
+        if len(q.rank) > 0:  # every order lies in its order now
+            q.rank = np.empty(many, np.float64)
     if deep and len(q.size) != many:
         q.size, q.count = np.empty(many, np.int8), np.zeros(many // BLOCK, np.int64)
         q.least_key, q.least_job = np.empty(many // BLOCK, np.float64), np.empty(many // BLOCK, np.int64)
@@ -65,7 +67,7 @@ def lay_out(state, least, deep):
 
 
 @kernel()
-def _gather(state, slot, begin, end, jobs, keys):
+def gather(state, slot, begin, end, jobs, keys):
     """Write the jobs at these positions, and their keys, in order. Return how many of them the walk has passed."""
     q = state.queue
     n = passed = 0
@@ -286,7 +288,7 @@ def _make_room_deep(state, slot, block, by_submit):
             n += q.count[b]
         if n <= full * width * BLOCK or width == leaves:
             jobs, keys = np.empty(n, np.int64), np.empty(n)
-            passed = _gather(state, slot, first * BLOCK, (first + width) * BLOCK, jobs, keys)
+            passed = gather(state, slot, first * BLOCK, (first + width) * BLOCK, jobs, keys)
             if width == leaves:
                 _fill(state, slot, jobs, keys, passed, by_submit)
             else:

@@ -78,23 +78,23 @@ def _unicef(r, n, w):
 
 
 @kernel()
-def score_stretch(order, now, line, submit, walltime, need, scores):
-    """Write the score, in an order that changes with time, of each job of `line` (q,) to `scores` (q,).
+def score_stretch(order, wait, walltime, cpus, scores):
+    """Write scores in an order that changes with time, of jobs that lie side by side, to `scores` (q,).
 
-    submit, walltime (n,), need (n, k): of all jobs; now: the instant, all in microseconds. One plain loop for each
-    order, so that the compiler makes vectors of it.
+    wait, walltime (q,): microseconds; cpus (q,). One plain loop for each order, which looks nothing up, so that the
+    compiler makes vectors of it.
     """
     if order == WFP3:
         for i in range(len(scores)):
-            r, n, w = _scales(walltime[line[i]], need[line[i], 0], now - submit[line[i]])
+            r, n, w = _scales(walltime[i], cpus[i], wait[i])
             scores[i] = _wfp3(r, n, w)
     elif order == LXF:
         for i in range(len(scores)):
-            r, _, w = _scales(walltime[line[i]], 0, now - submit[line[i]])
+            r, _, w = _scales(walltime[i], 0, wait[i])
             scores[i] = _lxf(r, w)
     else:
         for i in range(len(scores)):
-            r, n, w = _scales(walltime[line[i]], need[line[i], 0], now - submit[line[i]])
+            r, n, w = _scales(walltime[i], cpus[i], wait[i])
             scores[i] = _unicef(r, n, w)
 
 

@@ -48,6 +48,9 @@ QUEUE = [
     ("cursor", int64[::1]),  # where a walk continues
     ("passed_key", float64[::1]),  # its last result: key
     ("passed_job", int64[::1]),  # and job
+    # an order that changes at each pass; see `head` and `candidate`
+    ("loose", int64[::1]),  # (slots,): 0: a job lies at its place in the order; else that is said by the ranks alone
+    ("rank", float64[::1]),  # score at this pass of the job at a position; empty if every order is static
     # blocks
     ("indexed", int64),  # 1: a deep queue lies in blocks
     ("deep", int64),  # 1: it currently does
@@ -66,10 +69,13 @@ QUEUE = [
 Queue, QueueT = record("Queue", QUEUE, globals())
 
 
-def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], index: bool, limited: bool) -> Any:
-    """Return an empty queue. index: whether a deep queue is searched by a tree; its orders must be static then.
+def new_queue(
+    jobs: int, resources: int, shapes: int, orders: tuple[int, ...], index: bool, dynamic: bool, limited: bool
+) -> Any:
+    """Return an empty queue. index: whether a deep queue is searched by a tree, if its orders are static.
 
-    shapes: their number among nodes, 0 on a pool. limited: whether limits may hold jobs back.
+    dynamic: whether an order changes at each pass. shapes: their number among nodes, 0 on a pool. limited: whether
+    limits may hold jobs back.
     """
     slots, classes, needs = len(orders), shapes or CLASSES, 1 if shapes else resources
     begin = np.arange(slots) * FIRST
@@ -92,9 +98,11 @@ def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], i
         cursor=begin.copy(),
         passed_key=np.full(slots, -np.inf),
         passed_job=np.full(slots, NONE),
-        indexed=int(index),
+        loose=zeros(slots),
+        rank=np.zeros(slots * FIRST if dynamic else 0),
+        indexed=int(index and not dynamic),
         deep=0,
-        block=np.zeros((slots, jobs if index else 0), np.int32),
+        block=np.zeros((slots, jobs if index and not dynamic else 0), np.int32),
         count=zeros(0),
         least_key=np.zeros(0),
         least_job=zeros(0),
@@ -109,13 +117,18 @@ def new_queue(jobs: int, resources: int, shapes: int, orders: tuple[int, ...], i
 
 
 @kernel(inline=True)
+def knows_submits(state, slot):
+    """Return whether the keys of an order are the submits of its jobs."""
+    return state.queue.order[slot] == FCFS or rank_changes(state.queue.order[slot])
+
+
+@kernel(inline=True)
 def key_of(state, slot, job):
     """Return the key of a job; if the order is dynamic, its submit until the queue is sorted."""
-    order = state.queue.order[slot]
     since = state.jobs.submit[job] - state.jobs.origin
-    if order == FCFS or rank_changes(order):
+    if knows_submits(state, slot):
         return float(since)
-    return score_now(state, order, job, since)
+    return score_now(state, state.queue.order[slot], job, since)
 
 
 @apart()
@@ -153,6 +166,8 @@ def open_place(state, begin, end):
     shift_back(q.key, begin, end)
     shift_back(q.walltime, begin, end)
     shift_rows_back(q.need, begin, end)
+    if len(q.rank) > 0:
+        shift_back(q.rank, begin, end)
 
 
 @kernel(inline=True)
@@ -163,6 +178,8 @@ def close_place(state, begin, end):
     shift_forward(q.key, begin, end)
     shift_forward(q.walltime, begin, end)
     shift_rows_forward(q.need, begin, end)
+    if len(q.rank) > 0:
+        shift_forward(q.rank, begin, end)
 
 
 @kernel(inline=True)
@@ -176,6 +193,8 @@ def insert(state, slot, job, key):
     if i < back:
         open_place(state, i, back)
     write_place(state, i, job, key)
+    if q.loose[slot]:
+        q.rank[i] = np.inf
     q.back[slot] = back + 1
     if lies_before(key, job, q.passed_key[slot], q.passed_job[slot]):
         q.cursor[slot] += i <= q.cursor[slot]
@@ -216,13 +235,31 @@ def _first_that_may_sit(state, place, end, span):
 
 @kernel(inline=True)
 def _any_may(state, begin, end, span):
-    """Return whether a job at these positions could start now, by the first resource: many are asked at once."""
+    """Return whether a job at these positions could start now, by the first resource: many are asked at once.
+
+    By slices: an index that is known not to be negative is a plain load.
+    """
     q = state.queue
-    need, walltime, free, extra = q.need[0], q.walltime, q.limits[0, 0], q.limits[1, 0]
-    found = False
-    for place in range(begin, end):
-        found |= (need[place] <= free) & ((walltime[place] <= span) | (need[place] <= extra))
-    return found
+    need, walltime, free, extra = q.need[0, begin:end], q.walltime[begin:end], q.limits[0, 0], q.limits[1, 0]
+    found = 0
+    for i in range(len(need)):
+        found += (need[i] <= free) & ((walltime[i] <= span) | (need[i] <= extra))
+    return found > 0
+
+
+@kernel(inline=True)
+def may_start(state, place, span):
+    """Return whether the job at a position fits into the free resources of a pool, and ends within the span or fits in
+    the extra."""
+    q = state.queue
+    need, resources = q.need[0, place], state.machine.resources
+    ends = q.walltime[place] <= span
+    if need > q.limits[0, 0] or not (ends or need <= q.limits[1, 0]):
+        return False
+    limit, k = 0 if ends else 1, 1
+    while k < resources and q.need[k, place] <= q.limits[limit, k]:
+        k += 1
+    return k >= resources
 
 
 @kernel(inline=True)
@@ -231,20 +268,57 @@ def first_that_may(state, place, end, span):
 
     Such a job fits into the free resources, and either ends within the span or also fits in the extra.
     """
-    q = state.queue
     if not state.machine.pool:
         return _first_that_may_sit(state, place, end, span)
-    resources, free, extra = state.machine.resources, q.limits[0, 0], q.limits[1, 0]
     while place + STRIDE <= end and not _any_may(state, place, place + STRIDE, span):
         place += STRIDE
-    while place < end:
-        need = q.need[0, place]
-        if need <= free and (q.walltime[place] <= span or need <= extra):
-            limit = 0 if q.walltime[place] <= span else 1
-            k = 1
-            while k < resources and q.need[k, place] <= q.limits[limit, k]:
-                k += 1
-            if k == resources:
-                return place
+    while place < end and not may_start(state, place, span):
         place += 1
     return place
+
+
+@kernel(inline=True)
+def _may_be_sooner(state, begin, end, span, after, least):
+    """Return whether a job at these positions could start now, by the first resource, and ranks from after to least."""
+    q = state.queue
+    need, walltime, free, extra = q.need[0, begin:end], q.walltime[begin:end], q.limits[0, 0], q.limits[1, 0]
+    rank, found = q.rank[begin:end], 0
+    for i in range(len(need)):
+        fits = (need[i] <= free) & ((walltime[i] <= span) | (need[i] <= extra))
+        found += fits & (rank[i] >= after) & (rank[i] <= least)
+    return found > 0
+
+
+@kernel(inline=True)
+def first_by_rank_that_may(state, slot, span):
+    """Like `first_that_may`, of all positions of a loose order behind its walk; -1 if there is none."""
+    q = state.queue
+    begin, back = q.front[slot], q.back[slot]
+    key, job, best, least = q.passed_key[slot], q.passed_job[slot], back, np.inf
+    while begin < back:
+        end = min(begin + STRIDE, back)
+        if _may_be_sooner(state, begin, end, span, key, least):
+            for place in range(begin, end):
+                first = best == back or lies_before(q.rank[place], q.line[place], least, q.line[best])
+                if first and lies_before(key, job, q.rank[place], q.line[place]) and may_start(state, place, span):
+                    best, least = place, q.rank[place]
+        begin = end
+    return best if best < back else NONE
+
+
+@kernel(inline=True)
+def first_by_rank(state, slot):
+    """Return the position of the first job of an order that is loose and not empty."""
+    q = state.queue
+    begin, back = q.front[slot], q.back[slot]
+    best = begin
+    while begin < back:
+        end = min(begin + STRIDE, back)
+        rank, least, found = q.rank[begin:end], q.rank[best], 0
+        for i in range(len(rank)):
+            found += rank[i] <= least
+        for place in range(begin, end if found > 0 else begin):
+            if lies_before(q.rank[place], q.line[place], q.rank[best], q.line[best]):
+                best = place
+        begin = end
+    return best

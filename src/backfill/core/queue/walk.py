@@ -12,22 +12,28 @@ from backfill.compiler.record import doubled, shift_back
 from backfill.compiler.wall import verb
 from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
 from backfill.core.place.shapes import limits_allow
-from backfill.core.queue.deep import insert_deep, lay_out, next_deep, remove_deep, search, set_limits_of_shapes
+from backfill.core.queue.deep import gather, insert_deep, lay_out, next_deep, remove_deep, search, set_limits_of_shapes
 from backfill.core.queue.order import rank_changes, score_stretch
 from backfill.core.queue.places import (
     BLOCK,
     DEEP,
     END,
     SHALLOW,
+    first_by_rank,
+    first_by_rank_that_may,
     first_that_may,
     insert,
     key_of,
+    knows_submits,
     lies_before,
     open_place,
     remove,
     write_place,
 )
 from backfill.core.trace import LOOKS
+
+EXACT = np.int64(2**53)  # from here on not every whole number is a float
+OFTEN = 12  # candidates of a pass, from which on sorting a loose order costs less than looking through it
 
 
 @kernel(inline=True)
@@ -77,6 +83,8 @@ def take_in(state):
     else:
         for slot in range(q.slots):
             if q.back[slot] + q.fresh_count > (slot + 1) * q.places:
+                for each in range(q.slots):
+                    put_in_order(state, each)
                 lay_out(state, 2 * q.waiting, False)
     for i in range(q.fresh_count):
         job = q.fresh[i]
@@ -137,6 +145,8 @@ def rewind(state, slot):
 def standing(state):
     """Return the position of the walk over the first order, for `resume`; valid while the queue is unchanged."""
     q = state.queue
+    if q.loose[0]:
+        put_in_order(state, 0)
     return q.cursor[0], q.passed_key[0], q.passed_job[0]
 
 
@@ -156,7 +166,7 @@ def _give(state, slot, place):
         q.passed_key[slot], q.passed_job[slot] = np.inf, END
         return NONE
     q.cursor[slot] = place + 1
-    q.passed_key[slot], q.passed_job[slot] = q.key[place], q.line[place]
+    q.passed_key[slot], q.passed_job[slot] = q.rank[place] if q.loose[slot] else q.key[place], q.line[place]
     return q.line[place]
 
 
@@ -168,6 +178,8 @@ def following(state, slot):
     q = state.queue
     if q.deep:
         return _give(state, slot, next_deep(state, slot))
+    if q.loose[slot]:
+        put_in_order(state, slot)
     return _give(state, slot, q.cursor[slot] if q.cursor[slot] < q.back[slot] else NONE)
 
 
@@ -184,11 +196,9 @@ def candidate(state, slot, span):
     _set_limits(state, slot, span)
     if q.deep:
         return _give(state, slot, search(state, slot, span))
-    cursor, back = q.cursor[slot], q.back[slot]
-    place = first_that_may(state, cursor, back, span)
-    found = place < back
-    state.trace.counters[LOOKS] += place - cursor + found
-    return _give(state, slot, place if found else NONE)
+    if q.loose[slot]:
+        return _give(state, slot, _candidate_of_loose(state, slot, span))
+    return _give(state, slot, _candidate_in_line(state, slot, span))
 
 
 @kernel(inline=True)
@@ -256,7 +266,7 @@ def head(state):
     if q.deep:
         while q.count[q.front[0] // BLOCK] == 0:
             q.front[0] += BLOCK
-    return q.line[q.front[0]]
+    return q.line[_first_of_loose(state, 0) if q.loose[0] else q.front[0]]
 
 
 @verb(inline=True)
@@ -265,24 +275,148 @@ def is_first(state, job):
     return is_waiting(state, job, BY_IS_FIRST) and head(state) == job
 
 
+@apart()
+def _first_of_loose(state, slot):
+    """Return the position of the first job of an order that is loose and not empty."""
+    return first_by_rank(state, slot)
+
+
+@apart()
+def _candidate_of_loose(state, slot, span):
+    """Return the position of the next job of a walk over a loose order that could start now; -1 if there is none.
+
+    If this was asked too often in a pass, the jobs are put in order.
+    """
+    q = state.queue
+    q.loose[slot] += 1
+    if q.loose[slot] <= OFTEN:
+        state.trace.counters[LOOKS] += q.back[slot] - q.front[slot]
+        return first_by_rank_that_may(state, slot, span)
+    put_in_order(state, slot)
+    return _candidate_in_line(state, slot, span)
+
+
+@kernel(inline=True)
+def _candidate_in_line(state, slot, span):
+    """Return the same of an order that is one stretch."""
+    q = state.queue
+    cursor, back = q.cursor[slot], q.back[slot]
+    place = first_that_may(state, cursor, back, span)
+    found = place < back
+    state.trace.counters[LOOKS] += place - cursor + found
+    return place if found else NONE
+
+
+@apart()
+def put_in_order(state, slot):
+    """Put the jobs of an order that is loose to their places, and a walk over it to where it was."""
+    q = state.queue
+    if q.loose[slot] == 0:
+        return
+    front, back = q.front[slot], q.back[slot]
+    passed = 0
+    for place in range(front, back):
+        passed += not lies_before(q.passed_key[slot], q.passed_job[slot], q.rank[place], q.line[place])
+    _mend(state, slot, q.rank[front:back].copy())
+    q.cursor[slot], q.loose[slot] = front + passed, 0
+
+
+@kernel(inline=True)
+def _use_ranks(state, slot):
+    """Use the ranks as the order of this pass: on a pool without limits they may do alone."""
+    q = state.queue
+    q.loose[slot] = 1
+    if not state.machine.pool or len(state.machine.copies) > state.machine.licences:
+        put_in_order(state, slot)
+
+
 @kernel()
 def arrange(state):
     """Sort the queue in every order that changes with time."""
-    q, jobs = state.queue, state.jobs
+    q = state.queue
     for slot in range(q.slots):
         if rank_changes(q.order[slot]):
-            line = q.line[q.front[slot] : q.back[slot]]
-            keys = np.empty(len(line))
-            score_stretch(q.order[slot], state.now, line, jobs.submit, jobs.walltime, jobs.need, keys)
-            _mend(state, slot, keys)
+            front, back = q.front[slot], q.back[slot]
+            wait, cpus = waiting_times(state, slot), _cpus_of_places(state, slot)
+            score_stretch(q.order[slot], wait, q.walltime[front:back], cpus, q.rank[front:back])
+            _use_ranks(state, slot)
+
+
+@kernel()
+def _cpus_of_places(state, slot):
+    """Return the cpus of the jobs of an order in their places, (q,): on a pool they lie there side by side."""
+    q = state.queue
+    front, back = q.front[slot], q.back[slot]
+    if state.machine.pool:
+        return q.need[0, front:back]
+    cpus, line = np.empty(back - front, np.int64), q.line[front:back]
+    for i in range(len(cpus)):
+        cpus[i] = state.jobs.need[line[i], 0]
+    return cpus
+
+
+@verb(within=True)
+def waiting_jobs(state, slot):
+    """Return an array of the jobs that wait in an order, (q,), as they lie: for a policy that looks at all of them."""
+    q = state.queue
+    if not _is_order(state, slot):
+        return np.empty(0, np.int64)
+    if not q.deep:
+        return q.line[q.front[slot] : q.back[slot]].copy()
+    n = q.waiting - q.fresh_count
+    jobs = np.empty(n, np.int64)
+    gather(state, slot, slot * q.places, (slot + 1) * q.places, jobs, np.empty(n))
+    return jobs
+
+
+@verb(within=True)
+def waiting_times(state, slot):
+    """Return the waits of the jobs of `waiting_jobs` so far, (q,), in microseconds.
+
+    The submits lie side by side in the places of the queue, but with rounding if they are too long ago.
+    """
+    q, since = state.queue, state.now - state.jobs.origin
+    if not _is_order(state, slot):
+        return np.empty(0)
+    if not q.deep and knows_submits(state, slot) and since < EXACT:
+        key = q.key[q.front[slot] : q.back[slot]]
+        wait = np.empty(len(key))
+        for i in range(len(key)):
+            wait[i] = since - key[i]
+        return wait
+    submit = taken(state.jobs.submit, waiting_jobs(state, slot))
+    wait = np.empty(len(submit))
+    for i in range(len(submit)):
+        wait[i] = state.now - submit[i]
+    return wait
+
+
+@verb(within=True)
+def waiting_walltimes(state, slot):
+    """Return the walltimes of the jobs of `waiting_jobs`, (q,), in microseconds."""
+    q = state.queue
+    if not _is_order(state, slot):
+        return np.empty(0, np.int64)
+    if not q.deep:
+        return q.walltime[q.front[slot] : q.back[slot]].copy()
+    return taken(state.jobs.walltime, waiting_jobs(state, slot))
+
+
+@kernel()
+def taken(array, rows):
+    """Return the items of a 1-d array at these rows, side by side: a loop over them can then be made of vectors."""
+    found = np.empty(len(rows), array.dtype)
+    for i in range(len(rows)):
+        found[i] = array[rows[i]]
+    return found
 
 
 @verb(within=True)
 def arrange_by(state, slot, keys):
-    """Sort the waiting jobs by ascending keys[job]; ties go by submit, then file order.
+    """Sort the waiting jobs by ascending keys[job]; ties go by submit, then file order; no number comes last.
 
     For policies that declare `sorts`.
-    Cost: that of repairing the order of the last pass, at most a sort.
+    Cost: a look at each job; if the order is walked, that of repairing the order of the last pass, at most a sort.
     """
     if not _is_order(state, slot):
         return
@@ -290,11 +424,22 @@ def arrange_by(state, slot, keys):
         fail(state, NO_KEYS, NONE, NONE, len(keys), state.jobs.count)
         return
     q = state.queue
-    front = q.front[slot]
-    of_places = np.empty(q.back[slot] - front)
-    for i in range(len(of_places)):
-        of_places[i] = keys[q.line[front + i]]
-    _mend(state, slot, of_places)
+    arrange_waiting(state, slot, taken(keys, q.line[q.front[slot] : q.back[slot]]))
+
+
+@verb(within=True)
+def arrange_waiting(state, slot, keys):
+    """Like `arrange_by`, with a key for each job of `waiting_jobs`, (q,): its keys need not be looked up."""
+    if not _is_order(state, slot):
+        return
+    q = state.queue
+    rank = q.rank[q.front[slot] : q.back[slot]]
+    if len(keys) != len(rank):
+        fail(state, NO_KEYS, NONE, NONE, len(keys), len(rank))
+        return
+    for i in range(len(rank)):
+        rank[i] = keys[i] if keys[i] == keys[i] else np.inf
+    _use_ranks(state, slot)
 
 
 @kernel()

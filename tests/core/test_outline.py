@@ -1,0 +1,27 @@
+"""The outline of a plan, while many gangs wait: it bounds the plan at each pass, and every start is the slow twin's."""
+
+import pytest
+
+from backfill.worlds.simulated import simulate
+from tests.compiled import asked
+from tests.core.test_check import checked
+from tests.differential.test_events import compare
+from tests.reference.workloads import throng
+
+# More memory than an outline counts one by one: it is counted in units.
+MEMORY = (0, 3, 10**10 + 7)
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+def test_the_outline_bounds_what_the_plan_leaves_free(memory):
+    kept = []
+    case, events = throng(1, jobs=150, nodes=6, events=3, memory=memory)
+    workload, platform, asks = asked(case.jobs, case.platform, events=events)
+    simulate(workload, platform, *checked("conservative", 4, lambda state: kept.append(state.plan.outline.kept)), asks)
+    assert sum(kept) > 10
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("memory", MEMORY)
+def test_with_many_gangs_that_wait_every_start_equals_the_twin(memory, seed):
+    compare(throng(seed, jobs=150, nodes=6, events=3, memory=memory), "conservative")

@@ -1,0 +1,85 @@
+"""Records that a kernel makes for itself: it holds them, and other kernels borrow their pointers."""
+
+import gc
+
+import numpy as np
+import pytest
+from numba import int64, uint64
+from numba.core.runtime import _nrt_python, rtsys
+
+from backfill.compiler import jit
+from backfill.compiler.kernel import kernel
+from backfill.compiler.pointer import borrow
+from backfill.compiler.record import record
+from backfill.compiler.word import lowest, ones
+
+PILE = [("height", int64), ("weights", int64[::1]), ("marks", uint64[:, ::1])]
+Pile, PileT = record("Pile", PILE, globals())
+
+
+@kernel()
+def new_pile(height):
+    return Pile(marks=np.zeros((height, 2), np.uint64), height=height, weights=np.arange(height))
+
+
+@kernel()
+def add_to(pile, row):
+    pile.weights[row] += 5
+    pile.marks[row, 1] |= np.uint64(6)
+    pile.height += 1
+    pile.weights = np.append(pile.weights, np.array([pile.height]))
+    return pile.weights[row]
+
+
+@kernel()
+def load(held):
+    pile = borrow(held)
+    return add_to(pile, 2) + add_to(pile, 3) + 100 * pile.weights[-1 + len(pile.weights)]
+
+
+@kernel(int64, int64)
+def load_piles(count):
+    total = 0
+    for i in range(count):
+        total += load(new_pile(5 + i % 2))
+    return total
+
+
+def test_a_kernel_makes_records_and_frees_them_with_all_that_they_hold():
+    assert load_piles(2) == 2 * (7 + 8) + 100 * (7 + 8)
+    if jit.PLAIN:
+        return
+    _nrt_python.memsys_enable_stats()
+    gc.collect()
+    before = rtsys.get_allocation_stats()
+    load_piles(1000)
+    after = rtsys.get_allocation_stats()
+    assert after.alloc - after.free == before.alloc - before.free
+    assert after.mi_alloc - after.mi_free == before.mi_alloc - before.mi_free
+
+
+def test_python_reads_a_record_that_a_kernel_has_made():
+    pile = new_pile(4)
+    assert pile.height == 4
+    assert pile.weights.tolist() == [0, 1, 2, 3]
+    pile.height = 9
+    assert add_to(pile, 1) == 6
+    assert pile.height == 10
+    assert pile.weights.tolist() == [0, 6, 2, 3, 10]
+    with pytest.raises(AttributeError, match="depth"):
+        assert pile.depth
+
+
+@kernel()
+def look_at(words):
+    found = np.zeros((2, len(words)), np.int64)
+    for i in range(len(words)):
+        found[0, i], found[1, i] = ones(words[i]), lowest(words[i])
+    return found
+
+
+def test_the_bits_of_words_are_counted_and_found():
+    words = np.array([0, 1, 2**63, 2**64 - 1, 2**40 + 2**7], np.uint64)
+    expected = [[0, 1, 1, 64, 2], [64, 0, 63, 0, 7]]
+    assert look_at(words).tolist() == expected
+    assert [[ones(word) for word in words], [lowest(word) for word in words]] == expected
