@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from backfill.web.app import application
+from backfill.web.app import described
 from backfill.web.rest import OPENAPI
 from backfill.web.safety import Safety, Token
 from backfill.web.service import Service
@@ -34,7 +34,7 @@ PROBLEM = {
 
 def description() -> dict[str, Any]:
     """Return the description of the interface."""
-    app = application(Service(Path("/nowhere")), Safety(Token(Path("/nowhere"))))
+    app = described(Service(Path("/nowhere")), Safety(Token(Path("/nowhere"))))
     app.description = ABOUT
     title, version = app.title, app.version
     found: dict[str, Any] = plain(app.openapi())

@@ -12,7 +12,10 @@ import pytest
 import backfill as bf
 from backfill.report.outcome import Outcome
 from backfill.report.write import write_report
+from tests.browser.visiting import Visitor
 from tests.patience import PATIENCE_S
+from tests.queue.conftest import Live
+from tests.web.conftest import sites_of
 
 SHELL = "chromium-headless-shell"  # takes less than half of the time of a browser that could have windows
 CHROMIUM = next(filter(None, map(shutil.which, (SHELL, "chromium", "chromium-browser", "google-chrome"))), None)
@@ -87,3 +90,33 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = bf.generate("lublin?jobs=3000&cpus=64&load=1.1&seed=5")
     bf.compare(log, None, ["fcfs", "easy", "easy-sjbf"]).report(path)
     return path
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Make visitors of a site."""
+    made: list[Visitor] = []
+
+    def make(site: Any, **more: Any) -> Visitor:
+        made.append(Visitor(browser, site, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.context.close()
+        assert each.complaints == []
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Make the site of a queue of this test alone."""
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium")
+    live = Live(tmp_path)
+    with sites_of(live) as make:
+
+        def made(*options: str, pool: str = "local") -> Any:
+            live.configure("conservative", pool=pool)
+            return make(*options)
+
+        yield made

@@ -1,108 +1,17 @@
 """The page of a live queue, used as people use it: a real daemon, a real web process, a real browser."""
 
-import re
 import signal
-import time
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.conftest import CHROMIUM
-from tests.patience import PATIENCE_S, until
-from tests.queue.conftest import Live
-from tests.web.conftest import sites_of
+from tests.browser.visiting import chart_of, see, soon
+from tests.patience import until
 
 pytest.importorskip("fastapi", reason="needs the extra web")
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202egnp.exe {{7*7}}'
 NODES = "document.querySelectorAll('*').length"
-
-
-def soon(page, truth):
-    """Wait until something holds; playwright's own way needs `eval`, which the page forbids."""
-    end = time.monotonic() + PATIENCE_S
-    while not page.evaluate(truth):
-        assert time.monotonic() < end, truth
-        page.wait_for_timeout(100)
-
-
-class Visitor:
-    """Tabs of one browser that has logged in; what it complains of is an error of the page."""
-
-    def __init__(self, browser, site, **more):
-        self.site, self.complaints = site, []
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
-        self.context.set_default_timeout(1000 * PATIENCE_S)
-        self.away = False  # failed requests are expected: the console names them
-
-    def tab(self):
-        page = self.context.new_page()
-        page.on("console", lambda message: self.complain(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: self.requested(request.url))
-        return page
-
-    def complain(self, text):
-        failed = "Failed to load resource" in text or "ERR_" in text
-        if not (self.away and failed):
-            self.complaints.append(text)
-
-    def requested(self, url):
-        if not url.startswith((self.site.url, "data:", "blob:")):
-            self.complaints.append(f"a request to {url}")
-
-    def log_in(self, path="/"):
-        page = self.tab()
-        page.goto(f"{self.site.url}{path}")
-        page.fill("input[name=token]", self.site.token)
-        page.click("button")
-        page.wait_for_url(f"{self.site.url}{path}")
-        return page
-
-    def open(self, path, page=None):
-        page = page or self.tab()
-        page.goto(f"{self.site.url}{path}")
-        return page
-
-
-@pytest.fixture
-def visit(browser):
-    """Make visitors of a site."""
-    made = []
-
-    def make(site, **more):
-        made.append(Visitor(browser, site, **more))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.context.close()
-        assert each.complaints == []
-
-
-@pytest.fixture
-def own(tmp_path):
-    """Make the site of a queue of this test alone."""
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium")
-    live = Live(tmp_path)
-    live.configure("conservative")
-    with sites_of(live) as make:
-        yield make
-
-
-def see(page, selector, text):
-    """Wait until an element has a text."""
-    from playwright.sync_api import expect
-
-    expect(page.locator(selector)).to_contain_text(re.compile(text, re.DOTALL))
-
-
-def chart_of(page):
-    """Wait for the chart of the plan."""
-    page.wait_for_selector("#plan[data-ready]")
-    return "document.getElementById('plan').section.chart"
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
@@ -464,8 +373,12 @@ def test_every_page_at_every_width_is_within_reach_of_all(own, visit):
                 chart_of(page)
             found = axe.run(page).response["violations"]
             assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], (path, width)
-            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            assert wide <= 0, (path, width)
+            for between in (width, 820, 1024) if width == 1280 else (width,):
+                page.set_viewport_size({"width": between, "height": 900})
+                wider = "each => each.scrollWidth - each.clientWidth"
+                assert page.eval_on_selector("html", wider) <= 0, (path, between)
+                if path == "/" and between > 390:
+                    assert page.eval_on_selector(".wide", wider) <= 0, between
 
 
 def test_another_policy_on_the_last_week(own, visit):

@@ -475,7 +475,7 @@ class Hand:
 
     def start(self, some):
         for one in some:
-            self.world.control.told[one.key] = self.world.clock.t / SECOND
+            self.world.control.requested[one.key] = self.world.clock.t / SECOND
         self.tell([one.job for one in some])
 
     def tell(self, jobs):
@@ -515,7 +515,7 @@ class Controlled(Watched):
         acts = [lambda: self.system.adopt(some)] * bool(some) + [lambda: self.system.undo(undo)] * bool(undo)
         hand.acts += [(self.control.instance, act) for act in acts]
         for job in tell:
-            control.told[job.run.key] = control.now
+            control.requested[job.run.key] = control.now
         if tell:
             hand.tell(tell)
         for each in (control.adopt, control.undo, control.tell):
@@ -563,8 +563,8 @@ class Controlled(Watched):
         self.check_uncertain()
         for job in self.engine.book.jobs.values():
             if self.begins(job):
-                told = self.control.told.get(job.run.key, self.control.now)
-                assert self.control.now - told < LONG_S + AGAIN_S, f"job {job.native} neither begins nor is taken back"
+                since = self.control.requested.get(job.run.key, self.control.now)
+                assert self.control.now - since < LONG_S + AGAIN_S, f"job {job.native} neither begins nor is taken back"
         return super().check()
 
     def check_uncertain(self):

@@ -41,7 +41,7 @@ def control(**more):
 
 def taken_back(mine):
     """Return the known facts after an attempt of this job was taken back."""
-    found = control(wall=100 * SECOND, told={(1, 1): 0.0}, now=LONG_S + 1)
+    found = control(wall=100 * SECOND, requested={(1, 1): 0.0}, now=LONG_S + 1)
     assert look(found, now(managed=True, waits="Licenses"), mine) == []
     assert found.undo == [mine]
     return found, look(found, now(managed=True, held=True), mine)

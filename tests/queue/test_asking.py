@@ -47,6 +47,8 @@ def test_a_queue_is_asked_what_will_come(live):
     assert "there is no node 'n9'" in live.run("plan", "--nodes", "n9", check=2).stderr
     late = live.run("plan", "--since", "2030-01-02", "--until", "2030-01-01", check=2).stderr
     assert late == "backfill: --until 2030-01-01: expected a time after that of --since\n"
+    past = live.run("plan", "--until", "2000-01-01", check=2).stderr
+    assert past == "backfill: --until 2000-01-01: expected a time after that of --since [default: 2h]\n"
     assert "'soon' is not a time" in live.run("plan", "--until", "soon", check=2).stderr
 
     said = live.run("explain", waiting).stdout

@@ -39,7 +39,7 @@ def ask(queue, what, **more):
     pid = os.fork()
     if pid == 0:
         try:
-            queue.planner.learn(json.loads(json.dumps(queue.engine.said)))
+            queue.planner.learn(json.loads(json.dumps(queue.engine.outbox)))
             with os.fdopen(there, "w") as out:
                 out.write(json.dumps(answer(queue.planner, json.loads(json.dumps(asked)))))
         except BaseException:
@@ -172,18 +172,18 @@ def test_run_times_are_learned_from_the_nearest_jobs_that_are_enough():
     known = [over("ana", "fit", 0.5)] * 5 + [over("ana", "other", 0.1)] + [over("bob", "fit", 0.2)] * 2
     draw = lambda pool, chance, past=0.0: float(pool.draw(np.array(chance), np.array(past)))  # noqa: E731
     times = RunTimes([*known, over("ana", "rare", 0.9, "CANCELLED")])
-    assert times.of("ana", "fit").told == "user and name"
+    assert times.of("ana", "fit").grouped_by == "user and name"
     assert {draw(times.of("ana", "fit"), chance / 10) for chance in range(10)} == {0.5}
-    assert times.of("ana", "rare").told == "user"
+    assert times.of("ana", "rare").grouped_by == "user"
     assert draw(times.of("ana", "rare"), 0.0) == 0.1
-    assert times.of("bob", "fit").told == "all"
+    assert times.of("bob", "fit").grouped_by == "all"
     assert draw(times.of("bob", "fit"), 0.3) == 0.2
     assert draw(times.of("bob", "fit"), 0.0, past=0.3) == 0.5  # it runs, and has used more than most
     assert 0.6 <= draw(times.of("bob", "fit"), 0.5, past=0.6) <= 1.0  # more than all
     few = RunTimes(known[:3]).of("ana", "fit")
-    assert (few.told, few.shares) == ("all", (0.5, 0.5, 0.5))
+    assert (few.grouped_by, few.shares) == ("all", (0.5, 0.5, 0.5))
     nothing = RunTimes().of("ana", "fit")
-    assert nothing.told == "none"
+    assert nothing.grouped_by == "none"
     assert draw(nothing, 0.25) == pytest.approx(0.25 ** (1 / 0.6))
     assert draw(nothing, 0.0, past=0.5) == pytest.approx(0.5)
     several = times.of("ana", "rare").draw(np.array([0.0, 0.99, 0.5]), np.array([0.0, 0.0, 0.3]))
@@ -330,11 +330,11 @@ def test_jobs_that_come_later_may_go_first_and_nothing_of_them_stays(tmp_path):
     coming = Coming(jobs, machine, jobs.walltime)
     starts = live_on(future, walltime, Links(), queue.t, coming=coming)
     assert len(starts) == future.jobs
-    present.restore(told=False)
+    present.restore(informed=False)
     assert starts[row] - alone == 60 * SECOND
     again = live_on(future, walltime, Links(), queue.t, coming=coming)
     assert again.tolist() == starts.tolist()
-    present.restore(told=False)
+    present.restore(informed=False)
     assert live_on(future, walltime, Links(), queue.t)[row] == alone
 
 

@@ -189,6 +189,17 @@ def test_the_order_of_the_policy_says_who_is_ahead_not_the_submit(tmp_path):
     assert explain(queue, short)["ahead"] == {"count": 0, "first": []}
 
 
+def test_an_order_that_changes_at_each_pass_says_who_is_ahead(tmp_path):
+    queue = Virtual(tmp_path, "easy-lxf")
+    queue.submit(4, 600)
+    long, longer, short = queue.submit(4, 900), queue.submit(4, 1200), queue.submit(4, 60)
+    queue.until(10)
+    queue.submit(4, 30)
+    assert [one["id"] for one in explain(queue, longer)["ahead"]["first"]] == [short, long]
+    assert [one["id"] for one in explain(queue, long)["ahead"]["first"]] == [short]
+    assert explain(queue, short)["ahead"] == {"count": 0, "first": []}
+
+
 def test_a_deep_queue_has_the_same_order(tmp_path):
     queue = Virtual(tmp_path, "easy-sjf")
     queue.submit(4, 600)

@@ -7,7 +7,7 @@ import pytest
 
 from backfill.answers.explain import explain
 from backfill.client.asking import explained
-from backfill.queue.feed import told
+from backfill.queue.feed import planner_facts
 from tests.queue.nodes import Nodes, submit
 from tests.queue.test_planner import SECOND
 from tests.shares import LONG
@@ -59,7 +59,7 @@ def meant(queue, job, change):
         return [["gone", change["cancel"], "CANCELLED"]]
     if "node" in change:
         return [back(queue, change["node"])]
-    facts = told(job.facts())
+    facts = planner_facts(job.facts())
     if "resource" in change:
         facts["need"] = {**job.need, change["resource"]: change["amount"]}
     facts |= {name: value for name, value in change.items() if name in ("tasks", "partition", "constraint", "spread")}
@@ -104,7 +104,7 @@ def test_a_full_node_takes_the_job_or_a_task_of_it_when_it_is_said_to_and_not_be
         if any(lack["kind"] in ("limit", "licence") for lack in found["lacks"]) or nodes["whole"]:
             continue
         for one in nodes["full"]["first"]:
-            facts = told(job.facts()) | {"tasks": job.tasks if nodes["alone"] else 1}
+            facts = planner_facts(job.facts()) | {"tasks": job.tasks if nodes["alone"] else 1}
             facts["constraint"] = "&".join([*([job.constraint] if job.constraint else []), one["node"]])
             for share, starts in ((1, True), (0, False)):
                 ended = [

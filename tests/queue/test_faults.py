@@ -34,3 +34,15 @@ def test_a_planner_that_is_to_be_replaced_at_once_is_not_ready():
     assert world.engine.asked == -1
     world.let_answer()
     assert (world.engine.ready, world.engine.changing) == (True, False)
+
+
+def test_planned_starts_are_shown_while_a_better_planner_takes_over():
+    world = World(6)
+    world.let_answer()
+    world.engine.plan[1] = 5
+    world.engine.remake()
+    world.flush()
+    assert world.engine.asked == -1
+    assert world.engine.plan == {1: 5}
+    world.let_answer()
+    assert world.engine.plan == {}  # as the new one has none

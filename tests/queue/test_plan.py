@@ -130,6 +130,38 @@ def test_a_window_selects_times_users_and_nodes_and_says_what_is_left_out(tmp_pa
     assert few["running"] == everything["running"][:1]
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 50])
+def test_pages_of_runs_that_are_over_have_each_once(tmp_path, most):
+    queue = Virtual(tmp_path, "easy")
+    for runtime in (5, 5, 50, 5, 8, 8, 20, 5):
+        queue.submit(2, 100, runtime=runtime, name=f"r{runtime}", requeue=True)
+    for job, t in ((3, 7), (7, 15), (3, 30)):  # runs before the last one, which end long before their job
+        queue.until(t)
+        known = queue.engine.book.jobs.get(job)
+        if known is not None and known.attempt is not None:
+            queue.request(do="requeue", ids=[job])
+            queue.cut[job, known.attempts] = queue.t
+    queue.until(500)
+    everything = planned(queue)["past"]
+    assert len(everything) > 8
+    found, last = {}, None
+    for _ in range(len(everything) + 1):
+        page = planned(queue, Window(most=most, ended_by_s=last, kinds=("past",)), limit=0)
+        assert page["running"] == page["pending"] == []
+        more = [bar for bar in page["past"] if (bar["id"], bar["start_s"]) not in found]
+        found |= {(bar["id"], bar["start_s"]): bar for bar in more}
+        complete = {(bar["id"], bar["start_s"]) for bar in everything if bar["end_s"] > page["past_since_s"]}
+        assert complete <= found.keys()
+        if not page["omitted"]["past"] or not more:
+            break
+        last = page["past_since_s"]
+    same_end = max(sum(bar["end_s"] == other["end_s"] for other in everything) for bar in everything)
+    assert len(found) == len(everything) or most <= same_end
+    assert planned(queue, Window(projects=("none",)))["past"] == []
+    assert {bar["name"] for bar in planned(queue, Window(names=("r8", "r20")))["past"]} == {"r8", "r20"}
+    assert planned(queue)["begins_s"] <= BEGIN_S
+
+
 def test_instants_are_those_of_the_calendar(tmp_path):
     queue = Virtual(tmp_path, "conservative")
     queue.submit(4, 100, runtime=10)

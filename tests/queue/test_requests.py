@@ -454,15 +454,15 @@ def test_clients_that_have_gone_are_waited_for_no_more(tmp_path):
     assert [len(one) for one in queue.engine._waiters.values()] == [1, 1, 1]
     queue.drain()
     assert (all_.clients, all_.jobs, queue.engine._waiters) == (0, 0, {})
-    told = some[99].told["jobs"]
+    told = some[99].value["jobs"]
     assert [job["id"] for job in told] == numbers
     other = wait()
     queue.flush()
-    assert other.told["jobs"] == told
+    assert other.value["jobs"] == told
     numbers.append(queue.submit(1, 600))
     last = wait()
     queue.engine.stop()
-    assert last.told["error"]["code"] == "stopped"
+    assert last.value["error"]["code"] == "stopped"
     assert (all_.clients, all_.jobs) == (0, 0)
 
 

@@ -73,11 +73,11 @@ def test_a_filter_chooses_jobs_by_any_of_their_words():
     view = View()
     for key in ("/", "A", "n", "x", "\x7f"):
         assert view.press(key, 20)
-    assert view.told().startswith("/An_")
+    assert view.filters().startswith("/An_")
     jobs = [job(1), job(2, user="bob"), job(3, user="bob", reason="JobHeldUser and")]
     assert [one["label"][0] for one in view.chosen(jobs)] == ["1", "3"]
     assert view.press("\r", 20)
-    assert view.told().startswith("only 'An'")
+    assert view.filters().startswith("only 'An'")
     assert view.press("\x1b", 20)
     assert len(view.chosen(jobs)) == 3
 

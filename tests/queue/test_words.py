@@ -39,6 +39,16 @@ def test_instants():
         words.parse_instant("tomorrow-ish", now)
 
 
+def test_a_span_alone_is_that_long_ago():
+    now = 1_700_000_000 * SECOND
+    assert words.parse_past("2h", now) == now - 7200 * SECOND
+    assert words.parse_past("now+2h", now) == now + 7200 * SECOND
+    assert 0 <= now - words.parse_past("12:00", now) < 86_400 * SECOND
+    for text in ("", "yesterday", "h"):
+        with pytest.raises(Unreadable, match=r"is not a time; expected for instance now\+2h"):
+            words.parse_past(text, now)
+
+
 def test_sizes_are_mebibytes_without_a_unit():
     assert [words.parse_memory(text) for text in ("16", "16G", "512m", "1.5k")] == [2**24, 2**34, 2**29, 1536]
 

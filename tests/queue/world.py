@@ -668,7 +668,7 @@ class World:
         if not engine.ready or engine.asked is not None:
             return
         planner = copy.deepcopy(self.link.planner)
-        for kind, *about in _said(engine.said):
+        for kind, *about in _said(engine.outbox):
             getattr(planner, kind)(*about)
         runs = {job.id for job in book.jobs.values() if job.state in HOLDING and not job.yields}
         assert planner.runs == runs | book.due, f"{planner.runs} run; by the book {runs}, due {book.due}"

@@ -61,6 +61,14 @@ def test_the_chart_has_the_jobs_of_the_users_of_the_table(queue):
     assert 'data-plan="/v1/plan?limit=5000"' in queue.get("/", headers=HTML).text
 
 
+def test_the_chart_follows_all_filters_but_the_state_and_says_so(queue):
+    page = queue.get("/", params={"name": "a b", "project": "x", "state": "PENDING"}, headers=HTML).text
+    assert 'data-plan="/v1/plan?limit=5000&amp;name=a%2Cb&amp;project=x"' in page
+    assert "The plan of the jobs named <bdi>a,b</bdi> in project <bdi>x</bdi>" in page
+    assert "The chart shows jobs in every state" in page
+    assert "The chart shows jobs in every state" not in queue.get("/", headers=HTML).text
+
+
 def test_what_would_help_follows_the_queue_and_what_was_tried_stays(queue):
     page = queue.get("/jobs/2", headers=HTML).text
     (live,) = re.findall(r'<div id="helps" data-live>(.*?)\n</section>', page, re.DOTALL)

@@ -24,6 +24,8 @@ def in_order(queue: Queue) -> list[int]:
         places = np.concatenate([block * BLOCK + np.arange(int(q.count[block])) for block in blocks])
     else:
         places = np.arange(int(q.front[0]), int(q.back[0]))
+        if q.loose[0]:
+            places = places[np.lexsort((q.line[places], q.rank[places]))]
     rows = [*q.line[places].tolist(), *q.fresh[: int(q.fresh_count)].tolist()]
     return [number for row in rows if (number := planner.ids[row]) in queue.jobs]
 

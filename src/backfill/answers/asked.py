@@ -172,7 +172,7 @@ class Queue:
                 coming = self.arrivals.coming(np.random.default_rng(done), self.now, horizon)
             found = live_on(planner, runtimes[done], self.links, self.now, CUT_S, coming, rows_wanted)
             rows.append(self._from_now(found))
-            self.present.restore(told=False)
+            self.present.restore(informed=False)
         self.looked = len(rows)
         return np.array(rows)
 
@@ -180,7 +180,7 @@ class Queue:
         """Return the start of each row if every job runs until its walltime."""
         planner = self.planner
         found = live_on(planner, planner.walltimes, self.links, self.now)
-        self.present.restore(told=False)
+        self.present.restore(informed=False)
         return self._from_now(found)
 
     def _from_now(self, starts: Ints) -> Ints:

@@ -52,7 +52,7 @@ class Estimates:
         """Return whether the answer is still valid for this state of the queue and this time."""
         return of == self.of and now / 1e6 - self.answer["now_s"] < FRESH_S
 
-    def told(self, now: int) -> Eta:
+    def eta(self, now: int) -> Eta:
         """Return the answer for a client, with its age."""
         return {**self.answer, "age_s": max(round(now / 1e6 - self.answer["now_s"], 3), 0.0)}
 
@@ -114,7 +114,7 @@ class Lead(TypedDict):
 
 def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Kept]:
     """Return the estimates of jobs that have started since, and the numbers of kept and broken promises."""
-    told: dict[int, list[tuple[int, list[float | None]]]] = {}
+    shown_before: dict[int, list[tuple[int, list[float | None]]]] = {}
     found: list[Shown] = []
     promised: dict[int, int] = {}
     projects: set[str] = set()  # with a promise that covers all jobs
@@ -123,11 +123,11 @@ def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Kept]:
         match event:
             case ShownEvent():
                 for number, *facts in event.estimates:
-                    told.setdefault(number, []).append((t, facts))
+                    shown_before.setdefault(number, []).append((t, facts))
             case Promise():
                 promised[event.job] = event.start
             case Start() | Began():
-                for then, (guaranteed, middle, p90, *_) in told.pop(event.job, []):
+                for then, (guaranteed, middle, p90, *_) in shown_before.pop(event.job, []):
                     if middle is not None and p90 is not None:
                         found.append(Shown(then / 1e6, guaranteed, middle, p90, event.start / 1e6))
                 if promised.pop(event.job, None) is not None and isinstance(event, Start):
@@ -137,23 +137,23 @@ def kept(entries: Iterable[Entry]) -> tuple[list[Shown], Kept]:
             case Departed() if event.project in projects:
                 _count(departures, event.slip)
             case Edit() | End():  # the estimate was for a different request
-                told.pop(event.job, None)
+                shown_before.pop(event.job, None)
     return found, {**starts, "departures": departures}
 
 
 def foretold(entries: Iterable[Entry]) -> list[Shown]:
     """Return the first start that a batch system expected of each job that it has started since; it has no bound."""
-    told: dict[int, tuple[int, int]] = {}
+    shown_before: dict[int, tuple[int, int]] = {}
     found: list[Shown] = []
     for event, t, _ in entries:
         match event:
             case Expected():
-                told.setdefault(event.job, (t, event.start))
-            case Began() if (first := told.pop(event.job, None)) is not None:
+                shown_before.setdefault(event.job, (t, event.start))
+            case Began() if (first := shown_before.pop(event.job, None)) is not None:
                 then, start = (each / 1e6 for each in first)
                 found.append(Shown(then, None, start, start, event.start / 1e6))
             case Edit() | End():
-                told.pop(event.job, None)
+                shown_before.pop(event.job, None)
     return found
 
 

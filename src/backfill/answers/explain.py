@@ -39,18 +39,18 @@ def explain(queue: Queue, number: int, reason: str, to: Change | None = None) ->
     if job is None:  # the daemon knows that it waits, and the planner has not been told of it
         problem = {"code": "starting", "message": "the planner does not know the job yet; ask again", "field": ""}
         return {"error": problem}
-    told: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.spec, "id": number,
+    answer: Facts = {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.spec, "id": number,
                    "reason": reason}  # fmt: skip
     if job.state != PENDING:
-        return told | {"state": "starting"}
-    told |= {"label": job.label, "state": job.state, "need": job.need, "limit_s": job.walltime / 1e6}
-    told |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
-    told |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
-    told |= {"keeps": job.keeps, "done_s": job.done / 1e6}
+        return answer | {"state": "starting"}
+    answer |= {"label": job.label, "state": job.state, "need": job.need, "limit_s": job.walltime / 1e6}
+    answer |= {"held": job.held, "begin_s": seconds(job.begin), "after": _after(queue, job), "throttle": job.throttle}
+    answer |= {"preemptions": job.preemptions, "preempted_for": job.preempted_for}
+    answer |= {"keeps": job.keeps, "done_s": job.done / 1e6}
     if job.deadline is not None:
-        told["estimate"] = estimates_of(queue, [job], queue.futures([job]))[0]
+        answer["estimate"] = estimates_of(queue, [job], queue.futures([job]))[0]
     if not job.waits or number in queue.at_once:  # it is not in the policy's queue
-        return told | {"at_once": number in queue.at_once, "throttled_by": listed(_throttled_by(queue, job))}
+        return answer | {"at_once": number in queue.at_once, "throttled_by": listed(_throttled_by(queue, job))}
     situation, among = Situation.of(queue, job), queue.planner.named
     lacks, before = lack_facts(situation, among), ahead(queue, job)
     kept_by = [] if lacks else keeping(queue, job, before)
@@ -60,8 +60,8 @@ def explain(queue: Queue, number: int, reason: str, to: Change | None = None) ->
             bound |= {"constraint": job.constraint, "reservation": job.reservation}
         bound = {name: text for name, text in bound.items() if text}
         labels = {number: other.label for number, other in queue.jobs.items()}
-        told["nodes"] = situation.told(labels, queue.planner, bound)
-    return told | {
+        answer["nodes"] = situation.facts(labels, queue.planner, bound)
+    return answer | {
         "reservations": _reservations(queue, job),
         "lacks": lacks,
         "holders": _holders(queue, situation, among),
@@ -87,7 +87,7 @@ def _tried(queue: Queue, job: Job, to: Change) -> Facts:
     if "need" in to:
         changed = {**to, "need": {**job.need, **to["need"]}}
         number = max(queue.planner.rows) + 1
-        facts = {**feed.told({**job.facts(), **changed}), "submit": job.submit}
+        facts = {**feed.planner_facts({**job.facts(), **changed}), "submit": job.submit}
         messages = [["gone", job.id, CANCELLED], ["submit", number, facts], ["wait", number]]
     else:
         number, messages = job.id, _walltime(job, to["walltime"])
@@ -230,9 +230,9 @@ def _by_history(queue: Queue, job: Job, base: int) -> Facts | None:
     pool = queue.times.of(job.user, job.name)
     jobs = len(pool.shares)
     used = pool.shares[math.ceil(0.9 * jobs) - 1] if jobs else 1.0
-    if pool.told != "user and name" or jobs < KNOWN or used > LITTLE:
+    if pool.grouped_by != "user and name" or jobs < KNOWN or used > LITTLE:
         return None
-    told: Facts = {
+    answer: Facts = {
         "jobs": jobs,
         "used": used,
         "most": pool.shares[-1],
@@ -243,11 +243,11 @@ def _by_history(queue: Queue, job: Job, base: int) -> Facts | None:
     longest = max(pool.shares[-1] * job.walltime, queue.times.longest(job.user, job.name))
     enough = math.ceil(SLACK * longest / MINUTE) * MINUTE
     if enough >= job.walltime:
-        return told
+        return answer
     at_once, starts = queue.try_out(_walltime(job, enough))
     start = queue.now if job.id in at_once else int(starts[queue.planner.rows[job.id]])
-    told |= {"walltime_s": enough // SECOND, "now": job.id in at_once}
-    return told | {"start_s": seconds(start) if _helps(start, base, queue.now) else None}
+    answer |= {"walltime_s": enough // SECOND, "now": job.id in at_once}
+    return answer | {"start_s": seconds(start) if _helps(start, base, queue.now) else None}
 
 
 def _helps(start: int, base: int, now: int) -> bool:
@@ -262,7 +262,7 @@ def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
     base = int(as_it_is[row])
     found: list[Facts] = []
 
-    def told(change: Facts, number: int, messages: list[Any]) -> None:
+    def try_change(change: Facts, number: int, messages: list[Any]) -> None:
         """Record a change if it helps."""
         now, start = queue.starts_now(number, messages), queue.now
         if not now and queue.used_s < HELP_S:
@@ -277,14 +277,14 @@ def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
     minutes = job.walltime // MINUTE
     shorter = _most(1, minutes - 1, lambda n: queue.starts_now(job.id, _walltime(job, n * MINUTE)))
     if shorter:
-        told({"walltime_s": shorter * 60}, job.id, _walltime(job, shorter * MINUTE))
+        try_change({"walltime_s": shorter * 60}, job.id, _walltime(job, shorter * MINUTE))
     elif minutes > 1:
-        told({"walltime_s": minutes // 2 * 60}, job.id, _walltime(job, minutes // 2 * MINUTE))
+        try_change({"walltime_s": minutes // 2 * 60}, job.id, _walltime(job, minutes // 2 * MINUTE))
     number = max(queue.planner.rows) + 1
 
     def other(to: Facts) -> list[Any]:
         """Return messages that cancel the job and submit it again with changed facts."""
-        facts = feed.told({**job.facts(), **to})
+        facts = feed.planner_facts({**job.facts(), **to})
         return [["gone", job.id, CANCELLED], ["submit", number, facts], ["wait", number]]
 
     def possible(to: Facts) -> bool:
@@ -298,13 +298,13 @@ def _help(queue: Queue, job: Job, situation: Situation) -> Facts:
         less = _most(1, parts - 1, starts) or (parts // 2 if parts > 1 else 0)
         if less and possible(to(less)):
             change = {"tasks": less} if name == "tasks" else {"resource": name, "amount": less * grain}
-            told(change, number, other(to(less)))
+            try_change(change, number, other(to(less)))
     for change, to_ in _elsewhere(queue, job, situation):
-        told(change, number, other(to_))
+        try_change(change, number, other(to_))
     for change, message in _come_back(queue, situation):
-        told(change, job.id, [message])
+        try_change(change, job.id, [message])
     for holder in _holders(queue, situation, False)["first"]:
-        told({"cancel": holder["id"], "label": holder["label"]}, job.id, [["gone", holder["id"], CANCELLED]])
+        try_change({"cancel": holder["id"], "label": holder["label"]}, job.id, [["gone", holder["id"], CANCELLED]])
     return {"by_walltimes_s": None if base == NO_TIME else base / 1e6, "would_help": found,
             "by_history": _by_history(queue, job, base)}  # fmt: skip
 

@@ -160,7 +160,7 @@ class _Life:
 
     facts: Row
     job: int
-    told: int = 0
+    learned: int = 0
     eligible: int | None = None
     start: int | None = None
     end: int | None = None
@@ -207,7 +207,7 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
     arrays: dict[int, list[int]] = {}
     for life in some:
         arrays.setdefault(life.facts["array"], []).append(life.job)
-    begun = min(life.told for life in some)
+    begun = min(life.learned for life in some)
     epoch = ([facts for t, facts in log.epochs if t <= begun] or [log.epochs[0][1]])[-1]
     others = [t for t, facts in log.epochs if t > begun and facts.get("platform") != epoch.get("platform")]
     there = _amounts(epoch, log, begun)
@@ -224,9 +224,11 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
             why = AGAIN if life.waits > 1 else LATER
             left_out[why] = left_out.get(why, 0) + 1
         stated = life.facts["submit"]
-        told = stated if life.foreign and log.epochs[0][0] <= stated < life.told else life.told
-        told = max(told, known.get(life.facts["reservation"], told))  # by an edit it asks for a later one
-        submit.append(life.eligible if late or life.waits > 1 else told)
+        submitted = stated if life.foreign and log.epochs[0][0] <= stated < life.learned else life.learned
+        submitted = max(
+            submitted, known.get(life.facts["reservation"], submitted)
+        )  # by an edit it asks for a later one
+        submit.append(life.eligible if late or life.waits > 1 else submitted)
         after.append(on)
         length = life.facts["walltime"] + life.facts["grace"]
         if life.start is not None:
@@ -234,7 +236,7 @@ def recorded(log_: Iterable[Entry], chosen: Iterable[int]) -> Recorded:
             length += life.done
         runtime.append(length)
         longer = life.start is not None and life.longest >= runtime[-1]
-        other = bool(others) and life.told >= others[0]
+        other = bool(others) and life.learned >= others[0]
         for why, so in ((LONGER, longer), (ALONE, life.alone), (FOREIGN, life.foreign), (OTHER, other)):
             left_out[why] = left_out.get(why, 0) + so
         runtime[-1] = _at_speed_1(runtime[-1], life.nodes if life.start is not None else [], speed, platform)

@@ -17,12 +17,13 @@ from backfill.queue.book import Book
 from backfill.queue.commands import unusual
 from backfill.queue.job import Facts, Job
 from backfill.queue.nodes import FLOATING, MACHINE, ON_NODES, Amounts
-from backfill.queue.protocol import LEARNED, PLANNED
+from backfill.queue.protocol import BARS, LEARNED, PLANNED
 from backfill.queue.shapes import JsonObject
 from backfill.queue.states import HOLDING, PENDING
 from backfill.queue.store import Store
 from backfill.worlds.runtimes import RunTimes
 
+LAST = 2**62  # after every end
 PAST_S = 7200.0  # seconds before now at which a plan begins
 AGAIN = {"preempted": "PREEMPTED", "requeue": "REQUEUED"}  # events after which a job runs again: state of that bar
 
@@ -32,6 +33,7 @@ class Window:
     """The part of a plan that is wanted. Times are seconds of the calendar; empty fields select everything.
 
     most: bars of each kind; of more, the latest runs that are over, and the first jobs that run or wait, are kept.
+    ended_by_s: runs that are over were so by then: the next ones behind an answer that had too many. kinds: of BARS.
     """
 
     since_s: float | None = None
@@ -39,11 +41,18 @@ class Window:
     users: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     most: int = PLANNED
+    names: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    ended_by_s: float | None = None
+    kinds: tuple[str, ...] = BARS
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """What bars are made with: the machine, the run times of ended jobs, and the window, in queue microseconds."""
+    """The inputs of bars: the machine, the run times of ended jobs, and the window, in queue microseconds.
+
+    last: the latest end of a run that is over.
+    """
 
     book: Book
     times: RunTimes
@@ -51,6 +60,7 @@ class _Reader:
     now: int
     since: int
     until: int | None
+    last: int
     window: Window
 
     def bar(self, job: Job, placement: Sequence[Sequence[Any]]) -> Facts:
@@ -107,32 +117,38 @@ class _Reader:
         return found
 
 
-def plan(store: Store, told: Mapping[str, Any], window: Window = Window()) -> JsonObject:
+def plan(store: Store, answer: Mapping[str, Any], window: Window = Window()) -> JsonObject:
     """Return the plan of a queue: its lanes, its bars, its advance reservations, and how many bars are left out.
 
-    store: of the queue, opened for reading. told: the daemon's answer to a `plan` request.
+    store: of the queue, opened for reading. answer: the daemon's answer to a `plan` request.
     """
     with store.still():
-        return _plan(store, told, window)
+        return _plan(store, answer, window)
 
 
-def _plan(store: Store, told: Mapping[str, Any], window: Window) -> JsonObject:
-    skew, now = round(told["skew_s"] * 1e6), round((told["now_s"] - told["skew_s"]) * 1e6)
-    since_s = told["now_s"] - PAST_S if window.since_s is None else window.since_s
-    since, until = (None if t is None else round(t * 1e6) - skew for t in (since_s, window.until_s))
+def _plan(store: Store, answer: Mapping[str, Any], window: Window) -> JsonObject:
+    skew, now = round(answer["skew_s"] * 1e6), round((answer["now_s"] - answer["skew_s"]) * 1e6)
+    since_s = answer["now_s"] - PAST_S if window.since_s is None else window.since_s
+    since, until, last = (
+        None if t is None else round(t * 1e6) - skew for t in (since_s, window.until_s, window.ended_by_s)
+    )
     book = store.machine()
-    reader = _Reader(book, RunTimes(store.jobs(limit=LEARNED)), skew, now, since or 0, until, window)
-    past, left_past = _past(store, reader)
-    running, left_running = _running(store, reader)
-    pending, left_pending = _pending(store, reader, told)
+    times = RunTimes(store.jobs(limit=LEARNED))
+    reader = _Reader(book, times, skew, now, since or 0, until, LAST if last is None else last, window)
+    past, left_past, since_end = _past(store, reader) if "past" in window.kinds else ([], 0, reader.since)
+    running, left_running = _running(store, reader) if "running" in window.kinds else ([], 0)
+    pending, left_pending = _pending(store, reader, answer) if "pending" in window.kinds else ([], 0)
+    begins = store.first_t()
     return {
         "schema": 1,
-        "now_s": told["now_s"],
+        "now_s": answer["now_s"],
         "since_s": since_s,
         "until_s": window.until_s,
+        "begins_s": seconds(begins, skew) if begins else None,
+        "past_since_s": since_s if since_end == reader.since else seconds(since_end, skew),
         "seq": store.seq,
         **{
-            name: told[name]
+            name: answer[name]
             for name in ("policy", "binds", "predict", "pool", "shadow", "paused", "planner", "estimates")
         },
         "lanes": [*_lanes(book, window)],
@@ -142,7 +158,11 @@ def _plan(store: Store, told: Mapping[str, Any], window: Window) -> JsonObject:
         "reservations": [
             {**reserving.row(each), "open": name in book.opened} for name, each in book.reservations.items()
         ],
-        "omitted": {"past": left_past, "running": left_running, "pending": left_pending + told["more"]},
+        "omitted": {
+            "past": left_past,
+            "running": left_running,
+            "pending": left_pending + (answer["more"] if "pending" in window.kinds else 0),
+        },
     }
 
 
@@ -160,24 +180,30 @@ def _lanes(book: Book, window: Window) -> Iterable[Facts]:
             yield {"lane": "licence", "name": name, "amount": copies, "stated": stated, "reason": ""}
 
 
-def _of_users(window: Window) -> tuple[str, list[Any]]:
-    """Return the condition of SQL that selects the users, to be appended to another one, and its values."""
-    users = window.users
-    return (f" AND user IN ({', '.join('?' * len(users))})", [*users]) if users else ("", [])
+def _chosen(window: Window) -> tuple[str, list[Any]]:
+    """Return the condition of SQL that selects jobs, to be appended to another one, and its values."""
+    where, values = "", list[Any]()
+    for column, some in (("user", window.users), ("name", window.names), ("project", window.projects)):
+        if some:
+            where, values = f"{where} AND {column} IN ({', '.join('?' * len(some))})", [*values, *some]
+    return where, values
 
 
-def _past(store: Store, reader: _Reader) -> tuple[list[Facts], int]:
-    """Return the runs that are over, in the order of their ends, and how many jobs with such runs were not read.
+def _past(store: Store, reader: _Reader) -> tuple[list[Facts], int, int]:
+    """Return the runs that are over, in the order of their ends, how many jobs with such runs were not read, and since
+    when all that ended are there.
 
     An attempt that was preempted, or run again, is a bar of its own; of a job that goes on, too.
     """
-    of_users, users = _of_users(reader.window)
-    where, values = f"end_us >= ? AND start_us IS NOT NULL{of_users}", [reader.since, *users]
+    most, (of_some, some) = reader.window.most, _chosen(reader.window)
+    where, values = f"end_us BETWEEN ? AND ? AND start_us IS NOT NULL{of_some}", [reader.since, reader.last, *some]
     if reader.until is not None:
         where, values = f"{where} AND start_us < ?", [*values, reader.until]
-    jobs = store.jobs(where, values, reader.window.most, order="end_us, id")
-    left = store.count(where, values) - len(jobs) if len(jobs) == reader.window.most else 0
-    again = store.jobs(f"end_us IS NULL AND json_extract(facts, '$.attempt') > 1{of_users}", users, reader.window.most)
+    jobs = store.jobs(where, values, most, order="end_us, id")
+    left = store.count(where, values) - len(jobs) if len(jobs) == most else 0
+    since = jobs[0].end or reader.since if left else reader.since  # the rest of those with this end may be missing
+    later = f"(end_us IS NULL OR end_us > ?) AND json_extract(facts, '$.attempt') > 1{of_some}"
+    again = store.jobs(later, [reader.last, *some], most)
     found = []
     for job in jobs:
         attempt = job.current
@@ -185,8 +211,13 @@ def _past(store: Store, reader: _Reader) -> tuple[list[Facts], int]:
         found.append(reader.run(job, attempt.start, attempt.nodes, end_s=seconds(job.end, reader.skew), **more))
     for job in (*(job for job in jobs if job.attempts > 1), *again):
         found += _earlier(store, reader, job)
-    found = sorted(filter(reader.wanted, found), key=lambda bar: bar["end_s"])
-    return found[-reader.window.most :], left + max(len(found) - reader.window.most, 0)
+    since_s = seconds(since, reader.skew)
+    found = sorted(
+        (bar for bar in found if bar["end_s"] >= since_s and reader.wanted(bar)), key=lambda bar: bar["end_s"]
+    )
+    if len(found) > most:
+        left, since = left + len(found) - most, round(found[-most]["end_s"] * 1e6) - reader.skew
+    return found[-most:], left, since
 
 
 def _earlier(store: Store, reader: _Reader, job: Job) -> Iterable[Facts]:
@@ -200,7 +231,7 @@ def _earlier(store: Store, reader: _Reader, job: Job) -> Iterable[Facts]:
         elif kind in AGAIN and begun is not None:
             start, data = begun
             begun = None
-            if t >= reader.since and reader.within(start):
+            if reader.since <= t <= reader.last and reader.within(start):
                 why: Facts = {
                     "why": data.get("why", ""),
                     "slip": data.get("slip", ""),
@@ -212,9 +243,8 @@ def _earlier(store: Store, reader: _Reader, job: Job) -> Iterable[Facts]:
 
 def _running(store: Store, reader: _Reader) -> tuple[list[Facts], int]:
     """Return the attempts that hold resources, in the order of their starts, with their latest and likely ends."""
-    of_users, users = _of_users(reader.window)
-    held = f"end_us IS NULL AND state IN ({', '.join('?' * len(HOLDING))}){of_users}"
-    jobs = store.jobs(held, [*HOLDING, *users])
+    of_some, some = _chosen(reader.window)
+    jobs = store.jobs(f"end_us IS NULL AND state IN ({', '.join('?' * len(HOLDING))}){of_some}", [*HOLDING, *some])
     lasts, found = reader.likely_runs(jobs), []
     for job in jobs:
         attempt = job.current
@@ -242,13 +272,13 @@ def _starts(bar: Facts) -> list[float]:
     return [bar[name] for name in ("planned_s", "median_s", "expected_s") if bar[name] is not None]
 
 
-def _pending(store: Store, reader: _Reader, told: Mapping[str, Any]) -> tuple[list[Facts], int]:
+def _pending(store: Store, reader: _Reader, answer: Mapping[str, Any]) -> tuple[list[Facts], int]:
     """Return the waiting jobs, those with the earliest starts first, with their reserved and likely starts."""
-    rows = {row["id"]: row for row in told["jobs"]}
-    more, users = _of_users(reader.window)
-    where = f"end_us IS NULL AND state = ? AND id BETWEEN ? AND ?{more}"
+    rows = {row["id"]: row for row in answer["jobs"]}
+    of_some, some = _chosen(reader.window)
+    where = f"end_us IS NULL AND state = ? AND id BETWEEN ? AND ?{of_some}"
     span = (min(rows), max(rows)) if rows else (0, -1)
-    jobs = [job for job in store.jobs(where, [PENDING, *span, *users]) if job.id in rows]
+    jobs = [job for job in store.jobs(where, [PENDING, *span, *some]) if job.id in rows]
     lasts, found = reader.likely_runs(jobs), []
     for job in jobs:
         row = rows[job.id]
@@ -259,7 +289,7 @@ def _pending(store: Store, reader: _Reader, told: Mapping[str, Any]) -> tuple[li
         likely = row["median_s"]
         found.append(bar | {name: row[name] for name in ("reason", "guaranteed_s", "planned_s", "median_s", "p90_s",
                                                          "expected_s", "misses_deadline")} | {
-            "drawn_s": drawn(row, told["now_s"]),
+            "drawn_s": drawn(row, answer["now_s"]),
             "latest_end_s": None if row["planned_s"] is None else row["planned_s"] + (job.left + job.grace) / 1e6,
             "begin_s": seconds(job.begin), "deadline_s": seconds(job.deadline),
             "likely_end_s": None if likely is None else likely + lasts[job.id] / 1e6,

@@ -31,21 +31,21 @@ def project(queue: Queue, numbers: Sequence[int]) -> tuple[list[Estimate], Proje
 
 def test_project(queue: Queue, tasks: list[Row]) -> TriedProject:
     """Return when the jobs of a project would start if it were submitted now, and when it would depart."""
-    told, some, starts = tried(queue, tasks)
-    return {**told, "departure": departs(queue, some, starts)}
+    answer, some, starts = tried(queue, tasks)
+    return {**answer, "departure": departs(queue, some, starts)}
 
 
 def departs(queue: Queue, some: Sequence[Job], starts: Ints) -> ProjectDeparture:
     """Return when the last of these jobs ends. starts: of pending jobs in possible futures, see Queue.futures."""
     planner = queue.planner
-    told: ProjectDeparture = {"departs": planner.departs, "promised_s": None, "left": len(some),
+    answer: ProjectDeparture = {"departs": planner.departs, "promised_s": None, "left": len(some),
                               "median_s": None, "p90_s": None, "why_not": ""}  # fmt: skip
     promised = None
     if planner.departs:
         plan = {job.id: t for job in some if job.waits and (t := queue.reserved(job.id)) is not None}
-        ends, told["left"] = departure(some, plan)
+        ends, answer["left"] = departure(some, plan)
         promised = max(ends.values(), default=None)
-        told["promised_s"] = seconds(promised)
+        answer["promised_s"] = seconds(promised)
     last = np.full(len(starts), queue.now)
     for job in some:
         row = planner.rows[job.id]
@@ -55,8 +55,8 @@ def departs(queue: Queue, some: Sequence[Job], starts: Ints) -> ProjectDeparture
     found = likely(queue, last)
     if found is None:
         held = any(job.held or job.never for job in some)
-        return {**told, "why_not": "held" if held else "far"}
+        return {**answer, "why_not": "held" if held else "far"}
     median, p90 = found
-    if promised is not None and not told["left"] and queue.binds:
+    if promised is not None and not answer["left"] and queue.binds:
         median, p90 = min(median, promised), min(p90, promised)
-    return {**told, "median_s": seconds(median), "p90_s": seconds(max(median, p90))}
+    return {**answer, "median_s": seconds(median), "p90_s": seconds(max(median, p90))}

@@ -29,16 +29,16 @@ LEAST = 19  # nice value of an answering process: all others go first
 
 def eta(queue: Queue, asked: Question) -> Eta:
     """Return when pending jobs start: latest time, median, and 90 % bound."""
-    return _told(queue, estimates(queue))
+    return _with_head(queue, estimates(queue))
 
 
 def eta_project(queue: Queue, asked: Question) -> ProjectEta:
     """Return when the pending jobs of a project start, and when it departs."""
     rows, departure = project(queue, asked["jobs"])
-    return {**_told(queue, rows), "departure": departure}
+    return {**_with_head(queue, rows), "departure": departure}
 
 
-def _told(queue: Queue, rows: list[Estimate]) -> Eta:
+def _with_head(queue: Queue, rows: list[Estimate]) -> Eta:
     """Return estimates together with the facts about how they were made."""
     return {"schema": 1, "now_s": queue.now / 1e6, "policy": queue.planner.spec, "binds": queue.binds,
             "futures": queue.looked, "widened": round(queue.widened, 3), "held": round(queue.held, 3),
@@ -115,10 +115,10 @@ def answer(planner: Planner | None, asked: Question) -> JsonObject:
     assert planner is not None
     begun = time.process_time()
     try:
-        told = ANSWERS[asked["what"]](Queue.read(planner, asked), asked)
+        answer = ANSWERS[asked["what"]](Queue.read(planner, asked), asked)
     except UsageError as error:
         field = "policy" if asked["what"] == "switch" else ""
         return {"error": {"code": "usage", "message": str(error), "field": field}}
     except BackfillError as error:
         return {"error": {"code": "question", "message": str(error), "field": ""}}
-    return {**told, "cpu_s": round(time.process_time() - begun, 3)}
+    return {**answer, "cpu_s": round(time.process_time() - begun, 3)}

@@ -101,8 +101,8 @@ def _check_open(one: Epoch, number: int, result: Check) -> bool:
     for place, then in enumerate(one.passes):
         if wake is not None and wake < then.now:
             one.away.append((wake, then.now))
-        told = planner.decide(then.now, then.messages)
-        done, wake = planner.last, told["wake"]
+        decided = planner.decide(then.now, then.messages)
+        done, wake = planner.last, decided["wake"]
         result.passes += 1
         result.starts += sum(why != PREEMPT for _, why, *_ in then.decided)
         if done == then.decided:

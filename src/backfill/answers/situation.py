@@ -108,7 +108,7 @@ class Situation:
         """Return the largest free amount of a resource on a single node."""
         return max(int(self.room.free[:, column].max(initial=0)), 0)
 
-    def told(self, labels: dict[int, str], planner: Planner, bound: dict[str, str]) -> JsonObject:
+    def facts(self, labels: dict[int, str], planner: Planner, bound: dict[str, str]) -> JsonObject:
         """Return the nodes that the job may use: free, full (by which jobs, until when), reserved and closed ones.
 
         labels: of jobs. bound: the facts that restrict the job's nodes.

@@ -28,17 +28,17 @@ def slots(
     limits and partitions apply. Each combination is tried with the policy itself.
     """
     planner, state = queue.planner, queue.planner.state
-    told: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.spec, "need": need}
+    answer: dict[str, object] = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.spec, "need": need}
     if not planner.named:
-        told["slots"] = _on_one_machine(queue, need, grace)
+        answer["slots"] = _on_one_machine(queue, need, grace)
     else:
-        told |= _among_nodes(queue, need, grace, {"user": user, "group": group}, gpu_type)
+        answer |= _among_nodes(queue, need, grace, {"user": user, "group": group}, gpu_type)
     names, platform, nodes = planner.whole.resources, planner.whole, len(planner.nodes)
     free = dict(zip(names, np.maximum(state.free.nodes[:nodes], 0).sum(axis=0).tolist(), strict=True))
     there = dict(zip(names, state.machine.capacity[:nodes].sum(axis=0).tolist(), strict=True))
     for licence, name in enumerate(platform.licences):
         free[name], there[name] = max(int(state.free.licences[licence]), 0), int(state.machine.copies[licence])
-    return told | {"free": free, "capacity": there}
+    return answer | {"free": free, "capacity": there}
 
 
 def _on_one_machine(queue: Queue, need: dict[str, int], grace: int) -> list[JsonObject]:
@@ -138,8 +138,8 @@ def _holes(queue: Queue, facts: Callable[[int, int], Row], most: int, ends: list
 def _span(queue: Queue, end: int, grace: int) -> JsonObject:
     """Return how long a gap lasts, and the reserved start that ends it."""
     then = queue.next_pass + end + grace
-    told = {"for_s": None if end == ALWAYS else end // SECOND, "until": _begins(queue, then)}
-    return told | {"reservation": next((each.name for each in _reservations(queue) if each.begin == then), "")}
+    facts = {"for_s": None if end == ALWAYS else end // SECOND, "until": _begins(queue, then)}
+    return facts | {"reservation": next((each.name for each in _reservations(queue) if each.begin == then), "")}
 
 
 def _reservations(queue: Queue) -> list[Reservation]:

@@ -73,23 +73,23 @@ def estimate(queue: Queue, job: Job, starts: Any, known: tuple[int, bool] | None
     """
     pool = queue.times.of(job.user, job.name)
     guaranteed = queue.reserved(job.id) if queue.binds and job.waits else None
-    told: Estimate = {**_told(job, pool), "guaranteed_s": seconds(guaranteed)}
-    told["fewest_ended_jobs"], told["wide"] = known or (None, False)
-    told["misses_deadline"] = job.misses(None if guaranteed is None else guaranteed + queue.skew)
+    estimate: Estimate = {**_without_times(job, pool), "guaranteed_s": seconds(guaranteed)}
+    estimate["fewest_ended_jobs"], estimate["wide"] = known or (None, False)
+    estimate["misses_deadline"] = job.misses(None if guaranteed is None else guaranteed + queue.skew)
     if job.state == STARTING:
         start = seconds(job.start)
-        return {**told, "guaranteed_s": start, "median_s": start, "p90_s": start, "misses_deadline": None}
+        return {**estimate, "guaranteed_s": start, "median_s": start, "p90_s": start, "misses_deadline": None}
     if job.held or job.never:
-        return {**told, "why_not": "held" if job.held else "never"}
+        return {**estimate, "why_not": "held" if job.held else "never"}
     found = likely(queue, starts)
     if found is None:
-        return {**told, "why_not": "far" if job.waits else "blocked"}
+        return {**estimate, "why_not": "far" if job.waits else "blocked"}
     median, p90 = found
     if guaranteed is not None:
         median, p90 = min(median, guaranteed), min(p90, guaranteed)
     p90 = max(median, p90)
-    told["misses_deadline"] = job.misses(p90 + queue.skew)
-    return {**told, "median_s": seconds(median), "p90_s": seconds(p90)}
+    estimate["misses_deadline"] = job.misses(p90 + queue.skew)
+    return {**estimate, "median_s": seconds(median), "p90_s": seconds(p90)}
 
 
 def known_ahead(queue: Queue, starts: Ints, wanted: Sequence[Job]) -> dict[int, tuple[int, bool]]:
@@ -133,11 +133,11 @@ def likely(queue: Queue, times: Ints) -> tuple[int, int] | None:
     return snapped(median, now), snapped(p90, now, up=True)
 
 
-def _told(job: Job, pool: Pool) -> Estimate:
+def _without_times(job: Job, pool: Pool) -> Estimate:
     return {
         "id": job.id, "label": job.label, "name": job.name, "user": job.user,
         "guaranteed_s": None, "median_s": None, "p90_s": None,
-        "history": pool.told, "ended_jobs": len(pool.shares), "fewest_ended_jobs": None, "wide": False,
+        "history": pool.grouped_by, "ended_jobs": len(pool.shares), "fewest_ended_jobs": None, "wide": False,
         "deadline_s": seconds(job.deadline), "misses_deadline": None, "why_not": "",
     }  # fmt: skip
 
@@ -185,7 +185,7 @@ def tried(queue: Queue, tasks: list[Row]) -> tuple[Tried, list[Job], Ints]:
         job.waits &= not (job.throttle and place >= job.throttle)
         job.waits &= not (job.singleton and any((o.user, o.name) == (job.user, job.name) for o in queue.jobs.values()))
         queue.jobs[job.id] = job
-        messages.append(["submit", job.id, {**feed.told(job.facts()), "submit": queue.now}])
+        messages.append(["submit", job.id, {**feed.planner_facts(job.facts()), "submit": queue.now}])
         messages += [["wait", job.id]] if job.waits else []
     now = max(queue.now, int(planner.state.now) + 1)
     at_once = {number for number, *_ in planner.decide(now, messages)["starts"]}
@@ -198,9 +198,9 @@ def tried(queue: Queue, tasks: list[Row]) -> tuple[Tried, list[Job], Ints]:
         for number, then in before.items()
         if (now_ := after.get(number, then)) > then + SECOND
     ]
-    told: Tried = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.spec, "binds": queue.binds,
+    answer: Tried = {"schema": 1, "now_s": queue.now / 1e6, "policy": planner.spec, "binds": queue.binds,
                    "at_once": sum(job.id in at_once for job in some), "jobs": found, "delayed": delayed}  # fmt: skip
-    return told, some, starts
+    return answer, some, starts
 
 
 def _plans(queue: Queue) -> dict[int, int]:

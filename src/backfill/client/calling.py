@@ -9,7 +9,19 @@ import sys
 import time
 from contextlib import suppress
 
-from backfill.system.home import LINE, LOCK, SOCKET, WANTED, near, owner, peer, python_path, trouble, user_name
+from backfill.system.home import (
+    LINE,
+    LOCK,
+    SOCKET,
+    WANTED,
+    is_locked,
+    near,
+    owner,
+    peer,
+    python_path,
+    trouble,
+    user_name,
+)
 
 FAILED, USAGE, REJECTED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 STARTING = 75  # exit code: the policy is being started, try again
@@ -203,10 +215,13 @@ class Queue:
         raise Problem(f"the daemon does not start; see {os.path.join(self.folder, 'daemon.log')}", UNREACHABLE)
 
 
+_as_it_is = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def line_of(request: Facts) -> bytes:
     """Encode a request as it is sent. UTF-8 that a terminal with another encoding has garbled is restored."""
     try:
-        line = json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        line = _as_it_is(request).encode("utf-8", "surrogateescape")
         line.decode()
     except UnicodeError:
         line = json.dumps(request).encode()
@@ -277,8 +292,9 @@ def stop(folder: str) -> None:
     finally:
         queue.close()
     end = time.monotonic() + START_S
-    # A Python program that started it may never reap it.
-    while time.monotonic() < end and processes.state(pid) not in (b"", b"Z", b"X"):
+    # A Python program that started it may never reap it, and a thread of it may outlive its first one.
+    gone, lock = (b"", b"Z", b"X"), os.path.join(folder, LOCK)
+    while time.monotonic() < end and (processes.state(pid) not in gone or is_locked(lock)):
         time.sleep(0.02)
 
 

@@ -323,18 +323,18 @@ def log(words: Sequence[str]) -> int:
         with open(path, encoding="utf-8", errors="replace") as file:
             print(json.dumps({"schema": 1, "job": ids[0], "path": path, "output": file.read()}))
         return 0
-    place, waits, told = 0, "", ""
+    place, waits, shown = 0, "", ""
     while True:
         over = not given.get("follow")
         if not over:
             job = persistent("output", folder, ids=ids, err=err)["job"]
             over = job["end_s"] is not None
             waits, before = _waits_for(job), waits
-            if waits and waits == before != told:  # not for a job that starts in a moment
+            if waits and waits == before != shown:  # not for a job that starts in a moment
                 from backfill.client.printing import waiting_text
 
                 _note(waiting_text(job))
-                told = waits
+                shown = waits
         try:
             with open(path, "rb") as file:
                 file.seek(place)
@@ -428,9 +428,9 @@ def serve(words: Sequence[str]) -> int:
     if "backup" in given:
         from backfill.daemon.backups import back_up
 
-        told = back_up(home(), given["backup"])
-        if told:
-            raise Problem(told, FAILED)
+        problem = back_up(home(), given["backup"])
+        if problem:
+            raise Problem(problem, FAILED)
         return 0
     if "restore" in given:
         from backfill.client.restoring import restore

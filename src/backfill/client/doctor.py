@@ -37,7 +37,7 @@ from backfill.queue.states import HOLDING, PENDING, STARTING
 from backfill.queue.store import SCHEMA, Store, StoreError
 from backfill.queue.words import Unreadable
 from backfill.system import processes, witness
-from backfill.system.home import SOCKET, home, near, network_type, peer_facts, trouble, user_name
+from backfill.system.home import SOCKET, home, is_locked, near, network_type, peer_facts, trouble, user_name
 
 if TYPE_CHECKING:
     from backfill.pools.seen import JobNow, Snapshot
@@ -111,8 +111,8 @@ def versions(machine: Machine) -> Iterator[Finding]:
             found.append(f"{name} {version(name)}")
     yield Finding(OK, "versions", ", ".join([*found, f"{platform.system()} {platform.release()}"]))
     if sys.platform != "linux":
-        told = "processes are watched by files alone: a job whose supervisor is killed ends as NODE_FAIL"
-        yield Finding(WARN, "system", told, "use Linux if that matters")
+        text = "processes are watched by files alone: a job whose supervisor is killed ends as NODE_FAIL"
+        yield Finding(WARN, "system", text, "use Linux if that matters")
 
 
 def folder(machine: Machine) -> Iterator[Finding]:
@@ -170,15 +170,15 @@ def store(machine: Machine) -> Iterator[Finding]:
         return
     wal = Path(f"{path}-wal")
     size = wal.stat().st_size if wal.exists() else 0
-    told = f"schema {len(SCHEMA)}, {size_text(path.stat().st_size)}, write-ahead log {size_text(size)}"
+    text = f"schema {len(SCHEMA)}, {size_text(path.stat().st_size)}, write-ahead log {size_text(size)}"
     pending = states.pop(PENDING, 0)
-    told += f", {pending} jobs pending, {sum(states.values())} running"
+    text += f", {pending} jobs pending, {sum(states.values())} running"
     if size > WAL_MAX:
         yield Finding(
-            WARN, "store", told, "a process has kept the store open for long; stop it so that the log can be truncated"
+            WARN, "store", text, "a process has kept the store open for long; stop it so that the log can be truncated"
         )
     else:
-        yield Finding(OK, "store", told)
+        yield Finding(OK, "store", text)
 
 
 def record(machine: Machine) -> Iterator[Finding]:
@@ -215,13 +215,13 @@ def settings(machine: Machine) -> Iterator[Finding]:
     have = config.resources
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     licences = [f"{count} {name}" for name, count in have.items() if name not in ON_NODES]
-    told = f"{have['cpus']} cpus, {size_text(have['memory'])} memory, {have['gpus']} gpus"
-    told = ", ".join([told, *licences]) + f"; policy {_policy(config)}"
+    text = f"{have['cpus']} cpus, {size_text(have['memory'])} memory, {have['gpus']} gpus"
+    text = ", ".join([text, *licences]) + f"; policy {_policy(config)}"
     if have["cpus"] > there:
-        yield Finding(WARN, "settings", f"{told}; this process may use {there} cpus alone: jobs are not bound to cpus",
+        yield Finding(WARN, "settings", f"{text}; this process may use {there} cpus alone: jobs are not bound to cpus",
                       "lower cpus in config.toml")  # fmt: skip
     else:
-        yield Finding(OK, "settings", told)
+        yield Finding(OK, "settings", text)
 
 
 def _policy(config: Config) -> str:
@@ -237,8 +237,8 @@ def _cluster(config: Config) -> Iterator[Finding]:
         amounts.update(there)
     parts = [size_text(amount) + " memory" if name == "memory" else f"{amount} {name}"
              for name, amount in amounts.items() if amount]  # fmt: skip
-    told = f"{many} nodes with {', '.join(parts)}; policy {_policy(config)}"
-    yield Finding(OK, "settings", told)
+    text = f"{many} nodes with {', '.join(parts)}; policy {_policy(config)}"
+    yield Finding(OK, "settings", text)
     if config.native:
         yield from _elsewhere(config)
         return
@@ -268,11 +268,11 @@ def _nodes_of(config: Config, look: "Snapshot") -> Finding:
     names = {node.name for node in look.nodes}
     known = {place for place in config.nodes if place != FLOATING}
     does = "is watched" if config.shadow else "answers"
-    told = f"{config.pool} {does}: {len(look.jobs):,} jobs, {len(names):,} nodes, a look takes {look.took:.2f} s"
+    text = f"{config.pool} {does}: {len(look.jobs):,} jobs, {len(names):,} nodes, a look takes {look.took:.2f} s"
     if names == known:
-        return Finding(OK, "pool", told)
+        return Finding(OK, "pool", text)
     other = ", ".join(sorted(names ^ known)[:3])
-    what = f"{told}; {len(names ^ known):,} of its nodes are not those of the queue: {other}"
+    what = f"{text}; {len(names ^ known):,} of its nodes are not those of the queue: {other}"
     how = f"--pool {config.pool}{' --shadow' if config.shadow else ''} --detach"
     again = f"backfill serve --stop, then backfill serve {how}, which reads them again"
     return Finding(WARN, "pool", what, again)
@@ -282,20 +282,20 @@ def nodes(machine: Machine) -> Iterator[Finding]:
     """Check the nodes of a cluster, by kind."""
     for kind in machine.daemon["queue"].get("nodes", []) if machine.daemon is not None else ():
         where = f" in {', '.join(kind['partitions'])}" if kind["partitions"] else ""
-        told = (
+        text = (
             f"{kind['names']}{where}: jobs hold {kind['held'].get('cpus', 0)} of {kind['stated'].get('cpus', 0)} cpus"
         )
         beyond = [name for name, amount in kind["held"].items() if amount > kind["capacity"].get(name, 0)]
         if not kind["out"] and beyond:
-            told += f"; jobs hold more {' and '.join(beyond)} than there is"
-            yield Finding(WARN, "nodes", told, "jobs there continue; no job is started until it fits")
+            text += f"; jobs hold more {' and '.join(beyond)} than there is"
+            yield Finding(WARN, "nodes", text, "jobs there continue; no job is started until it fits")
             continue
         if not kind["out"]:
-            yield Finding(OK, "nodes", told)
+            yield Finding(OK, "nodes", text)
             continue
         why = f" ({'; '.join(kind['reasons'])})" if kind["reasons"] else ""
-        told += f"; {kind['out']} of {kind['count']} have less than the platform states: {kind['out_names']}{why}"
-        yield Finding(WARN, "nodes", told, "jobs there continue; no job is started on what is gone")
+        text += f"; {kind['out']} of {kind['count']} have less than the platform states: {kind['out_names']}{why}"
+        yield Finding(WARN, "nodes", text, "jobs there continue; no job is started on what is gone")
 
 
 def daemon(machine: Machine) -> Iterator[Finding]:
@@ -304,25 +304,25 @@ def daemon(machine: Machine) -> Iterator[Finding]:
     pid = 0
     with contextlib.suppress(OSError, ValueError):
         pid = int(lock.read_text())
-    alive = bool(pid) and bool(processes.begun(pid)) and _locked(lock)
+    alive = bool(pid) and bool(processes.begun(pid)) and is_locked(lock)
     if machine.daemon is not None:
         queue, planner = machine.daemon["queue"], machine.daemon["planner"]
         yield Finding(OK, "daemon", f"process {machine.daemon['pid']}")
         yield from _planner(queue, planner)
         yield from _licences(queue)
         off = abs(queue["now_s"] - time.time())
-        told = f"the clock of the queue and the wall clock are {off:.0f} s apart"
+        text = f"the clock of the queue and the wall clock are {off:.0f} s apart"
         if machine.daemon["pool"] == "fake":
             yield Finding(OK, "clock", "the queue has a clock of its own, which runs as fast as config.toml says")
         elif off > STEP_S:
             yield Finding(
-                WARN, "clock", told, "the wall clock was set; restart the daemon to adopt it: backfill serve --stop"
+                WARN, "clock", text, "the wall clock was set; restart the daemon to adopt it: backfill serve --stop"
             )
         else:
             yield Finding(OK, "clock", "the clock of the queue and the wall clock agree")
     elif machine.silent or alive:
-        told = f"process {pid} holds the queue and does not answer"
-        yield Finding(FAIL, "daemon", f"{told} ({machine.silent or 'no socket'})", f"see {there / 'daemon.log'}")
+        text = f"process {pid} holds the queue and does not answer"
+        yield Finding(FAIL, "daemon", f"{text} ({machine.silent or 'no socket'})", f"see {there / 'daemon.log'}")
     elif there.exists():
         yield Finding(OK, "daemon", "not running", "it starts with the next verb that needs it")
         if sock.exists():
@@ -330,28 +330,11 @@ def daemon(machine: Machine) -> Iterator[Finding]:
                           "the next daemon replaces it")  # fmt: skip
     several = daemons(str(there))
     if several[1:]:
-        told = f"processes {', '.join(map(str, several))} serve this queue: the lock of all but one was removed"
-        yield Finding(FAIL, "daemon", told, f"end all but the one that {lock} names; jobs continue")
+        text = f"processes {', '.join(map(str, several))} serve this queue: the lock of all but one was removed"
+        yield Finding(FAIL, "daemon", text, f"end all but the one that {lock} names; jobs continue")
     left = [*there.glob("answer.*")] if machine.daemon is None else []
     if left:
         yield Finding(WARN, "pipes", f"{len(left)} pipes of questions are left over", f"rm {there / 'answer.*'}")
-
-
-def _locked(lock: Path) -> bool:
-    """Return whether a process holds a lock."""
-    import fcntl
-
-    try:
-        file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(file)
-    return False
 
 
 def _ms(value: float) -> str:
@@ -363,10 +346,10 @@ def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
     policy, passes = Path(queue["policy"]).name, planner["passes"]
     each = [f"process {pid}, {size_text(_resident(pid))}" for pid in planner["pids"].values()]
     compiled = "not compiled" if planner["kind"] == "plain" else "compiled"
-    told = ", ".join([policy + planned_by(queue), compiled, *each])
+    text = ", ".join([policy + planned_by(queue), compiled, *each])
     if passes["count"]:
         took = f"median {_ms(passes['median_ms'])}, max {_ms(passes['worst_ms'])}"
-        told += f"; last {passes['count']} pass{'es' if passes['count'] > 1 else ''}: {took}"
+        text += f"; last {passes['count']} pass{'es' if passes['count'] > 1 else ''}: {took}"
     if queue["policy"] != queue["asked_policy"]:
         yield Finding(FAIL, "planner", f"{policy} decides in place of {Path(queue['asked_policy']).name}, which failed",
                       "see daemon.log; backfill serve --policy NAME tries again")  # fmt: skip
@@ -375,11 +358,11 @@ def _planner(queue: Facts, planner: Facts) -> Iterator[Finding]:
     elif not planner["ready"]:
         yield Finding(WARN, "planner", f"{policy} is being started", "jobs start shortly")
     elif planner["kind"] == "plain":
-        yield Finding(WARN, "planner", told, "it is slower until the compiler is done; nothing to do")
+        yield Finding(WARN, "planner", text, "it is slower until the compiler is done; nothing to do")
     elif passes["count"] and passes["worst_ms"] > SLOW_MS:
-        yield Finding(WARN, "planner", told, "nothing starts during a pass; a policy that plans less is faster")
+        yield Finding(WARN, "planner", text, "nothing starts during a pass; a policy that plans less is faster")
     else:
-        yield Finding(OK, "planner", told)
+        yield Finding(OK, "planner", text)
 
 
 def _resident(pid: int) -> int:
@@ -389,12 +372,12 @@ def _resident(pid: int) -> int:
 
 
 def _licences(queue: Facts) -> Iterator[Finding]:
-    for name, told in queue["licences"].items():
-        if told["stale"]:
-            yield Finding(FAIL, "licences", f"{name}: {told['problem']}; its last report stays in force",
+    for name, licence in queue["licences"].items():
+        if licence["stale"]:
+            yield Finding(FAIL, "licences", f"{name}: {licence['problem']}; its last report stays in force",
                           f"try the command sync of [licence.{name}] in config.toml")  # fmt: skip
         else:
-            yield Finding(OK, "licences", f"{name}: {told['copies']} copies, {told['others']} used by others")
+            yield Finding(OK, "licences", f"{name}: {licence['copies']} copies, {licence['others']} used by others")
 
 
 def watch(machine: Machine) -> Iterator[Finding]:
@@ -405,9 +388,9 @@ def watch(machine: Machine) -> Iterator[Finding]:
     alone = [job.label for job in running if job.state != STARTING and not _watched(machine.folder, job.run)]
     watched = f"{len(running) - len(alone)} of {len(running)} running jobs have a supervisor"
     if alone:
-        told = f"{watched}; without one: {', '.join(alone[:SHOWN])}"
+        text = f"{watched}; without one: {', '.join(alone[:SHOWN])}"
         yield Finding(
-            WARN, "keeper", told, "they are still ended at their limits; without a keeper, how they end is not recorded"
+            WARN, "keeper", text, "they are still ended at their limits; without a keeper, how they end is not recorded"
         )
     elif pid:
         yield Finding(OK, "keeper", f"process {pid}; {watched}")
@@ -434,7 +417,7 @@ def _watched(folder: Path, run: Run) -> bool:
     """Return whether the supervisor of a running job lives."""
     if run.attempt.processes:
         return processes.lives(run.attempt.processes, "supervisor")
-    return _locked(folder / "run" / witness.name(*run.key) / "lock")
+    return is_locked(folder / "run" / witness.name(*run.key) / "lock")
 
 
 def compiled(machine: Machine) -> Iterator[Finding]:
@@ -447,19 +430,19 @@ def compiled(machine: Machine) -> Iterator[Finding]:
         yield Finding(WARN, "compiler", "NUMBA_DISABLE_JIT is set: policies run as plain Python", "unset it")
         return
     if jit.FOLDER is None:
-        (told,) = [str(one.message) for one in said if one.category is RuntimeWarning][:1] or ["it cannot be kept"]
-        what, _, hint = told.partition("; ")
+        (problem,) = [str(one.message) for one in said if one.category is RuntimeWarning][:1] or ["it cannot be kept"]
+        what, _, hint = problem.partition("; ")
         yield Finding(FAIL, "compiler", what, hint)
         return
     size = sum(path.stat().st_size for path in jit.FOLDER.rglob("*") if path.is_file())
-    told = f"{jit.FOLDER}, {size_text(size)}" if size else f"{jit.FOLDER}, empty"
+    text = f"{jit.FOLDER}, {size_text(size)}" if size else f"{jit.FOLDER}, empty"
     if jit.SHIPPED is not None:
-        told += "; compiled code came with backfill"
+        text += "; compiled code came with backfill"
     elif (jit.PACKAGE / "compiled").is_dir() and not jit.NATIVE:
-        told += "; the compiled code that came with backfill is for another processor, Python, numba or numpy"
+        text += "; the compiled code that came with backfill is for another processor, Python, numba or numpy"
     policy = machine.policy
     if not policy:
-        yield Finding(OK, "compiler", told)
+        yield Finding(OK, "compiler", text)
         return
     try:
         kept = is_kept(policy)
@@ -467,9 +450,9 @@ def compiled(machine: Machine) -> Iterator[Finding]:
         yield Finding(FAIL, "compiler", str(error), "backfill policies lists what there is")
         return
     if kept:
-        yield Finding(OK, "compiler", f"{told}; {Path(policy).name} is compiled")
+        yield Finding(OK, "compiler", f"{text}; {Path(policy).name} is compiled")
     else:
-        yield Finding(WARN, "compiler", f"{told}; {Path(policy).name} is not compiled yet",
+        yield Finding(WARN, "compiler", f"{text}; {Path(policy).name} is not compiled yet",
                       "it takes about a minute, once; jobs are scheduled meanwhile")  # fmt: skip
 
 
@@ -481,8 +464,8 @@ def memory(machine: Machine) -> Iterator[Finding]:
         yield Finding(WARN, "memory", f"{polled}; this process may not create control groups (version 2)",
                       "serve --install runs the queue in a systemd unit of yours, if that is permitted")  # fmt: skip
     elif not found[1]:
-        told = f"{polled}; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
-        yield Finding(WARN, "memory", told)
+        text = f"{polled}; {found[0]} has no memory controller, so its groups only end what a job leaves behind"
+        yield Finding(WARN, "memory", text)
     else:
         yield Finding(OK, "memory", f"limits are enforced by the kernel: each job has a control group in {found[0]}")
 
@@ -533,20 +516,20 @@ def shared(machine: Machine) -> Iterator[Finding]:
     others = [one for one in queues() if not is_of(one, str(machine.folder))]
     wrong = overlap(str(machine.folder), cpus)
     if wrong:
-        told, _, hint = wrong.partition("; ")
+        problem, _, hint = wrong.partition("; ")
         more = ", and the memory by memory = SIZE" if hint.startswith("cpus = ") else ""
-        yield Finding(WARN, "shared", told, hint + more)
+        yield Finding(WARN, "shared", problem, hint + more)
     elif others:
-        told = ", ".join(f"{user_name(one.uid)} has cpus {numbers_text(one.cpus)}" for one in others)
-        yield Finding(OK, "shared", f"other queues run here: {told}; yours has {numbers_text(cpus)}")
+        others_text = ", ".join(f"{user_name(one.uid)} has cpus {numbers_text(one.cpus)}" for one in others)
+        yield Finding(OK, "shared", f"other queues run here: {others_text}; yours has {numbers_text(cpus)}")
     else:
         yield Finding(OK, "shared", "no other queue runs on this machine")
 
 
 def reboot(machine: Machine) -> Iterator[Finding]:
     """Check whether the queue comes back after a reboot."""
-    good, told, hint = survives(str(machine.folder))
-    yield Finding(OK if good else WARN, "reboot", told, hint)
+    good, text, hint = survives(str(machine.folder))
+    yield Finding(OK if good else WARN, "reboot", text, hint)
 
 
 CHECKS: Sequence[Callable[[Machine], Iterator[Finding]]] = (

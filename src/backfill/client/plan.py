@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from backfill.client.calling import FAILED, Problem, persistent
 from backfill.client.options import parse
 from backfill.queue.protocol import PLANNED
-from backfill.queue.words import Unreadable, parse_instant, parse_past, parse_time
+from backfill.queue.words import Unreadable, is_span, parse_instant, parse_past, parse_time
 from backfill.system.home import home
 
 if TYPE_CHECKING:  # saves import time at run time
@@ -77,19 +77,20 @@ def _next(found: Facts) -> str:
 def read(folder: str, given: Facts) -> Facts:
     """Return the plan of a queue. given: the options of `plan`; instants are by the queue's clock, which may be faster
     than ours. Raises Problem and Unreadable."""
-    from backfill.answers.plan import Window, plan
+    from backfill.answers.plan import PAST_S, Window, plan
     from backfill.queue.store import Store, StoreError
 
-    told = persistent("plan", folder, **({"users": given["users"]} if "users" in given else {}), limit=PLANNED)
-    now = round(told["now_s"] * 1e6)
+    answer = persistent("plan", folder, **({"users": given["users"]} if "users" in given else {}), limit=PLANNED)
+    now = round(answer["now_s"] * 1e6)
     since, until = _instant("--since", given.get("since"), now), _instant("--until", given.get("until"), now)
-    if since is not None and until is not None and until <= since:
-        raise Unreadable(f"--until {given['until']}: expected a time after that of --since")
+    if until is not None and until <= (answer["now_s"] - PAST_S if since is None else since):
+        default = " [default: 2h]" if since is None else ""
+        raise Unreadable(f"--until {given['until']}: expected a time after that of --since{default}")
     window = Window(since, until, tuple(given.get("users", ())), tuple(given.get("nodes", ())))
     try:
         store = Store(Path(folder) / "store.db", readonly=True)
         try:
-            found: Facts = {**plan(store, told, window)}
+            found: Facts = {**plan(store, answer, window)}
         finally:
             store.close()
     except StoreError as error:
@@ -107,8 +108,6 @@ def _instant(option: str, text: str | None, now: int) -> float | None:
     try:
         if option == "--since":
             return parse_past(text, now) / 1e6
-        return (
-            now + parse_time(text) if text[-1:] in "smhdw" and text[:1].isdigit() else parse_instant(text, now)
-        ) / 1e6
+        return (now + parse_time(text) if is_span(text) else parse_instant(text, now)) / 1e6
     except Unreadable as error:
         raise Unreadable(f"{option}: {error}") from None

@@ -77,11 +77,11 @@ def print_queue(found: Facts, hint: str = "") -> None:
             used.append(f"memory {size_text(held[name])}/{size_text(amount)}")
         elif name not in ("cpus", "memory") and amount:
             used.append(f"{name} {held.get(name, 0)}/{amount}")
-    for name, told in found["licences"].items():
-        if told["stale"]:
-            used.append(f"{name} not asked: {printable(told['problem'])}")
-        elif told["others"]:
-            used.append(f"others use {told['others']} {name}")
+    for name, licence in found["licences"].items():
+        if licence["stale"]:
+            used.append(f"{name} not asked: {printable(licence['problem'])}")
+        elif licence["others"]:
+            used.append(f"others use {licence['others']} {name}")
     policy = f"policy {found['policy']}{planned_by(found)}"
     if found["policy"] != found["asked_policy"]:
         policy += f" in place of {found['asked_policy']}, which failed twice at the same pass"
@@ -102,11 +102,11 @@ def planned_by(found: Facts) -> str:
     """Return by which predictions the policy plans; empty if by walltimes. found: the answer to `queue`."""
     if not found.get("predict"):
         return ""
-    told = f", by predictions of {found['predict']}"
+    text = f", by predictions of {found['predict']}"
     if later := found.get("predict_after"):
         one = len(later) == 1
-        told += f" once reservation{'' if one else 's'} {', '.join(later)} {'is' if one else 'are'} over"
-    return told
+        text += f" once reservation{'' if one else 's'} {', '.join(later)} {'is' if one else 'are'} over"
+    return text
 
 
 def reservation_lines(some: Sequence[Facts], now_s: float) -> Iterator[str]:

@@ -101,7 +101,7 @@ class View:
         wanted, names = self.wanted.casefold(), ("label", "name", "user", "state", "reason")
         return [job for job in jobs if any(wanted in str(job[name]).casefold() for name in names)]
 
-    def told(self) -> str:
+    def filters(self) -> str:
         """Return a line about the keys, and about the text that is wanted."""
         if self.typing:
             return f"/{self.wanted}_  Enter: keep, Esc: all jobs"
@@ -190,7 +190,7 @@ def frame(found: Facts, lines: int, columns: int | None = None, view: View | Non
         f"{running} running, {pending} pending{more}. policy {policy}{age_text(found)}. {clock}",
         style="bold",
     )
-    keys = [Text(view.told(), style="dim")] if view else []
+    keys = [Text(view.filters(), style="dim")] if view else []
     return Group(*(Text(bar) for bar in bars), Text(""), *([table] if jobs else []), last, *keys)
 
 
@@ -220,5 +220,5 @@ def _bar(name: str, held: int, there: int, gone: int) -> str:
         return size_text(one) if one and name == "memory" else str(one)
 
     full = round(WIDTH * min(held / there, 1.0))
-    told = f"{amount(held)}/{amount(there)}" + (f", and {amount(gone)} on removed nodes" if gone else "")
-    return f"{printable(name)[:12]:<12} {'#' * full}{'.' * (WIDTH - full)} {told}"
+    text = f"{amount(held)}/{amount(there)}" + (f", and {amount(gone)} on removed nodes" if gone else "")
+    return f"{printable(name)[:12]:<12} {'#' * full}{'.' * (WIDTH - full)} {text}"

@@ -85,8 +85,10 @@ def finish_restore(folder: Path) -> None:
     others = sorted(folder.glob("store-replaced-*.db"))
     if not (others or (folder / HALF).exists()):
         return
-    told = f"restore one of your backups, or {others[-1]}" if others else "restore one of your backups"
-    raise StoreError(f"{store} is missing, and a restore has been at work here; {told}: backfill serve --restore FILE")
+    advice = f"restore one of your backups, or {others[-1]}" if others else "restore one of your backups"
+    raise StoreError(
+        f"{store} is missing, and a restore has been at work here; {advice}: backfill serve --restore FILE"
+    )
 
 
 def _merge(folder: Path, path: Path, copy: Store) -> None:
@@ -108,11 +110,11 @@ async def keep_backups(home: Path) -> None:
     await asyncio.sleep(FIRST_S)
     while True:
         try:
-            told = await asyncio.to_thread(back_up_if_due, home, time.time())
+            problem = await asyncio.to_thread(back_up_if_due, home, time.time())
         except OSError as error:
-            told = f"{error.filename}: {error.strerror}"
-        if told:
-            note(f"backup: {told}")
+            problem = f"{error.filename}: {error.strerror}"
+        if problem:
+            note(f"backup: {problem}")
         await asyncio.sleep(LOOK_S)
 
 
@@ -123,7 +125,7 @@ def back_up_if_due(home: Path, now: float) -> str:
     known = sorted(folder.glob("store-*.db"))
     if known and 0 <= now - known[-1].stat().st_mtime < DAY_S:
         return ""
-    told = back_up(str(home), str(folder / f"store-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}.db"))
-    for old in [] if told else known[: max(len(known) + 1 - KEPT, 0)]:
+    problem = back_up(str(home), str(folder / f"store-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}.db"))
+    for old in [] if problem else known[: max(len(known) + 1 - KEPT, 0)]:
         old.unlink(missing_ok=True)
-    return told
+    return problem

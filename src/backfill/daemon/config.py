@@ -320,8 +320,11 @@ def set_metrics_file(home: str, path: str) -> bool:
     path: may be relative to the present folder.
     """
     target, folder = os.path.abspath(path), Path(home)
-    if not os.path.isdir(os.path.dirname(target)) or os.path.isdir(target):
+    there = os.path.dirname(target)
+    if not os.path.isdir(there) or (os.path.exists(target) and not os.path.isfile(target)):
         raise Unreadable(f"--metrics-file {path}: expected a file in a folder that exists")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise Unreadable(f"--metrics-file {path}: expected a file in a folder that can be written to")
     file = folder / "config.toml"
     try:
         text = file.read_text(encoding="utf-8") if file.exists() else ""

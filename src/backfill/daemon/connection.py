@@ -33,20 +33,20 @@ class Answer:
 
     def __init__(self, ready: Callable[[], object] = lambda: None) -> None:
         self._ready = ready
-        self.told: JsonObject | None = None
+        self.value: JsonObject | None = None
         self.gone = False
         self.unwanted: Callable[[], object] | None = None
 
     def __call__(self, answer: JsonObject) -> None:
         """Set the answer, unless it is set already."""
-        if self.told is None:
-            self.told = answer
+        if self.value is None:
+            self.value = answer
             self._ready()
 
     def leave(self) -> None:
         """Note that the client has left."""
         self.gone = True
-        if self.told is None and self.unwanted is not None:
+        if self.value is None and self.unwanted is not None:
             self.unwanted()
 
 
@@ -171,9 +171,9 @@ class Connection(asyncio.Protocol):
             return
         while not self._unread:
             block, size = [], 0
-            while size < SENT and (out or (answers and answers[0].told is not None)):
+            while size < SENT and (out or (answers and answers[0].value is not None)):
                 if not out:
-                    out += parts(answers.popleft().told or {})
+                    out += parts(answers.popleft().value or {})
                 block.append(out.popleft())
                 size += len(block[-1])
             if not block:

@@ -10,8 +10,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ContextDecorator, suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -110,28 +110,30 @@ class Waiting:
             self._all.jobs -= len(self.left)
             self._forget(self)
 
-    def __call__(self, told: Over | Failure) -> None:
+    def __call__(self, answer: Over | Failure) -> None:
         """Receive how one of the jobs ended, or why that will not be known."""
-        if "error" in told:
-            self._reply(told)
-        elif self._there and told["id"] in self.left:
-            self._over.append(told)
-            self.left.discard(told["id"])
+        if "error" in answer:
+            self._reply(answer)
+        elif self._there and answer["id"] in self.left:
+            self._over.append(answer)
+            self.left.discard(answer["id"])
             self._all.jobs -= 1
         if not self.left:
             self._reply({"jobs": sorted(self._over, key=itemgetter("id"))})
-        if self._reply.told is not None:
+        if self._reply.value is not None:
             self.leave()
 
 
-@contextmanager
-def ends_with_store() -> Iterator[None]:
-    """End the daemon if the store is lost meanwhile: only a new process can find out what is on disk."""
-    try:
-        yield
-    except StoreLost as error:
-        note(f"{error}; the daemon ends")
-        os._exit(1)
+class ends_with_store(ContextDecorator):
+    """Ends the daemon if the store is lost meanwhile: only a new process can find out what is on disk."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StoreLost):
+            note(f"{error}; the daemon ends")
+            os._exit(1)
 
 
 class Daemon:
@@ -148,9 +150,9 @@ class Daemon:
         before = self.store.clock().get("pool", "local") if self.store.seq else self.pool.name
         if before != self.pool.name and (count := self.store.count("end_us IS NULL", ())):
             jobs = f"{count:,} open job" + "s" * (count > 1)
-            told = f"pool is {self.pool.name}, and {jobs} of this queue belong to pool {before}"
+            problem = f"pool is {self.pool.name}, and {jobs} of this queue belong to pool {before}"
             hint = f"let it be {before} until no job is open, or begin a new queue by another BACKFILL_HOME"
-            raise Unreadable(f"{config.file}: {told}; {hint}")
+            raise Unreadable(f"{config.file}: {problem}; {hint}")
         if cannot := refusal(self.pool, config.policy, preempts_by(config.policy)):
             raise Unreadable(f"{config.file}: {cannot}")
         self.engine = Engine(
@@ -164,10 +166,11 @@ class Daemon:
             self.evidence.number,
             notify=self.notices.start,
         )
-        self.link.engine, self.link.told = self.engine, self.poke
+        self.link.engine, self.link.on_change = self.engine, self.poke
         self.door = Door(folder, lock, lambda: Connection(self), self.pool.hear)
         self._poked = self._goes_on = self._reads = False
         self._timer: asyncio.TimerHandle | None = None
+        self._due: int | None = None  # for when it is set
         self._reached = 0
         self._still = 0  # number of events when the garbage collector was last told
         self.connections: set[Connection] = set()
@@ -234,12 +237,12 @@ class Daemon:
 
     def _capacity(self) -> Capacity:
         """Return the resources for jobs; for a licence with a server, its last report until the next one."""
-        told, engine = self.config.capacity, self.engine
-        amounts = told.resources if told.nodes is None else told.nodes[FLOATING]
+        stated, engine = self.config.capacity, self.engine
+        amounts = stated.resources if stated.nodes is None else stated.nodes[FLOATING]
         for one in self.config.synced:
             amounts[one.name] = engine.book.capacity.get(one.name, one.ours)
             engine.most[one.name] = one.copies - one.margin if one.copies else ANY
-        return told
+        return stated
 
     def poke(self) -> None:
         """Note new input: write it when all that arrived with it is processed."""
@@ -279,18 +282,20 @@ class Daemon:
     def _drop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer = self._due = None
 
     def _set_timer(self) -> None:
-        self._drop_timer()
         due = min((t for t in (self.engine.next_timer(), self.pool.news_at()) if t is not None), default=None)
+        if due is not None and due == self._due:
+            return
+        self._drop_timer()
         if due is not None and self._run_clock is None:
             delay = max((due - self.clock.now()) / 1e6 / self.clock.speed, 0)
-            self._timer = asyncio.get_running_loop().call_later(min(delay, 60), self._tick)
+            self._timer, self._due = asyncio.get_running_loop().call_later(min(delay, 60), self._tick), due
 
     @ends_with_store()
     def _tick(self) -> None:
-        self._timer = None
+        self._drop_timer()
         self._read()
         self.engine.tick()
         self._flush()
@@ -395,7 +400,7 @@ class Daemon:
         def held() -> int:
             return self.engine.book.held.get(licence.name, 0)
 
-        def told() -> None:
+        def reported() -> None:
             if licence.failures:
                 note(f"licence {licence.name}: {licence.problem}")
                 return
@@ -405,7 +410,7 @@ class Daemon:
             self.engine.set_capacity(place, {**book.nodes.there[place], licence.name: licence.ours})
             self.poke()
 
-        await keep_asking(licence, held, told, asyncio.sleep)
+        await keep_asking(licence, held, reported, asyncio.sleep)
 
     def _forget(self) -> None:
         """Remove run folders of ended attempts, after their ends are in the store itself."""
@@ -429,8 +434,8 @@ class Daemon:
             reply(Refused("a request is one JSON object in a line", "protocol").answer())
             return
         if message.get("v", PROTOCOL) != PROTOCOL:
-            told = f"the daemon speaks protocol {PROTOCOL}; restart it: backfill serve --stop"
-            reply(Refused(told, "protocol").answer())
+            problem = f"the daemon speaks protocol {PROTOCOL}; restart it: backfill serve --stop"
+            reply(Refused(problem, "protocol").answer())
             return
         try:
             if schema.check(message).changes:
@@ -445,11 +450,11 @@ class Daemon:
         """Return a reply to a submit that also measures how long the client waited for it."""
         begin = time.perf_counter()
 
-        def told(answer: JsonObject) -> None:
+        def timed(answer: JsonObject) -> None:
             self._submits.observe(time.perf_counter() - begin)
             reply(answer)
 
-        return told
+        return timed
 
     def _look(self, message: dict[str, Any], reply: Answer) -> None:
         """Answer a request that changes nothing, at once or in steps."""
@@ -463,22 +468,22 @@ class Daemon:
             while time.perf_counter() < end:
                 next(steps)
         except StopIteration as over:
-            told = over.value
+            answer = over.value
         except Busy:
             self.engine.defer(lambda: self._look(message, reply))
             return
         except Refused as error:
-            told = error.answer()
+            answer = error.answer()
         except StoreLost:
             raise
         except Exception as error:  # a mistake in this program: only this client is affected
             note(traceback.format_exc())
-            told = Refused(f"{message['do']}: {error!r:.200}; see daemon.log", "internal").answer()
+            answer = Refused(f"{message['do']}: {error!r:.200}; see daemon.log", "internal").answer()
         else:
             asyncio.get_running_loop().call_soon(self._step, steps, message, reply)
             return
-        if told is not None:
-            reply(told)
+        if answer is not None:
+            reply(answer)
             self.poke()  # this sends the answer
 
     # Each yields where it may be interrupted, and returns its answer; None if it replies later.
@@ -553,19 +558,19 @@ class Daemon:
             open_ = [job.id for job in self.engine.book.jobs.values() if job.project == message["project"]]
             if not open_:
                 raise Refused(f"no job of project {message['project']} is open", "unknown", "project")
-            self._question({"what": "eta_project", "jobs": open_}, lambda told: reply(self._dated(told)), reply)
+            self._question({"what": "eta_project", "jobs": open_}, lambda answer: reply(self._dated(answer)), reply)
             return None
-        self._foreseen.eta(lambda told: reply(self._dated(self._with_expected(told))))
+        self._foreseen.eta(lambda answer: reply(self._dated(self._with_expected(answer))))
         yield
         return None
 
-    def _with_expected(self, told: JsonObject) -> JsonObject:
+    def _with_expected(self, answer: JsonObject) -> JsonObject:
         """Return estimates with the starts that the watched batch system expects."""
-        if not self.engine.shadow or not isinstance(rows := told.get("jobs"), list):
-            return told
+        if not self.engine.shadow or not isinstance(rows := answer.get("jobs"), list):
+            return answer
         expected = {one["id"]: self.engine.expected.get(one["id"]) for one in rows}
         found = [{**one, "expected_s": None if (t := expected[one["id"]]) is None else t / 1e6} for one in rows]
-        return {**told, "pool": self.pool.name, "jobs": found}
+        return {**answer, "pool": self.pool.name, "jobs": found}
 
     def _look_explain(self, message: ExplainRequest, reply: Answer) -> Steps:
         """Return why a job does not run; with `to`, also when it would start if it were changed so."""
@@ -573,20 +578,20 @@ class Daemon:
         if to := message.get("to"):
             commands.check_tried(job, to, self.engine.context())
         yield
-        told = row(self.engine, job, self.clock.now())
+        answer = row(self.engine, job, self.clock.now())
         if job.state != PENDING or job.due is not None:
-            facts = {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": told["reason"]}
+            facts = {"schema": 1, "id": job.id, "label": job.label, "state": job.state, "reason": answer["reason"]}
             book = self.engine.book
             those = behind(job, job.due.nodes, book) if job.due is not None else []
             preempted = job.attempt is not None and job.attempt.cause == PREEMPT
             return facts | {"for": job.preempted_for if preempted else 0, "keeps": job.keeps,
                             "behind": [book.jobs[one].label for one in those]}  # fmt: skip
-        asked: Question = {"what": "explain", "id": job.id, "reason": told["reason"]}
+        asked: Question = {"what": "explain", "id": job.id, "reason": answer["reason"]}
         asked |= {"to": to} if to else {}
         more = {"never": self.engine.never(job)} if job.held == NEVER else {}
         if job.native:
-            more |= {"pool": self.pool.name} | {name: told[name] for name in ("expected_s", "advised_s")}
-        self._question(asked, lambda told: reply({**self._dated(told), **more}), reply)
+            more |= {"pool": self.pool.name} | {name: answer[name] for name in ("expected_s", "advised_s")}
+        self._question(asked, lambda answer: reply({**self._dated(answer), **more}), reply)
         return None
 
     def _look_slots(self, message: SlotsRequest, reply: Answer) -> Steps:
@@ -607,7 +612,7 @@ class Daemon:
 
             job = Job(0, need={"cpus": 1, **need}, walltime=1, user=asked["user"], group=asked["group"])
             more["limits"] = fitting(self.engine.book).limited_by(job)
-        self._question(asked, lambda told: reply({**self._dated(told), **more}), reply)
+        self._question(asked, lambda answer: reply({**self._dated(answer), **more}), reply)
         return None
 
     def _look_test(self, message: SubmitRequest, reply: Answer) -> Steps:
@@ -634,8 +639,8 @@ class Daemon:
         if not tasks:
             raise Refused("the job is queued already", "usage", "token")
 
-        def over(told: JsonObject) -> None:
-            reply(told if "error" in told else {**done.answer, **self._dated(told)})
+        def over(answer: JsonObject) -> None:
+            reply(answer if "error" in answer else {**done.answer, **self._dated(answer)})
 
         self._question({"what": what, "tasks": tasks}, over, reply)
         return None
@@ -651,7 +656,7 @@ class Daemon:
         epoch: Basis = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
         epoch |= {**of_pool(self.pool), **self.engine.predictions()}
         asked: Question = {"what": "switch", "policy": policy, "epoch": epoch}
-        self._question(asked, lambda told: reply(self._dated(told)), reply)
+        self._question(asked, lambda answer: reply(self._dated(answer)), reply)
         return None
 
     def _look_policy(self, message: PolicyRequest, reply: Answer) -> Steps:
@@ -671,17 +676,17 @@ class Daemon:
             raise Refused(cannot, "usage", "policy")
         return policy
 
-    def _dated(self, told: JsonObject) -> JsonObject:
+    def _dated(self, answer: JsonObject) -> JsonObject:
         """Return an answer of the planner's copy as clients get it."""
-        dated: JsonObject = on_calendar(told, self.engine.book.skew)
+        dated: JsonObject = on_calendar(answer, self.engine.book.skew)
         return dated
 
     def _question(self, what: Question, reply: Reply, asker: Answer | None = None) -> None:
         """Query the planner's copy; if the client leaves, the query ends, unless several clients wait for it."""
         asked: Question = {**what, "now": self.clock.now(), "skew": self.engine.book.skew, "folder": str(self.folder)}
 
-        def answered(told: JsonObject) -> None:
-            reply(told)
+        def answered(answer: JsonObject) -> None:
+            reply(answer)
             self.poke()  # this sends the answer
 
         unwanted = self.link.question(self.folder, asked, answered)
@@ -714,8 +719,8 @@ class Daemon:
         if others.clients >= places() - ASKING:
             raise Refused(f"{others.clients:,} clients wait for jobs, as many as may; wait again later", "busy")
         if len(left) + others.jobs > WAITED_FOR_MAX:
-            told = f"others wait for {others.jobs:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
-            raise Refused(f"{told}; wait for fewer jobs at once", "full", "ids")
+            problem = f"others wait for {others.jobs:,} jobs; expected at most {WAITED_FOR_MAX:,} in all"
+            raise Refused(f"{problem}; wait for fewer jobs at once", "full", "ids")
         waiting = Waiting(reply, left, others, lambda one: self.engine.wait_no_more(one.left, one))
         for number in sorted(left):
             if reply.gone:
@@ -807,8 +812,8 @@ def main() -> int:
             return 1
         kind = network_type(os.path.realpath(folder))
         if kind:
-            told = f"is on a network file system ({kind}), whose locks are not to be trusted"
-            print(f"backfill: {folder} {told}; expected a folder on this machine, by BACKFILL_HOME", file=sys.stderr)
+            problem = f"is on a network file system ({kind}), whose locks are not to be trusted"
+            print(f"backfill: {folder} {problem}; expected a folder on this machine, by BACKFILL_HOME", file=sys.stderr)
             return 1
         lock = alone(folder)
         if lock < 0:

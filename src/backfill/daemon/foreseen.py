@@ -48,7 +48,7 @@ class Foreseen:
     def __init__(self, engine: Engine, ask: Callable[[Reply], None]) -> None:
         self._engine, self._ask = engine, ask
         self._last: Estimates | None = None
-        self._told: Estimates | None = None  # the last estimates that were shown and logged
+        self._logged: Estimates | None = None  # the last estimates that were shown and logged
         self._coming: tuple[tuple[int, ...], list[Reply]] | None = None  # of the round in progress: state, requests
         self._next = 0  # no unrequested round before this instant
 
@@ -107,7 +107,7 @@ class Foreseen:
 
     def _tell(self, estimates: Estimates) -> Eta:
         """Return estimates for a client; new ones are logged."""
-        if estimates is not self._told:
-            self._engine.note_shown(estimates.news(self._told))
-            self._told = estimates
-        return estimates.told(self._engine.clock.now())
+        if estimates is not self._logged:
+            self._engine.note_shown(estimates.news(self._logged))
+            self._logged = estimates
+        return estimates.eta(self._engine.clock.now())

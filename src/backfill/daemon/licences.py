@@ -84,9 +84,9 @@ async def _all_of(stream: asyncio.StreamReader) -> bytes:
 
 
 async def keep_asking(
-    licence: Licence, held: Callable[[], int], told: Callable[[], None], wait: Callable[[float], Awaitable[None]]
+    licence: Licence, held: Callable[[], int], reported: Callable[[], None], wait: Callable[[float], Awaitable[None]]
 ) -> None:
-    """Run the command again and again; `told` is called after each report."""
+    """Run the command again and again; `reported` is called after each report."""
     while True:
         before = held()
         try:
@@ -96,5 +96,5 @@ async def keep_asking(
             licence.hear(text, min(before, held()))
         except ValueError as error:
             licence.fail(str(error))
-        told()
+        reported()
         await wait(licence.every_s)

@@ -57,11 +57,11 @@ class _Killed(Exception):
 class PlannerLink:
     """A planner for the engine; see around.Link.
 
-    Set the engine before the first `begin`; `told` is called after each call of it.
+    Set the engine before the first `begin`; `on_change` is called after each call of it.
     """
 
     engine: Any
-    told: Any
+    on_change: Any
 
     def __init__(self, log: int, file: Path = Path(os.devnull)) -> None:
         """Create the link. log: a file descriptor. file: where planners save themselves."""
@@ -155,7 +155,7 @@ class PlannerLink:
         if answer.get("loaded") and epoch["asked"] == policy and epoch["policy"] != policy:
             self.engine.notes.append(f"policy {policy} is compiled, and decides again")
             self.engine.take_over(policy, epoch["program"])
-            self.told()
+            self.on_change()
 
     def ask(self, now: int, messages: list[protocol.Message]) -> None:
         """Request the planner's decisions."""
@@ -211,9 +211,11 @@ class PlannerLink:
                     made, kind = self._made.get(self.kind), self.kind
                     if made is None or made.stdin is None or made is not self._knows or not self.engine.ready:
                         raise _Starting
-                    said, self.engine.said = self.engine.said, []
+                    messages, self.engine.outbox = self.engine.outbox, []
                     try:
-                        await _tell(made.stdin, {"do": "question", "to": str(path), "question": what, "messages": said})
+                        await _tell(
+                            made.stdin, {"do": "question", "to": str(path), "question": what, "messages": messages}
+                        )
                         line = await self._read(made)
                     except (TimeoutError, OSError, ValueError, _Killed) as error:
                         # A late reply must not be taken for another answer, and the planner must not miss messages: end
@@ -330,7 +332,7 @@ class PlannerLink:
             self._go_on()
         elif kind == "compiled" and self.kind == "plain":
             self.engine.remake()
-            self.told()
+            self.on_change()
             asyncio.get_running_loop().call_later(OUTDONE_S, self._give_up, self._busy)
 
     def _give_up(self, busy: asyncio.Task[None] | None) -> None:
@@ -339,7 +341,7 @@ class PlannerLink:
             return
         self._break_off()
         self.engine.failed("it took too long in plain Python; the compiled planner continues", blame=False)
-        self.told()
+        self.on_change()
 
     def _break_off(self) -> None:
         """End the planner that is deciding, if there is one."""
@@ -407,7 +409,7 @@ class PlannerLink:
             self._spans.append(time.monotonic() - begin)
             self.durations.observe(self._spans[-1])
             self.engine.decided(answer)
-        self.told()
+        self.on_change()
 
     @property
     def _cpu_s(self) -> float:
@@ -456,7 +458,7 @@ class PlannerLink:
         self._failures += 1
         self._blamed |= blame
         delay = min(0.05 * 2**self._failures, RETRY_S)
-        asyncio.get_running_loop().call_later(delay, lambda: (self.engine.failed(why, blame), self.told()))
+        asyncio.get_running_loop().call_later(delay, lambda: (self.engine.failed(why, blame), self.on_change()))
 
     def _drop(self, kind: str) -> None:
         self._loaded.discard(kind)

@@ -1,4 +1,4 @@
-"""What the daemon measures of itself and its queue, for answers/metrics.py; each value has its labels beside it."""
+"""Measurements of the daemon and its queue, for answers/metrics.py; each value has its labels beside it."""
 
 import asyncio
 import os

@@ -92,11 +92,11 @@ class Notices:
         self._waiting.clear()
 
     @classmethod
-    def handed_over(cls, told: dict[str, Any]) -> "Notices":
+    def handed_over(cls, state: dict[str, Any]) -> "Notices":
         """Return the commands that another process has handed over."""
-        made = cls(told["home"])
-        made._waiting.extend(told["waiting"])
-        made._running = [Running(*one) for one in told["running"]]
+        made = cls(state["home"])
+        made._waiting.extend(state["waiting"])
+        made._running = [Running(*one) for one in state["running"]]
         return made
 
     def _run(self, command: str, label: str, env: dict[str, str], cwd: str) -> None:

@@ -21,7 +21,7 @@ def serve(text: str, cpu_s: float) -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def say(message: JsonObject) -> None:
+    def send(message: JsonObject) -> None:
         try:
             out.write(json.dumps(message) + "\n")
             out.flush()
@@ -30,23 +30,23 @@ def serve(text: str, cpu_s: float) -> None:
 
     def compiles(begins: bool) -> None:
         (gc.enable if begins else gc.disable)()  # unlike what is loaded, most of what a compiler makes is garbage
-        say({"compiles": begins})
+        send({"compiles": begins})
 
     gc.disable()  # to look again and again through what stays would take a sixth of the time
     from backfill.worlds.watchdog import WATCHDOG
 
-    WATCHDOG.told = compiles
+    WATCHDOG.on_compile = compiles
     from backfill.worlds.aside import Rest, leave_in_peace, load
     from backfill.worlds.live import HOW, answer, load_policy  # this may compile the core
 
     planner, WATCHDOG.cpu_s = None, cpu_s
     try:
-        say({"progress": True})  # from here on the policy is responsible
+        send({"progress": True})  # from here on the policy is responsible
         policy, _ = load_policy(text, preempts=HOW)  # the epoch says what its pool can do
         if policy.compiled:
             _ = policy.entry
         leave_in_peace()
-        say({"loaded": True})
+        send({"loaded": True})
         for line in sys.stdin:
             asked = json.loads(line)
             if asked["do"] == "question":
@@ -54,7 +54,7 @@ def serve(text: str, cpu_s: float) -> None:
 
                 assert planner is not None  # otherwise messages would be lost
                 planner.learn(asked["messages"])
-                say({"asked": aside(planner, asked)})
+                send({"asked": aside(planner, asked)})
                 continue
             WATCHDOG.cpu_s = asked["cpu_s"]
             if asked["do"] == "begin":
@@ -66,16 +66,16 @@ def serve(text: str, cpu_s: float) -> None:
                         planner = load(file, asked["epoch"])
                     except Exception as error:  # the file may be damaged in any way; the log has everything
                         file.unlink(missing_ok=True)
-                        say({"killed": f"{file.name} cannot be read: {error!r:.200}"})
+                        send({"killed": f"{file.name} cannot be read: {error!r:.200}"})
                         continue
-            planner, message = answer(planner, asked, lambda: say({"progress": True}))
-            say(message)
+            planner, message = answer(planner, asked, lambda: send({"progress": True}))
+            send(message)
             if asked["do"] == "ask":
                 rest.take(planner, asked["seq"], asked["now"])
     except BackfillError as error:
-        say({"error": str(error)})
+        send({"error": str(error)})
     except (Exception, SystemExit) as error:
-        say({"error": repr(error)})
+        send({"error": repr(error)})
         raise
 
 

@@ -2,10 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from backfill.model.units import folded_labels, names_text, numbers_text, seconds
 from backfill.pools.base import Evidence
@@ -20,6 +20,7 @@ from backfill.queue.words import WHOLE
 
 PART = 50  # jobs that are processed in one step
 MOST = 1000  # default number of rows of an answer
+CHOSEN_BY = ("state", "user", "name", "project")  # fields by which requests select jobs; in plural in a request
 BY_HAND = (
     "JobHeldUser",
     "LaunchFailed",
@@ -65,14 +66,21 @@ def row(engine: Engine, job: Job, now: int) -> Facts:
     if job.native:
         facts |= {
             "native": job.native,
-            "expected_s": at(engine.expected.get(job.id, job.expected)),
+            "expected_s": _expected(engine, job),
             "advised_s": at(job.advised),
         }
-    if job.state == PENDING:
-        plan = engine.plan.get(job.id)
-        facts["guaranteed_s"] = at(plan if engine.binds else None)
-        facts["planned_s"] = at(plan)
-    return facts
+    return facts | _planned(engine, job) if job.state == PENDING else facts
+
+
+def _expected(engine: Engine, job: Job) -> float | None:
+    """Return when the pool expects a job of its own to start; None if it does not say."""
+    return seconds(engine.expected.get(job.id, job.expected), engine.book.skew)
+
+
+def _planned(engine: Engine, job: Job) -> Facts:
+    """Return the start of a pending job that is guaranteed, and the one that the policy has planned."""
+    planned_s = seconds(engine.plan.get(job.id), engine.book.skew)
+    return {"guaranteed_s": planned_s if engine.binds else None, "planned_s": planned_s}
 
 
 def brief(engine: Engine, job: Job, now: int) -> Facts:
@@ -117,9 +125,7 @@ def queue_rows(
     yield
     pending = [] if by_id else sorted(job.id for job in book.jobs.values() if job.state == PENDING and job.id > after)
     yield
-    chosen = {"state": asked.get("states"), "user": asked.get("users"), "name": asked.get("names"),
-              "project": asked.get("projects")}  # fmt: skip
-    wanted = [(name, frozenset(some)) for name, some in chosen.items() if some is not None]
+    wanted = _wanted(asked)
     rows, some, fold = Rows(), list[Facts](), asked.get("fold")
     groups: dict[tuple[Any, ...], Facts] = {}
     limit, more = asked.get("limit", MOST), 0
@@ -129,11 +135,11 @@ def queue_rows(
                 rows.add(some)
                 some = []
             yield
-        if job is None or (wanted and any(getattr(job, name) not in those for name, those in wanted)):
+        if job is None or not _is_wanted(job, wanted):
             continue
         key = _alike(job) if fold and job.state == PENDING and job.index is not None else None
         if key is not None and key in groups:
-            _fold(groups[key], _of_task(engine, job, now, starts))
+            _fold(groups[key], _waits(engine, job, now, starts))
             continue
         if rows.count + len(some) >= limit:
             more += 1
@@ -170,6 +176,16 @@ def queue_rows(
     }
 
 
+def _wanted(asked: QueueRequest | PlanRequest) -> list[tuple[str, frozenset[str]]]:
+    """Return by which fields a request selects jobs, and the values that it wants."""
+    fields = cast(Mapping[str, Any], asked)
+    return [(name, frozenset(fields[f"{name}s"])) for name in CHOSEN_BY if f"{name}s" in fields]
+
+
+def _is_wanted(job: Job, wanted: Sequence[tuple[str, frozenset[str]]]) -> bool:
+    return not wanted or all(getattr(job, name) in those for name, those in wanted)
+
+
 def plan_rows(
     engine: Engine, now: int, asked: PlanRequest, starts: Mapping[int, tuple[float, float]]
 ) -> Generator[None, None, Facts]:
@@ -177,19 +193,18 @@ def plan_rows(
 
     Of many pending jobs only the first ones, and how many `more` there are. `jobs` are Rows; starts: see Foreseen.
     """
-    book, users, limit = engine.book, asked.get("users"), asked.get("limit", MOST)
-    pending = sorted(
-        job.id for job in book.jobs.values() if job.state == PENDING and (users is None or job.user in users)
-    )
+    book, wanted, limit = engine.book, _wanted(asked), asked.get("limit", MOST)
+    pending = sorted(job.id for job in book.jobs.values() if job.state == PENDING and _is_wanted(job, wanted))
     yield
-    rows, names = Rows(), ("id", "reason", "guaranteed_s", "planned_s", "median_s", "p90_s", "misses_deadline")
+    rows, names = Rows(), ("reason", "guaranteed_s", "planned_s", "median_s", "p90_s", "misses_deadline")
     for first in range(0, min(len(pending), limit), PART):
         some = []
         for job in (book.jobs.get(number) for number in pending[first : min(first + PART, limit)]):
             if job is not None and job.state == PENDING:
-                found = _foreseen(engine, job, now, starts)
-                more = {"expected_s": found.get("expected_s"), "nodes": engine.places.get(job.id, [])}
-                some.append({name: found[name] for name in names} | more)
+                found = _waits(engine, job, now, starts)
+                expected_s = _expected(engine, job) if job.native else None
+                more = {"expected_s": expected_s, "nodes": engine.places.get(job.id, [])}
+                some.append({"id": job.id, **{name: found[name] for name in names}, **more})
         rows.add(some)
         yield
     return {
@@ -279,11 +294,11 @@ def _unfolded(found: Facts) -> Facts:
     return found | {"tasks": len(tasks)}
 
 
-def _of_task(engine: Engine, job: Job, now: int, starts: Mapping[int, tuple[float, float]]) -> Facts:
-    """Return what the row of an array shows of each of its pending tasks; the rest is alike."""
-    guaranteed_s = seconds(engine.plan.get(job.id) if engine.binds else None, engine.book.skew)
-    told = {"index": job.index, "reason": job.reason or _why(engine, job, now), "guaranteed_s": guaranteed_s}
-    return told | _ahead(engine, job, guaranteed_s, starts)
+def _waits(engine: Engine, job: Job, now: int, starts: Mapping[int, tuple[float, float]]) -> Facts:
+    """Return what `_foreseen` tells of a pending job alone: why it waits, and its starts."""
+    planned = _planned(engine, job)
+    facts = {"index": job.index, "reason": job.reason or _why(engine, job, now), **planned}
+    return facts | _ahead(engine, job, planned["guaranteed_s"], starts)
 
 
 def _foreseen(engine: Engine, job: Job, now: int, starts: Mapping[int, tuple[float, float]]) -> Facts:

@@ -271,7 +271,7 @@ def refusal(pool: Pool, policy: str, how: str) -> str:
     if how in ("", *preempts(pool)):
         return ""
     if not preempts(pool):
-        told = f"the queue only watches pool {pool.name} and cannot preempt its jobs"
-        return f"policy {policy} preempts jobs by {how}; {told}; expected a policy that does not preempt"
-    told = f"pool {pool.name} can only end a preempted job, which later starts again from the beginning"
-    return f"policy {policy} preempts jobs by {how}; {told}; expected preemptive:how=requeue"
+        problem = f"the queue only watches pool {pool.name} and cannot preempt its jobs"
+        return f"policy {policy} preempts jobs by {how}; {problem}; expected a policy that does not preempt"
+    problem = f"pool {pool.name} can only end a preempted job, which later starts again from the beginning"
+    return f"policy {policy} preempts jobs by {how}; {problem}; expected preemptive:how=requeue"

@@ -52,13 +52,13 @@ def published(
                 found.append((now.native, with_part(now.comment, "")))
             continue
         start = -(-(promise + skew) // 60_000_000) * 60  # rounded up to a minute
-        if abs(start - _told(part)) > MOVED:
-            told = time.strftime(STAMP, time.localtime(start))
-            found.append((now.native, with_part(now.comment, START + told)))
+        if abs(start - _start_in(part)) > MOVED:
+            stamp = time.strftime(STAMP, time.localtime(start))
+            found.append((now.native, with_part(now.comment, START + stamp)))
     return found
 
 
-def _told(part: str) -> float:
+def _start_in(part: str) -> float:
     """Return the start in a queue's part, in seconds since 1970; 0 if there is none."""
     with suppress(ValueError, OverflowError):
         return time.mktime(time.strptime(part.removeprefix(START), STAMP))

@@ -65,7 +65,7 @@ class Control:
 
     mine: Callable[[JobNow], bool]  # whether a job that no queue has adopted yet is to be adopted
     forgets: bool = True  # whether a restarted controller may have forgotten that jobs have begun
-    told: dict[tuple[int, int], float] = field(
+    requested: dict[tuple[int, int], float] = field(
         default_factory=dict
     )  # when the start of attempts was requested, in the time of `now`
     undone: set[tuple[int, int]] = field(default_factory=set)  # attempts withdrawn because they did not begin
@@ -282,15 +282,17 @@ def _runs(now: JobNow, known: Job | None, about: _About) -> Iterator[News]:
         return
     if (run := known.attempt) is not None:
         moved = sorted(map(list, run.nodes)) != sorted(map(list, _rescaled(now, known)))
-        told = about.control is not None and run.spawned is None  # decided here, not yet seen to begin
+        decided_here = about.control is not None and run.spawned is None  # decided here, not yet seen to begin
         began = run.processes.get("since", run.start)
         other = bool(now.asked.need) and _total(now.asked) != _total(known)  # its request was changed before it began
         counted = about.control is not None and about.control.forgets  # HTCondor counts a start after the job has begun
         more = counted and now.restarts > run.processes.get("restarts", now.restarts)
-        again = moved or (other if told else more or since >= began + SECOND)  # it was requeued and has begun again
+        again = moved or (
+            other if decided_here else more or since >= began + SECOND
+        )  # it was requeued and has begun again
         if again:
             yield Settled(known.id, run.number, Verdict("requeued"))
-        elif told and about.control is not None:
+        elif decided_here and about.control is not None:
             about.control.began(now, known)
             yield Settled(known.id, run.number, Verdict("alive", _record(now, about)))
         elif now.asked.walltime != known.walltime:
@@ -405,18 +407,18 @@ def _of_attempt(now: JobNow, known: Job, about: _About) -> Verdict | None:
         return Verdict("requeued" if now.restarts else "unstarted")
     if now.blocked == HELD:  # held by its user before it began
         return Verdict("unstarted")
-    told = control.told.get(key) if now.held else control.told.setdefault(key, control.now)
+    since = control.requested.get(key) if now.held else control.requested.setdefault(key, control.now)
     if key in control.undone and now.held:
         control.undone.discard(key)
-        control.told.pop(key, None)
+        control.requested.pop(key, None)
         control.failed(known)
         return Verdict("unstarted", {WAITED: control.waits.pop(key, "")})
-    if not now.held and told is not None and control.now - told > LONG_S:
+    if not now.held and since is not None and control.now - since > LONG_S:
         if all(node.state != UNKNOWN for node in about.snapshot.nodes):
             control.undone.add(key)
             control.waits[key] = now.waits
             control.undo.append(known)
-    elif now.held and key not in control.undone and (told is None or control.now - told > AGAIN_S):
+    elif now.held and key not in control.undone and (since is None or control.now - since > AGAIN_S):
         control.tell.append(known)
     return None
 

@@ -79,14 +79,14 @@ class ControlledPool(WatchedPool):
 
     def _recall(self, file: Path) -> None:
         """Load what the previous daemon knew of the controller."""
-        told = read_json(str(file))
-        if told is not None:
-            self._control.instance, self._control.since = told["instance"], told["since"]
+        saved = read_json(str(file))
+        if saved is not None:
+            self._control.instance, self._control.since = saved["instance"], saved["since"]
 
     def start(self, some: Sequence[Decision]) -> None:
         """See Pool."""
         for one in some:
-            self._control.told[one.key] = time.monotonic()
+            self._control.requested[one.key] = time.monotonic()
         self._do_start([one.job for one in some])
 
     def stop(self, some: Sequence[Run]) -> None:
@@ -115,7 +115,7 @@ class ControlledPool(WatchedPool):
             self._do(lambda: self._hands.undo(undo))
         if control.tell:
             for job in control.tell:
-                control.told[job.run.key] = control.now
+                control.requested[job.run.key] = control.now
             self._do_start([*control.tell])
         control.adopt.clear()
         control.undo.clear()

@@ -87,7 +87,7 @@ class FakePool:
         self._changes = [(self._state_of(name, now)[1], name) for name in self._nodes.names]  # a heap
         self._down = {name for name in self._nodes.names if self._state_of(name, now)[0]}
         heapify(self._changes)
-        self._told = False  # whether the nodes that are down at the start of the daemon were reported
+        self._reported = False  # whether the nodes that are down at the start of the daemon were reported
         self._visit = self._next_visit(now)
 
     def read(self, some: Iterable[Run]) -> Seen:
@@ -168,8 +168,8 @@ class FakePool:
 
     def _look_at_nodes(self, now: int) -> list[NodeSeen]:
         """Return the nodes that went down or came back; attempts on nodes that went down are lost."""
-        changed = set() if self._told else {*self._nodes.names}
-        self._told = True
+        changed = set() if self._reported else {*self._nodes.names}
+        self._reported = True
         while self._changes and self._changes[0][0] <= now:
             _, name = heappop(self._changes)
             down, until = self._state_of(name, now)

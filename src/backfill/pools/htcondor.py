@@ -155,24 +155,24 @@ class HTCondorReader:
         begin = time.monotonic()
         # a new client does not know which jobs have left the queue
         history = (begin >= self._history_at or not self._client.runs) and ("all" if self._start else "newest")
-        told = self._ask(limits=begin >= self._limits_at, history=history or "")
-        ended = [job_of(ad, self._site, over=True) for ad in told.get("history", ())] if self._start else []
-        if "history" in told:
-            self._start = self._start or told["now"]
-            self._since = _only(told["history"][0]) if told["history"] else self._since
+        answer = self._ask(limits=begin >= self._limits_at, history=history or "")
+        ended = [job_of(ad, self._site, over=True) for ad in answer.get("history", ())] if self._start else []
+        if "history" in answer:
+            self._start = self._start or answer["now"]
+            self._since = _only(answer["history"][0]) if answer["history"] else self._since
             self._history_at = begin + HISTORY_S
         left = {job.identity for job in ended}
         jobs = [*(job for job in self._jobs.values() if job.identity not in left), *ended]
-        nodes = self._machines(told, jobs)
-        return Snapshot(told["instance"], nodes, jobs, self._site.licences, took=time.monotonic() - begin)
+        nodes = self._machines(answer, jobs)
+        return Snapshot(answer["instance"], nodes, jobs, self._site.licences, took=time.monotonic() - begin)
 
     def recall(self, some: Sequence[tuple[str, int]]) -> Sequence[JobNow]:
         """Return the ends of jobs that have left the queue, as far as the history has them. Raises Down."""
         if not some:
             return ()
         wanted = set(some)
-        told = self._ask(recall=[[int(part) for part in native.split(".")] for native, _ in some])
-        found = (job_of(ad, self._site, over=True) for ad in told["history"])
+        answer = self._ask(recall=[[int(part) for part in native.split(".")] for native, _ in some])
+        found = (job_of(ad, self._site, over=True) for ad in answer["history"])
         return [job for job in found if job.identity in wanted]
 
     def where(self, native: str, node: str) -> str:
@@ -206,7 +206,7 @@ class HTCondorReader:
 
     def _ask(self, *, limits: bool = False, history: str = "", recall: Sequence[list[int]] = ()) -> "Answer":
         """Ask the client process, and update jobs, slots and licences from its answer."""
-        told: Answer = self._client.ask(
+        answer: Answer = self._client.ask(
             {
                 "timeout": max(self._timeout, RECALL_S) if recall else self._timeout,
                 "collector": self._collector,
@@ -224,22 +224,22 @@ class HTCondorReader:
         if not recall:
             self._edited.clear()
             try:
-                self._learn(told)
+                self._learn(answer)
             except PlatformError as error:  # this answer is lost; a new client sends everything again
                 self.close()
                 raise Down(str(error)) from None
-        return told
+        return answer
 
-    def _learn(self, told: "Answer") -> None:
+    def _learn(self, answer: "Answer") -> None:
         """Update the state from an answer; an unchanged job remains the same object."""
-        new, gone = {ads.id_of(ad): ad for ad in told["jobs"]}, set(told["gone"])
-        kept = {} if told["whole"] else {job: ad for job, ad in self._ads.items() if job not in gone}
+        new, gone = {ads.id_of(ad): ad for ad in answer["jobs"]}, set(answer["gone"])
+        kept = {} if answer["whole"] else {job: ad for job, ad in self._ads.items() if job not in gone}
         self._ads = kept | new
         self._asked |= {name for ad in new.values() for name, _ in _said(ads.licences_of, ad) or ()}
-        if "limits" in told:
-            self._settings = told["limits"]
+        if "limits" in answer:
+            self._settings = answer["limits"]
             self._limits_at = time.monotonic() + LIMITS_S
-        self._listed = [*listed(told["slots"], self._machine)]
+        self._listed = [*listed(answer["slots"], self._machine)]
         self._first = self._first or {node.name for _, node in self._listed}
         known = {name: slot for name, slot in self._site.slots.items() if slot.node in self._first}
         slots = {ad["name"]: Slot(node.name, not is_shared_out(ad)) for ad, node in self._listed}
@@ -255,7 +255,7 @@ class HTCondorReader:
             one = made.get(job)
             self._jobs[job] = before[job] if one is None or before.get(job) == one else one
 
-    def _machines(self, told: "Answer", jobs: Iterable[JobNow]) -> list[NodeNow]:
+    def _machines(self, answer: "Answer", jobs: Iterable[JobNow]) -> list[NodeNow]:
         """Return the nodes with what jobs hold there: known jobs, jobs of other schedds, and claims without a job."""
         held: dict[str, Counter[str]] = {}
         sizes = {node.name: node for _, node in self._listed}
@@ -264,14 +264,14 @@ class HTCondorReader:
                 for name, tasks, *whole in job.nodes:
                     amounts = _amounts(sizes[name]) if any(whole) and name in sizes else _times(job.asked.need, tasks)
                     held.setdefault(name, Counter()).update({kind: amounts.get(kind, 0) for kind in KINDS})
-        for ad in told["slots"]:
-            mine = str(ad.get("GlobalJobId") or told["schedd"]).partition("#")[0] == told["schedd"]
+        for ad in answer["slots"]:
+            mine = str(ad.get("GlobalJobId") or answer["schedd"]).partition("#")[0] == answer["schedd"]
             if not mine or (ad.get("DynamicSlot") and ad.get("Activity") == "Idle"):
                 amounts = {"cpus": _amount(ad, "Cpus"), "memory": _amount(ad, "Memory") * ads.MIB,
                            "gpus": _amount(ad, "GPUs")}  # fmt: skip
                 held.setdefault(self._site.slot(str(ad.get("Name"))).node, Counter()).update(amounts)
         found = {node.name: node_of(ad, node, held.get(node.name, {})) for ad, node in self._listed}
-        state = UNKNOWN if told["young"] else DOWN
+        state = UNKNOWN if answer["young"] else DOWN
         gone = (node for name, node in self._nodes.items() if name in self._first and name not in found)
         self._nodes = {node.name: replace(node, state=state, reason=GONE, held={}) for node in gone} | found
         return [*self._nodes.values()]
@@ -307,7 +307,7 @@ class Client:
         assert process.stdout is not None
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
-            told = json.loads(_line(process.stdout, request["timeout"] + GRACE_S))
+            answer = json.loads(_line(process.stdout, request["timeout"] + GRACE_S))
         except (BrokenPipeError, EOFError):
             code, message = process.wait(), self._last_message()
             self.close()
@@ -317,9 +317,9 @@ class Client:
         except TimeoutError:
             self.close()
             raise Down(LATE.format(request["timeout"])) from None
-        if "error" in told:
-            raise Down(f"HTCondor: {told['error']}")
-        return told
+        if "error" in answer:
+            raise Down(f"HTCondor: {answer['error']}")
+        return answer
 
     def close(self) -> None:
         """End the process."""

@@ -134,13 +134,13 @@ ACTS: dict[str, Callable[[Any, Act], None]] = {
 
 def _settings(collector: Any, at: Any) -> Mapping[str, Any]:
     """Return settings of schedd and negotiator, the START of each machine, and our user name at the schedd."""
-    told = _params(at)
+    params = _params(at)
     for ad in collector.query(htcondor2.AdType.Negotiator, projection=list(LOCATION))[:1]:
-        told |= {name: value for name, value in _params(ad).items() if name.startswith("NEGOTIATOR_")}
+        params |= {name: value for name, value in _params(ad).items() if name.startswith("NEGOTIATOR_")}
     slots = collector.query(htcondor2.AdType.Startd, "DynamicSlot =!= true", ["Start"])
     who = htcondor2.ping(at, "WRITE")
     return {
-        "settings": told,
+        "settings": params,
         "starts": [str(ad.lookup("Start")) if "Start" in ad else "" for ad in slots],
         "who": str(who.get("MyRemoteUserName", "")),
     }

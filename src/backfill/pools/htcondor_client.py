@@ -121,7 +121,7 @@ class Pool:
         new = [ad for text, ad in ads.items() if text not in self.jobs]
         if request["places"]:
             self._places.judge(collector, new)
-        told: Answer = {
+        answer: Answer = {
             "instance": str(before["DaemonStartTime"]),
             "schedd": str(before["Name"]),
             "now": int(before["MyCurrentTime"]),
@@ -132,17 +132,17 @@ class Pool:
             "young": _is_young(collector),
         }
         if request["limits"]:
-            told["limits"] = _limits(collector)
+            answer["limits"] = _limits(collector)
         if request["history"] == "newest":
-            told["history"] = [plain(ad) for ad in schedd.history("true", list(ENDS), 1)]
-        elif request["history"] or (request["start"] and told["gone"]):
+            answer["history"] = [plain(ad) for ad in schedd.history("true", list(ENDS), 1)]
+        elif request["history"] or (request["start"] and answer["gone"]):
             start = request["start"]
             wanted = f"{HERE} && (EnteredCurrentStatus >= {start} || CompletionDate >= {start})"
             history = schedd.history(wanted, list(ENDS), -1, since=request["since"] or None)
-            told["history"] = [plain(ad) for ad in history]
-        self.jobs, self._now, self._instance = jobs, told["now"], told["instance"]
-        self._last = max([self._last, *(ad["ClusterId"] for ad in told["jobs"])])
-        return told
+            answer["history"] = [plain(ad) for ad in history]
+        self.jobs, self._now, self._instance = jobs, answer["now"], answer["instance"]
+        self._last = max([self._last, *(ad["ClusterId"] for ad in answer["jobs"])])
+        return answer
 
     def _all(self, schedd: Any) -> tuple[dict[str, str], dict[str, Any]]:
         """Return all jobs of the queue: their texts with their numbers, and their texts with their ads."""
@@ -277,11 +277,11 @@ def main(answer: Callable[[Any], Any], lines: Iterable[str], out: TextIO) -> Non
         request = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, request["timeout"])  # ends this process, even inside the library
         try:
-            told = answer(request)
+            reply = answer(request)
         except (htcondor2.HTCondorException, classad2.ClassAdException) as problem:
-            told = {"error": str(problem)}
+            reply = {"error": str(problem)}
         signal.setitimer(signal.ITIMER_REAL, 0)
-        print(json.dumps(told), file=out, flush=True)
+        print(json.dumps(reply), file=out, flush=True)
 
 
 def serve(answer: Callable[[Any], Any]) -> None:

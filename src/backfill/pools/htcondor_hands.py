@@ -39,8 +39,8 @@ class HTCondorHands:
 
     def settings(self) -> Settings:
         """Return the site's settings, for `backfill doctor`. Raises Down."""
-        told: Settings = self._client.ask(self._reader.at("settings"))
-        return told
+        settings: Settings = self._client.ask(self._reader.at("settings"))
+        return settings
 
     def version(self) -> str:
         """Return the version of HTCondor. Raises Down."""
@@ -58,8 +58,8 @@ class HTCondorHands:
 
     def start(self, some: Sequence[tuple[str, Sequence[str]]]) -> None:
         """See Hands. A job of HTCondor runs on a single node."""
-        told = {native: self._reader.where(native, nodes[0]) for native, nodes in some}
-        self._do("start", [native for native, where in told.items() if where], [*filter(None, told.values())])
+        starts = {native: self._reader.where(native, nodes[0]) for native, nodes in some}
+        self._do("start", [native for native, where in starts.items() if where], [*filter(None, starts.values())])
 
     def undo(self, some: Sequence[str]) -> None:
         """See Hands."""

@@ -165,11 +165,11 @@ class SlurmReader:
         names = ",".join(sorted({native for native, _ in some}))
         fields = ("JobID", "Submit", "State", "Start", "End", "ExitCode", "NodeList")
         try:
-            told = _run("sacct", "-X", "-n", "-P", "--duplicates", f"--jobs={names}", f"--format={','.join(fields)}")
+            output = _run("sacct", "-X", "-n", "-P", "--duplicates", f"--jobs={names}", f"--format={','.join(fields)}")
         except Down:  # without accounting the ends are not known
             return ()
         found = []
-        for line in told.splitlines():
+        for line in output.splitlines():
             native, submit, state, start, end, exit_, nodes = line.split("|")
             identity, compact = (native, _instant(submit) or 0), FULL.get(state.partition(" ")[0], "")
             if identity in wanted and compact:
@@ -184,8 +184,8 @@ class SlurmReader:
     def pulse(self) -> tuple[str, float] | None:
         """See Reader. sdiag prints counts, for which the controller looks at no job."""
         used = _processor_s()
-        told = " ".join(COUNTED.findall(_run("sdiag")))
-        return (told, _processor_s() - used) if told else None
+        counts = " ".join(COUNTED.findall(_run("sdiag")))
+        return (counts, _processor_s() - used) if counts else None
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -295,10 +295,10 @@ class SlurmReader:
     def _place(self) -> None:
         """Find how many cpus each job on several nodes has on each of them, if not known yet."""
         uneven = {line: job for line, job in self._jobs.items() if _is_uneven(job) and line not in self._placed}
-        told = (
+        output = (
             _scontrol("oneliner", "details", *(f"show job {job.native}" for job in uneven.values())) if uneven else ""
         )
-        cpus = dict(_cpus_by_node(told))
+        cpus = dict(_cpus_by_node(output))
         for line, job in uneven.items():
             self._jobs[line] = _with_cpus(job, cpus.get(job.native, {}))
         self._placed = {line for line in self._placed if line in self._jobs} | {*uneven}

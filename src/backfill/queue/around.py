@@ -34,7 +34,7 @@ class Clock(Protocol):
 class Waiter(Protocol):
     """A client that waits for jobs."""
 
-    def __call__(self, told: Over | Failure) -> None:
+    def __call__(self, answer: Over | Failure) -> None:
         """Receive how one of the jobs ended."""
 
 

@@ -24,6 +24,7 @@ from backfill.queue.shapes import (
     JobsRequest,
     JsonObject,
     NewJob,
+    PlannerFacts,
     ProjectJob,
     ReserveRequest,
     Row,
@@ -32,7 +33,6 @@ from backfill.queue.shapes import (
     Spec,
     SubmitProjectRequest,
     SubmitRequest,
-    Told,
     UnreserveRequest,
 )
 from backfill.queue.states import CANCELLED, COMPLETED, DEADLINE, ENDING, HOLDING, OVER, PENDING, RUNNING
@@ -176,8 +176,10 @@ def submit(request: SubmitRequest, given: Context) -> Slices:
         raise Refused("two tasks of the array have the same index", field="array")
     _check_room(len(indexes), given)
     if len(after) * len(indexes) > DEPENDENCIES_MAX:
-        told = f"{len(indexes):,} tasks that wait for {len(after):,} jobs each; expected at most {DEPENDENCIES_MAX:,} "
-        raise Refused(f"{told}dependencies in one array, or one on an array", "full", "dependency")
+        problem = (
+            f"{len(indexes):,} tasks that wait for {len(after):,} jobs each; expected at most {DEPENDENCIES_MAX:,} "
+        )
+        raise Refused(f"{problem}dependencies in one array, or one on an array", "full", "dependency")
     _waited_for(after, given)
     if "array" in asked:
         job.array, job.throttle = job.id, asked.get("throttle", 0)
@@ -219,8 +221,8 @@ def submit_project(request: SubmitProjectRequest, given: Context) -> Slices:
         try:
             job, left_out = _new_job(asked, f"{token}/{place}" if place else token, request, first + place, given)
         except Refused as refused:
-            told = f"job {one['job']['name']}: {refused}"
-            raise Refused(told, refused.code, f"jobs.{place}.{refused.field}") from None
+            problem = f"job {one['job']['name']}: {refused}"
+            raise Refused(problem, refused.code, f"jobs.{place}.{refused.field}") from None
         ignored |= dict.fromkeys(left_out)
         job.after = [[kind, first + on] for kind, on in one["after"]]
         jobs.append(job)
@@ -338,8 +340,8 @@ def _on_one_machine(asked: NewJob, need: dict[str, int]) -> dict[str, int]:
     if asked.get("constraint"):
         raise Refused("the machine has no features to choose from; expected no --constraint", field="constraint")
     if asked.get("exclusive"):
-        told = "--exclusive: jobs share the machine; expected --cpus-per-task with all of its cpus"
-        raise Refused(told, "impossible", "exclusive")
+        problem = "--exclusive: jobs share the machine; expected --cpus-per-task with all of its cpus"
+        raise Refused(problem, "impossible", "exclusive")
     return {name: amount * (parts if name in PER_PART else 1) for name, amount in need.items()}
 
 
@@ -369,8 +371,8 @@ def check_need(need: Mapping[str, int], given: Context) -> None:
         there = max(given.book.capacity.get(name, 0), given.most.get(name, 0))
         if amount > there:
             where = "cluster" if given.platform is not None else "machine"
-            told = f"the job asks for {amount_text(name, amount)}; the {where} has {amount_text(name, there)}"
-            raise Refused(told, "impossible", name)
+            problem = f"the job asks for {amount_text(name, amount)}; the {where} has {amount_text(name, there)}"
+            raise Refused(problem, "impossible", name)
 
 
 def submitted(job: Job) -> dict[str, object]:
@@ -502,8 +504,8 @@ def reserve(request: ReserveRequest, given: Context) -> Slices:
     known = given.book.reservations.get(request["reservation"])
     again = known is not None and known.token == request["token"]  # the earlier answer was lost
     made = known if known and again else reserving.made(request, given.book, given.now, given.platform)
-    told = {"reservation": reserving.row(made), "now_s": (given.now + given.book.skew) / 1e6}
-    return Done(told, [] if again else [made])
+    answer = {"reservation": reserving.row(made), "now_s": (given.now + given.book.skew) / 1e6}
+    return Done(answer, [] if again else [made])
 
 
 def unreserve(request: UnreserveRequest, given: Context) -> Slices:
@@ -512,8 +514,8 @@ def unreserve(request: UnreserveRequest, given: Context) -> Slices:
     _refuse_unready(given)
     name = request["reservation"]
     over = reserving.cancelled(name, request.get("force", False), given.book, given.now)
-    told: dict[str, object] = {"reservation": name, "changed": over is not None}
-    return Done(told, [] if over is None else [*reserving.stops(given.book, name), over])
+    answer: dict[str, object] = {"reservation": name, "changed": over is not None}
+    return Done(answer, [] if over is None else [*reserving.stops(given.book, name), over])
 
 
 def _refuse_unready(given: Context) -> None:
@@ -542,8 +544,8 @@ def edit(request: EditRequest, given: Context) -> Slices:
         if deadline and max(given.now + given.book.skew, begin) + walltime > deadline:
             raise Refused(f"the walltime of job {job.label} ends after the deadline", "impossible", "deadline")
     if "after" in to and len(to["after"]) * len(some) > DEPENDENCIES_MAX:
-        told = f"{len(some):,} jobs that wait for {len(to['after']):,} jobs each"
-        raise Refused(f"{told}; expected at most {DEPENDENCIES_MAX:,} dependencies", "full", "dependency")
+        problem = f"{len(some):,} jobs that wait for {len(to['after']):,} jobs each"
+        raise Refused(f"{problem}; expected at most {DEPENDENCIES_MAX:,} dependencies", "full", "dependency")
 
     if to.keys() & {"after", "name", "singleton"}:
         _refuse_circle(some, to, given)
@@ -573,16 +575,18 @@ def edit_event(job: Job, new: Change) -> events.Edit:
     if not new.keys() - {"walltime", "priority"}:
         return events.Edit(job.id, new)
     if new.keys() & ENTERED:
-        return events.Edit(job.id, new, job.waits, _told(job, new))
+        return events.Edit(job.id, new, job.waits, _facts_changed(job, new))
     if not (new.keys() & {"begin", "after", "name"}):
         return events.Edit(job.id, new, leaves=False)
-    return events.Edit(job.id, new, job.waits, _told(job, new) if new.keys() & {"walltime", "priority"} else None)
+    return events.Edit(
+        job.id, new, job.waits, _facts_changed(job, new) if new.keys() & {"walltime", "priority"} else None
+    )
 
 
-def _told(job: Job, new: Change) -> Told:
+def _facts_changed(job: Job, new: Change) -> PlannerFacts:
     """Return what a planner is told of a changed job. A job whose needs changed is submitted to it again."""
     kept = {} if new.keys() & {"need", "constraint", "partition", "qos", "reservation"} else feed.progress(job)
-    return cast(Told, {**feed.told({**job.facts(), **new}), "submit": job.submit, **kept})
+    return cast(PlannerFacts, {**feed.planner_facts({**job.facts(), **new}), "submit": job.submit, **kept})
 
 
 def check_tried(job: Job, to: Change, given: Context) -> None:

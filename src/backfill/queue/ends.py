@@ -51,7 +51,7 @@ def events_of(job: Job, verdict: Verdict, now: int, skew: int, ended: int | None
         if verdict.kind == "uncertain":
             yield Hold(number, UNCERTAIN)
         if job.exclusive or job.outside:  # to the planner it is a running job
-            yield Edit(number, {}, leaves=False, told=feed.told(job.facts()))
+            yield Edit(number, {}, leaves=False, told=feed.planner_facts(job.facts()))
         if job.outside and verdict.kind != "uncertain":
             yield Hold(number, NEVER)
     elif verdict.kind == "ended":

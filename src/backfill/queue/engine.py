@@ -109,7 +109,7 @@ class Engine:
         self.asked: int | None = None  # instant of a pass without an answer yet; -1 while a planner is being started
         self.ready = False  # a planner is ready
         self.changing = False  # and is replaced by a better one
-        self.said: list[protocol.Message] = []  # what it will be told next
+        self.outbox: list[protocol.Message] = []  # for the planner
         self._stirred = False  # one of these messages may lead to a decision
         self._opened = (events.Capacity({}, (), ()), "", "", "")
         self.failures: list[str] = []  # of planners, since the last answer
@@ -235,8 +235,8 @@ class Engine:
         """Process a request that has been checked."""
         if self.native and (self.shadow or message["do"] not in ("pause", "unpause")):
             does = "only watches" if self.shadow else "starts the jobs of"
-            told = f"this queue {does} {self.pool.name}; expected a command of {self.pool.name} for that"
-            self._answers.append((reply, Refused(told, "shadow").answer(), ""))
+            problem = f"this queue {does} {self.pool.name}; expected a command of {self.pool.name} for that"
+            self._answers.append((reply, Refused(problem, "shadow").answer(), ""))
             return
         slices = commands.VERBS[message["do"]](message, self.context())
         try:
@@ -352,11 +352,11 @@ class Engine:
         self.stopping = True
         if self.binds and self.plan:  # for a planner of another version, which cannot read the saved one
             self._happen(events.Plan(self._promises()))
-        told = Refused("the queue was stopped; jobs that run go on", "stopped").answer()
+        answer = Refused("the queue was stopped; jobs that run go on", "stopped").answer()
         waiters, self._waiters = self._waiters, {}
         for replies in waiters.values():
             for reply in replies:
-                reply(told)
+                reply(answer)
 
     def saw(self, seen: Seen) -> None:
         """Process a report of the pool about its present state."""
@@ -635,7 +635,7 @@ class Engine:
         if self._wanted is not None and self.asked is None:
             self._make_planner()
         elif asks is not None:
-            messages, self.said, self._stirred = self.said, [], False
+            messages, self.outbox, self._stirred = self.outbox, [], False
             self._disturbed.clear()
             self.link.ask(asks, messages)
             self.fault("asked")
@@ -733,13 +733,13 @@ class Engine:
         for more in self.departures.follow(event, self.book):
             self._happen(more)
         for message in feed.messages(event):
-            self.said.append(message)
+            self.outbox.append(message)
             self._stirred |= message[0] not in protocol.CALM
             if message[0] in ("gone", "change", *protocol.WAITS):
                 self._disturbed.add(message[1])
         match event:
             case events.Epoch():
-                self.said, self._stirred = [], False
+                self.outbox, self._stirred = [], False
             case events.Reserve() | events.Unreserve() if reserving.renews(event, self.book):
                 self._disturbed.update(self.book.jobs)  # what the policy is deciding does not count
                 self._again("reserved")
@@ -825,6 +825,7 @@ class Engine:
             self._happen(events.Epoch(basis))
             self._wanted = {}
             self.ready = False
+            self.plan.clear()
 
     def _start_due(self) -> None:
         """Start the due jobs that fit now; tell the policy which ones can no longer start."""
@@ -869,11 +870,12 @@ class Engine:
             self.flush()
             return
         log = self.store.events(since or book.epoch_seq, but=feed.SILENT)
-        self._history, self.said = feed.passes(log, bool(since))
-        self._stirred = any(message[0] not in protocol.CALM for message in self.said)
+        self._history, self.outbox = feed.passes(log, bool(since))
+        self._stirred = any(message[0] not in protocol.CALM for message in self.outbox)
         self.last_pass = max([self.last_pass, *(one.now for one in self._history[-1:])])
         self._disturbed.clear()
-        self.plan.clear()
+        if not self.changing:  # else the plan of the planner before it is shown, and holds, until this one has its own
+            self.plan.clear()
         self.asked = -1
         self.link.begin(book.epoch, self._history, since)
 

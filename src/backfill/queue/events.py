@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from backfill.queue.nodes import Amounts, Placement
-from backfill.queue.shapes import Basis, Change, Grant, Record, Row, Told
+from backfill.queue.shapes import Basis, Change, Grant, PlannerFacts, Record, Row
 
 _KEYS = {"row": "job", "by": "for", "last": "job", "ahead": "by"}  # fields with another name in the JSON
 
@@ -374,7 +374,7 @@ class Edit(JobEvent):
 
     to: Change
     leaves: bool | None = None
-    told: Told | None = None
+    told: PlannerFacts | None = None
 
 
 @_kind("promise")
@@ -496,7 +496,7 @@ class Began(JobEvent):
     cpu_ids: Sequence[int]
     gpu_ids: Sequence[int]
     row: Row | None = None
-    told: Told | None = None
+    told: PlannerFacts | None = None
     processes: Record | None = None
 
 

@@ -50,8 +50,8 @@ class WitnessWriter:
         """Write lines and new events of the log; return whether all events are written. Raises OSError."""
         seq = self._store.seq
         ends = [*islice(self._store.events(self._seq, kinds=("end",)), ENDS)]
-        told = len(ends) < ENDS
-        seq = seq if told else ends[-1].seq
+        complete = len(ends) < ENDS
+        seq = seq if complete else ends[-1].seq
         if lines or seq > self._seq:
             waited = [
                 End(end.job, end.state, end.reason, ended=t if end.ended is None else end.ended)
@@ -61,7 +61,7 @@ class WitnessWriter:
             last = encode({"last_job": self._store.last_job()})
             witness.write(self._home, *lines, *_closed(waited), f"log {seq} {last}", durable=durable)
             self._seq = seq
-        return told
+        return complete
 
     def tell_all(self) -> None:
         """Record all of the log in the witness, and flush it to the disk. Raises OSError."""

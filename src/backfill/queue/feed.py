@@ -10,7 +10,7 @@ from backfill.queue.events import Entry, Event
 from backfill.queue.job import PREEMPT, Job
 from backfill.queue.nodes import Nodes, Placement
 from backfill.queue.protocol import FACTS, KEPT, Message, Pass
-from backfill.queue.shapes import Basis, Row, Told
+from backfill.queue.shapes import Basis, PlannerFacts, Row
 from backfill.queue.states import CANCELLED, COMPLETED, NODE_FAIL, TIMEOUT
 
 # Facts of a job that the platform cannot run, so that it never waits.
@@ -22,34 +22,34 @@ SILENT = ("spawned", "promise", "shown", "advised", "expected")
 SEEN = {TIMEOUT: TIMEOUT, CANCELLED: CANCELLED, NODE_FAIL: NODE_FAIL}  # how a policy sees an end; COMPLETED otherwise
 
 
-def told(row: Mapping[str, Any]) -> Told:
+def planner_facts(row: Mapping[str, Any]) -> PlannerFacts:
     """Return the facts of a job for a planner without defaults, and its submit if the queue learned of it later."""
     facts = {name: row[name] for name, usual in FACTS.items() if row.get(name, usual) != usual}
     if row.get("native"):
         facts["submit"] = row["submit"]
-    return cast(Told, {**facts, **PLAIN} if row.get("outside") else facts)
+    return cast(PlannerFacts, {**facts, **PLAIN} if row.get("outside") else facts)
 
 
-def told_running(row: Mapping[str, Any], placement: Placement, nodes: Nodes) -> Told:
+def running_facts(row: Mapping[str, Any], placement: Placement, nodes: Nodes) -> PlannerFacts:
     """Return the same for a running job: it is on its nodes, whatever this platform allows.
 
     Whole nodes must be equal.
     """
-    facts = cast(Row, told({**row, "outside": False}))
+    facts = cast(Row, planner_facts({**row, "outside": False}))
     for name in ("site", "partition", "qos", "constraint"):
         facts.pop(name, None)
     names = [name for name, *_ in placement if name in nodes.stated]
     alike = all(nodes.stated[name] == nodes.stated[names[0]] for name in names)
     if facts.pop("exclusive", False) and alike:
         facts |= {"exclusive": True, "constraint": "|".join(names)}
-    return cast(Told, facts)
+    return cast(PlannerFacts, facts)
 
 
 def messages(event: Event) -> Iterator[Message]:
     """Yield the messages of an event to a planner."""
     match event:
         case events.Submit():
-            yield ["submit", event.job, told(event.row)]
+            yield ["submit", event.job, planner_facts(event.row)]
         case events.Wait(promised=None):
             yield ["wait", event.job]
         case events.Wait():
@@ -78,7 +78,7 @@ def messages(event: Event) -> Iterator[Message]:
                 yield ["change", event.job, {name: value for name, value in event.to.items() if name in FACTS}]
         case events.Adopted(row=row):
             yield ["gone", event.job, NODE_FAIL]
-            yield ["submit", event.job, told(row)]
+            yield ["submit", event.job, planner_facts(row)]
             yield ["began", event.job, row["start"], row.get("why", ""), row.get("nodes", [])]
         case events.Began():
             if event.row is None and event.told is None:
@@ -86,7 +86,7 @@ def messages(event: Event) -> Iterator[Message]:
             elif event.row is None:
                 yield ["gone", event.job, CANCELLED]
             if event.row is not None or event.told is not None:
-                yield ["submit", event.job, event.told or told(event.row or {})]
+                yield ["submit", event.job, event.told or planner_facts(event.row or {})]
             yield ["began", event.job, event.start, event.why, event.nodes]
         case events.Capacity():
             yield ["capacity", event.resources]
@@ -126,7 +126,7 @@ def basis(job: Job, nodes: Nodes | None = None) -> list[Any]:
     if run is None:
         return [job.id, {**facts, **(PLAIN if job.outside else {}), **progress(job)}, None]
     if nodes is not None and (job.exclusive or job.outside):
-        facts = {**cast(Row, told_running(job.facts(), run.nodes, nodes)), "submit": job.submit}
+        facts = {**cast(Row, running_facts(job.facts(), run.nodes, nodes)), "submit": job.submit}
     facts |= {name: value for name, value in (("why", job.why), ("nodes", run.nodes)) if value}
     return [job.id, facts | progress(job), job.start]
 
@@ -171,13 +171,13 @@ def passes(entries: Iterable[Entry], behind: bool = False) -> tuple[list[Pass], 
     """
     found = [Pass(0, [])] if behind else []
     for happened in between_passes(entries):
-        said: list[Message] = []
+        messages_since: list[Message] = []
         for event, _, _ in happened.entries:
             _note_decision(event, found)
-            said += messages(event)
+            messages_since += messages(event)
         if happened.until is not None:
-            found.append(Pass(happened.until, said))
-    return found, said
+            found.append(Pass(happened.until, messages_since))
+    return found, messages_since
 
 
 def _note_decision(event: Event, found: list[Pass]) -> None:

@@ -38,11 +38,11 @@ def began(
         row["token"] = token(run.facts, number) if "native" in row else f"{FOREIGN}-{number}"
         if "native" in row:
             row["outside"] = bool(never(Job(**{"id": number, **row})))
-    facts, told = known.facts() if known else row or {}, None
+    facts, facts_now = known.facts() if known else row or {}, None
     if "native" in facts and (facts.get("exclusive") or facts.get("outside") or known is None):
-        told = feed.told_running(facts, run.nodes, book.nodes)
+        facts_now = feed.running_facts(facts, run.nodes, book.nodes)
     nodes = [[*each] for each in run.nodes]
-    yield events.Began(number, attempt, run.since, FOREIGN, nodes, [], [], row, told, run.record or None)
+    yield events.Began(number, attempt, run.since, FOREIGN, nodes, [], [], row, facts_now, run.record or None)
 
 
 def events_of(

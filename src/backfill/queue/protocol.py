@@ -39,6 +39,7 @@ CALM = ("submit", "kept")  # messages after which no new decision is needed
 WAITS = ("wait", "promised")  # messages by which a job joins the queue of the policy
 LEARNED = 2_000  # number of ended jobs from which run times are learned
 PLANNED = 20_000  # bars of each kind in a plan, at most
+BARS = ("past", "running", "pending")  # these kinds
 ESTIMATED = 2_000  # most pending jobs with an estimate
 FEW = 9  # with fewer, no run time among them bounds the next one in nine of ten cases, so its walltime does
 

@@ -154,8 +154,8 @@ def _some_nodes(request: ReserveRequest, platform: "Platform", room: "Ints", fre
     there.sort(key=lambda node: bool((free[node] < capacity[node]).any()))
     some = there if force else [node for node in there if (free[node] == capacity[node]).all()]
     if len(some) < wanted:
-        told = f"only {len(some)} of {wanted} nodes are free by then beside jobs and other reservations"
-        raise ValueError(f"{told}; expected fewer, a later --from{'' if force else ', or --force'}")
+        problem = f"only {len(some)} of {wanted} nodes are free by then beside jobs and other reservations"
+        raise ValueError(f"{problem}; expected fewer, a later --from{'' if force else ', or --force'}")
     return [(node, capacity[node], True) for node in sorted(some[:wanted])]
 
 
@@ -189,8 +189,8 @@ def _amounts(
 
 def row(each: Reserve) -> dict[str, object]:
     """Return a reservation as clients see it, its instants those of the calendar."""
-    told = {"begin_s": each.begin / 1e6, "until_s": each.until / 1e6, "nodes": each.nodes}
-    return {"reservation": each.reservation, **{owner: getattr(each, owner) for owner in OWNERS}, **told}
+    window = {"begin_s": each.begin / 1e6, "until_s": each.until / 1e6, "nodes": each.nodes}
+    return {"reservation": each.reservation, **{owner: getattr(each, owner) for owner in OWNERS}, **window}
 
 
 # ---------------------------------------------------------------------- use
@@ -205,12 +205,12 @@ def admit(job: Job, book: Book, now: int, platform: "Platform | None") -> None:
             f"reservation {job.reservation!r} {what}; {_there(job.reservation, book)}", "unknown", "reservation"
         )
     if not any(getattr(each, owner) and getattr(each, owner) == getattr(job, owner) for owner in OWNERS):
-        told = f"reservation {each.reservation} is for {owners_text(each)}, and the job is of user {job.user}"
-        raise Refused(f"{told}; expected another one, or none", "usage", "reservation")
+        problem = f"reservation {each.reservation} is for {owners_text(each)}, and the job is of user {job.user}"
+        raise Refused(f"{problem}; expected another one, or none", "usage", "reservation")
     span = each.until - max(each.begin, now + book.skew)
     if job.walltime + job.grace > span:
-        told = f"reservation {each.reservation} has {time_text(max(span, 0))} left, and the job may take"
-        raise Refused(f"{told} {time_text(job.walltime + job.grace)} with its grace", "impossible", "walltime")
+        problem = f"reservation {each.reservation} has {time_text(max(span, 0))} left, and the job may take"
+        raise Refused(f"{problem} {time_text(job.walltime + job.grace)} with its grace", "impossible", "walltime")
     check_room(job, book, platform)
 
 
@@ -222,8 +222,8 @@ def check_room(job: Job, book: Book, platform: "Platform | None") -> None:
     found = next((one for one in known(book, whole) if one.name == each.reservation), None)
     if found is None:
         names = names_text([name for name, _, _ in each.nodes][:NODES])
-        told = f"the queue has no node of reservation {each.reservation} any more, which has {names}"
-        raise Refused(f"{told}; expected another one, or none", "impossible", "reservation")
+        problem = f"the queue has no node of reservation {each.reservation} any more, which has {names}"
+        raise Refused(f"{problem}; expected another one, or none", "impossible", "reservation")
     may = whole.allows(job.constraint)[[*found.nodes]] if job.constraint else [True] * len(found.nodes)
     asked = [(k, job.need[what]) for k, what in enumerate(whole.resources) if job.need.get(what)]
     per_node = [
@@ -340,9 +340,9 @@ def _spare(lost: Sequence[Job], what: str, book: Book, now: int) -> None:
         return
     some = sorted(lost, key=_limit)[-SHOWN:]
     until = [local_text(_limit(job) + book.skew, now + book.skew) for job in some]
-    told = ", ".join(f"job {job.label} (may run until {t})" for job, t in zip(some, until, strict=True))
+    ended = ", ".join(f"job {job.label} (may run until {t})" for job, t in zip(some, until, strict=True))
     more = f", and {len(lost) - len(some)} others" if len(lost) > len(some) else ""
-    raise Refused(f"{what} would end {told}{more}; expected other nodes, a later time, or --force", "state", "force")
+    raise Refused(f"{what} would end {ended}{more}; expected other nodes, a later time, or --force", "state", "force")
 
 
 def renews(event: Reserve | Unreserve, book: Book) -> bool:

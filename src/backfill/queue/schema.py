@@ -367,7 +367,7 @@ REQUESTS = {
             },
         )
     ),
-    "plan": Request(Record({"users": NAMES, "limit": Whole(0, IDS_MAX)})),
+    "plan": Request(Record({"users": NAMES, "names": NAMES, "projects": NAMES, "limit": Whole(0, IDS_MAX)})),
     "show": Request(Record({"ids": IDS, "from": Whole(0, IDS_MAX), "limit": Whole(1, 1000)}, ("ids",))),
     "find": Request(SOME),
     "wait": Request(SOME),

@@ -14,7 +14,7 @@ After = list[list[Any]]  # dependencies: [kind, job or array]
 Record = dict[str, Any]  # a pool's record of an attempt, in JSON
 
 
-class Told(TypedDict, total=False):
+class PlannerFacts(TypedDict, total=False):
     """The facts of a job that a planner knows, without defaults."""
 
     need: Amounts
@@ -284,6 +284,8 @@ class PlanRequest(TypedDict, total=False):
     """A checked `plan` request; limit: largest number of rows."""
 
     users: list[str]
+    names: list[str]
+    projects: list[str]
     limit: int
 
 

@@ -70,6 +70,7 @@ WRITE_JOB = (
 )
 
 
+SPECS = 1000  # specs whose numbers are kept in memory
 CHECKPOINT_PAGES = 50_000  # pages in the write-ahead log, after which a commit moves it; see `move_writes`
 BACKUP = "backup"  # the last event of a backup
 NEXT = "store.db.next"  # beside a store: a complete one that is to replace it, see `put_in_place`
@@ -88,6 +89,7 @@ class Store:
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
         self.path, self.batch, self._seq = path, 0, 0
+        self._specs: dict[bytes, int] = {}  # numbers of the last specs, by digest
         self.commits = Histogram()  # durations of the transactions of this connection
         try:
             if readonly:
@@ -180,6 +182,7 @@ class Store:
 
     def forget(self) -> None:
         """Drop what was collected for the next commit."""
+        self._specs.clear()
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
@@ -189,6 +192,7 @@ class Store:
         A failed sync is never retried: the disk is then unknown. A row that exists already was written by another
         process, beside which this one must not continue.
         """
+        self._specs.clear()
         lost = "disk I/O error" in str(error) or isinstance(error, sqlite3.IntegrityError)
         try:
             if self._db.in_transaction:
@@ -207,6 +211,14 @@ class Store:
     def keep_spec(self, body: str) -> int:
         """Return the number of a spec; equal ones share one. It is part of the next commit."""
         digest = hashlib.sha256(body.encode()).digest()
+        if (known := self._specs.get(digest)) is not None:
+            return known
+        if len(self._specs) >= SPECS:
+            self._specs.clear()
+        number = self._specs[digest] = self._spec_number(digest, body)
+        return number
+
+    def _spec_number(self, digest: bytes, body: str) -> int:
         try:
             row = self._db.execute("SELECT id FROM spec WHERE sha256 = ?", (digest,)).fetchone()
             if row is None:
@@ -278,7 +290,7 @@ class Store:
         for seq, t, kind, number, data in rows:
             yield Entry(decoded(kind, number, json.loads(data) if data != "{}" else {}), t, seq)
 
-    def told(self, since: int, limit: int) -> Iterator[tuple[int, int, str, int, Row]]:
+    def raw_events(self, since: int, limit: int) -> Iterator[tuple[int, int, str, int, Row]]:
         """Yield the next events after a position as they are written: position, instant, kind, job (0: none), data."""
         statement = "SELECT seq, t_us, kind, job, data FROM event WHERE seq > ? ORDER BY seq LIMIT ?"
         for seq, t, kind, job, data in self._read(statement, (since, limit)):
@@ -286,8 +298,8 @@ class Store:
 
     def skew(self) -> int:
         """Return how far the calendar was ahead of the queue clock at the last event that says so, in microseconds."""
-        told = "SELECT json_extract(data, '$.skew') FROM event WHERE kind IN ('up', 'clock') ORDER BY seq DESC"
-        return next((int(skew) for (skew,) in self._read(told) if skew is not None), 0)
+        query = "SELECT json_extract(data, '$.skew') FROM event WHERE kind IN ('up', 'clock') ORDER BY seq DESC"
+        return next((int(skew) for (skew,) in self._read(query) if skew is not None), 0)
 
     def story(self, job: int) -> Iterator[tuple[int, str, Row]]:
         """Yield the events of a job in the log: instant, kind, data."""

@@ -59,9 +59,14 @@ def parse_instant(text: str, now: int) -> int:
     raise Unreadable(f"{text!r} is not a time; expected for instance now+2h, 16:00 or 2030-01-31T08:00")
 
 
+def is_span(text: str) -> bool:
+    """Return whether a text is meant as a span, such as 7d, and not as an instant."""
+    return text[:1].isdigit() and text[-1] in "smhdw"
+
+
 def parse_past(text: str, now: int) -> int:
-    """Return an instant that is over; a span such as 7d means that long ago, a time of day the most recent one."""
-    if text[-1:] in "smhdw":
+    """Return an instant; a span such as 7d means that long ago, a time of day the most recent one."""
+    if is_span(text):
         return now - parse_time(text)
     then = parse_instant(text, now)
     return then - 86_400 * SECOND if then > now and ":" in text and "-" not in text else then

@@ -20,7 +20,8 @@ from starlette.types import Receive, Scope, Send
 
 from backfill.daemon.shown import event_data
 from backfill.model.units import seconds
-from backfill.queue.store import Store, StoreError
+from backfill.queue.store import StoreError
+from backfill.web.followed import Followed
 from backfill.web.problems import Refusal
 
 HEARTBEAT_S = 15.0
@@ -34,7 +35,7 @@ UNSAID = ("token", "boot", "anchor")  # fields that are not sent
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Sent:
     """An event as it is sent."""
 
     seq: int
@@ -50,28 +51,30 @@ class Wanted:
     kinds: frozenset[str] = frozenset()
     jobs: frozenset[int] = frozenset()
 
-    def has(self, told: Told) -> bool:
+    def has(self, event: Sent) -> bool:
         """Return whether an event is among them."""
-        kind = told.kind in self.kinds if self.kinds else told.kind not in INSIDE
-        return kind and (not self.jobs or told.job in self.jobs)
+        kind = event.kind in self.kinds if self.kinds else event.kind not in INSIDE
+        return kind and (not self.jobs or event.job in self.jobs)
 
 
 class Feed:
     """The events of one queue. They are read while there are clients, by one thread."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "store.db"
+        self._log = Followed(folder / "store.db")
         self._reader = ThreadPoolExecutor(1, "events")
-        self._store: Store | None = None
-        self._file = (0, 0)
-        self._skew = 0
-        self._latest: deque[Told] = deque(maxlen=LATEST)
+        self._skew, self._skew_of = 0, -1  # see Store.skew; of which of the lives
+        self._latest: deque[Sent] = deque(maxlen=LATEST)
         self.last = -1  # position of the last event that was read; -1 before the first look
-        self.lives = 0  # how often another log took its place
         self.ending = False  # this process ends: streams do so as well
         self._news = asyncio.Event()
         self._streams = 0
         self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def lives(self) -> int:
+        """How often another log took the place of the one that was read."""
+        return self._log.lives
 
     async def begin(self) -> int:
         """Count a client, and return the position of the last event. Raises Refusal if there are too many."""
@@ -101,10 +104,10 @@ class Feed:
         """Stop reading."""
         if self._watching is not None:
             self._watching.cancel()
-        self._reader.submit(self._forget)
+        self._reader.submit(self._log.close)
         self._reader.shutdown(wait=True)
 
-    async def after(self, place: int) -> list[Told]:
+    async def after(self, place: int) -> list[Sent]:
         """Return the next events behind a position; empty if there are none now."""
         if place >= self.last:
             return []
@@ -148,41 +151,27 @@ class Feed:
         news.set()
         return len(found) == BATCH
 
-    async def _read(self, place: int) -> list[Told]:
+    async def _read(self, place: int) -> list[Sent]:
         return await asyncio.get_running_loop().run_in_executor(self._reader, self._from_store, place)
 
     # ------------------------------------------------------------------ in the thread that reads
 
-    def _opened(self) -> Store:
-        """Return the store, opened again if another file has taken its place. Raises StoreError and OSError."""
-        there = self._path.stat()
-        if self._store is not None and self._file == (there.st_dev, there.st_ino):
-            return self._store
-        again = self._store is not None
-        self._forget()
-        self._store, self._file = Store(self._path, readonly=True), (there.st_dev, there.st_ino)
-        self._skew = self._store.skew()
-        self.lives += again
-        return self._store
-
-    def _forget(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-
     def _end(self) -> int:
-        return self._opened().seq
+        return self._log.store().seq
 
-    def _from_store(self, place: int) -> list[Told]:
-        return [self._told(*each) for each in self._opened().told(place, BATCH)]
+    def _from_store(self, place: int) -> list[Sent]:
+        store = self._log.store()
+        if self._skew_of != self.lives:
+            self._skew, self._skew_of = store.skew(), self.lives
+        return [self._sent(*each) for each in store.raw_events(place, BATCH)]
 
-    def _told(self, seq: int, t: int, kind: str, job: int, data: dict[str, Any]) -> Told:
+    def _sent(self, seq: int, t: int, kind: str, job: int, data: dict[str, Any]) -> Sent:
         if kind in ("up", "clock") and data.get("skew") is not None:
             self._skew = data["skew"]
         shown = {} if kind in BULKY else event_data(data, self._skew)
         shown = {name: value for name, value in shown.items() if name not in UNSAID}
         row = {"seq": seq, "t_s": seconds(t, self._skew), "kind": kind, "job": job or None, "data": shown}
-        return Told(seq, kind, job, f"id: {seq}\ndata: {json.dumps(row)}\n\n".encode())
+        return Sent(seq, kind, job, f"id: {seq}\ndata: {json.dumps(row)}\n\n".encode())
 
 
 class Stream(Response):
@@ -230,7 +219,7 @@ class Stream(Response):
                 yield b"event: reset\ndata: {}\n\nid: %d\n\n" % place
             if some := await feed.after(place):
                 place = some[-1].seq
-                if block := b"".join(told.text for told in some if self._wanted.has(told)):
+                if block := b"".join(event.text for event in some if self._wanted.has(event)):
                     yield block
                     beat = time.monotonic() + HEARTBEAT_S
                     continue

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from backfill.client.calling import CODES, FAILED, UNREACHABLE, Problem, line_of
 from backfill.system.home import LINE, SOCKET, near, owner, peer, user_name
@@ -15,29 +15,55 @@ from backfill.system.home import LINE, SOCKET, near, owner, peer, user_name
 Facts = dict[str, Any]
 PATIENCE_S = 1.0  # for a daemon that ends, until the next one serves
 PAUSE_S = 0.05
-LONGEST = 1 << 30  # bytes of an answer
 IDLE = 32  # connections that are kept
 AWAY = "no daemon serves this queue now; it starts with the next submit"
 
 
-class Connection:
-    """One connection to the daemon."""
+class Connection(asyncio.Protocol):
+    """One connection to the daemon. It is asked one thing at a time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # of answers, as they arrive
+        self._left = 0  # answers that have not arrived
+        self._whole: asyncio.Future[bytes] | None = None  # all of them
+        self._lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self._parts.append(data)
+        self._left -= data.count(b"\n")
+        if self._left <= 0 and self._whole is not None and not self._whole.done():
+            self._whole.set_result(b"".join(self._parts))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._lost = True
+        if self._whole is not None and not self._whole.done():
+            self._whole.set_exception(ConnectionError())
 
     async def answers(self, lines: bytes, count: int) -> list[bytes]:
         """Send requests and return their answers. Raises ConnectionError if the daemon ends before the last one."""
-        self._writer.write(lines)
-        await self._writer.drain()
-        found = [await self._reader.readline() for _ in range(count)]
-        if not all(found):
+        if self._lost or self._parts:  # of an answer that nobody asked for
+            raise ConnectionError
+        self._left, self._whole = count, asyncio.get_running_loop().create_future()
+        self.transport.write(lines)
+        try:
+            whole = await self._whole
+        finally:
+            self._whole = None
+            self._parts.clear()
+        found = [whole] if count == 1 else whole.splitlines(keepends=True)  # JSON has no other line ends in it
+        if len(found) != count:
             raise ConnectionError
         return found
 
     def close(self) -> None:
         """Close the connection; the daemon drops a question that was not answered yet."""
-        self._writer.close()
+        self.transport.close()
 
 
 class Link:
@@ -71,8 +97,8 @@ class Link:
             async with asyncio.timeout(timeout_s):
                 return await self._answered(b"".join(lines), len(lines))
         except TimeoutError:
-            told = f"the daemon has not answered for {timeout_s:.0f} s"
-            raise Problem(told, UNREACHABLE, "away") from None
+            problem = f"the daemon has not answered for {timeout_s:.0f} s"
+            raise Problem(problem, UNREACHABLE, "away") from None
 
     async def _answered(self, lines: bytes, count: int) -> list[bytes]:
         end = time.monotonic() + PATIENCE_S
@@ -112,13 +138,13 @@ class Link:
 
     async def _connected(self) -> Connection:
         path = near(os.path.join(self.folder, SOCKET))
-        reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST)
-        uid, mine = peer(writer.get_extra_info("socket")), owner(self.folder)
+        _, made = await asyncio.get_running_loop().create_unix_connection(Connection, path)
+        uid, mine = peer(made.transport.get_extra_info("socket")), owner(self.folder)
         if uid not in (None, mine):  # checked before anything is sent
-            writer.close()
-            told = f"{path} is served by a process of {user_name(uid or 0)}; expected one of {user_name(mine)}"
-            raise Problem(told, UNREACHABLE, "away")
-        return Connection(reader, writer)
+            made.close()
+            problem = f"{path} is served by a process of {user_name(uid or 0)}; expected one of {user_name(mine)}"
+            raise Problem(problem, UNREACHABLE, "away")
+        return made
 
     def close(self) -> None:
         """Close all connections that are not in use."""

@@ -27,8 +27,8 @@ async def output(path: str, wanted: str | None, state: str) -> Response:
             file = -1  # closed by the stream
             return sent
         if begin >= size:
-            told = f"the output has {size:,} bytes so far"
-            refusal = Refusal(416, told, "range", Content_Range=f"bytes */{size}", Backfill_State=state)
+            problem = f"the output has {size:,} bytes so far"
+            refusal = Refusal(416, problem, "range", Content_Range=f"bytes */{size}", Backfill_State=state)
             raise refusal
         some = await asyncio.to_thread(os.pread, file, min(end - begin, MOST), begin)
         headers["content-range"] = f"bytes {begin}-{begin + len(some) - 1}/{size}"

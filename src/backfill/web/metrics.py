@@ -19,7 +19,7 @@ COUNT_S = 8.0  # how long a request waits for the log to be counted; Prometheus 
 
 
 class Log:
-    """What the log of a queue tells, counted by one thread for all requests."""
+    """Metrics from the log of a queue, counted by one thread for all requests."""
 
     def __init__(self, folder: Path) -> None:
         self._path, self._counted, self._goes_on = folder / "store.db", Counted(), True
@@ -35,8 +35,8 @@ class Log:
             async with asyncio.timeout(COUNT_S):
                 return await asyncio.shield(self._task)
         except TimeoutError:
-            told = "the log is long and being counted; ask again later"
-            raise Refusal(503, told, "busy", Retry_After="10") from None
+            problem = "the log is long and being counted; ask again later"
+            raise Refusal(503, problem, "busy", Retry_After="10") from None
 
     def close(self) -> None:
         """Stop counting."""
@@ -62,8 +62,8 @@ async def metrics(request: Request) -> Response:
     except Refusal:
         values = {"up": [({}, 0)]}
     try:
-        told = await log.values()
+        counted = await log.values()
     except StoreError as error:
         raise Refusal(503, str(error), "store") from None
-    values |= {"written_timestamp_seconds": [({}, time.time())], **told}
+    values |= {"written_timestamp_seconds": [({}, time.time())], **counted}
     return PlainTextResponse(exposition(values), media_type=TYPE)

@@ -48,7 +48,7 @@ def page(plan: Mapping[str, Any], part: bool) -> str:
         more=len(rows) - len(rows[:TABLE]),
         dates=calendar(plan["now_s"]),
         live=False,
-        user="",
+        of={},
     )
 
 

@@ -100,7 +100,8 @@ async def queue(request: Request) -> Response:
         request, "queue", found=found, rows=rows, axis=axis, query=query, address=pages_queue.address,
         used=pages_queue.in_use(found), sentence=pages_queue.sentence(found), notices=pages_queue.notices(found),
         policy=pages_queue.policy_text(found), filters=pages_queue.FILTERS, last=last, now_s=found["now_s"],
-        filtered=any(query.get(name) for name in pages_queue.FILTERS),
+        filtered=any(query.get(name) for name in pages_queue.FILTERS), of=pages_queue.chosen(query),
+        plan_query=pages_queue.plan_query(query),
     )  # fmt: skip
 
 
@@ -218,9 +219,9 @@ def _tail(one: Facts) -> Facts:
             text = file.read(TAIL).decode(errors="replace")
         return {"text": text, "skipped": max(size - TAIL, 0), "size": size, "path": path}
     except (Refusal, OSError) as error:
-        told = str(error) if path in str(error) else f"{path}: {error}"
+        problem = str(error) if path in str(error) else f"{path}: {error}"
         begun = one["start_s"] is not None
-        return {"text": "", "skipped": 0, "size": 0, "path": path, "problem": told if begun else ""}
+        return {"text": "", "skipped": 0, "size": 0, "path": path, "problem": problem if begun else ""}
 
 
 @router.get("/jobs/{label}/{verb}")

@@ -1,4 +1,4 @@
-"""What the queue did, as pages show it: accuracy of what was promised, use and waits over time."""
+"""Pages about the past of the queue: accuracy of promised starts, use and waits over time."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class Figure:
     about: str
     names: list[str]
     chart: Chart
-    told: str
+    summary: str
     rows: list[tuple[str, list[str]]]
 
 
@@ -190,7 +190,7 @@ def _waits(ran: Sequence[Job], bins: _Bins, dates: Dates | None) -> list[Figure]
             values[at] = np.quantile(waits[place == at], share) / size
         lines.append(_known(edges, values, bins.skew))
     middle, most = np.quantile(waits, [0.5, 0.9]).tolist()
-    told = f"half of the jobs waited at most {span_text(middle)}, nine in ten at most {span_text(most)}"
+    summary = f"half of the jobs waited at most {span_text(middle)}, nine in ten at most {span_text(most)}"
     kept = ~np.isnan(lines[0].mean)
     rows = [(dated(edge / 1e6), [f"{each.mean[i]:,.2f}" for each in lines])
             for i, edge in enumerate(lines[0].edges[:-1].tolist()) if kept[i]]  # fmt: skip
@@ -199,10 +199,10 @@ def _waits(ran: Sequence[Job], bins: _Bins, dates: Dates | None) -> list[Figure]
     return [
         Figure(
             f"Waits, in {unit}",
-            f"by the time of the start; {told}",
+            f"by the time of the start; {summary}",
             ["median", "nine in ten at most"],
             chart,
-            told,
+            summary,
             rows,
         )
     ]

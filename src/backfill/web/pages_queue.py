@@ -21,7 +21,7 @@ MARKS = (
     *((60, "1 min"), (600, "10 min"), (HOUR, "1 h"), (3 * HOUR, "3 h"), (6 * HOUR, "6 h"), (12 * HOUR, "12 h")),
     *((DAY, "1 d"), (3 * DAY, "3 d"), (7 * DAY, "1 week"), (30 * DAY, "30 d"), (365 * DAY, "1 y")),
 )
-APART = 18.0  # percent of the axis between two marks, at least
+APART = 23.0  # percent of the axis between two marks, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Span:
     high: float | None  # to the bound that nine of ten futures keep
     promise: float | None  # the guaranteed start
     end: float | None  # the latest end of a job that runs
-    told: str  # the same as a sentence
+    sentence: str  # the same as a sentence
 
     @property
     def empty(self) -> bool:
@@ -90,8 +90,7 @@ def asked(query: Mapping[str, str]) -> Facts:
     """Return the `queue` request for the filters of an address."""
     found: Facts = {"estimates": True, "fold": query.get("fold") != "0", "limit": LIMIT, "nodes": True}
     for name in FILTERS:
-        words = [word for word in query.get(name, "").replace(" ", ",").split(",") if word]
-        if words:
+        if words := _words(query, name):
             found[f"{name}s"] = [word.upper() for word in words] if name == "state" else words
     if found.get("states") == ["RUNNING"]:
         found["states"] = [*HOLDING]
@@ -100,6 +99,20 @@ def asked(query: Mapping[str, str]) -> Facts:
     if query.get("after", "").isdecimal():
         found["after"] = int(query["after"][:15])
     return found
+
+
+def _words(query: Mapping[str, str], name: str) -> list[str]:
+    return [word for word in query.get(name, "").replace(" ", ",").split(",") if word]
+
+
+def chosen(query: Mapping[str, str]) -> dict[str, str]:
+    """Return the filters of an address that are in use, as text; all but the state select bars of the plan as well."""
+    return {name: ",".join(words) for name in FILTERS if (words := _words(query, name))}
+
+
+def plan_query(query: Mapping[str, str]) -> str:
+    """Return the part of the address of the plan that selects its bars."""
+    return urlencode({name: text for name, text in chosen(query).items() if name != "state"})
 
 
 def address(query: Mapping[str, str], **other: str) -> str:
@@ -172,12 +185,12 @@ def span(job: Facts, now: float, axis: Axis) -> Span:
         places[name] = None if t is None else axis.at(t - now)
         parts += [] if t is None else [text.format(start_text(t, micros))]
     end = latest_end(job)
-    told = "starts " + ", ".join(parts) if parts else ""
+    sentence = "starts " + ", ".join(parts) if parts else ""
     if end is not None:
-        told = f"its limit ends it by {start_text(end, micros)}"
+        sentence = f"its limit ends it by {start_text(end, micros)}"
     low = places["median_s"]
     high = places["p90_s"] if places["p90_s"] is not None else low
-    return Span(low, high, places["guaranteed_s"], None if end is None else axis.at(end - now), told)
+    return Span(low, high, places["guaranteed_s"], None if end is None else axis.at(end - now), sentence)
 
 
 def in_use(found: Facts) -> list[tuple[str, str, str, float]]:
@@ -203,28 +216,28 @@ def sentence(found: Facts) -> str:
 
 def notices(found: Facts) -> list[str]:
     """Return what a reader of the queue should know beside its jobs."""
-    told = []
+    notices = []
     if found["paused"]:
-        told.append("The queue is paused: no job starts until it is resumed (backfill resume).")
+        notices.append("The queue is paused: no job starts until it is resumed (backfill resume).")
     if found["policy"] != found["asked_policy"]:
-        told.append(
+        notices.append(
             f"Policy {found['asked_policy']} failed twice at the same pass; {found['policy']} stands in for it."
         )
     if found["planner"] != "ready":
-        told.append("The policy is being started; jobs start when it is ready.")
+        notices.append("The policy is being started; jobs start when it is ready.")
     if found["shadow"]:
-        told.append(f"This queue only watches {found['pool']}; it starts no jobs.")
+        notices.append(f"This queue only watches {found['pool']}; it starts no jobs.")
     if found["problem"]:
-        told.append(f"{found['pool']} does not answer: {found['problem']}")
+        notices.append(f"{found['pool']} does not answer: {found['problem']}")
     for name, licence in found.get("licences", {}).items():
         if licence["stale"]:
-            told.append(f"The licence server does not say how many {name} are in use: {licence['problem']}")
+            notices.append(f"The licence server does not say how many {name} are in use: {licence['problem']}")
         elif licence["others"]:
-            told.append(f"Others use {licence['others']} {name}.")
-    told += [
+            notices.append(f"Others use {licence['others']} {name}.")
+    notices += [
         f"{line[0].upper()}{line[1:]}." for line in reservation_lines(found.get("reservations", ()), found["now_s"])
     ]
-    return told
+    return notices
 
 
 def policy_text(found: Facts) -> str:

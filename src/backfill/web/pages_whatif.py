@@ -1,4 +1,4 @@
-"""What would have been: the last week of the queue under another policy, computed by `backfill replay` beside it.
+"""The page What if: the last week of the queue under another policy, computed by `backfill replay` beside it.
 
 One computation at a time, in a process of its own at the lowest priority, so that neither this process nor the queue
 notices it.
@@ -108,10 +108,10 @@ async def _output(words: list[str], folder: Path) -> str:
         raise
     if process.returncode:
         lines = said.decode(errors="replace").strip().splitlines()
-        told = lines[-1].removeprefix("backfill: ") if lines else f"exit code {process.returncode}"
+        problem = lines[-1].removeprefix("backfill: ") if lines else f"exit code {process.returncode}"
         with suppress(ValueError, KeyError, TypeError):  # it ended before it could say so in JSON
-            told = json.loads(out)["error"]["message"]
-        raise Failed(told)
+            problem = json.loads(out)["error"]["message"]
+        raise Failed(problem)
     return out.decode(errors="replace")
 
 

@@ -64,12 +64,12 @@ def of_problem(problem: Problem) -> Refusal:
 def document(refusal: Refusal) -> Response:
     """Return the problem document."""
     kind = refusal.kind or str(refusal.status)
-    told = {
+    facts = {
         "type": URN + kind,
         "title": TITLES.get(refusal.status, "Error"),
         "status": refusal.status,
         "detail": str(refusal),
         **({"field": refusal.field} if refusal.field else {}),
     }
-    body = json.dumps(told).encode()
+    body = json.dumps(facts).encode()
     return Response(body, refusal.status, refusal.headers, "application/problem+json")

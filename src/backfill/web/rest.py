@@ -15,7 +15,7 @@ from backfill.client.printing import first_of
 from backfill.client.requests import environment
 from backfill.model.errors import InputError
 from backfill.queue.events import KINDS
-from backfill.queue.protocol import PLANNED
+from backfill.queue.protocol import BARS, PLANNED
 from backfill.queue.schema import Record, Refused
 from backfill.queue.states import HOLDING, OVER, PENDING
 from backfill.queue.words import Unreadable, parse_id, parse_licences, parse_memory
@@ -313,16 +313,28 @@ async def plan(
     until: Instant = None,
     user: Names = None,
     node: Names = None,
+    name: Names = None,
+    project: Names = None,
+    kind: Names = None,
+    ended_by: Annotated[
+        float | None, Query(ge=0, le=INSTANT_MOST, description="of runs that are over those that were so by then")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=PLANNED, description="most bars of each kind")] = 2000,
 ) -> Response:
     """Return what ran, runs and waits, on nodes and licences over time."""
     if since is not None and until is not None and until <= since:
         raise Refusal(400, f"until is {until:.15g}; expected a time after since, {since:.15g}", "usage", "until")
-    service, users, nodes = service_of(request), split_names(user), split_names(node)
-    window = {"since_s": since, "until_s": until, "users": tuple(users), "nodes": tuple(nodes), "most": limit}
+    service, kinds = service_of(request), split_names(kind) or [*BARS]
+    if unknown := next((one for one in kinds if one not in BARS), None):
+        raise Refusal(400, f"kind is {unknown!r:.60}; expected {', '.join(BARS)}", "usage", "kind")
+    chosen = {"users": split_names(user), "names": split_names(name), "projects": split_names(project)}
+    window = {"since_s": since, "until_s": until, "nodes": tuple(split_names(node)), "most": limit,
+              "ended_by_s": ended_by, "kinds": tuple(kinds)}  # fmt: skip
+    window |= {each: tuple(names) for each, names in chosen.items()}
 
     async def found() -> bytes:
-        starts = await service.facts("plan", limit=limit, **({"users": users} if users else {}))
+        some = {each: names for each, names in chosen.items() if names}
+        starts = await service.facts("plan", limit=limit if "pending" in kinds else 0, **some)
         return await service.slowly(lambda: json.dumps(plan_of(service.folder, starts, window)).encode())
 
     return Response(await service.shared(f"bars {sorted(window.items())}", found), media_type=JSON)

@@ -53,13 +53,16 @@ HEADERS = {
 }
 
 
+ADDED = [(name.encode(), value.encode()) for name, value in {**HEADERS, "cache-control": "no-store"}.items()]
+
+
 class Token:
     """The token of a queue, in a file; read again when the file changes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: tuple[int, int, int] | None = None
-        self._text = b""
+        self._text = self._hashed = b""
 
     def make(self) -> None:
         """Write a new token; it replaces the present one. Raises OSError."""
@@ -76,6 +79,11 @@ class Token:
     @property
     def text(self) -> bytes:
         """The present token. Raises Unreadable if there is none that only its owner may read."""
+        self._look()
+        return self._text
+
+    def _look(self) -> None:
+        """Read the file if it has changed. Raises Unreadable."""
         try:
             there = os.stat(self.path)
         except OSError as error:
@@ -88,12 +96,12 @@ class Token:
             text = self.path.read_bytes().strip()
             if len(text) < BYTES:
                 raise Unreadable(f"{self.path}: no token; next: backfill serve --web --new-token")
-            self._seen, self._text = seen, text
-        return self._text
+            self._seen, self._text, self._hashed = seen, text, _digest(text)
 
     def accepts(self, given: str) -> bool:
         """Return whether this is the token; the time that this takes does not depend on it."""
-        return hmac.compare_digest(_digest(given.encode(errors="surrogateescape")), _digest(self.text))
+        self._look()
+        return hmac.compare_digest(_digest(given.encode(errors="surrogateescape")), self._hashed)
 
     def session(self, now: float) -> str:
         """Return proof that its holder had the token, valid for SESSION_S."""
@@ -153,8 +161,8 @@ class Safety:
         headers = _headers(scope)
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self.serves(hosts[0]):
-            told = f"this server is not {', '.join(hosts)[:100]!r}; expected localhost or a name given by --host"
-            raise Refusal(421, told, "host")
+            problem = f"this server is not {', '.join(hosts)[:100]!r}; expected localhost or a name given by --host"
+            raise Refusal(421, problem, "host")
         by_cookie = self._by_cookie(headers)
         self._check_origin(scope, headers, hosts[0], by_cookie)
         path = scope["path"]
@@ -178,8 +186,8 @@ class Safety:
         wait_s = self.failures.too_many(client[0] if client else "")
         if wait_s:
             raise Refusal(429, f"too many wrong tokens; wait {wait_s} s", "token", Retry_After=str(wait_s))
-        told = f"this is not the token, which is in {self.token.path.name} in the folder of the queue"
-        raise Refusal(401, told, "token", WWW_Authenticate="Bearer")
+        problem = f"this is not the token, which is in {self.token.path.name} in the folder of the queue"
+        raise Refusal(401, problem, "token", WWW_Authenticate="Bearer")
 
     def session(self, scope: Scope, response: Response) -> None:
         """Begin a session: have the browser keep the cookie, out of reach of scripts and of other sites."""
@@ -261,9 +269,8 @@ class Guarded:
 
 
 def _missing(there: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    names = {name.lower() for name, _ in there}
-    found = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in names]
-    return found if b"cache-control" in names else [*found, (b"cache-control", b"no-store")]
+    names = {name for name, _ in there}
+    return [each for each in ADDED if each[0] not in names]
 
 
 def _bounded(receive: Receive) -> Receive:

@@ -6,14 +6,16 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from backfill.client.calling import STARTING, Problem, Queue
 from backfill.queue.schema import REQUESTS, Refused, check
-from backfill.queue.store import Store, StoreError
+from backfill.queue.store import StoreError
 from backfill.system.home import group_name, owner, user_name
 from backfill.web.events import Feed
+from backfill.web.followed import Followed
 from backfill.web.link import Link
 from backfill.web.problems import Refusal, of_problem
 
@@ -51,14 +53,12 @@ class Service:
         self._starting, self._slow = asyncio.Lock(), asyncio.Semaphore(SLOW)
         self._threads = ThreadPoolExecutor(SLOW, "slow")  # its own, so that short work never waits for long
         self._answers: dict[str, Shared] = {}
-        self._store: Store | None = None
-        self._file = (0, 0)
+        self._log = Followed(folder / "store.db")
 
     @property
     def submitter(self) -> Facts:
         """The user and group as which jobs are submitted: those of the queue's owner."""
-        uid = owner(str(self.folder))
-        return {"user": user_name(uid), "group": group_name(os.getgid())}
+        return _submitter(owner(str(self.folder)), os.getgid())
 
     async def facts(self, what: str, **more: Any) -> Facts:
         """Return the answer to a request of the daemon. Raises Refusal."""
@@ -196,21 +196,11 @@ class Service:
 
     def _seq(self) -> int:
         """Return the position of the last event; 0 if the store cannot be read now."""
-        path = self.folder / "store.db"
         try:
-            there = path.stat()
-            if self._store is None or self._file != (there.st_dev, there.st_ino):
-                self._forget()
-                self._store, self._file = Store(path, readonly=True), (there.st_dev, there.st_ino)
-            return self._store.seq
+            return self._log.store().seq
         except (StoreError, OSError):
-            self._forget()
+            self._log.close()
             return 0
-
-    def _forget(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
 
     def close(self) -> None:
         """Close the connections to the daemon, and the store."""
@@ -218,7 +208,12 @@ class Service:
             link.close()
         self.feed.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._forget()
+        self._log.close()
+
+
+@cache  # the system reads its files for each of the names
+def _submitter(uid: int, gid: int) -> Facts:
+    return {"user": user_name(uid), "group": group_name(gid)}
 
 
 def seen(task: "asyncio.Future[Any]") -> None:

@@ -18,11 +18,11 @@ class Bounded(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        self._begin_head()
+        self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
-        self._end_head()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -30,26 +30,28 @@ class Bounded(HttpToolsProtocol):
         if self._in_head:
             self._read += len(data)
         super().data_received(data)
-        if self._in_head and self._read > HEAD_MOST:
+        if not self._in_head:
+            self._stop_timer()
+        elif self._read > HEAD_MOST:
             self.transport.close()
+        elif self._timer is None:
+            self._start_timer()
 
     def on_message_begin(self) -> None:
         """See httptools."""
         if not self._in_head:
-            self._begin_head()
+            self._in_head, self._read = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """See httptools."""
-        self._end_head()
+        self._in_head = False
         super().on_headers_complete()
 
-    def _begin_head(self) -> None:
-        self._in_head, self._read = True, 0
+    def _start_timer(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(HEAD_S, self.transport.close)
 
-    def _end_head(self) -> None:
-        self._in_head = False
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -76,15 +76,15 @@ class LocalPool:
             try:
                 self._launch(one)
             except Exception as error:  # a bug that affects this job must not keep other jobs from starting
-                told = str(error) if isinstance(error, OSError) else traceback.format_exc()
-                note(f"launch of job {one.job.label}: {told}")
+                problem = str(error) if isinstance(error, OSError) else traceback.format_exc()
+                note(f"launch of job {one.job.label}: {problem}")
                 self._launched.pop(one.key)
 
     def _launch(self, one: Decision) -> None:
         self._launched[one.key] = time.monotonic()
-        told = attempt_spec(self.home, one, one.spec)
-        told["affinity"] = one.attempt.cpu_ids if self.pinned else one.spec.get("affinity", [])
-        attempts.prepare(self.home, *one.key, told)
+        spec = attempt_spec(self.home, one, one.spec)
+        spec["affinity"] = one.attempt.cpu_ids if self.pinned else one.spec.get("affinity", [])
+        attempts.prepare(self.home, *one.key, spec)
         self._send(witness.name(*one.key).encode())
 
     def stop(self, some: Sequence[Run]) -> None:

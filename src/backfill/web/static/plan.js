@@ -3,6 +3,9 @@
 const TICK = 0.1; // seconds
 const PLAN_MS = 2000, PLAN_SHARE = 5, PLAN_MOST_MS = 20000; // between two looks, as a multiple of what one took, at most
 const ROOM_S = 60; // the chart is at least this much longer than now
+const FIRST = 5000, RISES = 2, MOST = 20000; // bars of each kind that are asked for at first; more where more are looked at
+const PAGE = 10000, BARS_MOST = 100000; // earlier runs that are fetched at once; all bars of the chart
+const LONG_S = 6 * 365 * 86400; // the chart is not longer: its ticks are 32 bits
 const LICENCE = 1 / 16; // a licence is at least this tall, compared with all nodes
 const KIND = { done: 0, failed: 1, running: 2, waiting: 3 };
 
@@ -12,11 +15,53 @@ SCHEMES.state = {
   texts: () => [[0, "completed"], [1, "failed, or ended by its limit or a user"], [2, "runs"], [3, "waits"]],
 };
 
-// The bars of a plan as the chart wants them: jobs and their one schedule.
+// The runs that are over: all that ended after `from`, by the clock of the queue, and some of those that ended then. They
+// are loaded backwards from now.
+class Past {
+  constructor() { Object.assign(this, { bars: [], from: Infinity, until: -Infinity, seq: -1, running: [], full: false }); }
+
+  // Another look at the queue: its answer has all that ended since `past_since_s`. What is known of before stays, unless
+  // something of the time between is missing, or a job has ended in the past, as is found out when a daemon comes back.
+  renew(told) {
+    const there = new Set([...told.past, ...told.running, ...told.pending].map((bar) => bar.id));
+    const lost = !told.omitted.running && this.running.some((id) => !there.has(id));
+    const anew = lost || told.seq < this.seq || told.past_since_s > this.until;
+    const now = new Set(told.past.map(runOf)), before = anew ? [] : this.bars.filter((bar) => bar.end_s <= told.past_since_s && !now.has(runOf(bar)));
+    this.bars = [...before, ...told.past.map(over)];
+    this.from = anew ? told.past_since_s : Math.min(this.from, told.past_since_s);
+    Object.assign(this, { until: told.now_s, seq: told.seq, running: told.running.map((bar) => bar.id) });
+  }
+
+  // Earlier runs; those that ended at the same instant as the first known one come again.
+  extend(told) {
+    const known = new Set(this.bars.map(runOf)), more = told.past.filter((bar) => !known.has(runOf(bar)));
+    this.bars = [...more.map(over), ...this.bars];
+    this.full = !more.length && told.past_since_s >= this.from; // more than a page ended at one instant
+    this.from = Math.min(this.from, told.past_since_s);
+  }
+
+  // Forgets what ended before an instant.
+  forget(since) {
+    if (since <= this.from) return;
+    this.bars = this.bars.filter((bar) => bar.end_s >= since);
+    Object.assign(this, { from: since, full: false });
+  }
+}
+
+const runOf = (bar) => `${bar.id} ${bar.start_s}`;
+// What the chart needs of a run that is over.
+const over = ({ id, label, name, user, project, state, cpus, nodes, licences, start_s, end_s, why }) =>
+  ({ id, label, name, user, project, state, cpus, nodes, licences, start_s, end_s, why });
+
+// The bars of a plan as the chart wants them: jobs and their one schedule. past: as far as it is loaded; without one all
+// of it is there. room_s: how much of what is not loaded can be looked at.
 class Plan {
-  constructor(told) {
+  constructor(told, past = null, room_s = 0) {
     this.told = told;
-    Object.assign(this, { scheme: "state", tick: TICK, epoch: Math.floor(told.since_s), sites: [], site: [], turns: [], away: [], words: [], names: [told.policy], asked: -1 });
+    this.past = past;
+    const since = past ? past.from : told.since_s, begins = told.begins_s ?? since;
+    const epoch = Math.floor(Math.max(past ? Math.max(Math.min(begins, since), since - room_s) : since, told.now_s - LONG_S));
+    Object.assign(this, { scheme: "state", tick: TICK, epoch, sites: [], site: [], turns: [], away: [], words: [], names: [told.policy], asked: -1 });
     const lanes = told.lanes, nodes = lanes.filter((lane) => lane.lane === "node"), licences = lanes.filter((lane) => lane.lane !== "node");
     const copies = (lane) => Math.max(lane.amount, lane.stated ?? 0, 1), tall = nodes.reduce((sum, lane) => sum + copies(lane), 0);
     this.scaled = licences.map((lane) => Math.max(1, Math.round(tall * LICENCE / copies(lane)))); // rows of a copy
@@ -30,12 +75,13 @@ class Plan {
     this.laneOf = new Map([...nodes, ...licences].map((lane, i) => [lane.name, i]));
     this.cpus = this.floor[this.platform];
     this.rows = this.floor[lanes.length] || 1;
+    if (since > epoch + 1) this.away = [[0, this.rows, 0, this.at(since)]];
     this.setBars(told);
   }
 
   setBars(told) {
     const now = told.now_s, all = [
-      ...told.past.map((bar) => ({ bar, kind: bar.state === "COMPLETED" ? KIND.done : KIND.failed, start: bar.start_s, end: bar.end_s, solid: bar.end_s })),
+      ...(this.past?.bars ?? told.past).map((bar) => ({ bar, kind: bar.state === "COMPLETED" ? KIND.done : KIND.failed, start: bar.start_s, end: bar.end_s, solid: bar.end_s })),
       ...told.running.map((bar) => ({ bar, kind: KIND.running, start: bar.start_s, end: Math.max(bar.latest_end_s, now + 1), solid: now })),
       ...told.pending.map((bar) => this.planned(bar)).filter(Boolean),
     ];
@@ -51,6 +97,7 @@ class Plan {
     const start = Int32Array.from(all, (each) => ticks(each.start)), end = Int32Array.from(all, (each, i) => Math.max(ticks(each.end), start[i] + 1));
     const last = end.reduce((a, b) => Math.max(a, b), this.now + ROOM_S / TICK);
     this.length = last + Math.round((last - this.now) * 0.03);
+    this.later = told.pending.reduce((last, bar) => Math.max(last, bar.drawn_s ?? 0), 0); // the last start that is known
     const self = (box) => box, held = end.map((t, i) => t - start[i]);
     this.only = { name: told.policy, start, end, held, boxes: count, why: new Int32Array(count), waited: new Int32Array(count),
       solidUntil: Int32Array.from(all, (each) => ticks(each.solid)), jobOf: self, runOf: self, inTurns: false, parts: (...asked) => this.parts(...asked) };
@@ -212,10 +259,10 @@ class PlanSection {
 
   // A newer plan, in the same window, with the same job selected.
   show(plan) {
-    const { chart } = this, before = chart.data, chosen = chart.chosen < 0 ? null : before.bars[chart.chosen].id;
-    const whole = chart.ticks >= before.length, shift = (before.epoch - plan.epoch) / TICK;
+    const { chart } = this, before = chart.data, chosen = chart.chosen < 0 ? null : runOf(before.bars[chart.chosen]);
+    const whole = chart.ticks >= before.length && plan.epoch === before.epoch, shift = (before.epoch - plan.epoch) / TICK;
     chart.data = plan;
-    chart.chosen = chosen === null ? -1 : plan.bars.findIndex((bar) => bar.id === chosen);
+    chart.chosen = chosen === null ? -1 : plan.bars.findIndex((bar) => runOf(bar) === chosen);
     if (whole) Object.assign(chart, { from: 0, ticks: plan.length });
     else chart.look(chart.from + shift, chart.ticks);
     Object.assign(chart, { row: Math.min(chart.row, Math.max(plan.rows - chart.rows, 0)), rows: Math.min(chart.rows, plan.rows) });
@@ -241,8 +288,20 @@ class PlanSection {
     }
   }
 
+  // From when until when is in sight, in seconds of the calendar.
+  get sight() {
+    const { chart, data } = this;
+    return [data.epoch + chart.from * TICK, data.epoch + (chart.from + chart.ticks) * TICK];
+  }
+
   // Ticks since the plan was made, by the clock of this browser.
   sinceThen() { return Math.round((performance.now() - (this.received ??= performance.now())) / 1000 / TICK); }
+
+  // All that is loaded.
+  all() {
+    const { chart, data } = this, from = data.past ? Math.max(data.at(data.past.from), 0) : 0;
+    chart.look(from, data.length - from, 0, data.rows);
+  }
 
   around() {
     const { chart, data } = this, starts = data.bars.flatMap((bar, job) => (data.kind[job] >= KIND.running ? [data.only.end[job]] : []));
@@ -253,7 +312,7 @@ class PlanSection {
 
   listen() {
     const acts = { left: () => this.chart.pan(-0.5), right: () => this.chart.pan(0.5), in: () => this.chart.zoom(1.5), out: () => this.chart.zoom(1 / 1.5),
-      taller: () => this.chart.zoom(1, 0.5, 1.5), flatter: () => this.chart.zoom(1, 0.5, 1 / 1.5), all: () => this.chart.whole(), now: () => this.around() };
+      taller: () => this.chart.zoom(1, 0.5, 1.5), flatter: () => this.chart.zoom(1, 0.5, 1 / 1.5), all: () => this.all(), now: () => this.around() };
     for (const button of this.root.querySelectorAll("[data-do]")) button.addEventListener("click", acts[button.dataset.do]);
     this.find("[name=colour]").addEventListener("change", (event) => { this.chart.paint(event.target.value); this.legend(); });
     this.chart.front.addEventListener("keydown", (event) => {
@@ -311,17 +370,20 @@ class PlanSection {
     if (data.kind.includes(KIND.waiting)) item("future", "planned");
     if (data.bars.some((bar, job) => data.kind[job] === KIND.waiting && bar.guaranteed_s)) item("promise", "guaranteed start");
     item("now", "now");
-    const { past, running, pending } = data.told.omitted, omitted = past + running + pending;
+    if (data.away.length) item("away", `earlier runs, which ${data.past.full ? "are not in the chart" : "come when you move there"}`);
+    const { past, running, pending } = data.told.omitted, omitted = (data.past ? 0 : past) + running + pending;
     if (omitted) item("none", `${omitted.toLocaleString("en")} more are not in the chart`);
     this.find(".key").replaceChildren(...marks);
   }
 }
 
-// Fetches the plan at first and whenever something happened, not too often.
+// Fetches the plan at first and whenever something happened, not too often; and what else is looked at.
 class PlanSource {
   constructor(root) {
     this.root = root;
     this.took = 0;
+    this.limit = FIRST;
+    this.past = new Past();
     document.addEventListener("queue", () => this.soon());
     document.addEventListener("visibilitychange", () => this.soon());
     setInterval(() => this.soon(), ANYWAY_MS);
@@ -338,11 +400,15 @@ class PlanSource {
     this.waiting = true;
     const begun = performance.now();
     try {
-      const answer = await fetch(this.root.dataset.plan, { headers: { accept: "application/json" }, cache: "no-store" });
-      if (answer.ok) {
-        const plan = new Plan(await answer.json());
-        if (this.section) this.section.show(plan); else this.section = this.root.section = new PlanSection(this.root, plan);
-        this.root.dataset.ready = plan.told.seq;
+      const told = await this.fetched({ limit: this.limit });
+      if (told) {
+        this.past.renew(told);
+        if (this.section) {
+          const [from, until] = this.section.sight; // what nobody looks at any more is not kept
+          if (this.past.from < Math.min(from - (until - from), told.since_s) - 3600) this.past.forget(Math.min(from - (until - from), told.since_s));
+        }
+        this.draw(told);
+        this.root.dataset.ready = told.seq;
       } else if (!this.section) {
         this.root.querySelector(".instead").textContent = "The plan is not known yet; the table below lists all waiting and running jobs.";
       }
@@ -352,8 +418,58 @@ class PlanSource {
       this.took = performance.now() - begun;
       this.waiting = false;
     }
-    const told = this.section?.data.told; // no event says that estimates are there
-    if (told && (told.planner !== "ready" || told.estimates?.coming)) this.soon();
+    const told = this.section?.data.told; // no event says that estimates are there, or that the first plan is
+    if (!told || told.planner !== "ready" || told.estimates?.coming) this.soon();
+    this.reach();
+  }
+
+  // The answer to a request for a plan; undefined if there is none.
+  async fetched(fields) {
+    const url = new URL(this.root.dataset.plan, location.href);
+    for (const [name, value] of Object.entries(fields)) url.searchParams.set(name, value);
+    const answer = await fetch(url, { headers: { accept: "application/json" }, cache: "no-store" });
+    return answer.ok ? answer.json() : undefined;
+  }
+
+  draw(told) {
+    const [from, until] = this.section?.sight ?? [told.since_s, told.now_s], plan = new Plan(told, this.past, until - from);
+    if (this.section) {
+      this.section.show(plan);
+    } else {
+      this.section = this.root.section = new PlanSection(this.root, plan);
+      this.section.place.addEventListener("drawn", () => this.reach());
+    }
+  }
+
+  // Loads what is in sight and not there: earlier runs page by page, more of what runs and waits.
+  async reach() {
+    if (this.reaching || this.waiting || !this.section || LIVE.over) return;
+    const { section, past, section: { data: { told, later } } } = this, [from, until] = section.sight, bars = section.data.count;
+    const { running, pending } = told.omitted;
+    if (this.limit < MOST && (running || (pending && until > later))) {
+      this.limit = Math.min(this.limit * RISES, MOST);
+      this.soon();
+      return;
+    }
+    if (past.full || told.begins_s === null || past.from <= told.begins_s || from - (until - from) / 2 >= past.from) return;
+    if (bars >= BARS_MOST) {
+      past.full = true;
+      section.legend();
+      return;
+    }
+    this.reaching = true;
+    try {
+      const since = Math.max(from - (until - from), 0), limit = Math.min(PAGE, BARS_MOST - bars), known = past.from;
+      const more = await this.fetched({ kind: "past", since, ended_by: known, limit });
+      if (more && more.seq >= past.seq && past.from === known) { // not, if the log is another one meanwhile
+        past.extend(more);
+        this.draw(told);
+      }
+    } catch {
+      LIVE.soon();
+    } finally {
+      this.reaching = false;
+    }
   }
 }
 
