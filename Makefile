@@ -9,14 +9,16 @@ BIN := $(VENV)/bin
 export BACKFILL_CACHE_DIR ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE  # the tests start some 200 processes, each of which would compile all sources anew
 
-.PHONY: demo test quick test-long test-live check lint types bench release upload clean
+.PHONY: demo test warm quick test-long test-live check lint types bench release upload clean
 
 demo: $(VENV)/.user
 	$(BIN)/backfill demo
 
-test: $(VENV)/.dev  # many tests wait for processes, so there are more workers than processors
-	$(BIN)/python -m tests.warm
+test: warm  # many tests wait for processes, so there are more workers than processors
 	$(BIN)/python -m pytest --dist worksteal -n $$($(BIN)/python -c "import os; print(3 * (os.cpu_count() or 1) + 1)")
+
+warm: $(VENV)/.dev
+	$(BIN)/python -m tests.warm
 
 quick: $(VENV)/.dev  # without a compiler; the laws that are left out run hundreds of jobs or dozens of cases each
 	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest -n auto tests/laws \
@@ -49,12 +51,13 @@ upload: $(VENV)/.release
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+# Without --no-compile pip compiles every module of every package, which takes as long as all else that it does.
 $(VENV)/.user: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	touch $@
 
 $(VENV)/.release: $(VENV)/bin/python pyproject.toml

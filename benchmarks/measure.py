@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from baseline import population
 
 from backfill.core.policy import Policy
@@ -11,6 +12,9 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.worlds.simulated import Simulation, simulate
 
+Curve = tuple[
+    str, str, tuple[tuple[int, float], ...]
+]  # policy, what grows, and (size, seconds for a job) of each point
 WARM_UP = 200  # jobs that are simulated first, so that compiling and loading are not measured
 
 
@@ -39,6 +43,7 @@ class Result:
     ratio_target: Target | None = None
     facts: dict[str, float] = field(default_factory=dict)
     note: str = ""
+    curve: Curve | None = None
 
     @property
     def best(self) -> float:
@@ -101,3 +106,10 @@ def work(done: Simulation) -> dict[str, float]:
         "most_waiting": population(schedule.eligible, schedule.start)[1],
         "most_running": population(schedule.start, schedule.end)[1],
     }
+
+
+def exponent(what: str, took: Sequence[tuple[int, float]]) -> Result:
+    """Of the seconds for each job or project, over the ends of a curve of (size, seconds)."""
+    (first, least), (last, most) = took[0], took[-1]
+    found = np.log(most / least) / np.log(last / first)
+    return Result(f"exponent with {what}", "", [float(found)], less=True, note=f"{first:,} to {last:,}")

@@ -1,8 +1,9 @@
 """Measure what the speed claims rest on, and say whether each target is met.
 
-    python benchmarks/run.py [--quick] [--only NAME ...] [--save]
+    python benchmarks/run.py [--quick] [--only NAME ...] [--save] [--into PAGE]
 
-Every ratio comes from one run on the same work, the two taking turns. `--save` writes results.json beside this file.
+Every ratio comes from one run on the same work, the two taking turns. `--save` writes results.json beside this file,
+`--into docs/reference/speed.md` the table of the curves into that page.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from curves import write_into
 from llvmlite import binding
 from measure import Result, Target
 from suites import SUITES
@@ -82,7 +84,9 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", choices=SUITES, metavar="NAME", help=f"one of {', '.join(SUITES)}")
     parser.add_argument("--save", action="store_true", help=f"write {SAVED.name}")
+    parser.add_argument("--into", type=Path, metavar="PAGE", help="write the table of the curves into this page")
     options = parser.parse_args()
+    measured: list[Result] = []
     results: dict[str, list[dict[str, Any]]] = {}
     missed = 0
     print(line(COLUMNS))
@@ -96,7 +100,10 @@ def main() -> int:
             print("  " + row(result), flush=True)
             missed += result.met is False
             results[name].append(as_dict(result))
+            measured.append(result)
     print(f"{missed} targets missed" if missed else "every target met")
+    if options.into is not None:
+        write_into(options.into, measured)
     if options.save:
         saved = {"machine": machine(), "quick": options.quick, "results": results}
         SAVED.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")

@@ -6,23 +6,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import baseline
 import dumps
 import numpy as np
-from measure import Result, Target, speeds, warm, work
+from curves import curves
+from measure import Result, Target, exponent, speeds, warm, work
+from processor_time import used
 
 from backfill import loading, policies
 from backfill.core.policy import Policy
-from backfill.model.events import Events
-from backfill.model.partitions import Limit
 from backfill.model.platform import Platform
 from backfill.model.units import counted
-from backfill.model.workload import Labels, Workload
+from backfill.model.workload import Workload
 from backfill.traces.accounting.sacct import read_sacct
 from backfill.traces.files import Source
 from backfill.traces.read import read
@@ -36,6 +35,7 @@ from backfill.worlds.simulated import simulate
 from workloads import (
     CPUS,
     SHAPES,
+    drained,
     four_kinds,
     of_many_resources,
     of_resources,
@@ -243,6 +243,51 @@ def machines(quick: bool) -> Rows:
     yield Result("easy, 10,000 nodes of four kinds", "jobs/s", found, Target(5_000), facts=work(done), note=note)
 
 
+WANTED = {20_000: 1_500, 50_000: 1_000, 448_000: 600}  # jobs per second of conservative, by the number of jobs
+
+
+def promised(quick: bool) -> Rows:
+    """Every job promised on the nodes of RICC-2010: the first jobs of the log, as many as an hour allows."""
+    workload, platform = ricc_nodes()
+    policy = policies.get("conservative")
+    warm(workload, platform, policy)
+    budget = 60 if quick else 3_600
+    for first, least in WANTED.items():
+        title, begin = f"conservative, RICC-2010's nodes, the first {first:,} jobs", time.process_time()
+        came = 0
+
+        def look(jobs: int, begin: float = begin) -> None:
+            nonlocal came
+            came = jobs
+            if time.process_time() - begin > budget:
+                raise TimeoutError
+
+        try:
+            done = simulate(workload.head(first), platform, policy, progress=look)
+        except TimeoutError:
+            yield f"{title}: not finished after {budget:,} s of processor time, when {came:,} jobs had come"
+            return
+        found = [first / (time.process_time() - begin)]
+        yield Result(title, "jobs/s of CPU", found, Target(least), facts=work(done))
+
+
+def windows(quick: bool) -> Rows:
+    """A pass while windows are announced for 3 of 1,000 nodes: the mean from the time when all jobs but a few wait
+    until none does, beside the same without windows."""
+    for name, jobs, most in (("easy", 12_000, 0.5), ("conservative", 1_200, 50)):
+        policy, took = policies.get(name), []
+        workload, platform, events = drained(1_200 if quick else jobs)
+        for options in (Options(events=events), Options()):
+            simulate(workload.head(200), platform, policy, options=options)
+            begin = time.process_time()
+            done = simulate(workload, platform, policy, options=options)
+            took.append(1e3 * (time.process_time() - begin) / done.passes)
+            facts = work(done)
+        title = f"{name}, windows on 3 of 1,000 nodes, {len(workload):,} jobs"
+        yield Result(title, "CPU ms/pass", took[:1], Target(most, most=True), less=True, against="none",
+                     yardstick=took[1:], facts=facts)  # fmt: skip
+
+
 def kinds(quick: bool) -> Rows:
     """100,000 nodes of twenty kinds: CPU seconds of a whole run, and the memory of its process."""
     jobs = 10_000 if quick else 1_000_000
@@ -277,94 +322,8 @@ def limits(quick: bool) -> Rows:
             yield Result(f"{name}, wagap, {title}", "CPU s", took, target, less=True, facts=work(done))
 
 
-def curves(quick: bool) -> Rows:
-    """How the time of a job grows with the nodes, with the queue and with limits and windows: an exponent each, from
-    the ends of a curve."""
-    policy = policies.get("easy")
-    sizes = [16, 4, 1] if quick else [64, 16, 4, 1]
-    took = []
-    for parts in sizes:
-        workload, platform = four_kinds(10_000, parts=parts)
-        found, done = speeds(workload, platform, policy, 2)
-        took.append((len(platform.nodes), 1 / max(found)))
-        yield Result(f"easy, {len(platform.nodes):,} nodes of four kinds", "jobs/s", found, facts=work(done))
-    yield exponent("nodes", took)
-    took = []
-    for jobs in (2_000, 8_000, 32_000):
-        workload = waiting(jobs)
-        found, done = speeds(workload, Platform.pool(CPUS, nodes=64), policy, 2)
-        took.append((jobs, 1 / max(found)))
-        yield Result(f"easy, {jobs:,} waiting on 64 nodes", "jobs/s", found, facts=work(done))
-    yield exponent("waiting jobs", took)
-    for name, jobs, sizes in (
-        ("easy", 5_000, (1_000, 10_000, 100_000)),
-        ("conservative", 1_000, (1_000, 10_000, 100_000)),
-    ):
-        yield from curve(name, "nodes of twenty kinds", sizes[: 2 if quick else 3], partial(_on_kinds, jobs))
-    for name, sizes in (
-        ("easy", (1_000, 10_000, 100_000)),
-        ("easy-wfp3", (1_000, 10_000)),
-        ("k-reservations:k=inf", (1_000, 3_000)),
-        ("conservative", (1_000, 3_000, 10_000)),
-    ):
-        yield from curve(name, "waiting on a pool", sizes[: 2 if quick else 3], _on_a_pool)
-    for name in ("easy", "conservative"):
-        yield from curve(name, "limits", (1, 10, 100), _limited)
-        yield from curve(name, "windows", (1, 10, 100), _windowed)
-
-
-Case = tuple[Workload, Platform, Options]
-
-
-def curve(name: str, what: str, sizes: Sequence[int], make: Callable[[int], Case]) -> Rows:
-    """CPU seconds for 10,000 jobs over a size, and the exponent."""
-    policy, params = loading.load(name)
-    took = []
-    for size in sizes:
-        workload, platform, options = make(size)
-        simulate(workload.head(200), platform, policy, params, options)
-        begin = time.process_time()
-        done = simulate(workload, platform, policy, params, options)
-        seconds = (time.process_time() - begin) / len(workload)
-        took.append((size, seconds))
-        yield Result(f"{name}, {size:,} {what}", "s/10,000", [1e4 * seconds], less=True, facts=work(done))
-    yield exponent(f"{what}, {name}", took)
-
-
-def _on_kinds(jobs: int, nodes: int) -> Case:
-    return *twenty_kinds(jobs, nodes=nodes, load=1.1), Options()
-
-
-def _on_a_pool(jobs: int) -> Case:
-    return waiting(jobs), Platform.pool(CPUS), Options()
-
-
-def _limited(count: int) -> Case:
-    """2,000 waiting jobs of as many users as there are limits, each with a limit of cpus."""
-    base = waiting(2_000)
-    users = Labels(np.arange(len(base), dtype=np.int32) % count, tuple(f"u{i}" for i in range(count)))
-    limit = Limit(name="each", per="user", running={"cpus": max(CPUS * 2 // count, 256)})
-    pool = replace(Platform.pool(CPUS), limits=(limit,))
-    return base.with_jobs(base.jobs.replace(user=users)), pool, Options()
-
-
-def _windowed(count: int) -> Case:
-    """2,000 waiting jobs beside as many announced windows, each of an hour on a sixteenth of the cpus."""
-    windows = [
-        {"time": 0, "event": "window", "resource": "cpus", "amount": CPUS // 16, "value": begin, "until": begin + 3_600}
-        for begin in range(3_600, 3_600 + 18_000 * count, 18_000)
-    ]
-    return waiting(2_000), Platform.pool(CPUS), Options(events=Events.of(windows))
-
-
-def exponent(what: str, took: list[tuple[int, float]]) -> Result:
-    """Of the seconds for each job or project, over the ends of a curve of (size, seconds)."""
-    (first, least), (last, most) = took[0], took[-1]
-    found = np.log(most / least) / np.log(last / first)
-    return Result(f"exponent with {what}", "", [float(found)], less=True, note=f"{first:,} to {last:,}")
-
-
 LONG_QUEUES = ("easy", "easy-wfp3", "easy-lxf", "flexible", "bf-mod")  # policies
+SECONDS = {"easy-wfp3": 0.3, "flexible": 0.3, "bf-mod": 0.3, "k-reservations:k=inf": 5}  # wanted for 10,000 jobs
 
 
 def edges(quick: bool) -> Rows:
@@ -386,7 +345,8 @@ def edges(quick: bool) -> Rows:
         found, done = speeds(workload, platform, policy, 1, params=params)
         cost = [10_000 / speed for speed in found]
         note = f"{len(workload):,} jobs"
-        yield Result(f"{name}, {title}", "s/10,000", cost, less=True, facts=work(done), note=note)
+        target = Target(SECONDS[name], most=True) if name in SECONDS else None
+        yield Result(f"{name}, {title}", "s/10,000", cost, target, less=True, facts=work(done), note=note)
 
 
 def sites(quick: bool) -> Rows:
@@ -664,23 +624,34 @@ EIGHT = ("fcfs", "easy", "easy-sjbf", "conservative", "lookahead", "relaxed", "m
 
 
 def sweeps(quick: bool) -> Rows:
-    """A comparison of eight policies as a command, by two workers against one process, in turns; wall-clock time."""
-    if (os.cpu_count() or 1) < 2:
-        yield "sweeps: this machine has one core"
+    """A comparison of eight policies as a command, by two workers against one process, in turns.
+
+    Both by processor time: all of the one process, and of the other the critical path, which is what the clock would
+    tell on an idle machine of two cores. The workers import what they need while the command reads the log.
+    """
+    if not Path("/proc/self/task").exists():
+        yield "sweeps: skipped, this system does not tell the processor time of threads"
         return
     jobs = 50_000 if quick else 500_000
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "jobs.swf"
         write(generate(f"lublin?jobs={jobs}&cpus=256&load=0.8&estimate_factor=3"), log)
         arguments = [str(COMMAND), "compare", str(log), "-q", *(word for name in EIGHT for word in ("--policy", name))]
-        speed: dict[int, list[float]] = {1: [], 2: []}
-        for _ in range(3):
-            for workers, values in speed.items():
-                begin = time.perf_counter()
-                subprocess.run([*arguments, "--workers", str(workers)], capture_output=True, check=True)
-                values.append(len(EIGHT) * jobs / (time.perf_counter() - begin))
-    name, load = f"compare, eight policies, {jobs:,} jobs", f"load of the machine {os.getloadavg()[0]:.1f}"
-    yield Result(name, "jobs/s", speed[2], None, False, "one process", speed[1], Target(1.9), note=load)
+        subprocess.run([*arguments, "--workers", "1"], capture_output=True, check=True)  # compiles
+        one, two, shares = [], [], []
+        for _ in range(1 if quick else 3):
+            alone = used([*arguments, "--workers", "1"])
+            both = used([*arguments, "--workers", "2"])
+            imports = used([sys.executable, "-c", "import backfill.runs"]).first
+            one.append(len(EIGHT) * jobs / alone.all_threads)
+            two.append(len(EIGHT) * jobs / (both.path - imports))
+            shares.append((alone.all_threads, both.first + both.threads, max(both.workers)))
+    middle = " + ".join(f"{np.median([share[i] for share in shares]):.1f}" for i in (1, 2))
+    note = (
+        f"medians: {np.median([share[0] for share in shares]):.1f} s against {middle} s for command and longest worker"
+    )
+    name = f"compare, eight policies, {jobs:,} jobs"
+    yield Result(name, "jobs/s", two, None, False, "one process", one, Target(1.9), note=note)
 
 
 def streams(quick: bool) -> Rows:
@@ -709,6 +680,8 @@ SUITES: dict[str, Callable[[bool], Rows]] = {
     "index": index,
     "nodes": nodes,
     "machines": machines,
+    "promised": promised,
+    "windows": windows,
     "kinds": kinds,
     "limits": limits,
     "curves": curves,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from backfill.model.events import Events
 from backfill.model.partitions import Limit, Partition
 from backfill.model.platform import Platform
 from backfill.model.slurm_site import Association, SitePartition, SlurmSite
@@ -310,6 +311,21 @@ def waiting(jobs: int, *, seed: int = 3) -> Workload:
     base = synthetic(1.5, jobs, seed=seed)
     submit = np.sort(np.random.Generator(np.random.PCG64([seed, 1])).integers(0, 1_000, jobs)) * SECOND
     return base.with_jobs(base.jobs.replace(submit=submit))
+
+
+def drained(jobs: int = 12_000, *, seed: int = 12) -> tuple[Workload, Platform, Events]:
+    """Jobs that nearly all wait at once on 1,000 nodes of 64 cpus, three of which are drained by windows.
+
+    One window is open from the begin on, two begin after a day and after two days; all last for ten days. Tasks of one
+    cpu, up to 16,000 for a job; all else is as in `synthetic`.
+    """
+    base, platform = synthetic(1.5, jobs, 64_000, seed=seed), Platform.pool(64_000, nodes=1_000)
+    submit = np.sort(np.random.Generator(np.random.PCG64([seed, 1])).integers(0, 1_000, jobs)) * SECOND
+    rows = [
+        {"time": 0, "event": "window", "node": platform.nodes[node], "value": begin, "until": begin + 864_000}
+        for node, begin in ((400, 0), (500, 86_400), (600, 172_800))
+    ]
+    return base.with_jobs(base.jobs.replace(submit=submit)), platform, Events.of(rows)
 
 
 def same_walltime(jobs: int) -> Workload:

@@ -81,7 +81,7 @@ ARROWS: dict[str, set[str]] = {
     "optima": {"executors", "api", "spec", *BELOW},
     "runs": {"executors", "api", "spec", *BELOW},
     "executors": {"model"},
-    "streams": {"api", "spec", "report", *BELOW},
+    "streams": {"api", "spec", "report", "system", *BELOW},
     "api": {"spec", "report", *BELOW},
     "report": BELOW,
     "verbs": {"policies", "core", "compiler"},

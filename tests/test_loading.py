@@ -150,7 +150,7 @@ def test_a_synonym_stands_for_an_answer():
     for text, tried in (("relaxed:pick=score", "wfp3"), ("relaxed:pick=submit", "fcfs")):
         found, left = load(text)
         assert (found.tried, left) == (tried, {})
-        assert RunSpec.of("relaxed", {"pick": text[13:]}).told == {"tried": tried}
+        assert RunSpec.of("relaxed", {"pick": text[13:]}).non_defaults == {"tried": tried}
     with pytest.raises(UsageError, match=r"policy relaxed: pick is 'best'; expected submit or score"):
         load("relaxed:pick=best")
     with pytest.raises(UsageError, match=r"policy relaxed: pick=score contradicts tried=sjf; give one"):

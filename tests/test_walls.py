@@ -12,7 +12,7 @@ from backfill.model.errors import PolicyError
 
 HEADER = """import numpy as np
 from backfill import Param, policy
-from backfill.verbs import HEAD, arrange_by, head, kernel, place, start
+from backfill.verbs import HEAD, arrange_by, arrange_waiting, head, kernel, place, start
 
 """
 DECORATOR = (
@@ -151,11 +151,12 @@ def test_what_is_no_verb_is_not_called(tmp_path):
         load(str(tmp_path / "mine.py"))
 
 
-def test_a_policy_that_sorts_says_so(tmp_path):
-    write(tmp_path, "arrange_by(state, 0, state.own.score)", "plain")
+@pytest.mark.parametrize("verb", ["arrange_by", "arrange_waiting"])
+def test_a_policy_that_sorts_says_so(tmp_path, verb):
+    write(tmp_path, f"{verb}(state, 0, state.own.score)", "plain")
     text = (tmp_path / "mine.py").read_text()
     (tmp_path / "mine.py").write_text(text.replace("sorts=True, ", ""))
-    with pytest.raises(PolicyError, match=r"arrange_by sorts the queue; expected @policy\('mine', sorts=True"):
+    with pytest.raises(PolicyError, match=rf"{verb} sorts the queue; expected @policy\('mine', sorts=True"):
         load(str(tmp_path / "mine.py"))
 
 

@@ -3,8 +3,10 @@
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from types import ModuleType
 
+from backfill import policies
 from backfill.compiler import jit
 from backfill.compiler.far import address_of
 from backfill.compiler.kernel import Apart
@@ -63,9 +65,16 @@ def compile_module(module: str) -> None:
     compile_records()
 
 
+def _smallness(module: str) -> tuple[int, str]:
+    """Return a key that sorts modules of policies by their length, the longest first."""
+    folder = Path(str(policies.__file__)).parent
+    files = [folder / f"{module}.py", *(folder / module).glob("*.py")]
+    return -sum(file.stat().st_size for file in files if file.exists()), module
+
+
 def compile_all(beside: Iterable[Task] = ()) -> None:
-    """Compile it all. Other tasks are done meanwhile."""
-    modules: list[Task] = [(compile_module, (module,)) for module in sorted(set(TABLE.values()))]
+    """Compile it all, the largest modules first. Other tasks are done meanwhile."""
+    modules: list[Task] = [(compile_module, (module,)) for module in sorted(set(TABLE.values()), key=_smallness)]
     with ProcessPoolExecutor(os.cpu_count()) as workers:
         for tasks in ([(compile_loop, ()), (compile_plans, ())], [(compile_far_calls, ()), *beside, *modules]):
             for done in [workers.submit(task, *arguments) for task, arguments in tasks]:

@@ -336,7 +336,7 @@ def eta(base: Path, quick: bool) -> Rows:
         folder = Path(tempfile.mkdtemp(prefix="backfill-", dir=base))
         store = Store(folder / "store.db")
         planner = Planner(policy, {"policy": policy, "resources": {"cpus": 64, "memory": 0, "gpus": 0}, "base": []})
-        told = [[["submit", job.id, feed.told(job.facts())], ["wait", job.id]] for job in waiting]
+        told = [[["submit", job.id, feed.planner_facts(job.facts())], ["wait", job.id]] for job in waiting]
         started = planner.decide(now, [message for both in told for message in both])["starts"]
         for number, _ in started:
             job = waiting[number - 2 * count - 1]

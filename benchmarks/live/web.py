@@ -1,4 +1,5 @@
-"""Measure the queue over HTTP with 10,000 queued jobs: submits with keep-alive, and passes beside 50 readers.
+"""Measure the queue over HTTP with 10,000 queued jobs: the first paint of its page in a browser, submits with
+keep-alive, and passes beside 50 readers.
 
     python benchmarks/live/web.py [--queued N] [--submits N] [--clients N] [--seconds S]
 
@@ -7,6 +8,7 @@ the processor time of both processes for each submit is printed as well, and the
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import shutil
@@ -149,6 +151,34 @@ def passes(site: Site, seconds: float, readers: int) -> None:
     print(f"  submit median {1000 * statistics.median(took):.2f} ms, {used}{told}")
 
 
+def paint(site: Site, times: int) -> None:
+    """Print how soon a browser paints the page of the queue, if there is one."""
+    browser = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+    if browser is None or importlib.util.find_spec("playwright") is None:
+        print("first paint: not measured; it needs Chromium and the extra browser")
+        return
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = running.new_page()
+        page.goto(f"http://127.0.0.1:{site.port}/submit")
+        page.fill("input[name=token]", site.token)
+        page.click("button")
+        painted, charted, spent = list[float](), list[float](), list[float]()
+        for _ in range(times):
+            before = cpu_s(site.web.pid) + cpu_s(site.daemon)
+            page.goto(f"http://127.0.0.1:{site.port}/")
+            page.wait_for_selector("#plan[data-ready]")
+            charted.append(page.evaluate("performance.now()"))
+            painted.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+            spent.append(1000 * (cpu_s(site.web.pid) + cpu_s(site.daemon) - before))
+        running.close()
+    medians = [statistics.median(each) for each in (painted, charted, spent)]
+    print("first paint {:.0f} ms, chart {:.0f} ms after the request (medians)".format(*medians[:2]))
+    print(f"  processor time of page and daemon until then: {medians[2]:.0f} ms")
+
+
 def main() -> None:
     """Measure all of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -165,6 +195,7 @@ def main() -> None:
             status, answer = client.ask("POST", "/v1/jobs:batch", json.dumps({"jobs": [new_job()] * 1000}).encode())
             assert status == 200, answer
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {given.queued:,} jobs queued")
+        paint(site, 5)
         submits(site, given.submits, given.clients)
         submits(site, given.submits, 1)
         for readers in (0, 50):

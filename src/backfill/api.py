@@ -2,16 +2,17 @@
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from backfill import __version__
-from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
+from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, project_promises
 from backfill.analysis.happened import Happened
 from backfill.analysis.metrics import Metrics, Trim, kept, metrics
 from backfill.analysis.predictions import errors_by_user, prediction_metrics
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from backfill.analysis.replay import Replay
     from backfill.report.outcome import Outcome
 
-Found = TypeVar("Found")
 _WHOSE = ("user", "partition")  # columns of the jobs that rows of a schedule have as well
 SCHEMA = 1  # version of the JSON object
 
@@ -305,17 +305,17 @@ class Result:
         """
         return _departures(self.workload, self.spec, self.simulation)
 
-    def projects_told(self, codes: Ints) -> dict[str, Any]:
+    def project_promises(self, codes: Ints) -> dict[str, Any]:
         """Return the promises to the projects of these codes, for JSON; empty if no departures are promised.
 
         >>> import backfill as bf
         >>> import numpy as np
         >>> result = bf.simulate(bf.generate("two-tier?projects=5"), policy="2tsb")
-        >>> result.projects_told(np.array([0]))["promised"]
+        >>> result.project_promises(np.array([0]))["promised"]
         5
         """
         assert self.departures is not None
-        return projects_told(self.departures, self.workload, self.schedule, codes)
+        return project_promises(self.departures, self.workload, self.schedule, codes)
 
     def explain(self, job: object) -> "Explanation":
         """Explain the wait of a job: what it lacked and which jobs held that, which jobs passed it, and its promises.
@@ -334,8 +334,8 @@ class Result:
         row = self.workload.row_of(str(job), "explain")
         policy = self.policy
         if self.schedule.shares:
-            told = "jobs share processors in turns, and nothing tells what a job lacked"
-            raise UsageError(f"policy {policy.name}: {told}; expected mpl=1, or a policy without rows")
+            problem = "jobs share processors in turns, and nothing tells what a job lacked"
+            raise UsageError(f"policy {policy.name}: {problem}; expected mpl=1, or a policy without rows")
         idle = policy.reserve == policy.fill == NO_JOB
         rules = Rules(policy.name, in_order=idle and policy.orders == (FCFS,) and not policy.sorts)
         return explain(self._record, row, rules, self._promised, self.unit)
@@ -427,7 +427,7 @@ class Result:
 
         >>> import backfill as bf
         >>> result = bf.simulate(bf.generate("lublin?jobs=100&cpus=64"), policy="easy")
-        >>> result.outcome().told["policy"]
+        >>> result.outcome().data["policy"]
         'easy'
         """
         from backfill.report.outcome import Outcome
@@ -502,7 +502,7 @@ class Result:
         if self.replay is not None:
             result["replay"] = self.replay.to_dict()
         if self.departures is not None:
-            result["projects"] = self.projects_told(farthest([(self.departures, self.schedule)], self.workload))
+            result["projects"] = self.project_promises(farthest([(self.departures, self.schedule)], self.workload))
         if self.simulation.predicted is not None:
             result["predictions"] = errors_by_user(self.workload, self.schedule, self.simulation.predicted)
         if self.watched is not None:
@@ -711,14 +711,16 @@ def _simulation(
     if (events := events_of(log, options.events)) is not options.events:
         options = replace(options, events=events)
     more: Any = {"watched": spec.watched, "journal": journal, "progress": progress}
-    return next(run_blamed(policy, lambda: iter([simulated.simulate(log, pool, policy, spec.params, options, **more)])))
+    with blaming(policy):
+        return simulated.simulate(log, pool, policy, spec.params, options, **more)
 
 
-def run_blamed(policy: Policy, run: Callable[[], Iterator[Found]]) -> Iterator[Found]:
-    """Yield what a run yields. An error in the file of its policy becomes a PolicyError of one line."""
+@contextmanager
+def blaming(policy: Policy) -> Iterator[None]:
+    """Let an error in the file of a policy become a PolicyError of one line."""
     try:
-        yield from run()
-    except (BackfillError, KeyboardInterrupt, GeneratorExit):
+        yield
+    except (BackfillError, KeyboardInterrupt):
         raise
     except BaseException as error:  # a policy may raise SystemExit
         if (blamed := _blamed(policy, error)) is None:

@@ -122,11 +122,11 @@ class EstimateSweep:
         >>> import backfill as bf
         >>> log = bf.generate("lublin?jobs=50&cpus=64")
         >>> swept = bf.sweep_estimates(log, None, ["fcfs", "easy"], ["exact", "inflate:2"])
-        >>> swept.outcome().told["sweep"]["kinds"]
+        >>> swept.outcome().data["sweep"]["kinds"]
         ['exact', 'inflate:2']
         """
         first = self.comparisons[0].outcome(command)
-        return replace(first, told={**first.told, "sweep": {"kinds": list(self.kinds), "rows": self.rows()}})
+        return replace(first, data={**first.data, "sweep": {"kinds": list(self.kinds), "rows": self.rows()}})
 
     def report(self, path: str | Path, command: str = "") -> None:
         """Write all of it as one HTML page. command: the command line that reproduces it.

@@ -136,7 +136,7 @@ def run(
     jobs = log.jobs
     count, rows = len(jobs), {str(job): row for row, job in enumerate(jobs.job)}
     decided, running, noticed = (np.full(count, -1) for _ in range(3))
-    submits, open_, told = deque(range(count)), set[int](), list[list[Any]]()
+    submits, open_, messages = deque(range(count)), set[int](), list[list[Any]]()
     tick, over = -1, 0
     while over < count:
         if open_:
@@ -144,16 +144,16 @@ def run(
                 row = rows[job]
                 noticed[row] = clock.now()
                 open_.discard(row)
-                told += [["gone", row + 1, COMPLETED], ["over", row + 1]]
+                messages += [["gone", row + 1, COMPLETED], ["over", row + 1]]
                 over += 1
                 progress(over)
         now = clock.now()
         while submits and jobs.submit[submits[0]] <= now:
             row = submits.popleft()
-            told += [["submit", row + 1, _facts(log, row, dead)], ["wait", row + 1]]
+            messages += [["submit", row + 1, _facts(log, row, dead)], ["wait", row + 1]]
         before, tick = tick, now // cycle if cycle else tick + 1
-        if told and tick > before:
-            decisions, told = planner.decide(now, told)["starts"], []
+        if messages and tick > before:
+            decisions, messages = planner.decide(now, messages)["starts"], []
             started = [_gang(log, job - 1, nodes) for job, _, nodes in decisions]
             for job, *_ in decisions:
                 decided[job - 1] = now

@@ -11,12 +11,13 @@ import numpy as np
 from backfill import __version__
 from backfill.analysis.bounds import bounds
 from backfill.analysis.metrics import Counted, Metrics, metrics
-from backfill.analysis.optimum.instance import OBJECTIVES, Instance, check_modelled, instance
+from backfill.analysis.optimum.instance import OBJECTIVES, Instance, check_modelled, check_windows, instance
 from backfill.analysis.optimum.solver import Solved, check_installed, costs, solve
 from backfill.analysis.verify import Violation, verify
 from backfill.api import SCHEMA, Result, run_spec
 from backfill.executors import Progress
 from backfill.model.errors import BadArgument, UsageError
+from backfill.model.events import BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.schedule import FIT, NO_TIME, Schedule
 from backfill.model.units import SECOND, counted
@@ -96,7 +97,7 @@ class Optimum:
         """
         overrun: Any = self._overrun
         return [] if self.schedule is None else verify(self.base.workload, self.base.platform, self.schedule,
-                                                       overrun=overrun)  # fmt: skip
+                                                       overrun=overrun, events=self.base.events)  # fmt: skip
 
     def write(self, path: str | Path) -> None:
         """Write the best schedule as a CSV file, which `backfill verify` reads. Raises UsageError if there is none.
@@ -207,6 +208,7 @@ def optimum(
     seed: int = 0,
     overrun: str = "kill",
     policy: str = BASE,
+    events: Any = None,
     progress: Progress | None = None,
 ) -> Optimum:
     """Return the best schedule that is possible if all jobs and their run times are known in advance.
@@ -215,6 +217,7 @@ def optimum(
     window:     number of jobs per window, in order of submit, each solved by itself: a bound for a long log.
     time_limit: for each instance, in deterministic seconds of the solver: the same result on any machine.
     policy:     the solver begins with its schedule.
+    events:     windows of whole nodes, see `simulate`.
     progress:   called with the number of finished windows.
 
     Needs the extra `optimum`. Raises UsageError for what is not modelled: docs/reference/optimum.md.
@@ -226,11 +229,11 @@ def optimum(
     """
     check_arguments(objective, window, time_limit)
     check_installed()
-    spec = RunSpec.of(policy, seed=seed, overrun=overrun)
+    spec = RunSpec.of(policy, seed=seed, overrun=overrun, events=events)
     base = run_spec(log, pool, spec)
     check_modelled(base.workload, base.platform)
-    if base.events is not None:
-        raise UsageError("the exact optimum does not model events; expected a workload without jobs that leave")
+    if (windows := _windows(base.workload, base)) is not None:
+        check_windows(windows)
     rows = np.flatnonzero(base.schedule.finished)
     if not len(rows):
         raise UsageError(f"{base.workload.name}: no job can run here, so there is nothing to schedule")
@@ -264,7 +267,8 @@ class _Solver:
 
     def whole(self, base: Result, rows: Ints) -> Optimum:
         """Solve all jobs as one instance."""
-        made = instance(base.workload, base.platform, rows, overrun=self.spec.options.overrun)
+        windows = _windows(base.workload, base)
+        made = instance(base.workload, base.platform, rows, overrun=self.spec.options.overrun, events=windows)
         solved = best_of(made, self.objective, base.schedule, self.time_limit, self.seed)
         bound = max(self._in_seconds(made, solved.bound), self._known(base, rows))
         schedule = None if made.pooled else _scheduled(base, made, solved)
@@ -286,7 +290,7 @@ class _Solver:
             part = chosen[place : place + size]
             own = run_spec(workload.with_rows(np.sort(part)), base.platform, self.spec)
             made = instance(own.workload, base.platform, np.arange(len(part)), overrun=self.spec.options.overrun,
-                            alone=True)  # fmt: skip
+                            alone=True, events=_windows(own.workload, own))  # fmt: skip
             solved = best_of(made, self.objective, own.schedule, self.time_limit, self.seed)
             bound = max(self._in_seconds(made, solved.bound), self._known(own, np.arange(len(part))))
             exact = solved.proven and not made.pooled
@@ -334,6 +338,10 @@ class _Solver:
         found = bounds(base.workload, base.platform, jobs, self.spec.options.overrun)
         known = {each.metric: each.value or 0.0 for each in found}
         return known.get(_METRIC.get(self.objective, ""), 0.0)
+
+
+def _windows(workload: Workload, base: Result) -> BoundEvents | None:
+    return None if base.events is None else base.events.bind(workload, base.platform)
 
 
 def best_of(made: Instance, objective: str, schedule: Schedule, time_limit: float, seed: int) -> Solved:

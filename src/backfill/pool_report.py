@@ -51,7 +51,7 @@ class PoolReport:
     def outcome(self, command: str = "") -> "Outcome":
         """Return the data of its page."""
         shown = self.comparison.outcome(command, *self.notes)
-        return replace(shown, told={**shown.told, "fidelity": self.fit.to_dict()})
+        return replace(shown, data={**shown.data, "fidelity": self.fit.to_dict()})
 
     def report(self, path: str | Path, command: str = "") -> None:
         """Write it as one HTML page. command: the command line that reproduces it."""

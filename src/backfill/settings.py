@@ -1,4 +1,4 @@
-"""What other settings of a site's own Slurm change: phases of the clocks, causes of idle nodes, use of the shares."""
+"""Effects of other settings of a site's own Slurm: phases of the clocks, causes of idle nodes, use of the shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -112,14 +112,14 @@ class RunSpec:
         return {name: value for name, value in self.given.items() if name not in self.policy.given}
 
     @property
-    def told(self) -> dict[str, float | str]:
+    def non_defaults(self) -> dict[str, float | str]:
         """The part of the name that distinguishes the policy from its defaults."""
-        return self.policy.told(self.params)
+        return self.policy.non_defaults(self.params)
 
     @property
     def name(self) -> str:
         """The policy with its parameters and the variant of the rules that it runs under, where not the default."""
-        return ", ".join([name_of(self.policy.name, self.told), *self.options.variant])
+        return ", ".join([name_of(self.policy.name, self.non_defaults), *self.options.variant])
 
     def replicated(self, replication: int) -> "RunSpec":
         """Return the spec with the seed of a replication."""
@@ -151,7 +151,7 @@ def with_events(given: Given) -> Given:
 
 def names(specs: Sequence[RunSpec]) -> list[str]:
     """Return the names of their policies. Raises UsageError if there are too few, or one is given twice."""
-    return names_of([(spec.policy.name, spec.told) for spec in specs])
+    return names_of([(spec.policy.name, spec.non_defaults) for spec in specs])
 
 
 def _policy(policy: Chosen, settings: Sequence[str] = ()) -> "tuple[Policy, dict[str, float | str]]":

@@ -28,7 +28,18 @@ from backfill.core.plan.promises import NO_TIME
 from backfill.core.plan.shadow import place_beside, shadow_from, shadow_time, use_extra
 from backfill.core.plan.way import ANY, FROM_NOW, LATER_ONLY, ONE, PER_TIME, has_begun, project_end
 from backfill.core.queue.order import rounded
-from backfill.core.queue.walk import arrange_by, candidate, following, head, is_first, rewind
+from backfill.core.queue.walk import (
+    arrange_by,
+    arrange_waiting,
+    candidate,
+    following,
+    head,
+    is_first,
+    rewind,
+    waiting_jobs,
+    waiting_times,
+    waiting_walltimes,
+)
 from backfill.core.random import pick
 from backfill.core.runs import CHECKPOINT, REQUEUE, SUSPEND
 from backfill.core.verbs import (
@@ -84,6 +95,7 @@ __all__ = [
     "THREAD",
     "allow_until",
     "arrange_by",
+    "arrange_waiting",
     "await_promises",
     "begin_moves",
     "by_project",
@@ -121,5 +133,8 @@ __all__ = [
     "start_heads",
     "start_promised",
     "use_extra",
+    "waiting_jobs",
+    "waiting_times",
+    "waiting_walltimes",
     "wake",
 ]

@@ -450,10 +450,8 @@ class _Walk(ast.NodeVisitor):
             return None
         if home.startswith("backfill.core") and id(function) not in _verbs():
             self.refuse(node, f"{name} is not for policies; expected one of the verbs of backfill.verbs")
-        if name == "arrange_by" and not self.check.policy.sorts:
-            self.refuse(
-                node, f"arrange_by sorts the queue; expected @policy({self.check.policy.name!r}, sorts=True, ...)"
-            )
+        if name in ("arrange_by", "arrange_waiting") and not self.check.policy.sorts:
+            self.refuse(node, f"{name} sorts the queue; expected @policy({self.check.policy.name!r}, sorts=True, ...)")
         if function in (setattr, delattr) and len(node.args) > 1:
             self.refuse_write(node, node, f"{function.__name__} on the state")
         if isinstance(inner, type) or not callable(inner):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, projects_told
+from backfill.analysis.departures import Departures, departure_metrics, departures, farthest, project_promises
 from backfill.model.promises import CAUSES, MOVED, Promises
 from backfill.model.schedule import NO_TIME
 from backfill.model.units import SECOND
@@ -106,7 +106,7 @@ def test_a_promise_between_which_there_was_none_is_no_move():
 
 
 def told_of(found, **more):
-    return projects_told(found, LOG, RAN, farthest([(found, RAN)], LOG, **more))
+    return project_promises(found, LOG, RAN, farthest([(found, RAN)], LOG, **more))
 
 
 def test_projects_are_told_in_order_of_submit_those_that_moved_most_if_there_are_many():
@@ -127,7 +127,7 @@ def test_of_several_runs_the_projects_are_those_that_moved_most_in_any():
     other = found_of(promises((0, 0, 0, GIVEN, -1), (1, 0, 9, MOVED, 2), (2, 5, 3, GIVEN, -1)))
     codes = farthest([(found_of(), RAN), (other, RAN)], LOG, most=2)
     assert [LOG.jobs.project.names[code] for code in codes] == ["p", "q"]  # by 9 and by 6
-    assert [each["project"] for each in projects_told(other, LOG, RAN, codes)["shown"]] == ["p"]
+    assert [each["project"] for each in project_promises(other, LOG, RAN, codes)["shown"]] == ["p"]
 
 
 def test_a_project_of_which_a_job_never_ran_has_no_result():

@@ -12,10 +12,10 @@ def test_names_tell_what_sets_a_policy_apart():
 
 def test_what_is_told_is_what_differs_from_the_defaults():
     policy, left = get("k-reservations").choose({"k": 4, "order": "sjf"})
-    assert policy.told(left) == {"order": "sjf"}
-    assert get("bf-mod").told({"w_deadline": 3, "k": 1.3}) == {"w_deadline": 3}
-    assert get("bb").told({"per_event": "until_empty"}) == {"per_event": "until_empty"}
-    assert get("bb").told({"per_event": 1}) == {}
+    assert policy.non_defaults(left) == {"order": "sjf"}
+    assert get("bf-mod").non_defaults({"w_deadline": 3, "k": 1.3}) == {"w_deadline": 3}
+    assert get("bb").non_defaults({"per_event": "until_empty"}) == {"per_event": "until_empty"}
+    assert get("bb").non_defaults({"per_event": 1}) == {}
 
 
 @pytest.mark.parametrize("policies", [[("easy", {}), ("easy", {})], [("x", {"k": 4.0}), ("x", {"k": 4})]])

@@ -4,7 +4,8 @@ import _thread
 import json
 import threading
 import time
-from itertools import permutations, product
+from dataclasses import replace
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -16,9 +17,10 @@ pytest.importorskip("ortools", reason="needs the extra optimum: pip install 'bac
 import backfill as bf
 from backfill.analysis.optimum.instance import OBJECTIVES, instance
 from backfill.analysis.optimum.solver import costs
+from backfill.model.partitions import Limit, Partition
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
-from backfill.model.workload import Ragged, Workload
+from backfill.model.workload import Labels, Ragged, Workload
 from tests.patience import PATIENCE_S
 
 from .by_hand import workload
@@ -125,6 +127,36 @@ def test_on_several_nodes_tasks_are_placed_exactly(table):
     assert best.verify() == []
     assert best.proven
     assert best.value == pytest.approx(least / len(table))
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.integers(0, 1)), min_size=3, max_size=3
+    ),
+    st.integers(1, 4),
+)
+def test_a_partition_has_its_nodes_and_no_job_that_may_still_run_then_starts_before_a_window(table, begin):
+    """Two nodes of 1 cpu: partition `one` has the first of them alone, on which a window lasts 2 s."""
+    submit, run, slack, one = (list(column) for column in zip(*table, strict=True))
+    walltime = [r + s for r, s in zip(run, slack, strict=True)]
+    log = workload(submit, run, walltime=walltime)
+    log = log.with_jobs(log.jobs.replace(partition=Labels.of(["one" if each else "both" for each in one])))
+    parts = (Partition(name="one", nodes=np.array([0])), Partition(name="both", nodes=np.array([0, 1])))
+    platform = replace(Platform.pool(2, 2), partitions=parts)
+    closed = [{"time": 0, "event": "window", "node": platform.nodes[0], "value": begin, "until": begin + 2}]
+    least = float("inf")
+    for nodes in product(*([0] if each else [0, 1] for each in one)):
+        for start in product(*(range(s, 16) for s in submit)):
+            jobs = [*zip(start, nodes, run, walltime, strict=True)]
+            apart = all(a[1] != b[1] or a[0] + a[2] <= b[0] or b[0] + b[2] <= a[0] for a, b in combinations(jobs, 2))
+            clear = all(n == 1 or t + limit <= begin or t >= begin + 2 for t, n, _, limit in jobs)
+            if apart and clear:
+                least = min(least, sum(start) - sum(submit))
+    best = bf.optimum(log, platform, events=closed)
+    assert best.verify() == []
+    assert best.proven
+    assert best.value == pytest.approx(least / 3)
 
 
 def test_pooled_capacity_would_be_too_low_on_nodes():
@@ -243,6 +275,12 @@ def test_what_is_not_modelled_is_named():
                       site=pool.site)  # fmt: skip
     with pytest.raises(bf.UsageError, match="nodes of different speeds"):
         bf.optimum(workload([0], [1]), uneven)
+    down = [{"time": 0, "event": "down", "node": pool.nodes[0]}]
+    with pytest.raises(bf.UsageError, match="no events but windows of whole nodes"):
+        bf.optimum(workload([0], [1]), pool, events=down)
+    limited = replace(pool, limits=(Limit(name="few", running_jobs=1),))
+    with pytest.raises(bf.UsageError, match="limits on running or queued jobs"):
+        bf.optimum(workload([0], [1]), limited)
     with pytest.raises(bf.UsageError, match="no job can run"):
         bf.optimum(workload([0], [1], cpus=[9]), Platform.pool(4))
     with pytest.raises(bf.UsageError, match="201 jobs are too many"):

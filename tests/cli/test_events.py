@@ -344,3 +344,10 @@ def test_a_policy_whose_jobs_take_turns_refuses_a_reservation_of_some_cpus_by_it
     assert done.code == 2
     assert "reservation course has some of the cpus of a node; expected reservations of whole nodes" in done.err
     assert "window" not in done.err
+
+
+def test_a_schedule_is_checked_against_a_file_without_events(backfill, events, tmp_path):
+    (tmp_path / "out.csv").write_text("job,submit,start,end,state,reason,node\na,0,,,PENDING,,\n")
+    (tmp_path / "one.csv").write_text("job,submit,runtime,walltime,procs\na,0,100,100,4\n")
+    done = backfill("verify", "one.csv", "out.csv", *ON4, *events("time,event\n"))
+    assert (done.code, done.out) == (5, "pending: job a: is PENDING, although there is room for it\n")

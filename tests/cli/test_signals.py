@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill.cli import _interrupts_of_callbacks
 from tests.patience import PATIENCE_S, until
 
 CODE = "import sys; from backfill.cli import main; sys.exit(main())"
@@ -54,6 +55,17 @@ def test_no_worker_outlives_the_command(tmp_path, number):
         assert command.returncode == 130, err
         assert "interrupted" in err.splitlines()[-1], err
         until(lambda: not of_session(command.pid))
+
+
+def test_an_interrupt_in_the_definition_of_a_class_is_an_interrupt():
+    """Python 3.11 makes a RuntimeError of it."""
+
+    class Field:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), _interrupts_of_callbacks():
+        type("Table", (), {"column": Field()})
 
 
 def test_what_is_half_written_is_taken_away(tmp_path):

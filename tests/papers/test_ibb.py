@@ -359,7 +359,7 @@ def test_logs_are_told_apart_by_their_names_and_found_in_folders(tmp_path):
     for name in ("KTH.swf", "lanl-cm5-1994.swf.gz", "LANL-CM5.txt", "METACENTRUM-2009-2.swf"):
         (tmp_path / name).write_text(swf([(0, 1, 32, 1, 1)]))
     found = find(ibb.LOGS, (), [str(tmp_path / "nowhere"), str(tmp_path)])
-    assert {name: log.told.partition(",")[0] for name, log in found.items()} == {
+    assert {name: log.title.partition(",")[0] for name, log in found.items()} == {
         LANL: "lanl-cm5-1994.swf.gz", META: "METACENTRUM-2009-2.swf",
     }  # fmt: skip
     assert len(found[LANL].read()) == 1

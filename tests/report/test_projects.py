@@ -53,7 +53,7 @@ def test_a_row_has_every_departure_and_for_whom_it_was_moved(result):
     assert row.cells == ["00:00:01", "00:00:07", "00:00:08", "00:00:08"]
     (move,) = row.moves
     assert (move.begin, move.end, move.far, move.project, move.job) == (70, 80, "+1 s", "P3", "J3.2")
-    assert move.told == "00:00:02: departure moved by +1 s for project P3 (job J3.2)"
+    assert move.summary == "00:00:02: departure moved by +1 s for project P3 (job J3.2)"
     assert row.label == (70, "end", "for P3")
     assert [each.promised for each in timeline.rows] == [[60], [70, 80], [70], [100]]
 

@@ -33,8 +33,8 @@ def same(tmp_path, found) -> None:
     with saved._judged(tmp_path / "saved") as outcome:
         pass
     kept = json.loads((tmp_path / "saved" / RESULT).read_text())
-    assert {name: value for name, value in outcome.told.items() if name != "files"} == json.loads(
-        json.dumps(found.outcome("backfill x").told)
+    assert {name: value for name, value in outcome.data.items() if name != "files"} == json.loads(
+        json.dumps(found.outcome("backfill x").data)
     )
     saved.save(tmp_path / "twice", outcome)
     assert json.loads((tmp_path / "twice" / RESULT).read_text()).keys() == kept.keys()

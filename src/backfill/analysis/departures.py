@@ -195,7 +195,7 @@ def farthest(runs: Sequence[tuple[Departures, Schedule]], workload: Workload, mo
     return ordered
 
 
-def projects_told(departures: Departures, workload: Workload, schedule: Schedule, codes: Ints) -> dict[str, Any]:
+def project_promises(departures: Departures, workload: Workload, schedule: Schedule, codes: Ints) -> dict[str, Any]:
     """Return the promises to the projects of these codes, for JSON. found: whether there is at least one promise."""
     spans = Spans.of(workload, schedule, np.flatnonzero(schedule.ran))
     submit = _first_submits(workload)
@@ -203,7 +203,9 @@ def projects_told(departures: Departures, workload: Workload, schedule: Schedule
     return {
         "promised": len(row),
         "first_submit_s": int(workload.jobs.submit.min()) / SECOND,
-        "shown": [_told(departures, row[code], workload, spans, submit) for code in codes.tolist() if code in row],
+        "shown": [
+            _promise_facts(departures, row[code], workload, spans, submit) for code in codes.tolist() if code in row
+        ],
     }
 
 
@@ -216,7 +218,7 @@ def _first_submits(workload: Workload) -> Ints:
     return firsts
 
 
-def _told(departures: Departures, row: int, workload: Workload, spans: Spans, submits: Ints) -> dict[str, Any]:
+def _promise_facts(departures: Departures, row: int, workload: Workload, spans: Spans, submits: Ints) -> dict[str, Any]:
     code = int(departures.project[departures.first[row]])
     promises = departures.changes(row)
     began, departed = spans.jobs[code] > 0, bool(spans.whole[code])

@@ -111,10 +111,14 @@ class Counted:
     @classmethod
     def at(cls, rows: Ints, workload: Workload, schedule: Schedule) -> "Counted":
         """Return the values of these jobs, all of which ran."""
-        submit = workload.jobs.submit[rows]
+        return cls.without_workload(rows, schedule, workload.jobs.submit, workload.dead_time)
+
+    @classmethod
+    def without_workload(cls, rows: Ints, schedule: Schedule, submit: Ints, dead: int = 0) -> "Counted":
+        """Return the same without a workload. submit: of all jobs; dead: its dead time."""
+        submit, runs = submit[rows], None if schedule.runs is None else schedule.runs_of(rows)
         eligible = np.maximum(submit, schedule.eligible[rows])
-        runs = None if schedule.runs is None else schedule.runs_of(rows)
-        return cls(rows, submit, eligible, schedule.start[rows], schedule.end[rows], runs, workload.dead_time)
+        return cls(rows, submit, eligible, schedule.start[rows], schedule.end[rows], runs, dead)
 
     def __len__(self) -> int:
         return len(self.rows)

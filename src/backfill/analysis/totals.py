@@ -52,7 +52,9 @@ class Totals:
         """
         state = schedule.state
         rows, finished = np.flatnonzero(there & schedule.ran), np.flatnonzero(there & schedule.finished)
-        counted, ran = self._at(finished, schedule), self._at(rows, schedule)
+        counted, ran = (
+            Counted.without_workload(some, schedule, schedule.submit, self._dead) for some in (finished, rows)
+        )
         self._waits.add(counted.wait)
         self._jobs += len(counted)
         self._wait += total(counted.wait)
@@ -115,20 +117,11 @@ class Totals:
             }
         return numbers
 
-    def _at(self, rows: Ints, schedule: Schedule) -> Counted:
-        return _counted(rows, schedule, self._dead)
-
-
-def _counted(rows: Ints, schedule: Schedule, dead: int = 0) -> Counted:
-    submit, runs = schedule.submit[rows], None if schedule.runs is None else schedule.runs_of(rows)
-    eligible = np.maximum(submit, schedule.eligible[rows])
-    return Counted(rows, submit, eligible, schedule.start[rows], schedule.end[rows], runs, dead)
-
 
 def _waits(schedule: Schedule) -> tuple[Ints, Ints]:
     """Return begin and end of the waits so far of jobs that are not over; NEVER for the end of one that goes on."""
     begun = np.flatnonzero(schedule.ran)
-    begin, end = _counted(begun, schedule).waits
+    begin, end = Counted.without_workload(begun, schedule, schedule.submit).waits
     waiting = np.flatnonzero(~schedule.ran | (schedule.end != NO_TIME))
     since = np.maximum(schedule.submit, schedule.eligible)[waiting]
     since = np.where(schedule.ran[waiting], schedule.end[waiting], since)

@@ -47,9 +47,9 @@ class _Interrupted(BackfillError):
 
 @contextmanager
 def _interrupts_of_callbacks() -> Iterator[None]:
-    """Raise KeyboardInterrupt for a Ctrl-C that Python dropped in a callback of the compiler.
+    """Raise KeyboardInterrupt for a Ctrl-C that Python dropped in a callback of the compiler, or made another error of.
 
-    The compiler then fails with some other error.
+    The compiler then fails with some other error, and a class whose definition was interrupted with a RuntimeError.
     """
     dropped: list[Timer] = []
     before = sys.unraisablehook
@@ -67,7 +67,7 @@ def _interrupts_of_callbacks() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if dropped:
+        if dropped or isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise
     finally:

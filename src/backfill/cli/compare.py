@@ -145,7 +145,8 @@ def compare(
         raise UsageError("--figures can only be used with --sweep")
     else:
         names(specs)
-    with executor(workers, cluster) as where:
+    runs = len(specs) * replications * (1 if sweep is None else len(sweep.split(",")))
+    with executor(workers, cluster, imports="backfill.runs", tasks=runs) as where:
         workload, pool = inputs(log, **vars(machine), **vars(part))
         windows = windows_of_site(machine.site, options.events, workload, pool)
         specs = [spec.under(windows) for spec in specs]

@@ -154,12 +154,12 @@ def _site(pool: str, queue: str | None, users: list[str] | None, partitions: lis
     from backfill.pools.slurm import settings
     from backfill.system.home import user_name
 
-    told = settings() if pool == "slurm" else {}
+    slurm_settings = settings() if pool == "slurm" else {}
 
     begun = os.path.abspath(sys.argv[0])
     program = [sys.executable, "-m", "backfill"] if begun.endswith(".py") else [begun]
     uid, home = os.getuid(), _folder(queue).absolute()
-    return Site(home, user_name(uid), uid, program, told, users or (), partitions or (), surroundings())
+    return Site(home, user_name(uid), uid, program, slurm_settings, users or (), partitions or (), surroundings())
 
 
 @examples("backfill pool show")
@@ -175,9 +175,9 @@ def show(queue: Queue = None, as_json: Json = False, verbose: Verbose = False) -
         print_json({"schema": 1, **about, **counts})
         return
     print(f"a look takes {look.took:.2f} s; its controller is {look.instance}")
-    print(f"{counted(len(look.nodes), 'node')}: {_told(Counter(node.state for node in look.nodes))}")
-    print(f"{counted(len(look.jobs), 'job')}: {_told(states)}")
-    print(f"{counted(len(mine), 'job')} of the queue: {_told(Counter(job.state for job in mine))}")
+    print(f"{counted(len(look.nodes), 'node')}: {_counted(Counter(node.state for node in look.nodes))}")
+    print(f"{counted(len(look.jobs), 'job')}: {_counted(states)}")
+    print(f"{counted(len(mine), 'job')} of the queue: {_counted(Counter(job.state for job in mine))}")
 
 
 def _release(queue: str | None) -> "list[JobNow]":
@@ -264,5 +264,5 @@ def _named(some: "Sequence[JobNow]") -> str:
     return counted(len(some), "job") + (f": {names}{more}" if some else "")
 
 
-def _told(counts: Counter[str]) -> str:
+def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in counts.most_common()) or "none"

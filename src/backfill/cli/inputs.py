@@ -122,8 +122,8 @@ def stream_inputs(
     usual = vars(Part())
     for name, value in changed.items():
         if value != usual[name]:
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{log.partition('?')[0]} is drawn part by part, without {option}; expected keys of it")
+            which, option = log.partition("?")[0], f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} is for logs; {which} is drawn part by part: expected its keys, as load")
     stated = _stated(log, platform, cpus, nodes, memory, site)
     described = stated.read()
     source = Source.of(log, part)

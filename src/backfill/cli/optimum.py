@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from backfill.cli import say
-from backfill.cli.inputs import check_outputs, inputs
+from backfill.cli.inputs import check_outputs, inputs, windows_of_site
 from backfill.cli.options import (
     Json,
     Log,
@@ -102,6 +102,7 @@ def optimum(
             "seed": seed,
             "overrun": overrun,
             "policy": policy,
+            "events": windows_of_site(machine.site, None, workload, pool),
         },
     )
     for text in best.base.notes:

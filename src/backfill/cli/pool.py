@@ -135,10 +135,10 @@ def _print(result: "PoolReport") -> None:
     from backfill.report.fidelity import fidelity_text
 
     comparison = result.comparison
-    told = result.fit.to_dict()
+    fit = result.fit.to_dict()
     print(comparison.on[0])
     print()
-    for line in fidelity_text(told):
+    for line in fidelity_text(fit):
         print(line)
     print()
     if not result.fit.conclusive:

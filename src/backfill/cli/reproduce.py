@@ -138,7 +138,7 @@ def reproduce(
             )  # fmt: skip
             reproduction = module.reproduce(request)
     reproduction.provenance.update({"command": say.command(), "seed": str(seed), "replications": str(count)})
-    reproduction.provenance.update({f"log {name}": each.told for name, each in logs.items()})
+    reproduction.provenance.update({f"log {name}": each.title for name, each in logs.items()})
     write(reproduction, folder)
     _print(paper, folder, reproduction.claims, as_json)
     if count < module.REPLICATIONS:

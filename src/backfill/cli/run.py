@@ -138,7 +138,18 @@ def compare_all(
     """Compare policies, with a progress bar that shows the remaining time. saved: has the runs that have finished."""
     engine()
     from backfill.comparison import compare_specs
+    from backfill.compiler import jit
 
+    runs = len(specs) * replications
+
+    def compared() -> "Comparison":
+        with say.bar(f"{runs} runs", runs * STEPS) as bar:
+            progress = None if bar is None else _in_steps(bar)
+            return compare_specs(log, platform, specs, replications, where, progress, saved)
+
+    if where is not None and jit.WARM:  # a policy is loaded while others run
+        with compiling("the policies"):
+            return compared()
     *first, last = (spec.policy for spec in specs)
     with compiling_ahead(last) as compiled:
         for policy in first:
@@ -146,10 +157,7 @@ def compare_all(
         with say.busy(f"compiling {last.name}"):
             compiled()
     compile_one(last)
-    runs = len(specs) * replications
-    with say.bar(f"{runs} runs", runs * STEPS) as bar:
-        progress = None if bar is None else _in_steps(bar)
-        return compare_specs(log, platform, specs, replications, where, progress, saved)
+    return compared()
 
 
 def _in_steps(bar: Callable[[int], None]) -> Callable[[float], None]:

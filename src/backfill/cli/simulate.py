@@ -120,16 +120,16 @@ def simulate(
     keep(result, report, save)
     faithful = judged(result, machine.site) if as_json or not printed else None  # it runs several simulations
     more: dict[str, object] = {"violations": violations} if check else {}
-    told = in_slurms_words(result) if explain is not None and (as_json or not printed) else None
-    if told is not None:
-        more["slurm"] = told.to_dict()
+    story = in_slurms_words(result) if explain is not None and (as_json or not printed) else None
+    if story is not None:
+        more["slurm"] = story.to_dict()
     if as_json:
         print_json(result.to_dict() | more | ({"fidelity": faithful.to_dict()} if faithful else {}))
     elif not printed:
         _print(result)
-        if told is not None:
+        if story is not None:
             print("\nin Slurm's words")
-            for text in told.text:
+            for text in story.text:
                 print(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    "))
             print()
         for text in faithful.sentences if faithful else ():

@@ -41,7 +41,7 @@ def check_sweep(
         raise UsageError("--estimates cannot be combined with --sweep, which names the estimates")
     if options.predict is not None:
         raise UsageError("--predict cannot be combined with --sweep, which names the predictors")
-    names_of([(spec.policy.name, spec.told) for spec in specs])
+    names_of([(spec.policy.name, spec.non_defaults) for spec in specs])
     for kind in sweep.split(","):
         parse_kind(kind)
     if figures is not None:

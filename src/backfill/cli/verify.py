@@ -110,7 +110,8 @@ def verify(
         {"overrun": overrun, "ties": ties, "events": read, "lost": lost, "estimates": estimates, "seed": seed}
     )
     workload, pool = inputs(log, **vars(machine), **vars(part))
-    read = read or windows_of_site(machine.site, read, workload, pool)
+    if read is None:
+        read = windows_of_site(machine.site, events, workload, pool)
 
     from backfill.analysis.verify import verify as check
     from backfill.model.events import events_of

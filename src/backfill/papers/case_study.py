@@ -76,14 +76,14 @@ def claims() -> list[Claim]:
             "Table 4",
             text,
             "every end of Table 4, exactly, with any of the four changes of one cell of Table 3 that mend its misprint",
-            _told(repaired[0]),
+            _outcomes_text(repaired[0]),
             verdict_of(_is_table_4(each) for each in repaired),
         ),
         Claim(
             "Table 4, as printed",
             text,
             "every end of Table 4, exactly, from Table 3 as it is printed",
-            f"{_told(printed)}: J3.2 fits beside J2.1, so no job has to make way",
+            f"{_outcomes_text(printed)}: J3.2 fits beside J2.1, so no job has to make way",
             verdict_of([_is_table_4(printed)]),
         ),
     ]
@@ -93,7 +93,7 @@ def _is_table_4(by_policy: Mapping[str, Outcome]) -> bool:
     return all(each.ends == ENDS[policy] and each.mean == MEANS[policy] for policy, each in by_policy.items())
 
 
-def _told(by_policy: Mapping[str, Outcome]) -> str:
+def _outcomes_text(by_policy: Mapping[str, Outcome]) -> str:
     return "; ".join(
         f"{LABELS[policy]}: {each.mean:g}, ends {', '.join(f'{end:g}' for end in each.ends)}"
         for policy, each in by_policy.items()

@@ -109,7 +109,10 @@ def reproduce(request: Asked) -> Reproduction:
     if by_begin.found:
         claims.append(ibb_claims.of_shifted(by_begin))
     if request.sensitivity:
-        claims += [*_second_readings(sweeps), *_told("refresh=false", ibb_claims.of_lublin(by_memory, IBB_FIXED)[:1])]
+        claims += [
+            *_second_readings(sweeps),
+            *_read_as("refresh=false", ibb_claims.of_lublin(by_memory, IBB_FIXED)[:1]),
+        ]
     figures = [
         *_figures(sweeps),
         *ibb_figures.of_54_jobs(by_job, ON_NODES),
@@ -175,10 +178,10 @@ def _claims(sweeps: Mapping[Setting, LogSweep]) -> list[Claim]:
     claims: list[Claim] = []
     if PURE in sweeps:
         claims += ibb_claims.of_pure(sweeps[PURE])
-        claims += _told(f"{AS_BUILT} GB in total", ibb_claims.of_pure(sweeps[SMALL]))
+        claims += _read_as(f"{AS_BUILT} GB in total", ibb_claims.of_pure(sweeps[SMALL]))
     if MIXED in sweeps:
         claims += ibb_claims.of_mixed(sweeps[MIXED], sweeps[PURE])
-        claims += _told(f"{AS_BUILT} GB in total", ibb_claims.of_mixed(sweeps[MIXED_SMALL], sweeps[SMALL]))
+        claims += _read_as(f"{AS_BUILT} GB in total", ibb_claims.of_mixed(sweeps[MIXED_SMALL], sweeps[SMALL]))
     return claims
 
 
@@ -191,12 +194,12 @@ def _second_readings(sweeps: Mapping[Setting, LogSweep]) -> list[Claim]:
     ):
         pure, mixed = (sweeps.get(Setting(logs, walltime)) for logs in (PURE.logs, MIXED.logs))
         if pure is not None:
-            claims += _told(reading, ibb_claims.of_pure(pure, ibb))
-            claims += _told(reading, ibb_claims.of_mixed(mixed, pure, ibb)) if mixed is not None else ()
+            claims += _read_as(reading, ibb_claims.of_pure(pure, ibb))
+            claims += _read_as(reading, ibb_claims.of_mixed(mixed, pure, ibb)) if mixed is not None else ()
     return claims
 
 
-def _told(reading: str, claims: Iterable[Claim]) -> list[Claim]:
+def _read_as(reading: str, claims: Iterable[Claim]) -> list[Claim]:
     return [replace(claim, id=f"{claim.id}, {reading}") for claim in claims]
 
 

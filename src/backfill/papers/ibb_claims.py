@@ -175,18 +175,18 @@ def of_54_jobs(
     def ratio(a: str, b: str, metric: str, most: float) -> Estimate:
         return sweep.ratio(54, a, b, metric).plus(-most)
 
-    def told(a: str, b: str, what: str, most: float) -> str:
+    def ratio_text(a: str, b: str, what: str, most: float) -> str:
         return f"the ratio {LABELS[a]} / {LABELS[b]} of {what}, minus {most:g}"
 
     parallel = "mean_running_jobs"
     return [
         below("F1.5a", f"54 jobs: {' and '.join(WORDS[metric] for metric in far)} far below FCFS under IBB",
               f"{'their means' if len(far) > 1 else 'its mean'} at most half of FCFS's",
-              {told(ibb, FCFS, WORDS[metric], FAR): ratio(ibb, FCFS, metric, FAR) for metric in far}),
+              {ratio_text(ibb, FCFS, WORDS[metric], FAR): ratio(ibb, FCFS, metric, FAR) for metric in far}),
         below("F1.5b", "54 jobs: slowdown nearly equal over the jobs under IBB", "less uneven than under FCFS",
               {"coefficient of variation, IBB minus FCFS": sweep.change(54, ibb, FCFS, "unevenness")}),
         below("F1.5c", "54 jobs: best-fit runs about as many jobs at once as IBB", "within 20 %",
-              {told(BEST_FIT, ibb, "running jobs", 1 + CLOSE): ratio(BEST_FIT, ibb, parallel, 1 + CLOSE),
+              {ratio_text(BEST_FIT, ibb, "running jobs", 1 + CLOSE): ratio(BEST_FIT, ibb, parallel, 1 + CLOSE),
                f"{1 - CLOSE:g} minus that ratio": ratio(BEST_FIT, ibb, parallel, 1 - CLOSE).negative()}),
         below("F1.5d", "54 jobs: the largest jobs wait longer under best-fit than under IBB",
               f"the {len(nas.LARGEST)} of class {nas.CLASSES[-1]} with {nas.PROCESSES[-1]} processes",

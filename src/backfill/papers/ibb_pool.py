@@ -98,9 +98,9 @@ class _Found:
     def add(self, log: Workload, name: str, seed: int, ran: Ran, again: Ran) -> None:
         """Add a run and its simulation."""
         for world, each in ((REAL, ran), (SIMULATED, again)):
-            told = numbers(log, each)
-            self.by_world[world][-1][name] = told
-            kept = {metric: told[metric] for metric in METRICS}
+            measured = numbers(log, each)
+            self.by_world[world][-1][name] = measured
+            kept = {metric: measured[metric] for metric in METRICS}
             self.runs.append({"seed": seed, "policy": name, "world": world, **kept, "jobs": _rows(log, each)})
         self.loads.append(os.getloadavg()[0])
 

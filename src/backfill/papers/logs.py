@@ -32,7 +32,7 @@ class Log:
         return read_swf(replace(Source.of(self.data), file=self.file))
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """The name of the file and its hash."""
         return f"{Path(self.file).name}, sha256 {self.sha256}"
 

@@ -34,7 +34,7 @@ class Findings:
     distances: Sequence[Distance] = ()  # every policy against the best possible, on sampled windows
 
     @classmethod
-    def told(cls, result: Mapping[str, Any]) -> "Findings | None":
+    def read(cls, result: Mapping[str, Any]) -> "Findings | None":
         """Return the findings in the JSON of a result; None if there was no comparison."""
         if "pairs" not in result:
             return None

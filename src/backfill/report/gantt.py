@@ -67,7 +67,7 @@ def pack(
     order = np.argsort(workload.jobs.submit, kind="stable")
     rows = order
     while True:
-        text = _packed(workload, platform, schedules, rows, events, _told(rows, explained, asked))
+        text = _packed(workload, platform, schedules, rows, events, _explanations(rows, explained, asked))
         if len(text) <= most or len(rows) < 2:
             return Packed(text, len(rows))
         rows = order[: int(len(rows) * min(0.95, 0.98 * most / len(text)))]
@@ -191,7 +191,7 @@ def has_sites(platform: Platform) -> bool:
     return len(platform.sites) > 1
 
 
-def _told(rows: Ints, explained: Sequence[Mapping[int, str]], asked: int | None) -> dict[str, Any]:
+def _explanations(rows: Ints, explained: Sequence[Mapping[int, str]], asked: int | None) -> dict[str, Any]:
     """Return the explanations of jobs among the rows: for each schedule, index of the job -> text."""
     place = {row: i for i, row in enumerate(rows.tolist())}
     texts = [{place[row]: text for row, text in each.items() if row in place} for each in explained]

@@ -25,14 +25,14 @@ def lines(names: Sequence[str], shown: Sequence[Shown], unit: str, dates: Dates 
     return {
         "used": share_chart(held, cpus, dates=dates),
         "used_rows": [(when, _shares(row, cpus)) for when, row in table(held, dates)],
-        "used_told": _averages(policies, _shares(map(_mean, held), cpus)),
+        "used_summary": _averages(policies, _shares(map(_mean, held), cpus)),
         **_counts("queue", policies, queue, dates),
         **_counts("inside", policies, inside, dates),
         "waits": tail_chart([each.waits for each in shown], seconds=True, unit=unit),
-        "waits_told": _each(policies, [_spread("mean_wait_s", each, unit) for each in waits]),
+        "waits_summary": _each(policies, [_spread("mean_wait_s", each, unit) for each in waits]),
         "wait_table": _quantiles("mean_wait_s", waits, unit),
         "slowdowns": tail_chart([each.slowdowns for each in shown], seconds=False),
-        "slowdowns_told": _each(policies, [_spread("mean_slowdown", each, unit) for each in slowdowns]),
+        "slowdowns_summary": _each(policies, [_spread("mean_slowdown", each, unit) for each in slowdowns]),
         "slowdown_table": _quantiles("mean_slowdown", slowdowns, unit),
         "licences": _used(policies, [each.licences for each in shown], dates),
         "resources": _used(policies, [each.resources for each in shown], dates),
@@ -51,7 +51,7 @@ def _used(policies: Sequence[str], shown: Sequence[Sequence[Used]], dates: Dates
     highest = max(_most_unusable(row) for row in rows)
     return {
         "at_once": AT_ONCE,
-        "rows": [(cut(row[0].name), _there(row), told) for row, told in zip(rows, cells, strict=True)],
+        "rows": [(cut(row[0].name), _there(row), cell) for row, cell in zip(rows, cells, strict=True)],
         "figures": [_figure(policies, rows[i], highest, dates) for i in most[:FIGURES]],
         "usable": [cut(row[0].name) for row in rows if row[0].unusable and not _most_unusable(row)],
     }
@@ -65,9 +65,9 @@ def _figure(policies: Sequence[str], row: Sequence[Used], highest: float, dates:
         "name": cut(row[0].name),
         "there": _there(row),
         "chart": share_chart(held, wholes, dates=dates),
-        "told": _averages(policies, _shares(map(_mean, held), wholes)),
+        "summary": _averages(policies, _shares(map(_mean, held), wholes)),
         "unusable": share_chart(unusable, wholes, highest, dates) if unusable else None,
-        "unusable_told": _averages(policies, _shares(map(_mean, unusable), wholes)) if unusable else "",
+        "unusable_summary": _averages(policies, _shares(map(_mean, unusable), wholes)) if unusable else "",
     }
 
 
@@ -90,7 +90,7 @@ def _balance(policies: Sequence[str], series: Sequence[Binned], dates: Dates | N
         "imbalance": ratio_chart(series, dates),
         "imbalance_means": [f"mean {mean}" for mean in means],
         "imbalance_rows": [(when, [NONE if math.isnan(mean) else number(mean) for mean in row]) for when, row in rows],
-        "imbalance_told": _averages(policies, means),
+        "imbalance_summary": _averages(policies, means),
     }
 
 
@@ -102,7 +102,7 @@ def _counts(name: str, policies: Sequence[str], series: Sequence[Binned], dates:
         name: count_chart(series, dates),
         f"{name}_peaks": [f"peak {number}" for number in most],
         f"{name}_rows": [(when, [f"{mean:,.1f}" for mean in row]) for when, row in table(series, dates)],
-        f"{name}_told": _each(policies, [f"{a} on average, at most {b}" for a, b in zip(means, most, strict=True)]),
+        f"{name}_summary": _each(policies, [f"{a} on average, at most {b}" for a, b in zip(means, most, strict=True)]),
     }
 
 

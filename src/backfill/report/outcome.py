@@ -37,7 +37,7 @@ class Details:
 class Outcome:
     """The JSON of a result, with a title, a command and names of the policies, and the details if they are known."""
 
-    told: Mapping[str, Any]
+    data: Mapping[str, Any]
     details: Details | None = None
 
     @classmethod
@@ -45,20 +45,20 @@ class Outcome:
         cls,
         results: Sequence[Finished],
         command: str = "",
-        told: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
         *,
         names: Sequence[str] | None = None,
         title: str = "",
     ) -> "Outcome":
         """Collect results over the same workload.
 
-        told:  the `--json` output for them; by default that of each, without a comparison.
+        data:  the `--json` output for them; by default that of each, without a comparison.
         names: the names of the results; by default their own.
         title: by default that of the first result.
         """
         first = results[0]
         head = {"title": title or first.title, "command": command, "names": list(names or [r.name for r in results])}
-        told = {"results": [result.to_dict() for result in results]} if told is None else told
+        data = {"results": [result.to_dict() for result in results]} if data is None else data
         schedules, trims = [r.schedule for r in results], (first.warmup, first.cooldown)
         details = Details(first.workload, first.platform, schedules, trims, first.events)
-        return cls({**head, **told}, details)
+        return cls({**head, **data}, details)

@@ -43,7 +43,7 @@ class Move:
     grown: bool  # caused only by new jobs of the project
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The move as a text."""
         return f"{self.at}: departure moved by {self.far}{self.whom}"
 
@@ -83,7 +83,7 @@ class Row:
         return max(each for each in (self.submit, self.end, *self.promised) if each is not None)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The project as a line of text."""
         submit, first, last, end = self.cells
         again = f", last {last}" if self.moved else ""
@@ -117,7 +117,7 @@ class Projects:
     dates: Dates | None  # if the log has a calendar
 
     @property
-    def told_in(self) -> str:
+    def time_basis(self) -> str:
         """The reference of shown instants: dates in a zone, or time since the first submit."""
         return f"dates in {self.dates.zone}" if self.dates else "time since the first submit"
 

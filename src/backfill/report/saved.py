@@ -61,10 +61,10 @@ def save(folder: str | Path, outcome: Outcome) -> None:
         if details.events is not None:
             write_events(details.events, inside / EVENTS)
             files.append(EVENTS)
-        head = {name: outcome.told[name] for name in HEAD}
+        head = {name: outcome.data[name] for name in HEAD}
         hashes = {name: _sha256(inside / name) for name in files}
         with written_text(inside / RESULT) as out:
-            json.dump({**head, "files": hashes, **outcome.told}, out, indent=2, allow_nan=False, ensure_ascii=False)
+            json.dump({**head, "files": hashes, **outcome.data}, out, indent=2, allow_nan=False, ensure_ascii=False)
             out.write("\n")
 
 

@@ -68,7 +68,7 @@ def _figure(metric: str, kinds: Sequence[str], by_policy: Mapping[str, Rows], un
     )
     own = "%" if described(metric).share else _unit(metric, [v for values in lines.values() for v in values], unit)
     notes = ["" if policy in known else "promises no starts" for policy in lines]
-    return {"chart": names_chart(kinds, list(lines.values()), own), "told": shown, "notes": notes}
+    return {"chart": names_chart(kinds, list(lines.values()), own), "summary": shown, "notes": notes}
 
 
 def _unit(metric: str, values: Sequence[float | None], unit: str) -> str:

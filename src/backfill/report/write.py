@@ -30,7 +30,7 @@ def write_report(path: str | Path, outcome: Outcome) -> None:
 
 def page_of(outcome: Outcome) -> Page:
     """Return the page of an outcome; without details it has tables only."""
-    saved, details = outcome.told, outcome.details
+    saved, details = outcome.data, outcome.details
     results = saved.get("results", [saved])
     names = saved.get("names", [each["policy"] for each in results])
     means: Sequence[Metrics] = [each["mean"] for each in saved.get("replications", [])]
@@ -53,7 +53,7 @@ def page_of(outcome: Outcome) -> Page:
     )
     schedules: Sequence[Schedule | None] = details.schedules if details else [None] * len(results)
     runs = [PolicyRun(*each) for each in zip(names, metrics, schedules, strict=True)]
-    said: dict[str, Any] = {"findings": Findings.told(saved), "sentences": saved.get("sentences", []), "reality": real}
+    said: dict[str, Any] = {"findings": Findings.read(saved), "sentences": saved.get("sentences", []), "reality": real}
     said["sweep"], said["fidelity"] = saved.get("sweep"), saved.get("fidelity")
     errors = [(name, each["predictions"]) for name, each in zip(names, results, strict=True) if each.get("predictions")]
     said["predictions"] = errors[0] if errors else None

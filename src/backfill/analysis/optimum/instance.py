@@ -14,7 +14,9 @@ import numpy as np
 from backfill.analysis.metrics import TAU
 from backfill.analysis.verify.case import limited
 from backfill.analysis.verify.reading import with_node_licences
+from backfill.analysis.verify.rules import Membership
 from backfill.model.errors import UsageError
+from backfill.model.events import WINDOW, BoundEvents
 from backfill.model.platform import Platform
 from backfill.model.schedule import at_speed
 from backfill.model.units import NEVER
@@ -35,6 +37,7 @@ class Task:
     release: int
     held: int
     run: int  # held time without the dead time
+    limit: int  # walltime: by then it is over, as windows know
     count: int  # number of its equal tasks
     demand: tuple[int, ...]  # per task and resource
     licences: tuple[tuple[int, int], ...]  # (licence, copies)
@@ -58,12 +61,17 @@ class Instance:
     copies: tuple[int, ...]  # of each licence
     begin: int  # microseconds; time 0 of the instance
     unit: int  # microseconds
+    closed: tuple[
+        tuple[int, int, int], ...
+    ]  # windows (node, begin, end): a job that would still run then does not start
     pooled: bool  # whether several nodes are merged into one: a relaxation
 
     @property
     def horizon(self) -> int:
         """An instant by which a best schedule has ended: the jobs run one after another from the last release."""
-        latest = max((max(task.release, task.start or 0) for task in self.tasks), default=0)
+        latest = max(
+            [0, *(max(task.release, task.start or 0) for task in self.tasks), *(end for *_, end in self.closed)]
+        )
         return latest + sum(task.held + task.think for task in self.tasks)
 
     @property
@@ -80,12 +88,18 @@ class Instance:
 def check_modelled(workload: Workload, platform: Platform) -> None:
     """Raise UsageError if the platform has a feature that the model does not."""
     for there, what in (
-        (platform.has_rules, "partitions, qualities of service and limits"),
+        (bool(platform.limits), "limits on running or queued jobs"),
         (len(np.unique(platform.speed)) > 1, "nodes of different speeds"),
         (platform.coallocation_overhead > 0, "a coallocation_overhead"),
     ):
         if there:
             raise UsageError(f"the exact optimum does not model {what}; {platform.name} has them")
+
+
+def check_windows(events: BoundEvents) -> None:
+    """Raise UsageError unless all events are windows of whole nodes."""
+    if len(events) and ((events.kind != WINDOW) | (events.resource >= 0)).any():
+        raise UsageError("the exact optimum models no events but windows of whole nodes")
 
 
 def instance(
@@ -96,10 +110,12 @@ def instance(
     overrun: str = "kill",
     running: Sequence[int] = (),
     alone: bool = False,
+    events: BoundEvents | None = None,
 ) -> Instance:
     """Build the instance of these rows of a workload, all of which can run.
 
-    running: the rows among them that hold the machine from their submit on. alone: ignore dependencies.
+    running: the rows among them that hold the machine from their submit on. alone: ignore dependencies. events: windows
+    of whole nodes; if nodes are pooled, they are ignored as well.
     """
     workload = with_node_licences(workload, platform)
     jobs, there = workload.jobs.take(rows), set(running)
@@ -110,7 +126,12 @@ def instance(
     run = jobs.runtime if platform.speed[0] == 1 else at_speed(jobs.runtime, float(platform.speed[0]))
     held = np.minimum(run, NEVER if overrun == "extend" else jobs.walltime)
     begin = int(jobs.submit.min())
-    unit = reduce(gcd, [TAU, workload.dead_time, *(jobs.submit - begin).tolist(), *held.tolist(), *jobs.think.tolist()])
+    closed = [] if pooled or events is None else _closed(events, begin)
+    limit = jobs.walltime if closed else held
+    unit = reduce(gcd, [TAU, workload.dead_time, *(jobs.submit - begin).tolist(), *held.tolist(), *jobs.think.tolist(),
+                        *limit.tolist(), *(t for window in closed for t in window[1:])])  # fmt: skip
+    members = Membership(workload, platform)
+    whole = members.on_whole_nodes()
     place = {name: k for k, name in enumerate(platform.licences)}
     tasks = []
     for j, row in enumerate(rows.tolist()):
@@ -121,13 +142,14 @@ def instance(
             Task(
                 release=release,
                 held=int(held[j]) // unit,
+                limit=int(limit[j]) // unit,
                 run=max(int(held[j]) - workload.dead_time, 0) // unit,
                 count=int(jobs.tasks[j]),
                 demand=tuple(demand[j].tolist()),
                 licences=tuple(licences.items()),
-                nodes=(0,) if pooled else _nodes(platform, jobs.site[j], jobs.constraint[j], licences),
+                nodes=(0,) if pooled else _nodes(members, row, licences),
                 spread="any" if pooled else SPREAD[jobs.spread[j]],
-                exclusive=bool(jobs.exclusive[j]) and not pooled,
+                exclusive=bool(whole[row]) and not pooled,
                 after=() if alone else tuple(jobs.after[j].tolist()),
                 think=0 if alone else int(jobs.think[j]) // unit,
                 weight=int(jobs.procs[j]),
@@ -142,14 +164,24 @@ def instance(
         copies=tuple(platform.copies.tolist()),
         begin=begin,
         unit=unit,
+        closed=tuple((node, begins // unit, ends // unit) for node, begins, ends in closed),
         pooled=pooled,
     )
 
 
-def _nodes(platform: Platform, site: str, constraint: str, licences: dict[int, int]) -> tuple[int, ...]:
-    where = platform.within(site=platform.sites.index(site) if site else -1, constraint=constraint)
+def _closed(events: BoundEvents, begin: int) -> list[tuple[int, int, int]]:
+    """Return the windows of nodes (node, begin, end), by the time of the instance."""
+    found = []
+    for row, (t, value, until) in enumerate(zip(events.time, events.value, events.until, strict=True)):
+        span = int(max(value, t)) - begin, int(until) - begin
+        found += [(node, *span) for node in events.nodes[row].tolist() if max(span[0], 0) < span[1]]
+    return found
+
+
+def _nodes(members: Membership, row: int, licences: dict[int, int]) -> tuple[int, ...]:
+    where = members.nodes_for_all(row)
     for licence in licences:
-        where &= platform.hosts[:, licence]
+        where = where & members.platform.hosts[:, licence]
     return tuple(np.flatnonzero(where).tolist())
 
 

@@ -112,6 +112,8 @@ class _Model:
         self.seats = [self._seats(task) for task in instance.tasks]
         self.ready = [self._ready(task) for task in instance.tasks]
         self._carry()
+        for window in instance.closed:
+            self._close(*window)
 
     def _seats(self, task: Task) -> dict[int, Any]:
         """Return the number of tasks of a job on each of its possible nodes."""
@@ -155,6 +157,15 @@ class _Model:
                 self._cumulative([task.count * task.demand[k] for task in tasks], sum(each[k] for each in capacity))
         for licence, copies in enumerate(self.instance.copies):
             self._cumulative([dict(task.licences).get(licence, 0) for task in tasks], copies)
+
+    def _close(self, node: int, begin: int, end: int) -> None:
+        """Let no job with tasks on a node start that could still run when a window begins, before that is over."""
+        for start, task, seats in zip(self.starts, self.instance.tasks, self.seats, strict=True):
+            if task.held and node in seats and task.start is None:
+                here, later = self.cp.new_bool_var(""), self.cp.new_bool_var("")
+                self.cp.add(seats[node] == 0).only_enforce_if(here.negated())
+                self.cp.add(start + task.limit <= begin).only_enforce_if(here, later.negated())
+                self.cp.add(start >= end).only_enforce_if(here, later)
 
     def _loads(self, task: Task, seats: dict[int, Any]) -> dict[int, dict[int, Any]]:
         """Return the load of a job: node -> resource -> amount."""
