@@ -72,7 +72,7 @@ def package(tmp_path):
     (root / "core").mkdir(parents=True)
     (root / "compiler").mkdir()
     (root / "policies").mkdir()
-    for name in ("jit", "kernel", "users", "kept", "stamps"):
+    for name in ("jit", "kernel", "linked", "users", "kept", "stamps"):
         shutil.copy(jit.PACKAGE / "compiler" / f"{name}.py", root / "compiler")
     for name, text in STAND_IN.items():
         (root / name).write_text(text)

@@ -87,7 +87,9 @@ class _Place(UserProvidedCacheLocator):
         Path(self._cache_path).mkdir(parents=True, exist_ok=True)
 
 
-class _Results(CompileResultCacheImpl):
+class Results(CompileResultCacheImpl):
+    """What the cache keeps of a compiled function."""
+
     _locator_classes: ClassVar[list[Any]] = [_Place]
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
@@ -98,7 +100,8 @@ class _Results(CompileResultCacheImpl):
 class Kept(FunctionCache):
     """The disk cache of one function."""
 
-    _impl_class = _Results
+    _impl_class = Results
+    form = "machine code"  # a function may be kept in two forms
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -133,11 +136,11 @@ class Kept(FunctionCache):
             _tell(f"{jit.FOLDER}: {error.strerror}; compiled code cannot be kept for the next run")
 
     def _index_key(self, signature: Any, codegen: Any) -> Any:
-        """Return the key of a compiled form: argument types and stamp; the folder stands for the processor."""
+        """Return the key of a compiled function: argument types, stamp, form; the folder stands for the processor."""
         kinds, _ = normalize_signature(signature)
         if kinds not in self._stamps:
             self._stamps[kinds] = stamps.stamp(self._py_func, kinds, _is_ours(self._py_func))
-        return kinds, self._stamps[kinds]
+        return kinds, self._stamps[kinds], self.form
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:

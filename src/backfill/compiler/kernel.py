@@ -1,6 +1,6 @@
 """Kernels: functions that are compiled, cached on disk, and called from compiled code and from Python.
 
-A kernel that another one calls becomes part of the caller's machine code and is optimised again with it. A kernel
+A kernel that another one calls becomes part of the caller's machine code and is optimised there (linked.py). A kernel
 marked `apart` does not: it is compiled once, separately, and called through a symbol, like a function of a shared
 library. So compiling a policy compiles only the policy's own code, not the core.
 """
@@ -14,10 +14,14 @@ from typing import Any
 
 from llvmlite import binding
 from numba import types
+from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
+from numba.core.typing import make_concrete_template
 
 from backfill.compiler import jit, kept
+from backfill.compiler.linked import LINKING, KeptLinked
 from backfill.compiler.stamps import parts, view_in
 from backfill.compiler.users import Compiler
 
@@ -30,7 +34,12 @@ RECORDS = {
 
 
 class Kernel(CPUDispatcher):
-    """A compiled function that first loads the separately compiled kernels it calls, before it is compiled or read."""
+    """A compiled function that first loads the separately compiled kernels it calls, before it is compiled or read.
+
+    Python's calls get machine code. Those of compiled functions get code that these link into their own.
+    """
+
+    linked: dict[Any, Any]  # what callers link, by the types of the arguments
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Call it from Python. A policy in plain Python gives its view; then it runs in plain Python as well."""
@@ -39,11 +48,50 @@ class Kernel(CPUDispatcher):
         return super().__call__(*given, **named)
 
     def compile(self, signature: Any) -> Any:
-        """Compile for a signature, or read from the cache, and return the entry point."""
+        """Compile to machine code for a signature, or read it from the cache, and return the entry point."""
+        self._load_called(signature)
+        entry = super().compile(signature)
+        made = self.overloads[tuple(normalize_signature(signature)[0])]
+        for environment in made._find_referenced_environments():  # those of linked functions have no other place
+            made.library.codegen.set_env(environment.env_name, environment)
+        return entry
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return the call template that numba requests for each call, after compiling what the caller links."""
+        if not self._can_compile:
+            return super().get_call_template(args, kws)
+        described, kinds = self._compiler.fold_argument_types(args, kws)
+        if kinds not in self.linked:
+            with global_compiler_lock, self._compiling_counter:
+                self.linked[kinds] = self._link(kinds)
+        name, signatures = self.py_func.__name__, [made.signature for made in self.linked.values()]
+        return make_concrete_template(f"CallTemplate({name})", name, signatures), described, kinds, {}
+
+    def get_overload(self, signature: Any) -> Any:
+        """Return the object under which numba finds the code for a call."""
+        kinds = tuple(normalize_signature(signature)[0])
+        return self.linked[kinds].entry_point if kinds in self.linked else super().get_overload(signature)
+
+    def _link(self, kinds: Any) -> Any:
+        """Compile for arguments of these types, or read from the cache, what callers link into their own code."""
+        self._load_called(kinds)
+        cache = KeptLinked(self.py_func) if isinstance(self._cache, kept.Kept) else None
+        made = cache.load_overload(kinds, self.targetctx) if cache else None
+        if made is None:
+            compiler = copy(self._compiler)
+            compiler.pipeline_class = LINKING[compiler.pipeline_class]
+            with event.trigger_event("numba:compile", {"dispatcher": self, "args": kinds, "return_type": None}):
+                made = compiler.compile(kinds, None)
+            if cache:
+                cache.save_overload(kinds, made)
+        made = made._replace(entry_point=object())
+        self.targetctx.insert_user_function(made.entry_point, made.fndesc, [made.library])
+        return made
+
+    def _load_called(self, signature: Any) -> None:
         view = view_in(normalize_signature(signature)[0])
         for callee in called(self.py_func):
             callee.load(view)
-        return super().compile(signature)
 
 
 class Apart(Kernel):
@@ -152,7 +200,9 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
     if not ours:
         options["pipeline_class"] = Compiler
     model = "numpy" if ours else "python"
-    return kept.compiled(function, boundscheck=not ours, error_model=model, **options)
+    made = kept.compiled(function, boundscheck=not ours, error_model=model, **options)
+    made.linked = {}
+    return made
 
 
 def called(function: Any) -> list[Apart]:

@@ -1,0 +1,94 @@
+"""Code that is only linked into that of its callers.
+
+numba makes machine code of every function that it compiles, also of one that is only called by others, and links what
+it has optimised into each caller, where all of it is optimised again. So a function is optimised at every level above
+it. The code here is not: it is typed and translated once, kept on disk in that form, and optimised where it ends up,
+as a part of a function with machine code.
+"""
+
+from typing import Any
+
+from llvmlite import binding
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompilerBase, CompileResult, compile_result
+from numba.core.compiler_lock import require_global_compiler_lock
+
+from backfill.compiler import users
+from backfill.compiler.kept import Kept, Results
+
+
+class LinkedLibrary(JITCodeLibrary):
+    """The code of a function and of what it calls, neither optimised as a whole nor turned into machine code."""
+
+    def finalize(self) -> None:
+        """Add the code of what is called."""
+        require_global_compiler_lock()
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._final_module.verify()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def serialize_using_object_code(self) -> tuple[str, bytes]:
+        """Return what the disk cache keeps."""
+        return self.name, self._get_module_for_linking().as_bitcode()
+
+    @classmethod
+    def read(cls, codegen: Any, name: str, bitcode: bytes) -> "LinkedLibrary":
+        """Return a library that the disk cache has kept."""
+        made = cls(codegen, name)
+        made._final_module = made._shared_module = binding.parse_bitcode(bitcode)
+        made._finalize_dynamic_globals()
+        made._finalized = True
+        return made
+
+
+class _WithoutMachineCode(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes of the compiler that this is mixed into, which then make a library to be linked."""
+        state = self.state
+        state.flags.no_compile = state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
+        state.library = LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        passes: list[Any] = super().define_pipelines()
+        return passes
+
+
+class _Compiler(_WithoutMachineCode, Compiler):
+    pass
+
+
+class _UsersCompiler(_WithoutMachineCode, users.Compiler):
+    pass
+
+
+LINKING = {Compiler: _Compiler, users.Compiler: _UsersCompiler}
+
+
+class _LinkedResults(Results):
+    def rebuild(self, context: Any, payload: Any) -> CompileResult:
+        """Return what was compiled, as the cache has kept it."""
+        (name, bitcode), fndesc, environment, signature, objectmode, lifted, annotation, reload, others = payload
+        for again in reload:
+            again()
+        return compile_result(
+            target_context=context,
+            typing_context=context.typing_context,
+            library=LinkedLibrary.read(context.codegen(), name, bitcode),
+            environment=environment,
+            fndesc=fndesc,
+            type_annotation=annotation,
+            signature=signature,
+            objectmode=objectmode,
+            lifted=lifted,
+            reload_init=reload,
+            referenced_envs=others,
+        )
+
+
+class KeptLinked(Kept):
+    """The disk cache of such code."""
+
+    _impl_class = _LinkedResults
+    form = "linked"
