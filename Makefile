@@ -28,7 +28,7 @@ test-long: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n auto -m "long or not long"
 
 test-live: $(VENV)/.dev
-	BACKFILL_FAULT_RUNS=10000 BACKFILL_KILLS=1000 BACKFILL_CLUSTER_JOBS=20000 $(BIN)/python -m pytest tests/queue tests/pools -n auto
+	BACKFILL_FAULT_RUNS=10000 BACKFILL_KILLS=1000 BACKFILL_CLUSTER_JOBS=20000 $(BIN)/python -m pytest tests/queue tests/pools -n auto -p no:rerunfailures
 
 check: lint types test
 

@@ -1,6 +1,7 @@
 """Compile the core and all bundled policies on all cores, into the disk cache: python -m tools.compile."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import ModuleType
 from backfill import policies
 from backfill.compiler import jit
 from backfill.compiler.far import address_of
-from backfill.compiler.kernel import Apart
+from backfill.compiler.kernel import Apart, Kernel
 from backfill.compiler.record import allocators
 from backfill.core.plan import plan as future
 from backfill.core.plan import profile, shadow
@@ -58,6 +59,15 @@ def compile_far_calls() -> None:
         address_of(function)
 
 
+def compile_called() -> None:
+    """What Python calls as well as compiled code: a policy in plain Python, the world around it, an open State."""
+
+    core = [module for name, module in sys.modules.items() if name.startswith("backfill.core.")]
+    for kernel in {value for module in core for value in vars(module).values() if isinstance(value, Kernel)}:
+        if kernel.called:
+            kernel.compile(kernel.signature())
+
+
 def compile_module(module: str) -> None:
     """The policies of one module of backfill.policies."""
     for name in (name for name, where in TABLE.items() if where == module):
@@ -76,7 +86,10 @@ def compile_all(beside: Iterable[Task] = ()) -> None:
     """Compile it all, the largest modules first. Other tasks are done meanwhile."""
     modules: list[Task] = [(compile_module, (module,)) for module in sorted(set(TABLE.values()), key=_smallness)]
     with ProcessPoolExecutor(os.cpu_count()) as workers:
-        for tasks in ([(compile_loop, ()), (compile_plans, ())], [(compile_far_calls, ()), *beside, *modules]):
+        for tasks in (
+            [(compile_loop, ()), (compile_plans, ())],
+            [(compile_far_calls, ()), (compile_called, ()), *beside, *modules],
+        ):
             for done in [workers.submit(task, *arguments) for task, arguments in tasks]:
                 done.result()
 

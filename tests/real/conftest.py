@@ -9,13 +9,6 @@ from tests.queue.conftest import Live
 from tests.real import slurm
 
 
-def pytest_collection_modifyitems(items):
-    """A real scheduler has clocks of its own, on a machine that the whole suite keeps busy: see decision 0057."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture
 def cluster():
     with TemporaryDirectory(prefix="slurm-") as folder, slurm.running(Path(folder), accounting=False) as found:

@@ -40,6 +40,19 @@ class Kernel(CPUDispatcher):
     """
 
     linked: dict[Any, Any]  # what callers link, by the types of the arguments
+    kinds: dict[str, Any]  # types of the arguments that are neither a record nor an int64
+    called: bool  # whether Python calls it, too
+
+    def signature(self, view: Any = None) -> tuple[Any, ...]:
+        """Return the types of the arguments, by their names. view: the type of `state`, if it is not the State."""
+        names = inspect.signature(self.py_func).parameters
+        return tuple(view if name == "state" and view is not None else self._kind(name) for name in names)
+
+    def _kind(self, name: str) -> Any:
+        if name in RECORDS:
+            module, kind = RECORDS[name]
+            return getattr(import_module(module), kind)
+        return self.kinds.get(name, types.int64)
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Call it from Python. A policy in plain Python gives its view; then it runs in plain Python as well."""
@@ -98,7 +111,6 @@ class Apart(Kernel):
     """A separately compiled kernel, called through a symbol, and compiled at its first use: once or, if it is part of a
     policy, once for each policy that uses it."""
 
-    kinds: dict[str, Any]  # types of the arguments that are neither a record nor an int64
     of_policy: bool  # whether its `state` is the view of a policy
     loaded: dict[Any, Any]  # what was compiled, by view; None: for all
 
@@ -118,7 +130,7 @@ class Apart(Kernel):
         key = view if self.of_policy else None
         if key in self.loaded:
             return self.loaded[key]
-        signature = tuple(self._kind(name, view) for name in inspect.signature(self.py_func).parameters)
+        signature = self.signature(view if self.of_policy else None)
         self.disable_compile(False)
         self.compile(signature)
         self.disable_compile()
@@ -130,14 +142,6 @@ class Apart(Kernel):
         self.targetctx.remove_user_function(made.entry_point)
         self.targetctx.insert_user_function(made.entry_point, described)  # calls go to the symbol; code is not inlined
         return made
-
-    def _kind(self, name: str, view: Any) -> Any:
-        if name == "state" and self.of_policy:
-            return view
-        if name in RECORDS:
-            module, kind = RECORDS[name]
-            return getattr(import_module(module), kind)
-        return self.kinds.get(name, types.int64)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Return the call template that numba requests for each call, after loading the kernel."""
@@ -153,12 +157,15 @@ class Apart(Kernel):
         return super().__call__(*given, **named)
 
 
-def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
+def kernel(
+    *signature: Any, inline: bool = False, called: bool = False, **kinds: Any
+) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function and cache it on disk; without the compiler, return the function unchanged.
 
     With a signature (result, arguments ...) the function is compiled at its definition: for functions that Python
     calls, which release the GIL. Without one it is compiled into its callers, so that importing a module of helpers
-    costs nothing. `inline` forces inlining of the machine code: for small functions on the path of every event.
+    costs nothing. `inline` forces inlining of the machine code: for small functions on the path of every event. If
+    Python calls it, too (`called`), with arguments of the types that `apart` describes, it is compiled ahead of time.
 
     Code written by a user checks indices and divisors before it uses them, and never writes a float into an integer
     array. The package's own code omits these checks, since tests cover it.
@@ -169,6 +176,7 @@ def kernel(*signature: Any, inline: bool = False) -> Callable[[Callable[..., Any
     def compiled(function: Callable[..., Any]) -> Any:
         made = _dispatcher(function, forceinline=inline, nogil=bool(signature), no_cfunc_wrapper=not signature)
         made.__class__ = Kernel
+        made.kinds, made.called = kinds, called
         if signature:
             made.compile(signature[0](*signature[1:]))
             made.disable_compile()
@@ -189,7 +197,7 @@ def apart(*, of_policy: bool = False, **kinds: Any) -> Callable[[Callable[..., A
     def compiled(function: Callable[..., Any]) -> Any:
         made = _dispatcher(function, nogil=True, no_cfunc_wrapper=True)
         made.__class__ = Apart
-        made.kinds, made.of_policy, made.loaded = kinds, of_policy, {}
+        made.kinds, made.called, made.of_policy, made.loaded = kinds, False, of_policy, {}
         return made
 
     return compiled

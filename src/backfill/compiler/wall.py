@@ -78,14 +78,15 @@ def _argument(name: str, value: Any) -> Any:
     return value
 
 
-def verb(inline: bool = False, within: bool = False) -> Callable[[Callable[..., Any]], Any]:
+def verb(inline: bool = False, within: bool = False, **kinds: Any) -> Callable[[Callable[..., Any]], Any]:
     """Make a kernel a verb, which policies may call with their view as its first argument.
 
     It is compiled separately, unless it becomes part of its caller: `within`, or `inline` for inlined machine code.
+    kinds: types of arguments, as for `apart`.
     """
 
     def made(function: Callable[..., Any]) -> Any:
-        compiled = (kernel(inline=inline) if inline or within else apart())(function)
+        compiled = (kernel(inline=inline, called=True, **kinds) if inline or within else apart(**kinds))(function)
         names = list(inspect.signature(function).parameters)
         if jit.PLAIN:
             return wraps(function)(partial(_from_python, function, names))

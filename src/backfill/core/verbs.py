@@ -145,7 +145,7 @@ def place(state, job):
     return sit(state, job, False)
 
 
-@verb(within=True)
+@verb(within=True, nodes=int64[::1])
 def place_on(state, job, nodes):
     """Return whether a waiting job fits into what is free now with a task on each of these nodes, for `start`.
 

@@ -6,6 +6,7 @@ Slow twin: tests/reference/queue.py.
 """
 
 import numpy as np
+from numba import float64
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.record import doubled, shift_back
@@ -411,7 +412,7 @@ def taken(array, rows):
     return found
 
 
-@verb(within=True)
+@verb(within=True, keys=float64[::1])
 def arrange_by(state, slot, keys):
     """Sort the waiting jobs by ascending keys[job]; ties go by submit, then file order; no number comes last.
 
@@ -427,7 +428,7 @@ def arrange_by(state, slot, keys):
     arrange_waiting(state, slot, taken(keys, q.line[q.front[slot] : q.back[slot]]))
 
 
-@verb(within=True)
+@verb(within=True, keys=float64[::1])
 def arrange_waiting(state, slot, keys):
     """Like `arrange_by`, with a key for each job of `waiting_jobs`, (q,): its keys need not be looked up."""
     if not _is_order(state, slot):
