@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numba.core.event import install_recorder
-from tools.compile import compile_called
+from tools.compile import compile_for_python
 
 from backfill import policy, simulate
 from backfill.compiler import jit
@@ -45,7 +45,7 @@ def plain(state):
 
 @pytest.mark.skipif(jit.PLAIN, reason="nothing is compiled")
 def test_a_policy_in_plain_python_waits_for_no_compiler():
-    compile_called()
+    compile_for_python()
     with install_recorder("numba:compile") as recorded:
         simulate(generate("lublin?jobs=300&cpus=64&load=0.9&seed=1"), Platform.pool(64), plain)
     assert {event.data["dispatcher"].__name__ for _, event in recorded.buffer} == set()

@@ -59,12 +59,14 @@ def compile_far_calls() -> None:
         address_of(function)
 
 
-def compile_called() -> None:
+def compile_for_python() -> None:
     """What Python calls as well as compiled code: a policy in plain Python, the world around it, an open State."""
+    import backfill.verbs
+    import backfill.worlds.virtual  # noqa: F401
 
     core = [module for name, module in sys.modules.items() if name.startswith("backfill.core.")]
     for kernel in {value for module in core for value in vars(module).values() if isinstance(value, Kernel)}:
-        if kernel.called:
+        if kernel.from_python:
             kernel.compile(kernel.signature())
 
 
@@ -88,7 +90,7 @@ def compile_all(beside: Iterable[Task] = ()) -> None:
     with ProcessPoolExecutor(os.cpu_count()) as workers:
         for tasks in (
             [(compile_loop, ()), (compile_plans, ())],
-            [(compile_far_calls, ()), (compile_called, ()), *beside, *modules],
+            [(compile_far_calls, ()), (compile_for_python, ()), *beside, *modules],
         ):
             for done in [workers.submit(task, *arguments) for task, arguments in tasks]:
                 done.result()

@@ -41,7 +41,7 @@ class Kernel(CPUDispatcher):
 
     linked: dict[Any, Any]  # what callers link, by the types of the arguments
     kinds: dict[str, Any]  # types of the arguments that are neither a record nor an int64
-    called: bool  # whether Python calls it, too
+    from_python: bool  # whether Python calls it, too
 
     def signature(self, view: Any = None) -> tuple[Any, ...]:
         """Return the types of the arguments, by their names. view: the type of `state`, if it is not the State."""
@@ -158,25 +158,27 @@ class Apart(Kernel):
 
 
 def kernel(
-    *signature: Any, inline: bool = False, called: bool = False, **kinds: Any
+    *signature: Any, inline: bool = False, from_python: bool = False, **kinds: Any
 ) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function and cache it on disk; without the compiler, return the function unchanged.
 
     With a signature (result, arguments ...) the function is compiled at its definition: for functions that Python
     calls, which release the GIL. Without one it is compiled into its callers, so that importing a module of helpers
-    costs nothing. `inline` forces inlining of the machine code: for small functions on the path of every event. If
-    Python calls it, too (`called`), with arguments of the types that `apart` describes, it is compiled ahead of time.
+    costs nothing. `inline` forces inlining of the machine code: for small functions on the path of every event. It is
+    compiled ahead of time if Python calls it, too (`from_python`), with arguments of the types that `apart` describes.
 
     Code written by a user checks indices and divisors before it uses them, and never writes a float into an integer
     array. The package's own code omits these checks, since tests cover it.
     """
+    if kinds and not from_python:
+        raise TypeError(f"kernel() got an unexpected keyword argument {next(iter(kinds))!r}")
     if jit.PLAIN:
         return lambda function: function
 
     def compiled(function: Callable[..., Any]) -> Any:
         made = _dispatcher(function, forceinline=inline, nogil=bool(signature), no_cfunc_wrapper=not signature)
         made.__class__ = Kernel
-        made.kinds, made.called = kinds, called
+        made.kinds, made.from_python = kinds, from_python
         if signature:
             made.compile(signature[0](*signature[1:]))
             made.disable_compile()
@@ -197,7 +199,7 @@ def apart(*, of_policy: bool = False, **kinds: Any) -> Callable[[Callable[..., A
     def compiled(function: Callable[..., Any]) -> Any:
         made = _dispatcher(function, nogil=True, no_cfunc_wrapper=True)
         made.__class__ = Apart
-        made.kinds, made.called, made.of_policy, made.loaded = kinds, False, of_policy, {}
+        made.kinds, made.from_python, made.of_policy, made.loaded = kinds, False, of_policy, {}
         return made
 
     return compiled

@@ -86,7 +86,7 @@ def verb(inline: bool = False, within: bool = False, **kinds: Any) -> Callable[[
     """
 
     def made(function: Callable[..., Any]) -> Any:
-        compiled = (kernel(inline=inline, called=True, **kinds) if inline or within else apart(**kinds))(function)
+        compiled = (kernel(inline=inline, from_python=True, **kinds) if inline or within else apart(**kinds))(function)
         names = list(inspect.signature(function).parameters)
         if jit.PLAIN:
             return wraps(function)(partial(_from_python, function, names))

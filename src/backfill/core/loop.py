@@ -18,7 +18,7 @@ from backfill.core.world import WorldT, close_instant, open_instant
 IDLE = np.int64(10_000_000)
 
 
-@kernel(inline=True, called=True)
+@kernel(inline=True, from_python=True)
 def count_pass(state):
     """Count a pass; fail after too many passes in a row at which nothing happened."""
     batch, trace = state.batch, state.trace

@@ -61,7 +61,7 @@ TIMEOUT = np.int8(schedule.TIMEOUT)  # the last of the ends that a policy expect
 WALLTIME, PRIORITY = np.int64(0), np.int64(1)  # what `change` changes
 
 
-@kernel(inline=True, called=True)
+@kernel(inline=True, from_python=True)
 def tick(state, t):
     """Begin a new instant t, at which nothing has happened yet."""
     note(state, TICK, t)
@@ -77,7 +77,7 @@ def tick(state, t):
         batch.timed = pop_timer(batch.timers, batch.timed)
 
 
-@kernel(inline=True, called=True)
+@kernel(inline=True, from_python=True)
 def submit(state):
     """Make the next row of the job table known. Return its number; `release` makes it eligible."""
     note(state, SUBMIT, state.jobs.count)
@@ -88,7 +88,7 @@ def submit(state):
     return jobs.count - 1
 
 
-@kernel(inline=True, called=True)
+@kernel(inline=True, from_python=True)
 def ask(state, job):
     """Count the resources that a known job requests as in play, since it may run one day."""
     note(state, ASK, job)
@@ -97,7 +97,7 @@ def ask(state, job):
         machine.in_play[k] |= machine.offered[k] & (state.jobs.need[job, k] > 0)
 
 
-@kernel(inline=True, called=True)
+@kernel(inline=True, from_python=True)
 def release(state, job):
     """Let a known job that does not run wait from now on."""
     note(state, RELEASE, job)
@@ -122,7 +122,7 @@ def proceed(state, job):
         state.batch.changes += 1
 
 
-@kernel(called=True)
+@kernel(from_python=True)
 def put(state, job, pair, node, tasks):
     """Place tasks of a job on a node, as its pair number `pair` from 0. Part of `begin` and `promised`."""
     note(state, PUT, job, pair, node, tasks)
@@ -131,7 +131,7 @@ def put(state, job, pair, node, tasks):
     placed.pairs[pair, 0], placed.pairs[pair, 1] = node, tasks
 
 
-@kernel(called=True)
+@kernel(from_python=True)
 def begin(state, job, since, reason):
     """Begin the run of a known job where it was put, since an instant not after now, without a decision of the policy.
 
@@ -283,7 +283,7 @@ def set_copies(state, licence, copies, base):
     state.batch.changes += 1
 
 
-@kernel(called=True)
+@kernel(from_python=True)
 def announce(state, lane, k, amount, begin, until):
     """Announce that a node (or, counted down from -1, a licence) has this much less on [begin, until)."""
     note(state, ANNOUNCE, lane, k, amount, begin, until)

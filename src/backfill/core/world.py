@@ -138,7 +138,7 @@ def _drop_void(state, world):
         world.overs = pop_end(world.over_time, world.over_run, world.overs)
 
 
-@kernel(inline=True, called=True)
+@kernel(inline=True, from_python=True)
 def open_instant(state, world):
     """Apply the next batch of events (stepping: the next event). Return False if nothing will happen any more."""
     t = next_instant(state, world)
@@ -445,7 +445,7 @@ def set_end(state, world, run):
     world.ends = push_end(world.end_time, world.end_run, world.ends, over, run)
 
 
-@kernel(inline=True, called=True)
+@kernel(inline=True, from_python=True)
 def close_instant(state, world):
     """Apply the decisions of the policy: each start is entered in the account, and gets its end."""
     for i in range(state.batch.preemptions):
