@@ -1,7 +1,6 @@
 """Compile the core and all bundled policies on all cores, into the disk cache: python -m tools.compile."""
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -61,13 +60,13 @@ def compile_far_calls() -> None:
 
 def compile_for_python() -> None:
     """What Python calls as well as compiled code: a policy in plain Python, the world around it, an open State."""
-    import backfill.verbs
-    import backfill.worlds.virtual  # noqa: F401
+    from backfill import verbs
+    from backfill.core import loop, transitions, world
 
-    core = [module for name, module in sys.modules.items() if name.startswith("backfill.core.")]
-    for kernel in {value for module in core for value in vars(module).values() if isinstance(value, Kernel)}:
-        if kernel.from_python:
-            kernel.compile(kernel.signature())
+    for module in (verbs, loop, transitions, world):
+        for value in vars(module).values():
+            if isinstance(value, Kernel) and value.from_python:
+                value.compile(value.signature())
 
 
 def compile_module(module: str) -> None:
