@@ -179,7 +179,9 @@ class Judge:
                 told["again"] += kind != "end"
             if kind == "end":
                 ends[job] += 1
-        told["lost"] = sum(ends[job] != 1 for job in facts)
+        fed = {job for kind, job, _, _ in self.events if kind == "submit"}
+        # Others may start a job between the last look at the queue and its stop: it runs on, and is not lost.
+        told["lost"] = sum(ends[job] != 1 and (job in fed or job not in runs) for job in facts)
         told["bug"] = self.slips["bug"]
         return dict(told) | {"slips": {why: count for why, count in self.slips.items() if why}}
 
