@@ -21,9 +21,8 @@ from numba.core.sigutils import normalize_signature
 from numba.core.typing import make_concrete_template
 
 from backfill.compiler import jit, kept
-from backfill.compiler.linked import LINKING, KeptLinked
+from backfill.compiler.linked import LINKING, MACHINE_CODE, KeptLinked
 from backfill.compiler.stamps import parts, view_in
-from backfill.compiler.users import Compiler
 
 RECORDS = {
     "state": ("backfill.core.state", "StateT"),
@@ -207,8 +206,7 @@ def apart(*, of_policy: bool = False, **kinds: Any) -> Callable[[Callable[..., A
 
 def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
     ours = function.__code__.co_filename.startswith(str(jit.PACKAGE))
-    if not ours:
-        options["pipeline_class"] = Compiler
+    options["pipeline_class"] = MACHINE_CODE["ours" if ours else "users"]
     model = "numpy" if ours else "python"
     made = kept.compiled(function, boundscheck=not ours, error_model=model, **options)
     made.linked = {}

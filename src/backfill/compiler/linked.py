@@ -1,9 +1,12 @@
-"""Code that is only linked into that of its callers.
+"""Code that is only linked into that of its callers, and machine code of a function with all that it links.
 
 numba makes machine code of every function that it compiles, also of one that is only called by others, and links what
 it has optimised into each caller, where all of it is optimised again. So a function is optimised at every level above
-it. The code here is not: it is typed and translated once, kept on disk in that form, and optimised where it ends up,
-as a part of a function with machine code.
+it. The code that is only linked is not: it is typed and translated once, kept on disk in that form, and optimised where
+it ends up, as a part of a function with machine code.
+
+There it has no other callers. numba lets LLVM believe that it may have some; here it is internal, so LLVM may insert it
+where it is called, and leave out arguments that it does not use and checks of results that are always the same.
 """
 
 from typing import Any
@@ -45,7 +48,28 @@ class LinkedLibrary(JITCodeLibrary):
         return made
 
 
-class _WithoutMachineCode(CompilerBase):
+class MachineLibrary(JITCodeLibrary):
+    """The machine code of a function and of what it calls."""
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            # numba looks for functions that count references by their names
+            if function.linkage == binding.Linkage.linkonce_odr and not function.name.startswith("NRT_"):
+                function.linkage = "internal"
+        super()._optimize_final_module()
+
+
+class _ToMachineCode(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes of the compiler that this is mixed into, which then make such a library."""
+        state = self.state
+        state.library = MachineLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        passes: list[Any] = super().define_pipelines()
+        return passes
+
+
+class _ToLink(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         """Return the passes of the compiler that this is mixed into, which then make a library to be linked."""
         state = self.state
@@ -55,15 +79,25 @@ class _WithoutMachineCode(CompilerBase):
         return passes
 
 
-class _Compiler(_WithoutMachineCode, Compiler):
+class _Compiler(_ToMachineCode, Compiler):
     pass
 
 
-class _UsersCompiler(_WithoutMachineCode, users.Compiler):
+class _UsersCompiler(_ToMachineCode, users.Compiler):
     pass
 
 
-LINKING = {Compiler: _Compiler, users.Compiler: _UsersCompiler}
+class _Linking(_ToLink, Compiler):
+    pass
+
+
+class _UsersLinking(_ToLink, users.Compiler):
+    pass
+
+
+# compilers of the package's own code and of users' code
+MACHINE_CODE = {"ours": _Compiler, "users": _UsersCompiler}
+LINKING = {_Compiler: _Linking, _UsersCompiler: _UsersLinking}
 
 
 class _LinkedResults(Results):
