@@ -165,13 +165,15 @@ def test_a_constant_of_another_module_counts(run, package, tmp_path):
 
 
 def test_where_the_fields_of_a_record_lie_counts_also_of_one_in_another(run, package, tmp_path):
-    for name in ("record", "pointer"):
+    for name in ("items", "record", "pointer"):
         shutil.copy(jit.PACKAGE / "compiler" / f"{name}.py", package / "compiler")
     for name, text in RECORDS.items():
         (package / name).write_text(text)
     assert run(package, tmp_path / "cache")[0] == ["41", "cold", "0"]
     assert run(package, tmp_path / "cache")[0] == ["41", "warm", "1"]
     edit(package / "core" / "state.py", '("first", int64), ("second", int64)', '("second", int64), ("first", int64)')
+    assert run(package, tmp_path / "cache")[0] == ["41", "warm", "0"]
+    edit(package / "core" / "state.py", '("first", int64)], globals()', '("first", int64)], globals(), fixed=["first"]')
     assert run(package, tmp_path / "cache")[0] == ["41", "warm", "0"]
 
 

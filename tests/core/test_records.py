@@ -5,12 +5,14 @@ import gc
 import numpy as np
 import pytest
 from numba import int64, uint64
+from numba.core.errors import NumbaError
 from numba.core.runtime import _nrt_python, rtsys
 
 from backfill.compiler import jit
 from backfill.compiler.kernel import kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.pointer import borrow
-from backfill.compiler.record import record
+from backfill.compiler.record import record, shift_back, shift_forward, shift_rows_back, shift_rows_forward
 from backfill.compiler.word import lowest, ones
 
 PILE = [("height", int64), ("weights", int64[::1]), ("marks", uint64[:, ::1])]
@@ -83,3 +85,73 @@ def test_the_bits_of_words_are_counted_and_found():
     expected = [[0, 1, 1, 64, 2], [64, 0, 63, 0, 7]]
     assert look_at(words).tolist() == expected
     assert [[ones(word) for word in words], [lowest(word) for word in words]] == expected
+
+
+Box, BoxT = record("Box", [("size", int64), ("used", int64)], globals(), fixed=["size"])
+
+
+@kernel(from_python=True, box=BoxT)
+def fill(box):
+    box.used = box.size - 1
+    return box.used
+
+
+@kernel(from_python=True, box=BoxT)
+def widen(box):
+    box.size += 1
+
+
+def test_a_kernel_reads_a_fixed_field_and_cannot_write_it():
+    box = Box(size=4, used=0)
+    assert fill(box) == 3
+    box.size = 9  # Python may, between calls
+    assert (fill(box), box.used) == (8, 8)
+    if not jit.PLAIN:
+        with pytest.raises(NumbaError, match=r"Box\.size is declared as fixed, so no kernel may write it"):
+            widen(box)
+
+
+def test_a_field_that_is_fixed_must_be_there():
+    with pytest.raises(TypeError, match="Crate has no lid, which is to be fixed"):
+        record("Crate", [("size", int64)], globals(), fixed=["lid"])
+
+
+@kernel(from_python=True, array=int64[:, ::1])
+def shift(array, begin, end, how):
+    if how == 0:
+        shift_back(array[0], begin, end)
+    elif how == 1:
+        shift_forward(array[0], begin, end)
+    elif how == 2:
+        shift_rows_back(array, begin, end)
+    else:
+        shift_rows_forward(array, begin, end)
+
+
+@pytest.mark.parametrize("how", range(4))
+@pytest.mark.parametrize(("begin", "end"), [(0, 0), (0, 6), (2, 5), (5, 6), (3, 3), (4, 3)])
+def test_items_move_as_one_after_another(how, begin, end):
+    array = np.arange(21).reshape(3, 7)
+    wanted = array.copy()
+    for row in wanted[: 1 if how < 2 else 3]:
+        if how % 2 == 0:
+            for i in range(end, begin, -1):
+                row[i] = row[i - 1]
+        else:
+            for i in range(begin, end - 1):
+                row[i] = row[i + 1]
+    shift(array, begin, end, how)
+    assert (array == wanted).all()
+
+
+@kernel(from_python=True)
+def added_up(count):
+    total = 0
+    for i in range(count):
+        few_turns()
+        total += i
+    return total
+
+
+def test_a_loop_of_few_turns_takes_any_number_of_turns():
+    assert [added_up(count) for count in (0, 1, 2, 40)] == [0, 0, 1, 780]

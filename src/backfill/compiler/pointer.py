@@ -16,6 +16,7 @@ after each write.
 """
 
 import operator
+from collections.abc import Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -23,6 +24,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models, register_default
+from numba.core.errors import TypingError
 from numba.core.extending import (
     NativeValue,
     infer_getattr,
@@ -52,13 +54,17 @@ class Column(types.Array):
 register_default(Column)(models.ArrayModel)
 
 
-def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
-    """Return the numba type, importable from `module`, of a pointer to the payload of `owner`, a StructRef."""
+def pointer_type(name: str, owner: Any, module: dict[str, Any], fixed_fields: Sequence[str]) -> Any:
+    """Return the numba type, importable from `module`, of a pointer to the payload of `owner`, a StructRef.
+
+    fixed_fields: those that no kernel writes.
+    """
 
     class Pointer(types.Type):
         record = name
         held_as = owner
         fields = owner.field_dict
+        fixed = frozenset(fixed_fields)
         payload = owner.get_data_type()
 
         def __init__(self) -> None:
@@ -93,6 +99,8 @@ def pointer_type(name: str, owner: Any, module: dict[str, Any]) -> Any:
 
     @lower_setattr_generic(Pointer)
     def write(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
+        if attr in Pointer.fixed:
+            raise TypingError(f"{name}.{attr} is declared as fixed, so no kernel may write it")
         kind, place = Pointer.fields[attr], _place(context, builder, Pointer, args[0], attr)
         value = context.cast(builder, args[1], sig.args[1], kind)
         old = _load(builder, place, f"{name}.{attr}")
@@ -108,7 +116,10 @@ def read_field(context: Any, builder: Any, pointer: Any, value: Any, attr: str) 
     kind, place = pointer.fields[attr], _place(context, builder, pointer, value, attr)
     tag = f"{pointer.record}.{attr}"
     if not isinstance(kind, types.Array):
-        return _load(builder, place, tag)
+        value = _load(builder, place, tag)
+        if attr in pointer.fixed:  # so it need not be read again after a call of a function that LLVM does not see
+            value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
     model = context.data_model_manager[kind]
 
     def part(name: str, *axis: int) -> Any:
@@ -216,6 +227,11 @@ def _apart(module: Any, name: str) -> Any:
 
 
 ITEM = "item"
+
+
+def is_item(module: Any) -> Any:
+    """Return TBAA metadata of an access to items of columns."""
+    return _apart(module, ITEM)
 
 
 @lower_builtin(operator.getitem, Column, types.Integer)

@@ -9,6 +9,7 @@ import numpy as np
 from numba import types
 
 from backfill.compiler import jit, kept
+from backfill.compiler.items import move_items
 from backfill.compiler.kernel import kernel
 
 Fields = Sequence[tuple[str, Any]]  # (name, numba type)
@@ -16,18 +17,21 @@ Fields = Sequence[tuple[str, Any]]  # (name, numba type)
 allocators: list[Any] = []  # compiled at the first record of each class
 
 
-def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]:
+def record(name: str, fields: Fields, module: dict[str, Any], *, fixed: Sequence[str] = ()) -> tuple[Any, Any]:
     """Return a mutable record class with these fields, constructed from keywords, and its numba type.
 
     The type is None without the compiler. `module` is the globals() of the caller: types must be importable from there
     by their names, because numba pickles the types of a signature into the key of its disk cache. A field may be
     another record. Python reads fields from the memory that compiled code writes, so it sees every change; do not keep
-    an array that was read while compiled code may replace it by a longer one.
+    an array that was read while compiled code may replace it by a longer one. `fixed` are the numbers and
+    records that no kernel writes, so that they need not be read again; Python may write them between calls of kernels.
 
     A kernel constructs a record of numbers and arrays in the same way, and gets one whose references are counted. It
     hands it to another kernel, which reads and writes it through `borrow`.
     """
     names = [field for field, _ in fields]
+    if not {*fixed} <= {*names}:
+        raise TypeError(f"{name} has no {min({*fixed} - {*names})}, which is to be fixed")
     if jit.PLAIN:
         return _plain(name, names), None
     from numba.experimental import structref
@@ -70,7 +74,7 @@ def record(name: str, fields: Fields, module: dict[str, Any]) -> tuple[Any, Any]
             members[field] = property(partial(_number_at, offset), partial(_set_number, offset))
         places[field] = name, kind, _item(kind), offset
         offset += 8 * (5 + 2 * kind.ndim if isinstance(kind, types.Array) else 1)
-    pointer = pointer_type(name, owner, module)
+    pointer = pointer_type(name, owner, module, fixed)
     members |= {"__new__": new, "__module__": module["__name__"], "_numba_type_": pointer, "__places__": places}
     members["_fields"] = tuple((field, str(kind)) for field, kind in fields)  # for stamps of kernels that make one
     members["__getattr__"] = _address
@@ -216,28 +220,26 @@ def doubled_columns(array):
 @kernel(inline=True)
 def shift_back(array, begin, end):
     """Move the items at indices begin to end - 1 one index up."""
-    for i in range(end, begin, -1):
-        array[i] = array[i - 1]
+    move_items(array, begin, end - begin, begin + 1)
 
 
 @kernel(inline=True)
 def shift_forward(array, begin, end):
     """Move the items at indices begin + 1 to end - 1 one index down."""
-    for i in range(begin, end - 1):
-        array[i] = array[i + 1]
+    move_items(array, begin + 1, end - begin - 1, begin)
 
 
 @kernel(inline=True)
 def shift_rows_back(array, begin, end):
     """Do the same as `shift_back` in every row."""
-    for row in range(array.shape[0]):
-        for i in range(end, begin, -1):
-            array[row, i] = array[row, i - 1]
+    rows, columns = array.shape
+    for first in range(0, rows * columns, columns):
+        move_items(array, first + begin, end - begin, first + begin + 1)
 
 
 @kernel(inline=True)
 def shift_rows_forward(array, begin, end):
     """Do the same as `shift_forward` in every row."""
-    for row in range(array.shape[0]):
-        for i in range(begin, end - 1):
-            array[row, i] = array[row, i + 1]
+    rows, columns = array.shape
+    for first in range(0, rows * columns, columns):
+        move_items(array, first + begin + 1, end - begin - 1, first + begin)

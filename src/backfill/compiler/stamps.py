@@ -69,13 +69,15 @@ def _is_apart(value: Any) -> bool:
 
 @cache
 def _described(kind: Any) -> str:
-    """Describe a numba type, including the fields of the records in it."""
+    """Describe a numba type, including the fields of the records in it, and which of them are fixed."""
     if hasattr(kind, "opened"):
         return f"{kind}{_described(kind.opened)}"
     fields = getattr(kind, "fields", None)
     if not isinstance(fields, Mapping):
         return str(kind)
-    return f"{kind}({','.join(f'{name}:{_described(field)}' for name, field in fields.items())})"
+    fixed = getattr(kind, "fixed", ())
+    told = (f"{name}{'!' if name in fixed else ''}:{_described(field)}" for name, field in fields.items())
+    return f"{kind}({','.join(told)})"
 
 
 def _named(function: Any) -> Iterator[tuple[str, Any]]:

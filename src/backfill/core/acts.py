@@ -4,6 +4,7 @@ import numpy as np
 from numba import int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
 from backfill.core.predict.predictor import revise
 from backfill.core.runs import RUNNING, SUSPEND
@@ -118,6 +119,7 @@ def _shut(state, world, node):
         if state.runs.preempts:
             _lose_suspended(state, world, node, WHOLE)
     for k in range(state.machine.resources):
+        few_turns()
         _fit(state, world, node, k)
 
 

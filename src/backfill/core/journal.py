@@ -45,7 +45,7 @@ JOURNAL = [
     ("row", int64[:, ::1]),  # (rows, 6)
     ("rows", int64),
 ]
-Journal, JournalT = record("Journal", JOURNAL, globals())
+Journal, JournalT = record("Journal", JOURNAL, globals(), fixed=("kept",))
 
 
 def new_journal(kept: bool) -> Any:

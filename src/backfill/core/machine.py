@@ -37,7 +37,7 @@ MACHINE = [
     ("window", int64[:, ::1]),  # (windows, 5): announced: node (-1 - licence), resource (-1 all), amount, begin, end
     ("windows", int64),  # number of windows that are not over
 ]
-Machine, MachineT = record("Machine", MACHINE, globals())
+Machine, MachineT = record("Machine", MACHINE, globals(), fixed=("nodes", "resources", "pool", "licences", "accounts"))
 
 FREE = [
     ("nodes", int64[:, ::1]),  # (m, k); negative if runs hold more than the capacity
@@ -45,7 +45,7 @@ FREE = [
     ("licences", int64[::1]),  # (l,); likewise
     ("shapes", ShapesT),  # free units of each shape
 ]
-Free, FreeT = record("Free", FREE, globals())
+Free, FreeT = record("Free", FREE, globals(), fixed=("shapes",))
 
 PLACED = [
     ("pairs", int64[:, ::1]),  # (m, 2): pairs (node, tasks)

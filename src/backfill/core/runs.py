@@ -9,6 +9,7 @@ import numpy as np
 from numba import int8, int32, int64
 
 from backfill.compiler.kernel import kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import (
     SMALL,
     doubled,
@@ -69,7 +70,7 @@ RUNS = [
     ("done", int64[::1]),  # (r,): its progress before that, in whole microseconds
     ("part", int64[::1]),  # (r,): and in parts of a microsecond
 ]
-Runs, RunsT = record("Runs", RUNS, globals())
+Runs, RunsT = record("Runs", RUNS, globals(), fixed=("preempts", "dangles", "rows", "switching"))
 
 
 def new_runs(
@@ -224,7 +225,8 @@ def add_by_limit(state, run, limit):
     shift_back(runs.by_limit, i, runs.active)
     shift_rows_back(runs.amounts, i, runs.active)
     runs.limits[i], runs.by_limit[i] = limit, run
-    for k in range(runs.amounts.shape[0]):
+    for k in range(len(runs.amounts)):
+        few_turns()
         runs.amounts[k, i] = state.jobs.need[runs.job[run], k]
     runs.active += 1
 
@@ -251,12 +253,14 @@ def take(state, run, sign):
     job = state.runs.job[run]
     if machine.pool:
         for k in range(machine.resources):
+            few_turns()
             free.nodes[0, k] -= sign * jobs.need[job, k]
         return
     first = state.runs.first[run]
     for pair in range(first, first + state.runs.many[run]):
         node, tasks = state.runs.held[pair, 0], sign * state.runs.held[pair, 1]
         for k in range(machine.resources):
+            few_turns()
             free.nodes[node, k] -= tasks * jobs.demand[job, k]
             free.total[k] -= tasks * jobs.demand[job, k]
         note_node(state, node, sign < 0)

@@ -45,5 +45,6 @@ STATE = [
     ("journal", JournalT),  # record of all events and decisions, if kept
     ("trace", TraceT),
 ]
-State, StateT = record("State", STATE, globals())
+FIXED = [name for name, _ in STATE if name not in ("now", "plan", "other")]
+State, StateT = record("State", STATE, globals(), fixed=FIXED)
 PolicyT = None if StateT is None else types.FunctionType(types.void(StateT))

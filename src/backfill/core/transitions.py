@@ -8,6 +8,7 @@ import numpy as np
 from numba import int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import doubled_rows
 from backfill.core.batch import (
     clear_batch,
@@ -94,6 +95,7 @@ def ask(state, job):
     note(state, ASK, job)
     machine = state.machine
     for k in range(machine.resources):
+        few_turns()
         machine.in_play[k] |= machine.offered[k] & (state.jobs.need[job, k] > 0)
 
 

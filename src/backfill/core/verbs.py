@@ -5,6 +5,7 @@ from numba import int64
 
 from backfill.compiler.far import call
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import doubled
 from backfill.compiler.wall import verb
 from backfill.core.batch import note_pace, note_preemption, note_start
@@ -137,6 +138,7 @@ def place(state, job):
         return call(state.plan.fits, state, job) == 1
     if state.machine.pool:
         for k in range(state.machine.resources):
+            few_turns()
             if state.jobs.need[job, k] > max(state.free.nodes[0, k], 0):
                 return False
         return True
@@ -207,6 +209,7 @@ def _ends_before_windows(state, job):
     for pair in range(placed.count):
         node, tasks = placed.pairs[pair, 0], placed.pairs[pair, 1]
         for k in range(machine.resources):
+            few_turns()
             held = machine.capacity[node, k] - state.free.nodes[node, k]
             there = least_there(state, node, k, state.now, state.now + span(state, job))
             if there - held < tasks * state.jobs.demand[job, k]:
@@ -224,6 +227,7 @@ def is_open(state, job, node, begin, end):
     if machine.windows == 0:
         return True
     for k in range(machine.resources):
+        few_turns()
         if least_there(state, node, k, begin, end) < state.jobs.demand[job, k]:
             return False
     return True
@@ -276,11 +280,13 @@ def place_in_both(state, job):
     else:
         for node in range(machine.nodes):
             for k in range(machine.resources):
+                few_turns()
                 scratch.room[node, k] = min(scratch.room[node, k], state.free.nodes[node, k])
         for licence in range(len(machine.copies)):
             scratch.licences[licence] = min(scratch.licences[licence], state.free.licences[licence])
     if machine.pool:
         for k in range(machine.resources):
+            few_turns()
             if state.jobs.need[job, k] > max(scratch.room[0, k], 0):
                 return False
         return True
@@ -294,6 +300,7 @@ def _cap_by_plan(state, end):
     for node in range(state.machine.nodes):
         least_over(plan.nodes, node, state.now, end, least, np.int64(0))
         for k in range(state.machine.resources):
+            few_turns()
             scratch.room[node, k] = min(scratch.room[node, k], least[0, k])
     for licence in range(len(state.machine.copies)):
         least_over(plan.licences, licence, state.now, end, least, np.int64(0))
@@ -342,6 +349,7 @@ def _available(state, job):
         return False
     if state.machine.pool:
         for k in range(state.machine.resources):
+            few_turns()
             if state.jobs.need[job, k] > max(state.free.nodes[0, k], 0):
                 fail(state, DOES_NOT_FIT, job, k, state.jobs.need[job, k], state.free.nodes[0, k])
                 return False
@@ -356,6 +364,7 @@ def _available(state, job):
         node, here = state.placed.pairs[pair, 0], state.placed.pairs[pair, 1]
         tasks += here
         for k in range(state.machine.resources):
+            few_turns()
             asked = here * state.jobs.demand[job, k]
             if asked > max(state.free.nodes[node, k], 0):
                 fail(state, DOES_NOT_FIT, job, k, asked, state.free.nodes[node, k])

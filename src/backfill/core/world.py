@@ -9,6 +9,7 @@ from numba import float64, int8, int64
 
 from backfill.compiler.far import call
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import SMALL, doubled, doubled_rows, record
 from backfill.core.errors import NONE, NOT_PLACED, OK, OVERBOOKED, OVERBOOKED_LICENCE, TOO_LATE, fail
 from backfill.core.pace import reaches
@@ -102,7 +103,8 @@ WORLD = [
     ("book", int64[:, ::1]),  # (m, k): amounts that no run holds
     ("book_licences", int64[::1]),
 ]
-World, WorldT = record("World", WORLD, globals())
+FIXED = ("stepping", "overrun", "requeue", "jobs", "until", "linked", "do_act", "foresee", "predictor")
+World, WorldT = record("World", WORLD, globals(), fixed=FIXED)
 
 
 @kernel(inline=True)
@@ -497,6 +499,7 @@ def write_down(state, world, run):
     if state.machine.pool:
         job = np.int64(state.runs.job[run])
         for k in range(state.machine.resources):
+            few_turns()
             world.book[0, k] -= world.need[job, k]
             if world.need[job, k] > 0 and world.book[0, k] < 0:
                 fail(state, OVERBOOKED, job, k, world.need[job, k], world.book[0, k] + world.need[job, k])
@@ -510,6 +513,7 @@ def write_off(state, world, run):
     if state.machine.pool:
         job = state.runs.job[run]
         for k in range(state.machine.resources):
+            few_turns()
             world.book[0, k] += world.need[job, k]
         return
     _turn_page(state, world, run, np.int64(1))
@@ -522,6 +526,7 @@ def _turn_page(state, world, run, sign):
         node, tasks = runs.held[pair, 0], runs.held[pair, 1]
         tasks_there += tasks
         for k in range(state.machine.resources):
+            few_turns()
             amount = tasks * world.demand[job, k]
             world.book[node, k] += sign * amount
             if amount > 0 and world.book[node, k] < 0:

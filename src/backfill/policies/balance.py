@@ -9,6 +9,7 @@ Slow twin: tests/reference/balance.py.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
 from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.shadow import place_beside
@@ -31,6 +32,7 @@ def capacities(state):
     found = np.zeros(state.machine.resources)
     for node in range(state.machine.nodes):
         for k in range(state.machine.resources):
+            few_turns()
             if state.machine.in_play[k]:
                 found[k] += state.machine.capacity[node, k]
     return found
@@ -40,6 +42,7 @@ def capacities(state):
 def utilizations(state, capacity, used):
     """Write the share of each resource that is in use now to used (K,)."""
     for k in range(state.machine.resources):
+        few_turns()
         free = state.free.nodes[0, k] if state.machine.pool else state.free.total[k]
         used[k] = (capacity[k] - free) / capacity[k] if capacity[k] > 0.0 else 0.0
 
@@ -52,6 +55,7 @@ def balance_score(state, capacity, used, job, fullness):
     """
     top, total, kinds = 0.0, 0.0, 0
     for k in range(state.machine.resources):
+        few_turns()
         if capacity[k] > 0.0:
             u = used[k]
             if job != NONE:

@@ -6,6 +6,7 @@ Slow twin: tests/reference/conservative.py.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
 from backfill.core.plan.improve import improve
 from backfill.core.plan.plan import (
@@ -151,6 +152,7 @@ def is_as_hard(state, job, other):
     if jobs.walltime[job] < jobs.walltime[other]:
         return False
     for k in range(state.machine.resources):
+        few_turns()
         if jobs.need[job, k] < jobs.need[other, k] or jobs.demand[job, k] < jobs.demand[other, k]:
             return False
     return state.machine.pool or (

@@ -10,6 +10,7 @@ Slow twin: tests/reference/grid.py.
 import numpy as np
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
 from backfill.core.place.placement import ANY
 from backfill.core.plan.profile import FUTURE
@@ -344,6 +345,7 @@ def joins(state, job, other):
     if state.own.where[other] != NOWHERE or not state.queue.waits[other]:
         return False
     for k in range(state.machine.resources):
+        few_turns()
         if jobs.demand[other, k] != jobs.demand[job, k]:
             return False
     return jobs.tasks[other] == 1 and jobs.bound[other] == jobs.bound[job] and home_of(state, other) < 0

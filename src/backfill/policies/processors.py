@@ -7,6 +7,7 @@ lists that are linked through arrays with one number for each job, node or site.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
 from backfill.core.plan.profile import FUTURE
 from backfill.core.random import pick
@@ -72,6 +73,7 @@ def is_idle(state, node):
     """Return whether a processor is in operation, and nothing runs there."""
     free, capacity = state.free.nodes, state.machine.capacity
     for k in range(state.machine.resources):
+        few_turns()
         if free[node, k] != capacity[node, k]:
             return False
     return capacity[node, 0] > 0
@@ -85,6 +87,7 @@ def suits(state, job, node):
         return False
     enough = True
     for k in range(machine.resources):
+        few_turns()
         enough = enough and jobs.demand[job, k] <= machine.capacity[node, k]
     return enough
 

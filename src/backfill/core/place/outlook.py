@@ -1,5 +1,6 @@
 """A quick look at whether a job may fit now, for policies with rules of their own for the choice of nodes."""
 
+from backfill.compiler.loops import few_turns
 from backfill.compiler.wall import verb
 from backfill.core.errors import BY_PLACE
 from backfill.core.place.shapes import may_sit
@@ -16,6 +17,7 @@ def may_fit(state, job):
         return False
     if state.machine.pool:
         for k in range(state.machine.resources):
+            few_turns()
             if state.jobs.need[job, k] > max(state.free.nodes[0, k], 0):
                 return False
         return True

@@ -8,6 +8,7 @@ Slow twin: tests/reference/world.py, place.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.compiler.loops import few_turns
 
 NODE, SITE, ANY, DISTINCT = range(4)
 UNBOUNDED = np.int64(2**61)  # more of a resource than any machine has
@@ -28,6 +29,7 @@ def times(amount, unit):
 def tasks_that_fit(room, node, demand, job, most):
     """Return how many tasks of a job a node can take, at most `most`."""
     for k in range(demand.shape[1]):
+        few_turns()
         if demand[job, k] > 0:
             most = min(most, times(room[node, k], demand[job, k]))
     return most
@@ -52,6 +54,7 @@ def may_use(node, bound, allowed, hosts, licence, begin, end):
 def holds(room, row, demand, job, tasks):
     """Return whether this many tasks of a job together fit into one row of `room`."""
     for k in range(demand.shape[1]):
+        few_turns()
         if demand[job, k] > 0 and room[row, k] < tasks * demand[job, k]:
             return False
     return True

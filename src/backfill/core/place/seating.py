@@ -11,6 +11,7 @@ import numpy as np
 from numba import int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.core.place.gangs import first_enough, group_of, may_run_on
 from backfill.core.place.placement import holds, tasks_that_fit
 
@@ -44,6 +45,7 @@ def seat_by_rule(state, job, room):
 def _measure(state, job):
     """Return the resource by which nodes are compared: the first that the job requests, cpus if possible."""
     for k in range(state.machine.resources):
+        few_turns()
         if state.jobs.demand[job, k] > 0:
             return k
     return 0

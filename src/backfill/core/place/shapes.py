@@ -12,6 +12,7 @@ import numpy as np
 from numba import int8, int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, replace_array, zeros
 from backfill.core.place.gangs import may_run_on
 from backfill.core.place.placement import UNBOUNDED, holds, licences_free, tasks_that_fit, times
@@ -34,6 +35,7 @@ SHAPES = [
     ("below", int8[:, ::1]),  # (s, s): 1: if units of the second fit, at least as many of the first do
     ("order", int64[::1]),  # (s,): all shapes, none before one that is below it
     ("counted", int64[::1]),  # (s,): scratch
+    ("lacks", int64[::1]),  # (AT_ONCE,): scratch
     # units that fit on the free nodes, as of `seen`
     ("units", int64[:, ::1]),  # (s, m)
     ("sums", int64[:, ::1]),  # (s, blocks): sums over the nodes of a block
@@ -54,7 +56,7 @@ SHAPES = [
     ("spare_by_site", int64[:, ::1]),  # (s, sites)
     ("beside", int64[::1]),  # (s,): like `all`
 ]
-Shapes, ShapesT = record("Shapes", SHAPES, globals())
+Shapes, ShapesT = record("Shapes", SHAPES, globals(), fixed=("count", "exact"))
 
 
 def new_shapes(platform: Platform, shapes: int) -> Any:
@@ -73,6 +75,7 @@ def new_shapes(platform: Platform, shapes: int) -> Any:
         first=zeros(shapes),
         below=np.zeros((shapes, shapes), np.int8),
         counted=zeros(shapes),
+        lacks=zeros(AT_ONCE),
         order=np.arange(shapes),
         units=zeros(shapes, nodes),
         sums=zeros(shapes, -(-nodes // BLOCK)),
@@ -128,6 +131,7 @@ def _count(unit, single, room, node):
     """Return how many units of a shape, one of which requests `unit` (k,), fit into these amounts of a node."""
     units = MANY
     for k in range(len(unit)):
+        few_turns()
         if unit[k] > 0:
             if room[node, k] < unit[k]:
                 return np.int64(0)
@@ -227,9 +231,11 @@ def heed_node(state, node):
     shapes, extra = state.free.shapes, state.shadow.extra
     differs = False
     for k in range(extra.shape[1]):
+        few_turns()
         differs |= shapes.bound[node, k] != extra[node, k]
     if differs:
         for k in range(extra.shape[1]):
+            few_turns()
             shapes.bound[node, k] = extra[node, k]
         note_node(state, node, False)
 
@@ -296,8 +302,8 @@ def sit(state, job, beside):
             if shapes.sums[s, block] > 0:
                 for node in range(block * BLOCK, min((block + 1) * BLOCK, machine.nodes)):
                     left -= _take_node(state, job, s, node, left, beside, True)
-                if left == 0:
-                    return True
+                    if left == 0:
+                        return True
         placed.count = 0
         return False
     for place in range(len(machine.sites)):
@@ -306,8 +312,8 @@ def sit(state, job, beside):
         if (shapes.spare_by_site[s, site] if beside else shapes.by_site[s, site]) >= units:
             for i in range(machine.site_first[site], machine.site_first[site + 1]):
                 left -= _take_node(state, job, s, machine.site_node[i], left, beside, True)
-            if left == 0:
-                return True
+                if left == 0:
+                    return True
             placed.count = 0
     return False
 
@@ -318,6 +324,7 @@ def _room_beside(state):
     room = np.empty_like(state.free.nodes)
     for node in range(state.machine.nodes):
         for k in range(state.machine.resources):
+            few_turns()
             room[node, k] = min(state.free.nodes[node, k], state.shadow.extra[node, k])
     return room
 
@@ -337,12 +344,13 @@ def _sit_uncounted(state, job, beside):
     This needs no units of its shape. Many blocks are asked at once.
     """
     shapes, left, resources = state.free.shapes, state.jobs.tasks[job], state.machine.resources
-    s, blocks, lacks = np.int64(state.jobs.shape[job]), shapes.top.shape[1], np.empty(AT_ONCE, np.int64)
+    s, blocks, lacks = np.int64(state.jobs.shape[job]), shapes.top.shape[1], shapes.lacks
     for begin in range(0, blocks, AT_ONCE):
         many = min(AT_ONCE, blocks - begin)
         for i in range(many):
             lacks[i] = 0
         for k in range(resources):
+            few_turns()
             top, unit = shapes.top[k, begin : begin + many], shapes.unit[s, k]
             for i in range(many):
                 lacks[i] += top[i] < unit
@@ -369,8 +377,11 @@ def _take_from_block(state, job, s, block, tasks, beside):
             return np.int64(0)
     for node in range(begin, end):
         left -= _take_node(state, job, s, node, left, beside, False)
+        if left == 0:
+            return tasks
     if left == tasks:  # the bound may be too high
         for k in range(state.machine.resources):
+            few_turns()
             most = free[begin, k]
             for node in range(begin + 1, end):
                 most = max(most, free[node, k])

@@ -57,7 +57,7 @@ BOOKINGS = [
     ("opened", int64[::1]),  # (OPENINGS,): where free capacity appeared in the plan, the last ones; a ring
     ("openings", int64),
 ]
-Bookings, BookingsT = record("Bookings", BOOKINGS, globals())
+Bookings, BookingsT = record("Bookings", BOOKINGS, globals(), fixed=("kept",))
 
 
 def new_bookings(jobs: int, resources: int, kept: bool) -> Any:

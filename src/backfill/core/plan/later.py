@@ -11,6 +11,7 @@ import numpy as np
 from numba import int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, zeros
 from backfill.core.place.gangs import first_enough, group_of, may_run_on, seat
 from backfill.core.place.placement import holds, licences_free, tasks_that_fit, times
@@ -75,6 +76,7 @@ def _at_most(state, run):
     for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
         here = np.int64(0)
         for k in range(state.machine.resources):
+            few_turns()
             unit = jobs.demand[later.job, k]
             if unit > 0:
                 here = max(here, times(runs.held[pair, 1] * jobs.demand[runs.job[run], k], unit))
@@ -89,6 +91,7 @@ def _give(state, run, sign):
     for pair in range(runs.first[run], runs.first[run] + runs.many[run]):
         node, tasks = runs.held[pair, 0], runs.held[pair, 1]
         for k in range(state.machine.resources):
+            few_turns()
             later.nodes[node, k] += sign * tasks * jobs.demand[job, k]
         if later.job >= 0:
             _count_again(state, node)
@@ -131,6 +134,7 @@ def keep_later(state):
     if not later.live:
         for node in range(state.machine.nodes):
             for k in range(state.machine.resources):
+                few_turns()
                 later.nodes[node, k] = state.free.nodes[node, k]
         for licence in range(len(state.machine.copies)):
             later.licences[licence] = state.free.licences[licence]

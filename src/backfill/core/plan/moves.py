@@ -14,6 +14,7 @@ Slow twin: tests/reference/twotier.py.
 import numpy as np
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.wall import verb
 from backfill.core.errors import BY_SETTLE_AT_LEAST_COST, BY_SETTLE_WITH_MOVES, NONE
 from backfill.core.place.placement import licences_free
@@ -164,6 +165,7 @@ def _cost_of_all(state, job, t):
 @kernel(inline=True)
 def _fits(state, job, d, e):
     for k in range(state.machine.resources):
+        few_turns()
         if available(state.plan.nodes, ONLY, d, e, k) < least_for(state.jobs.need, job, k, TAKE):
             return False
     return True
@@ -178,6 +180,7 @@ def _next_short(state, job, d, e):
         b = profile.lane[ONLY, d]
         everywhere = True
         for k in range(profile.columns):
+            few_turns()
             everywhere = everywhere and profile.least[k, b] >= least_for(need, job, k, TAKE)
         if everywhere:
             e = b * BLOCK + profile.count[b] - 1
@@ -194,6 +197,7 @@ def _victim_before(state, job, t, victims):
         return NONE
     d, e = find(state.plan.nodes, ONLY, t)
     for k in range(state.machine.resources):
+        few_turns()
         there = available(state.plan.nodes, ONLY, d, e, k)
         state.bookings.lack[k] = least_for(state.jobs.need, job, k, TAKE) - there
     return victim_at(state, job, ONLY, t, victims)
@@ -305,6 +309,7 @@ def _place_in_gap(state, job, t):
         least_over(other.nodes, node, t, end, scratch.room, node)
         least_over(plan.nodes, node, t, t + 1, now, np.int64(0))
         for k in range(state.machine.resources):
+            few_turns()
             scratch.room[node, k] = min(scratch.room[node, k], now[0, k])
     for licence in range(len(state.machine.copies)):
         least_over(other.licences, licence, t, end, scratch.least, np.int64(0))

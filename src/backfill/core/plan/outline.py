@@ -16,6 +16,7 @@ import numpy as np
 from numba import int16, int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, zeros
 from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_after, find
 from backfill.core.plan.promises import NO_TIME
@@ -137,6 +138,7 @@ def _draw(state, gangs):
         outline.begin[b * ROWS + outline.count[b]] = PAST if i == 0 else instants[(i - 1) * step]
         outline.count[b] += 1
     for k in range(resources):
+        few_turns()
         largest = int64(0)
         for node in range(nodes):
             largest = max(largest, state.machine.base[node, k])
@@ -194,6 +196,7 @@ def _read(state, r, node, d, e, end):
     """Read a bound from the plan, given the entry at the begin of a row. Return the entry at its end."""
     outline, plan = state.plan.outline, state.plan.nodes
     for k in range(state.machine.resources):
+        few_turns()
         outline.room[k, r, node] = _units_up(outline, k, available(plan, node, d, e, k))
     while True:
         next_place, ahead = entry_after(plan, node, d, e)
@@ -203,6 +206,7 @@ def _read(state, r, node, d, e, end):
             return d, e
         d, e = next_place, ahead
         for k in range(state.machine.resources):
+            few_turns()
             here = _units_up(outline, k, available(plan, node, d, e, k))
             outline.room[k, r, node] = max(outline.room[k, r, node], here)
 

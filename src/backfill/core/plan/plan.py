@@ -9,6 +9,7 @@ import numpy as np
 from numba import int8, int32, int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import SMALL, column, doubled_rows, record, zeros
 from backfill.compiler.wall import verb
 from backfill.core.errors import BY_EARLIEST_START, BY_FITS_NOW, BY_SETTLE, IN_THE_PAST, NONE, fail
@@ -72,7 +73,8 @@ PLAN = [
     ("rooms_shift", int64),  # a bucket is 2**rooms_shift microseconds long
     ("rooms_last", int64),  # number of the last bucket, which is unbounded
 ]
-Plan, PlanT = record("Plan", PLAN, globals())
+FIXED = ("nodes", "licences", "total", "fits", "hold_place", "book_start", "grown", "outline")
+Plan, PlanT = record("Plan", PLAN, globals(), fixed=FIXED)
 
 
 def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: int, need: Ints) -> Any:
@@ -330,6 +332,7 @@ def fits_where_held(state, job, t):
     if state.machine.pool:
         least_over(state.plan.nodes, ONLY, t, end, state.scratch.room, ONLY)
         for k in range(state.machine.resources):
+            few_turns()
             if 0 < state.jobs.need[job, k] > state.scratch.room[0, k]:
                 return False
         return True
@@ -337,6 +340,7 @@ def fits_where_held(state, job, t):
         node = state.plan.pairs[pair, 0]
         least_over(state.plan.nodes, node, t, end, state.scratch.room, node)
         for k in range(state.machine.resources):
+            few_turns()
             if 0 < state.plan.pairs[pair, 1] * state.jobs.demand[job, k] > state.scratch.room[node, k]:
                 return False
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
@@ -399,6 +403,7 @@ def _clear_total(state):
     for node in range(state.machine.nodes):
         state.plan.overheld[node] = 0
         for k in range(state.machine.resources):
+            few_turns()
             total[0, k] += state.machine.base[node, k]
             if state.free.nodes[node, k] < 0:
                 state.plan.overheld[node] = 1

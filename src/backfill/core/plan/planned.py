@@ -12,6 +12,7 @@ from numba import int64
 
 from backfill.compiler.far import address_of
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
 from backfill.core.place.gangs import may_run_on
 from backfill.core.place.placement import holds, tasks_that_fit
@@ -66,6 +67,7 @@ def _holds_anew(state):
     for node in range(state.machine.nodes):
         less = False
         for k in range(state.machine.resources):
+            few_turns()
             less |= state.free.nodes[node, k] < 0
         if less != state.plan.overheld[node]:
             return True
@@ -214,6 +216,7 @@ def _bound_candidates(state, job, t):
             least_over(plan.nodes, node, state.now, t + 1, least, ONLY)
             differs = False
             for k in range(state.machine.resources):
+                few_turns()
                 differs |= shapes.bound[node, k] != least[0, k]
                 shapes.bound[node, k] = least[0, k]
             if differs:

@@ -15,6 +15,7 @@ from numba import int64
 
 from backfill.compiler import jit
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import doubled, doubled_columns, doubled_rows, record, replace_array
 from backfill.core.place.placement import times
 
@@ -42,7 +43,7 @@ PROFILE = [
     ("noted", int64),  # bookings in the journal
     ("note", int64[:, ::1]),  # (notes, 3 + K): lane, begin, end, amounts
 ]
-Profile, ProfileT = record("Profile", PROFILE, globals())
+Profile, ProfileT = record("Profile", PROFILE, globals(), fixed=("columns",))
 
 
 def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> object:
@@ -179,6 +180,7 @@ def _bound(profile, b):
     """Compute the least and the greatest availability of block b."""
     first, last = b * BLOCK, b * BLOCK + profile.count[b]
     for c in range(profile.columns):
+        few_turns()
         room = profile.room[c]
         low = high = room[first]
         for e in range(np.uint64(first + 1), np.uint64(last)):
@@ -192,6 +194,7 @@ def _bound(profile, b):
 def _unbound(profile, b):
     """Give block b bounds that exclude nothing: the only block of a lane is searched in any case."""
     for c in range(profile.columns):
+        few_turns()
         profile.least[c, b], profile.most[c, b] = PAST, FUTURE
 
 
@@ -264,6 +267,7 @@ def _shift(profile, first, last, places):
     """Move the entries from first to last (exclusive) by `places`."""
     _shift_row(profile.time, first, last, places)
     for c in range(profile.columns):
+        few_turns()
         _shift_row(profile.room[c], first, last, places)
 
 
@@ -319,8 +323,10 @@ def _split(profile, lane, d):
     for e in range(half):
         profile.time[new * BLOCK + e] = profile.time[b * BLOCK + half + e]
         for c in range(profile.columns):
+            few_turns()
             profile.room[c, new * BLOCK + e] = profile.room[c, b * BLOCK + half + e]
     for c in range(profile.columns):
+        few_turns()
         profile.lift[c, new] = profile.lift[c, b]
     profile.count[b] = half
     profile.count[new] = BLOCK - half
@@ -361,6 +367,7 @@ def _join(profile, lane, d, e):
         lifted = profile.lane[lane, d - 1]
         before = lifted * BLOCK + profile.count[lifted] - 1
     for c in range(profile.columns):
+        few_turns()
         if profile.room[c, e] + profile.lift[c, b] != profile.room[c, before] + profile.lift[c, lifted]:
             return
     _shift(profile, e + 1, first + profile.count[b], np.int64(-1))
@@ -381,9 +388,11 @@ def _merge(profile, lane, d):
     for e in range(n):
         profile.time[base + e] = profile.time[gone * BLOCK + e]
         for c in range(profile.columns):
+            few_turns()
             profile.room[c, base + e] = profile.room[c, gone * BLOCK + e] + profile.lift[c, gone] - profile.lift[c, b]
     profile.count[b] += n
     for c in range(profile.columns):
+        few_turns()
         profile.least[c, b] = min(profile.least[c, b], profile.least[c, gone])
         profile.most[c, b] = max(profile.most[c, b], profile.most[c, gone])
     _drop_block(profile, lane, d + 1)
@@ -414,12 +423,14 @@ def book(profile, lane, begin, end, matrix, row, factor):
         last = last_entry if d == last_place else first + profile.count[b]
         if begins == first and last == first + profile.count[b]:
             for c in range(profile.columns):
+                few_turns()
                 amount = matrix[row, c] * factor
                 profile.lift[c, b] -= amount
                 profile.least[c, b] -= amount
                 profile.most[c, b] -= amount
         elif last > begins:
             for c in range(profile.columns):
+                few_turns()
                 _add(profile.room[c], begins, last, -matrix[row, c] * factor)
             if profile.blocks[lane] > 1:
                 _bound(profile, b)
@@ -458,6 +469,7 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
         first, last = b * BLOCK, b * BLOCK + profile.count[b]
         somewhere = everywhere = True
         for c in range(profile.columns):
+            few_turns()
             amount = least_for(matrix, row, c, factor)
             somewhere = somewhere and profile.most[c, b] >= amount
             everywhere = everywhere and profile.least[c, b] >= amount
@@ -475,6 +487,7 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
                     break
                 fits = profile.room[0, e] >= floor
                 for c in range(1, profile.columns):
+                    few_turns()
                     fits = fits and profile.room[c, e] + profile.lift[c, b] >= least_for(matrix, row, c, factor)
                 if not fits:
                     blocked = True
@@ -518,11 +531,13 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, length):
             if entered:
                 everywhere = True
                 for c in range(profile.columns):
+                    few_turns()
                     everywhere = everywhere and profile.least[c, b] >= least_for(matrix, row, c, factor)
             if everywhere:
                 e = b * BLOCK
             else:
                 for c in range(profile.columns):
+                    few_turns()
                     blocked = blocked or profile.room[c, e] + profile.lift[c, b] < least_for(matrix, row, c, factor)
             if blocked or profile.time[e] <= known:
                 break
@@ -545,6 +560,7 @@ def least_over(profile, lane, begin, end, out, row):
     b = profile.lane[lane, d]
     e = _entry_at(profile, b, begin)
     for c in range(profile.columns):
+        few_turns()
         out[row, c] = profile.room[c, e] + profile.lift[c, b]
     while d < profile.blocks[lane]:
         b = profile.lane[lane, d]
@@ -553,6 +569,7 @@ def least_over(profile, lane, begin, end, out, row):
             return
         while e < last and profile.time[e] < end:
             for c in range(profile.columns):
+                few_turns()
                 out[row, c] = min(out[row, c], profile.room[c, e] + profile.lift[c, b])
             e += 1
         d += 1
@@ -576,6 +593,7 @@ def tasks_over(profile, lane, begin, end, demand, job, most):
         while e >= b * BLOCK:
             tasks = most
             for c in range(profile.columns):
+                few_turns()
                 if demand[job, c] > 0:
                     tasks = min(tasks, times(profile.room[c, e] + profile.lift[c, b], demand[job, c]))
             if tasks < fewest:
@@ -596,6 +614,7 @@ def free_since(profile, lane, matrix, row, factor, t):
     since = t
     while True:
         for c in range(profile.columns):
+            few_turns()
             if available(profile, lane, d, e, c) < least_for(matrix, row, c, factor):
                 return since
         since = profile.time[e]
@@ -612,6 +631,7 @@ def _note(profile, lane, begin, end, matrix, row, factor):
     profile.note[profile.noted, 1] = begin
     profile.note[profile.noted, 2] = end
     for c in range(profile.columns):
+        few_turns()
         profile.note[profile.noted, 3 + c] = matrix[row, c] * factor
     profile.noted += 1
 
@@ -631,6 +651,7 @@ def rollback(profile, mark):
     amount = np.empty((1, profile.columns), np.int64)
     for n in range(profile.noted - 1, mark - 1, -1):
         for c in range(profile.columns):
+            few_turns()
             amount[0, c] = profile.note[n, 3 + c]
         book(profile, profile.note[n, 0], profile.note[n, 1], profile.note[n, 2], amount, np.int64(0), GIVE)
     profile.noted = mark

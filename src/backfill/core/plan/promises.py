@@ -33,7 +33,7 @@ PROMISES = [
     ("record", int64[:, ::1]),
     ("rows", int64),
 ]
-Promises, PromisesT = record("Promises", PROMISES, globals())
+Promises, PromisesT = record("Promises", PROMISES, globals(), fixed=("watched", "recorded"))
 
 
 def new_promises(jobs: int, watched: int, recorded: bool) -> Any:

@@ -7,6 +7,7 @@ some are tried in each round. On a pool nothing is compared, see rooms.py.
 import numpy as np
 
 from backfill.compiler.kernel import apart
+from backfill.compiler.loops import few_turns
 from backfill.compiler.wall import verb
 from backfill.core.plan.grown import FRESH, RECENT
 from backfill.core.plan.plan import book_again, book_running
@@ -41,6 +42,7 @@ def _put_aside(state):
         while e != NONE:
             grown.was_time[i] = plan.time[e]
             for c in range(plan.columns):
+                few_turns()
                 grown.was_room[c, i] = available(plan, node, d, e, c)
             i += 1
             d, e = entry_after(plan, node, d, e)
@@ -68,6 +70,7 @@ def _compare(state):
             was_ends = FUTURE if i == last else grown.was_time[i + 1]
             until = min(ends, was_ends, FUTURE)
             for c in range(plan.columns):
+                few_turns()
                 if available(plan, node, d, e, c) > grown.was_room[c, i]:
                     begin, end = min(begin, t), until
             if ends == until and next_entry != NONE:

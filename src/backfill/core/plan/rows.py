@@ -7,6 +7,7 @@ jobs of all rows at once.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.wall import verb
 from backfill.core.machine import least_there
 from backfill.core.pace import latest_end, longest
@@ -88,6 +89,7 @@ def _amounts_from(state, job, t, free, idle, row):
         until = t + span(state, job)
         for node in range(machine.nodes):
             for k in range(machine.resources):
+                few_turns()
                 away = machine.capacity[node, k] - least_there(state, node, k, t, until)
                 amounts[node, k] -= away // state.runs.rows if k == 0 else away
     return amounts
@@ -105,6 +107,7 @@ def _has_room(state, job, t, free, row):
 @kernel()
 def _pool_has(state, job, amounts):
     for k in range(state.machine.resources):
+        few_turns()
         if state.jobs.need[job, k] > max(amounts[0, k], 0):
             return False
     return True
@@ -136,12 +139,14 @@ def _use(state, job, row, pairs, free, sign):
     jobs, (amounts, licences, idle) = state.jobs, free
     if state.machine.pool:
         for k in range(state.machine.resources):
+            few_turns()
             amounts[0, k] -= sign * jobs.need[job, k]
         idle[row, 0] -= sign * jobs.need[job, 0]
         return
     for pair in range(len(pairs)):
         node, tasks = pairs[pair, 0], pairs[pair, 1]
         for k in range(state.machine.resources):
+            few_turns()
             amounts[node, k] -= sign * tasks * jobs.demand[job, k]
         idle[row, node] -= sign * tasks * jobs.demand[job, 0]
     for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):

@@ -4,6 +4,7 @@ import numpy as np
 from numba import int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, zeros
 from backfill.core.errors import NONE
 from backfill.core.pace import longest
@@ -154,6 +155,7 @@ def _could_take(state, job, node, could, last):
     """Return how many tasks an empty node takes, and the node. It takes `could` if it is like the node `last`."""
     base, alike = state.machine.base, last != NONE
     for k in range(state.machine.resources):
+        few_turns()
         alike = alike and base[node, k] == base[last, k]
     return could if alike else tasks_that_fit(base, node, state.jobs.demand, job, state.jobs.most[job]), node
 

@@ -10,6 +10,7 @@ from numba import int64
 
 from backfill.compiler.far import call
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, zeros
 from backfill.compiler.wall import verb
 from backfill.core.errors import BY_PLACE_BESIDE, BY_SHADOW_TIME, NONE, NOT_STARTED, fail
@@ -88,31 +89,32 @@ def _book_planned(state, job):
 
 @kernel()
 def _on_pool(state, job):
-    runs, extra, need, resources = state.runs, state.shadow.extra, state.jobs.need, state.machine.resources
+    runs, free, extra, resources = state.runs, state.free.nodes, state.shadow.extra, state.machine.resources
+    over = np.int64(1)  # number of current runs, by limit, that are over then
+    for k in range(resources):
+        few_turns()
+        need, there, count = state.jobs.need[job, k], free[0, k], np.int64(0)
+        if need == 0:
+            continue
+        while there < need and count < runs.active:
+            there += runs.amounts[k, count]
+            count += 1
+        over = max(over, count if there >= need else runs.active + 1)
+    if over > runs.active:
+        forget_reservation(state)
+        return FUTURE
+    t = max(runs.limits[over - 1], state.now, state.shadow.until)
+    # Ties count: every job that ends at the shadow time adds to the extra.
+    while over < runs.active and runs.limits[over] <= t:
+        over += 1
     state.shadow.job = job
     for k in range(resources):
-        extra[0, k] = state.free.nodes[0, k]
-    i = 0
-    while i < runs.active:
-        t = max(runs.limits[i], state.now)
-        # Ties count: every job that ends at the shadow time adds to the extra.
-        while i < runs.active and max(runs.limits[i], state.now) == t:
-            for k in range(resources):
-                extra[0, k] += runs.amounts[k, i]
-            i += 1
-        fits = True
-        for k in range(resources):
-            fits = fits and max(extra[0, k], 0) >= need[job, k]
-        if fits:
-            while i < runs.active and runs.limits[i] <= state.shadow.until:
-                for k in range(resources):
-                    extra[0, k] += runs.amounts[k, i]
-                i += 1
-            for k in range(resources):
-                extra[0, k] -= need[job, k]
-            return max(t, state.shadow.until)
-    forget_reservation(state)
-    return FUTURE
+        few_turns()
+        there = free[0, k]
+        for i in range(over):
+            there += runs.amounts[k, i]
+        extra[0, k] = there - state.jobs.need[job, k]
+    return t
 
 
 @apart()
@@ -163,6 +165,7 @@ def _remember(state, job):
         node, tasks = state.placed.pairs[pair, 0], state.placed.pairs[pair, 1]
         state.shadow.pairs[pair, 0], state.shadow.pairs[pair, 1] = node, tasks
         for k in range(state.machine.resources):
+            few_turns()
             state.shadow.extra[node, k] = state.later.nodes[node, k] - tasks * state.jobs.demand[job, k]
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
         licence = state.jobs.licence[item]
@@ -176,15 +179,19 @@ def forget_reservation(state):
     job = state.shadow.job
     if job < 0:
         return
+    state.shadow.job = NONE
     if state.machine.pool:
         for k in range(state.machine.resources):
+            few_turns()
             state.shadow.extra[0, k] = UNBOUNDED
+        return
     for pair in range(state.shadow.count):
         for k in range(state.machine.resources):
+            few_turns()
             state.shadow.extra[state.shadow.pairs[pair, 0], k] = UNBOUNDED
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):
         state.shadow.licences[state.jobs.licence[item]] = UNBOUNDED
-    state.shadow.job, state.shadow.count = NONE, 0
+    state.shadow.count = 0
 
 
 @verb()
@@ -215,6 +222,7 @@ def use_extra(state, job):
         return
     if state.machine.pool:
         for k in range(state.machine.resources):
+            few_turns()
             state.shadow.extra[0, k] -= state.jobs.need[job, k]
         return
     shadow = state.shadow
@@ -222,6 +230,7 @@ def use_extra(state, job):
         node, tasks = state.runs.held[pair, 0], state.runs.held[pair, 1]
         if shadow.extra[node, 0] < UNBOUNDED:
             for k in range(state.machine.resources):
+                few_turns()
                 shadow.extra[node, k] -= tasks * state.jobs.demand[job, k]
             heed_node(state, node)
     for item in range(state.jobs.licence_first[job], state.jobs.licence_first[job + 1]):

@@ -11,6 +11,7 @@ Slow twin: tests/reference/twotier.py, check.
 import numpy as np
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import doubled_rows
 from backfill.compiler.wall import verb
 from backfill.core.errors import NO_PROJECT, NONE, fail
@@ -126,6 +127,7 @@ def _first_lack(profile, lane, matrix, row, begin, before):
     t = begin
     while e != NONE and t < before:
         for c in range(profile.columns):
+            few_turns()
             if matrix[row, c] > 0 and available(profile, lane, d, e, c) < 0:
                 return t
         d, e = entry_after(profile, lane, d, e)
@@ -141,6 +143,7 @@ def _note_lack(state, job, lane, t):
         profile, row = state.plan.licences, -1 - lane
     d, e = find(profile, row, t)
     for k in range(state.machine.resources):
+        few_turns()
         asked = k < profile.columns and _held(state, job, lane, k) > 0
         state.bookings.lack[k] = -available(profile, row, d, e, k) if asked else np.int64(0)
 
@@ -189,6 +192,7 @@ def victim_at(state, job, lane, t, victims):
             best = other
     if best >= 0 and victims != ANY:
         for k in range(state.machine.resources):
+            few_turns()
             if bookings.lack[k] > 0 and _held(state, best, lane, k) < bookings.lack[k]:
                 return NONE
     return best
@@ -197,6 +201,7 @@ def victim_at(state, job, lane, t, victims):
 @kernel(inline=True)
 def _holds_what_lacks(state, job, lane):
     for k in range(state.machine.resources):
+        few_turns()
         if state.bookings.lack[k] > 0 and _held(state, job, lane, k) > 0:
             return True
     return False

@@ -11,6 +11,7 @@ import numpy as np
 from numba import float32, float64, int8, int32, int64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, shift_back, shift_forward, shift_rows_back, shift_rows_forward, zeros
 from backfill.core.errors import NONE
 from backfill.core.place.shapes import may_sit, units_of
@@ -66,7 +67,7 @@ QUEUE = [
     ("limited", int64[::1]),  # (6,): inputs of the limits among nodes
     ("most", float32[:, ::1]),  # (3, k; among nodes classes): the span, and the limits, rounded as in the tree
 ]
-Queue, QueueT = record("Queue", QUEUE, globals())
+Queue, QueueT = record("Queue", QUEUE, globals(), fixed=("slots", "indexed"))
 
 
 def new_queue(
@@ -155,6 +156,7 @@ def write_place(state, place, job, key):
         q.need[0, place] = units_of(state, job)
         return
     for k in range(state.machine.resources):
+        few_turns()
         q.need[k, place] = state.jobs.need[job, k]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import float64
 
 from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
 from backfill.compiler.record import doubled, shift_back
 from backfill.compiler.wall import verb
 from backfill.core.errors import BY_IS_FIRST, NO_KEYS, NO_ORDER, NONE, NOT_WAITING, fail
@@ -108,6 +109,7 @@ def _set_limits(state, slot, span):
             set_limits_of_shapes(state, slot, span)
         return
     for k in range(state.machine.resources):
+        few_turns()
         q.limits[0, k] = max(state.free.nodes[0, k], 0)
         q.limits[1, k] = max(min(state.free.nodes[0, k], state.shadow.extra[0, k]), 0)
         if q.deep:
