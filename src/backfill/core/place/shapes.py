@@ -20,7 +20,6 @@ from backfill.core.place.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
 
 BLOCK = 16  # nodes per partial sum
-AT_ONCE = 64  # blocks of which a search asks at once whether they have room
 LONG = 64  # changes, and blocks for each further change, from which on a shape is long unseen
 MANY = np.int64(2**40)  # stands for any number of tasks; no job has more
 
@@ -35,7 +34,6 @@ SHAPES = [
     ("below", int8[:, ::1]),  # (s, s): 1: if units of the second fit, at least as many of the first do
     ("order", int64[::1]),  # (s,): all shapes, none before one that is below it
     ("counted", int64[::1]),  # (s,): scratch
-    ("lacks", int64[::1]),  # (AT_ONCE,): scratch
     # units that fit on the free nodes, as of `seen`
     ("units", int64[:, ::1]),  # (s, m)
     ("sums", int64[:, ::1]),  # (s, blocks): sums over the nodes of a block
@@ -75,7 +73,6 @@ def new_shapes(platform: Platform, shapes: int) -> Any:
         first=zeros(shapes),
         below=np.zeros((shapes, shapes), np.int8),
         counted=zeros(shapes),
-        lacks=zeros(AT_ONCE),
         order=np.arange(shapes),
         units=zeros(shapes, nodes),
         sums=zeros(shapes, -(-nodes // BLOCK)),
@@ -341,26 +338,27 @@ def _is_long_unseen(state, job, s):
 def _sit_uncounted(state, job, beside):
     """Return whether a job fits, in the blocks of nodes that have enough of each resource; fill `placed`.
 
-    This needs no units of its shape. Many blocks are asked at once.
+    This needs no units of its shape. Most blocks lack the first resource, or none.
     """
-    shapes, left, resources = state.free.shapes, state.jobs.tasks[job], state.machine.resources
-    s, blocks, lacks = np.int64(state.jobs.shape[job]), shapes.top.shape[1], shapes.lacks
-    for begin in range(0, blocks, AT_ONCE):
-        many = min(AT_ONCE, blocks - begin)
-        for i in range(many):
-            lacks[i] = 0
-        for k in range(resources):
-            few_turns()
-            top, unit = shapes.top[k, begin : begin + many], shapes.unit[s, k]
-            for i in range(many):
-                lacks[i] += top[i] < unit
-        for i in range(many):
-            if lacks[i] == 0:
-                left -= _take_from_block(state, job, s, begin + i, left, beside)
-                if left == 0:
-                    return True
+    shapes, left, s = state.free.shapes, state.jobs.tasks[job], np.int64(state.jobs.shape[job])
+    first, asked = shapes.top[0], shapes.unit[s, 0]
+    for block in range(len(first)):
+        if first[block] >= asked and _may_have_room(shapes, s, block):
+            left -= _take_from_block(state, job, s, block, left, beside)
+            if left == 0:
+                return True
     state.placed.count = 0
     return False
+
+
+@kernel(inline=True)
+def _may_have_room(shapes, s, block):
+    """Return whether no resource rules out that a node of a block takes a unit of a shape."""
+    for k in range(1, shapes.top.shape[0]):
+        few_turns()
+        if shapes.top[k, block] < shapes.unit[s, k]:
+            return False
+    return True
 
 
 @kernel()
@@ -375,10 +373,12 @@ def _take_from_block(state, job, s, block, tasks, beside):
             some += allowed[bound, node] != 0
         if some == 0:
             return np.int64(0)
+    asked = shapes.unit[s, 0]
     for node in range(begin, end):
-        left -= _take_node(state, job, s, node, left, beside, False)
-        if left == 0:
-            return tasks
+        if free[node, 0] >= asked:
+            left -= _take_node(state, job, s, node, left, beside, False)
+            if left == 0:
+                return tasks
     if left == tasks:  # the bound may be too high
         for k in range(state.machine.resources):
             few_turns()
