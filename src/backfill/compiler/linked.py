@@ -11,7 +11,7 @@ where it is called, and leave out arguments that it does not use and checks of r
 
 from typing import Any
 
-from llvmlite import binding
+from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, CompileResult, compile_result
 from numba.core.compiler_lock import require_global_compiler_lock
@@ -20,7 +20,20 @@ from backfill.compiler import users
 from backfill.compiler.kept import Kept, Results
 
 
-class LinkedLibrary(JITCodeLibrary):
+class _Library(JITCodeLibrary):
+    def add_ir_module(self, module: Any) -> None:
+        """Add the code of functions, without zeros in the places for errors of calls: only errors are read there."""
+        for first in (function.blocks[0] for function in module.functions if function.blocks):
+            places = {each for each in first.instructions if each.name.startswith("excinfo")}
+            first.instructions[:] = [
+                each
+                for each in first.instructions
+                if not (isinstance(each, ir.instructions.StoreInstr) and each.operands[1] in places)
+            ]
+        super().add_ir_module(module)
+
+
+class LinkedLibrary(_Library):
     """The code of a function and of what it calls, neither optimised as a whole nor turned into machine code."""
 
     def finalize(self) -> None:
@@ -48,7 +61,7 @@ class LinkedLibrary(JITCodeLibrary):
         return made
 
 
-class MachineLibrary(JITCodeLibrary):
+class MachineLibrary(_Library):
     """The machine code of a function and of what it calls."""
 
     def _optimize_final_module(self) -> None:
