@@ -9,7 +9,7 @@ from numba.core import cgutils
 from numba.core.extending import intrinsic, overload
 
 from backfill.compiler import jit
-from backfill.compiler.pointer import Column, is_item
+from backfill.compiler.pointer import Column, item_access
 
 
 def move_items(array: Any, begin: int, count: int, to: int) -> None:
@@ -40,7 +40,7 @@ def _move(typing: Any, array: Any, begin: Any, count: Any, to: Any) -> Any:
         with builder.if_then(some):
             done = builder.call(moving, [*places, builder.mul(count, size), cgutils.false_bit])
             if isinstance(kind, Column):
-                done.set_metadata("tbaa", is_item(builder.module))
+                done.set_metadata("tbaa", item_access(builder.module))
         return context.get_dummy_value()
 
     return types.void(array, types.int64, types.int64, types.int64), move

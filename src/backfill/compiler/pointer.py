@@ -229,7 +229,7 @@ def _apart(module: Any, name: str) -> Any:
 ITEM = "item"
 
 
-def is_item(module: Any) -> Any:
+def item_access(module: Any) -> Any:
     """Return TBAA metadata of an access to items of columns."""
     return _apart(module, ITEM)
 
