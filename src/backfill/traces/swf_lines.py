@@ -29,6 +29,7 @@ from backfill.traces.notes import (
     repeated,
 )
 from backfill.traces.seconds import to_micros
+from backfill.traces.whole_numbers import whole_numbers
 
 FIELDS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average cpu time", "used memory",
@@ -76,7 +77,9 @@ class Lines:
         rows = np.flatnonzero(kept)
         if repeats == "drop" and (again := repeated(field[1][rows].tolist())).any():
             rows, dropped[REPEATED] = rows[~again], int(again.sum())
-        left_out = ids_without(field[1].astype(np.int64), rows) - {str(int(job)) for job in field[1][rows]}
+        left_out = ids_without(field[1].astype(np.int64), rows)
+        if left_out:
+            left_out -= {str(int(job)) for job in field[1][rows]}
         lines = cls(log, rows, {number: values[rows] for number, values in field.items()}, dropped, think, left_out)
         if repeat := first_repeat(lines.field[1].tolist()):
             earlier, _ = _found(log, int(rows[repeat[1]]), 1)
@@ -256,6 +259,9 @@ def _table(log: Source, fields: Sequence[str]) -> Floats:
     """Return the numbers, shape (jobs, 18). numpy reads them; the bad line is searched for only if it fails."""
     if not count_fields(log):
         return np.zeros((0, len(FIELDS)))
+    whole = whole_numbers(log.data, len(fields))
+    if whole is not None:
+        return whole[:, : len(FIELDS)]
     further = len(fields) > len(FIELDS)
     try:
         columns = range(len(FIELDS)) if further else None
