@@ -8,6 +8,8 @@ import numpy as np
 
 from backfill.model.workload import Ints
 
+DENSE = 4  # a range of values that is at most so many times as long as their list is dense
+
 
 class Remembers:
     """Base class of numberings. A copy continues independently."""
@@ -37,7 +39,7 @@ class Numbers(Remembers):
         if alone:
             codes = np.where(codes >= 0, codes.astype(np.int64), own + np.arange(len(codes)))
         local = by_appearance(codes)
-        first = np.flatnonzero(local > np.maximum.accumulate(np.append(-1, local))[:-1])
+        first = first_of_each(local)
         number, new = np.empty(len(first), np.int64), np.ones(len(first), np.bool_)
         appeared = codes[first]
         some = np.flatnonzero(appeared < own) if alone else np.arange(len(first))
@@ -75,8 +77,30 @@ def by_appearance(codes: Any) -> Any:
     before = np.maximum.accumulate(np.append(-1, codes))[:-1]
     if (codes <= before + 1).all():
         return codes
-    known, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    number = np.full(len(known), -1)
-    some = known >= 0
+    count, place = in_order(codes)
+    first = np.empty(count, np.int64)
+    first[place[::-1]] = np.arange(len(codes))[::-1]
+    number = np.full(count, -1)
+    some = codes[first] >= 0
     number[some] = np.argsort(np.argsort(first[some]))
-    return number[inverse]
+    return number[place]
+
+
+def first_of_each(numbers: Any) -> Ints:
+    """Return where each number occurs first, if they are numbered by first appearance."""
+    return np.flatnonzero(numbers > np.maximum.accumulate(np.append(-1, numbers))[:-1])
+
+
+def in_order(values: Any) -> tuple[int, Ints]:
+    """Return how many different values there are, and the place of each value among these in ascending order."""
+    if not len(values):
+        return 0, np.zeros(0, np.int64)
+    values = values.astype(np.int64, copy=False)
+    least, span = values.min(), int(values.max()) - int(values.min())
+    if span > DENSE * len(values):
+        known, place = np.unique(values, return_inverse=True)
+        return len(known), place
+    there = np.zeros(span + 1, np.bool_)  # a table of all values between them is faster than sorting
+    there[values - least] = True
+    places = np.cumsum(there) - 1
+    return int(places[-1]) + 1, places[values - least]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from backfill.core.jobs import LicenceItems
-from backfill.core.numbers import Numbers, Remembers, by_appearance
+from backfill.core.numbers import Numbers, Remembers, by_appearance, first_of_each, in_order
 from backfill.core.place.placement import ANY, DISTINCT, NODE, SITE
 from backfill.model.workload import Ints, Jobs
 
@@ -51,8 +51,7 @@ class Kinds(Remembers):
             asked = zip(kind.tolist(), map(tuple, unit.tolist()), bound.tolist(), items.tolist(), strict=True)
             return np.array([self._one(row + i, each) for i, each in enumerate(asked)], np.int64)
         codes, unit, self.exact, bounds = _find(kind, unit, bound, items, self._capacity)
-        first = np.unique(codes, return_index=True)[1]
-        for i in first.tolist():
+        for i in first_of_each(codes).tolist():
             there = int(bound[i]) if bounds else -1
             self._add(row + i, (int(kind[i]), tuple(unit[i].tolist()), there, int(items[i]) if self.exact else 0))
         return codes
@@ -124,9 +123,9 @@ def _find(kind: Any, unit: Ints, bound: Ints, licences: Ints, capacity: Ints) ->
     for exact, bounds, columns in _coarser(kind, unit, bound, licences, capacity):
         codes = np.zeros(len(kind), np.int64)
         for values in columns:
-            found, inverse = np.unique(values, return_inverse=True)
-            codes = np.unique(codes * len(found) + inverse, return_inverse=True)[1]
-            if codes.max(initial=0) >= MOST:
+            found, place = in_order(values)
+            many, codes = in_order(codes * found + place)
+            if many > MOST:
                 break
         else:
             return by_appearance(codes), np.stack(columns[1 : 1 + unit.shape[1]], axis=1), exact, bounds
