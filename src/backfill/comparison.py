@@ -12,10 +12,11 @@ from backfill import __version__
 from backfill.analysis.bounds import Bound, BoundGap, gaps, mean_bounds
 from backfill.analysis.departures import farthest
 from backfill.analysis.distance import Distance
-from backfill.analysis.groups import Fairness, Groups, LongWait, fairness, groups, longest_waits
+from backfill.analysis.groups import Fairness, Groups, LongWait, classes, fairness, groups, longest_waits
 from backfill.analysis.metrics import Counted, Metrics, in_common
 from backfill.analysis.paired import Each, Pair, pairs_of_log, pairs_of_replications
-from backfill.analysis.replay import Replay, reality
+from backfill.analysis.recorded import explain
+from backfill.analysis.replay import Replay, reality, replay
 from backfill.api import SCHEMA, Result, check_inputs
 from backfill.distances import check as check_windows
 from backfill.distances import distances
@@ -177,6 +178,11 @@ class Comparison:
         >>> comparison.replays
         []
         """
+        first = self.results[0]
+        explained = explain(first.workload, first.platform)  # once for all, as it is the same
+        for result in self.results:
+            if "replay" not in vars(result):
+                vars(result)["replay"] = replay(result, explained)
         compared = [(name, result.replay) for name, result in zip(self.names, self.results, strict=True)]
         return [replace(each, policy=name) for name, each in compared if each is not None]
 
@@ -550,9 +556,11 @@ def _comparison(
         first_ones = [metrics[0] for metrics in replicated]
         pairs = pairs_of_log(kept, first_ones, counted, procs, results[0].platform.cpus, seed, each)
 
+    by_class = [*each(lambda one: classes(log, one)["size x run time"], counted)]
+
     def fair(pair: tuple[int, int]) -> Fairness:
         b, a = pair
-        return fairness(log, (kept[a], kept[b]), counted[a], counted[b])
+        return fairness(log, (kept[a], kept[b]), counted[a], counted[b], by_class[b])
 
     def longest(place: int) -> Iterable[LongWait]:
         return longest_waits(kept[place], log, results[place].schedule, counted[place])

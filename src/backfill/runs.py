@@ -116,7 +116,7 @@ def carry_out(
     results = {run: each for run, each in stored.items() if each is not None}
     left = [run for run in runs if run not in results]
     if where is not None:  # the longest of a replication first, so that the last ones end at about the same time
-        left.sort(key=lambda run: (run.replication, _weight(plan.specs[run.policy].policy)))
+        left.sort(key=lambda run: (run.replication, *_weight(plan.specs[run.policy].policy, run.policy == 0)))
     if where is not None and left:
         _check_can_be_sent(plan)
     done: dict[int, Done] = {}
@@ -153,10 +153,13 @@ def carry_out(
     return results | {left[place]: each for place, each in done.items()}, interrupted
 
 
-def _weight(policy: Policy) -> tuple[bool, ...]:
-    """Return a key that sorts policies whose passes take long before others, by what they declare."""
+def _weight(policy: Policy, bounds: bool) -> tuple[bool, ...]:
+    """Return a key that sorts runs that take long before others, by what their policies declare.
+
+    bounds: the run computes the lower bounds, too.
+    """
     plans = policy.keeps or policy.booked or policy.preempts
-    return not plans, not policy.dynamic, policy.reserve == policy.fill == NO_JOB
+    return not plans, not policy.dynamic, not bounds, policy.reserve == policy.fill == NO_JOB
 
 
 def _check_can_be_sent(plan: Shared) -> None:

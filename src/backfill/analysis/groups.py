@@ -105,13 +105,18 @@ def classes(workload: Workload, counted: Counted) -> dict[str, Labels]:
     }
 
 
-def fairness(workload: Workload, names: tuple[str, str], a: Counted, b: Counted) -> Fairness:
-    """Compare policy a with b, which ran the same jobs."""
+def fairness(
+    workload: Workload, names: tuple[str, str], a: Counted, b: Counted, by_class: Labels | None = None
+) -> Fairness:
+    """Compare policy a with b, which ran the same jobs.
+
+    by_class: "size x run time" of `classes` for b, if the caller compares b with several policies.
+    """
     delay = a.start - b.start
     later = delay[delay > 0]
     users = workload.jobs.user.take(a.rows)
     by_user = _growth(users, a, b)
-    both = classes(workload, b)["size x run time"]
+    both = classes(workload, b)["size x run time"] if by_class is None else by_class
     worst_user, worst_user_s = _worst(users, by_user)
     worst_class, worst_class_s = _worst(both, _growth(both, a, b))
     return Fairness(
@@ -133,7 +138,10 @@ def fairness(workload: Workload, names: tuple[str, str], a: Counted, b: Counted)
 
 def longest_waits(policy: str, workload: Workload, schedule: Schedule, counted: Counted) -> list[LongWait]:
     """Return the longest waits, in descending order, ties in file order; jobs that did not wait are omitted."""
-    order = np.argsort(-counted.wait, kind="stable")[:LONGEST]
+    wait, run = counted.wait, counted.run
+    least = np.partition(wait, -LONGEST)[-LONGEST] if len(wait) > LONGEST else 0
+    longest = np.flatnonzero(wait >= least)
+    order = longest[np.argsort(-wait[longest], kind="stable")[:LONGEST]]
     return [
         LongWait(
             policy=policy,
@@ -141,12 +149,12 @@ def longest_waits(policy: str, workload: Workload, schedule: Schedule, counted: 
             user=workload.jobs.user[row],
             cpus=int(workload.jobs.procs[row]),
             submit_s=int(counted.submit[i]) / SECOND,
-            wait_s=int(counted.wait[i]) / SECOND,
-            run_s=int(counted.run[i]) / SECOND,
+            wait_s=int(wait[i]) / SECOND,
+            run_s=int(run[i]) / SECOND,
             reason=REASONS[schedule.reason[row]],
         )
         for i, row in zip(order.tolist(), counted.rows[order].tolist(), strict=True)
-        if counted.wait[i] > 0
+        if wait[i] > 0
     ]
 
 

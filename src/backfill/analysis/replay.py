@@ -140,8 +140,10 @@ class Replay:
         }
 
 
-def replay(result: Simulated) -> Replay | None:
+def replay(result: Simulated, explained: Explained | None = None) -> Replay | None:
     """Compare a simulation with the recorded waits; None if the counted jobs have none.
+
+    explained: the verdict on its log and platform, if it is known.
 
     >>> import backfill as bf
     >>> arrays = {"job": [1, 2], "submit": [0, 5], "runtime": [60, 90], "waited": [0, 55]}
@@ -152,7 +154,7 @@ def replay(result: Simulated) -> Replay | None:
     if not hasattr(result, "schedule"):
         raise wrong_type("result", result, "a Result, such as that of simulate(log)")
     recorded = Recorded.of(result.workload)
-    explained = explain(result.workload, result.platform)
+    explained = explained or explain(result.workload, result.platform)
     if recorded is None or explained is None:
         return None
     counts = kept(result.workload.jobs.submit, result.warmup, result.cooldown) & result.schedule.ran
