@@ -149,6 +149,7 @@ def _check_shapes(state: Any) -> None:
     shapes, free, machine = state.free.shapes, state.free.nodes, state.machine
     most = np.array([free[i : i + NODES].max(axis=0) for i in range(0, machine.nodes, NODES)])
     _same("blocks with more free than their bound", np.flatnonzero((most > shapes.top.T).any(axis=1)), [])
+    _same("nodes with more free than the largest amount", np.flatnonzero(free[:, 0] > shapes.largest), [])
     for s in np.flatnonzero((shapes.seen >= 0) & (shapes.changes - shapes.seen <= len(shapes.node))).tolist():
         missed = shapes.node[np.arange(shapes.seen[s], shapes.changes) % len(shapes.node)]
         same = np.setdiff1d(np.arange(machine.nodes), missed)

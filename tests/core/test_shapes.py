@@ -81,6 +81,7 @@ WRONG = {
     "by block": lambda state: add(state.free.shapes.sums, 1),
     "for one job": lambda state: add(state.free.shapes.all, 1),
     "free than their bound": lambda state: add(state.free.shapes.top, -2000),
+    "free than the largest amount": lambda state: setattr(state.free.shapes, "largest", -1),
     "later.nodes": lambda state: add(state.later.nodes, 1),
     "later.licences": lambda state: add(state.later.licences, 1),
     "later.sums": lambda state: add(state.later.tasks, 1),

@@ -20,6 +20,7 @@ from backfill.core.place.seating import POWER, seat_by_rule
 from backfill.model.platform import Platform
 
 BLOCK = 16  # nodes per partial sum
+FEW_BLOCKS = 256  # up to this number of blocks the largest free amount is kept
 LONG = 64  # changes, and blocks for each further change, from which on a shape is long unseen
 MANY = np.int64(2**40)  # stands for any number of tasks; no job has more
 
@@ -46,6 +47,9 @@ SHAPES = [
     ("grew", int64[::1]),  # (m,): the same for changes that increased the free amount
     ("read", int64),  # number of changes up to which some shape has counted
     ("top", int64[:, ::1]),  # (k, blocks): no node of a block has more free than this
+    ("stale", int8[::1]),  # (blocks,): 1: of the first resource it may be too much
+    ("largest", int64),  # no node has more of the first resource free; 0 or more
+    ("loose", int64),  # 1: it may be too much
     # units that fit beside the reservation
     ("bound", int64[:, ::1]),  # (m, k): the extra on a node, as of its last change
     ("bounds", int64[::1]),  # the nodes on which the extra is bounded
@@ -85,6 +89,9 @@ def new_shapes(platform: Platform, shapes: int) -> Any:
         grew=np.full(nodes, -1),
         read=0,
         top=np.ascontiguousarray(np.maximum.reduceat(platform.capacity, begins).T),
+        stale=np.zeros(len(begins), np.int8),
+        largest=platform.capacity[:, 0].max(),
+        loose=0,
         bound=np.full_like(platform.capacity, UNBOUNDED),
         bounds=zeros(nodes),
         bounded=0,
@@ -121,6 +128,9 @@ def note_node(state, node, grown):
         shapes.grew[node] = shapes.noted[node]
         for k in range(shapes.top.shape[0]):
             shapes.top[k, node // BLOCK] = max(shapes.top[k, node // BLOCK], state.free.nodes[node, k])
+        shapes.largest = max(shapes.largest, state.free.nodes[node, 0])
+    else:
+        shapes.stale[node // BLOCK] = shapes.loose = 1
 
 
 @kernel(inline=True)
@@ -187,9 +197,36 @@ def _catch_up(state, s):
 
 
 @kernel(inline=True)
+def fits_nowhere(state, s):
+    """Return whether no node has as much of the first resource free as one unit of a shape needs."""
+    shapes = state.free.shapes
+    if shapes.loose and shapes.unit[s, 0] <= shapes.largest and len(shapes.stale) <= FEW_BLOCKS:
+        _find_largest(state)
+    return shapes.unit[s, 0] > shapes.largest
+
+
+@apart()
+def _find_largest(state):
+    """Find the largest amount of the first resource that is free on a node."""
+    shapes, nodes, top, stale = state.free.shapes, state.free.nodes, state.free.shapes.top[0], state.free.shapes.stale
+    largest = np.int64(0)
+    for block in range(len(stale)):
+        if stale[block]:
+            begin = block * BLOCK
+            most = nodes[begin, 0]
+            for node in range(begin + 1, min(begin + BLOCK, state.machine.nodes)):
+                most = max(most, nodes[node, 0])
+            top[block], stale[block] = most, 0
+        largest = max(largest, top[block])
+    shapes.largest, shapes.loose = largest, 0
+
+
+@kernel(inline=True)
 def units_free(state, s):
     """Return the largest number of units of a shape that one job may have now."""
     shapes = state.free.shapes
+    if fits_nowhere(state, s):
+        return np.int64(0)
     if shapes.seen[s] != shapes.changes:
         _catch_up(state, s)
     if shapes.exact and not _licences_of_shape(state, s, False):
@@ -298,9 +335,10 @@ def sit(state, job, beside):
         for block in range(shapes.sums.shape[1]):
             if shapes.sums[s, block] > 0:
                 for node in range(block * BLOCK, min((block + 1) * BLOCK, machine.nodes)):
-                    left -= _take_node(state, job, s, node, left, beside, True)
-                    if left == 0:
-                        return True
+                    if shapes.units[s, node] > 0:
+                        left -= _take_node(state, job, s, node, left, beside, True)
+                        if left == 0:
+                            return True
         placed.count = 0
         return False
     for place in range(len(machine.sites)):

@@ -14,7 +14,7 @@ from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, shift_back, shift_forward, shift_rows_back, shift_rows_forward, zeros
 from backfill.core.errors import NONE
-from backfill.core.place.shapes import may_sit, units_of
+from backfill.core.place.shapes import fits_nowhere, may_sit, units_of
 from backfill.core.queue.order import FCFS, rank_changes, score
 
 BLOCK = 32  # jobs that a block can hold
@@ -229,8 +229,11 @@ def remove(state, slot, job):
 @apart()
 def _first_that_may_sit(state, place, end, span):
     """Like `first_that_may`, among nodes."""
-    q = state.queue
-    while place < end and not may_sit(state, q.line[place], q.walltime[place] > span):
+    q, jobs = state.queue, state.jobs
+    while place < end:
+        job = q.line[place]
+        if not fits_nowhere(state, np.int64(jobs.shape[job])) and may_sit(state, job, q.walltime[place] > span):
+            break
         place += 1
     return place
 
