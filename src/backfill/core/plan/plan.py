@@ -201,9 +201,14 @@ def earliest_start(state, job, begin):
     if begin < state.now:
         fail(state, IN_THE_PAST, job, NONE, begin, state.now)
         return FUTURE
-    if begin >= FUTURE:
-        return FUTURE
-    t = earliest_by_power(state, job, begin)
+    return _place_at_earliest(state, job, begin, FUTURE) if begin < FUTURE else FUTURE
+
+
+@kernel()
+def _place_at_earliest(state, job, begin, before):
+    """Return the first instant of [begin, before) at which the plan has capacity for a job, and place it; FUTURE if
+    there is none."""
+    t = _earliest(state, job, begin, before)
     if t == state.now and state.jobs.place[job] != POWER and not state.machine.pool and not is_suspended(state, job):
         place_from_now(state, job)
     state.placed.may = job if t == state.now else NONE
@@ -234,13 +239,23 @@ def place_from_now(state, job):
 @kernel()
 def earliest_by_power(state, job, begin):
     """Like `earliest_start`, on the most powerful nodes that are free then."""
+    return _earliest(state, job, begin, FUTURE)
+
+
+@kernel()
+def _earliest(state, job, begin, before):
     if state.machine.pool:
-        return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, span(state, job))
+        return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, before, span(state, job))
     if is_suspended(state, job):
-        return earliest_as_before(state, job, begin)
+        t = earliest_as_before(state, job, begin)
+        return t if t < before else FUTURE
+    if before < FUTURE:  # then the searches look at all nodes together only up to there
+        need, length = state.jobs.need, span(state, job)
+        if earliest(state.plan.total, ONLY, need, job, TAKE, begin, before, FUTURE, length) == FUTURE:
+            return FUTURE
     if state.jobs.alone[job]:
-        return earliest_on_one_node(state, job, begin)
-    return earliest_of_gang(state, job, begin, FUTURE, NOT_KEPT)
+        return earliest_on_one_node(state, job, begin, before)
+    return earliest_of_gang(state, job, begin, before, NOT_KEPT)
 
 
 @verb()
@@ -270,9 +285,9 @@ def fits_now(state, job):
     """Return whether a job fits in the plan from now on."""
     if not is_waiting(state, job, BY_FITS_NOW):
         return False
-    if not state.machine.pool:
-        return earliest_start(state, job, state.now) == state.now
     now, length = state.now, span(state, job)
+    if not state.machine.pool:
+        return _place_at_earliest(state, job, now, now + 1) == now
     fits = earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, now, now + 1, FUTURE, length) == now
     state.placed.may = job if fits else NONE
     return fits

@@ -65,19 +65,24 @@ def span(state, job):
 def first_among_all(state, job, begin, before):
     """Return the first instant of [begin, before) at which all nodes together can hold a job; at most FUTURE.
 
-    It is a lower bound for the single nodes.
+    It is a lower bound for the single nodes. What lies behind `before` is not looked at.
     """
     return earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, before, before, span(state, job))
 
 
 @apart()
-def earliest_on_one_node(state, job, begin):
-    """Return the earliest start on one node: the minimum over nodes, in order of power, with licences considered."""
-    best = FUTURE
+def earliest_on_one_node(state, job, begin, before):
+    """Return the first start of [begin, before) on one node, the most powerful of several; FUTURE if there is none.
+
+    Licences are considered.
+    """
+    best = before
     first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     length = span(state, job)
-    begin = first_among_all(state, job, begin, FUTURE)
+    begin = first_among_all(state, job, begin, before)
     for node in range(state.machine.nodes):
+        if best <= begin:  # no node takes it sooner
+            break
         if not may_run_on(state, job, node):
             continue
         t, agreed = begin, False
@@ -95,7 +100,7 @@ def earliest_on_one_node(state, job, begin):
             best = t
             state.placed.pairs[0, 0], state.placed.pairs[0, 1] = node, state.jobs.tasks[job]
             state.placed.count, state.placed.job = 1, job
-    return best
+    return best if best < before else FUTURE
 
 
 @apart()
