@@ -9,7 +9,6 @@ from typing import Any
 
 from .balance import backfill_lowest, bb, best_fit, ibb
 from .conservative import conservative
-from .depth import reservation_depth
 from .easy import ALL, easy
 from .fairshare import Shares, fairshare
 from .farm import Weights, bf_mod, bf_unmod
@@ -65,11 +64,6 @@ POLICIES: dict[str, Policy] = {
     "first-fit:order=sjf": easy("sjf", reservations=0),
     "conservative": conservative(),
     "conservative:every=7": conservative(every=7),
-    "reservation-depth": reservation_depth(),
-    "reservation-depth:k=2": reservation_depth(2),
-    "reservation-depth:k=3,every=7": reservation_depth(3, 7),
-    "reservation-depth:k=1,order=lxf": reservation_depth(1, order="lxf"),
-    "reservation-depth:k=inf,every=7": reservation_depth(inf, 7),
     "bf-fcfs": easy(),
     "bf-mod": bf_mod(),
     "bf-unmod": bf_unmod(),

@@ -36,7 +36,6 @@ TABLE = {
     "fcfs": "fcfs",
     **dict.fromkeys(_EASY.split(), "easy"),
     "conservative": "conservative",
-    "reservation-depth": "depth",
     **dict.fromkeys(_FARM.split(), "farm"),
     "flexible": "flexible",
     "flexible-fairshare": "fairshare",

@@ -30,9 +30,6 @@ from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_beca
 # Memory: reason of a start (0: its promised time has come); whether a promise is broken, and whether any is; the time
 # before which no start is reserved; number of waiting jobs without a promise.
 KEPT = {"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs", "unpromised": 1}
-# Whether capacity was freed that no job has been tried on; when that may be done next.
-REFRESHED = {"stale": 1, "refresh": 1}
-EVERY = Param(0, 0, 1e9, "s", "shortest time between two instants at which jobs may move up")
 SECOND = 1_000_000  # in microseconds
 
 
@@ -44,8 +41,9 @@ SECOND = 1_000_000  # in microseconds
     binds=True,
     keeps=True,
     index=False,
-    params={"every": EVERY},
-    memory={**KEPT, **REFRESHED},
+    params={"every": Param(0, 0, 1e9, "s", "shortest time between two instants at which jobs may move up")},
+    # whether capacity was freed that no job has been tried on; when that may be done next
+    memory={**KEPT, "stale": 1, "refresh": 1},
     forgets="all",
 )
 def conservative(state):
