@@ -84,8 +84,7 @@ class Both:
         matrix = np.array([amounts], np.int64)
         found = fast.earliest(self.fast, lane, matrix, 0, 1, begin, before, until, length)
         assert found == self.twin.earliest(lane, amounts, begin, before, until, length)
-        if until == FUTURE:
-            assert fast.earliest_of_many(self.fast, lane, matrix, 0, 1, begin, before, length) == found
+        assert fast.earliest_of_many(self.fast, lane, matrix, 0, 1, begin, before, until, length) == found
         return found
 
     def shift(self, lane, begin, end, by, amounts):

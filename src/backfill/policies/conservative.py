@@ -8,6 +8,7 @@ import numpy as np
 from backfill.compiler.kernel import kernel
 from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
+from backfill.core.plan.first import first_chance
 from backfill.core.plan.improve import improve
 from backfill.core.plan.plan import (
     book_overdue,
@@ -119,7 +120,10 @@ def promise(state, job):
 
     A job without one waits without a promise, and is tried again at the next pass.
     """
-    t = settle(state, job, state.now)
+    begin = state.now
+    if state.own.any_late[0] == 0:  # a late job may have an earlier start than the one that it holds
+        begin = first_chance(state, job)
+    t = settle(state, job, begin)
     if t == FUTURE:
         state.own.unpromised[0] += 1
         return False

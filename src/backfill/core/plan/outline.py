@@ -13,7 +13,7 @@ is space; from time to time the outline is drawn anew. It is kept while many gan
 from typing import Any
 
 import numpy as np
-from numba import int16, int64
+from numba import int16, int32, int64
 
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.loops import few_turns
@@ -321,15 +321,15 @@ def first_in_outline(state, job, begin, before, held):
 
     held: where it is booked. From there on it lacks nothing, as what it has booked counts as free for it.
     """
-    t = min(first_among_all(state, job, begin, before), before)
+    t = begin
     while t < before:
         later = _after_known(state, job, t, held)
+        if later == t:
+            later = first_among_all(state, job, t, before)
         if later == t:
             later = _after_shortage(state, job, t, held)
             if later == t:
                 return t
-            if later < before:
-                later = min(first_among_all(state, job, later, before), before)
         t = later
     return before
 
@@ -374,7 +374,9 @@ def _after_shortage(state, job, t, held):
     for k in range(len(shift)):
         _fill(over[k])
     if end > held:
-        found = _tasks_with(state, job, outline.room, r, over, trial)
+        for k in range(len(shift)):
+            _copy(over[k], trial[k])
+        found = _tasks_with(state, job, outline.room, r, trial)
         if found < tasks:
             _note_shortage(state, job, b, r, last, last_row, found)
             return held
@@ -394,12 +396,14 @@ def _after_shortage(state, job, t, held):
     while r >= first_row:
         if r == b * ROWS + outline.count[b] - 1 and b > first:
             _bound_block(outline, b)
-            if _tasks_with(state, job, outline.least, b, over, trial) >= tasks:
+            for k in range(len(shift)):
+                _copy(over[k], trial[k])
+            if _tasks_with(state, job, outline.least, b, trial) >= tasks:
                 for k in range(len(shift)):
                     _copy(trial[k], over[k])
                 b, r = _before(outline, b, b * ROWS)
                 continue
-        found = _tasks_with(state, job, outline.room, r, over, over)
+        found = _tasks_with(state, job, outline.room, r, over)
         if found < tasks:
             if end <= held:
                 _note_shortage(state, job, b, r, last, last_row, found)
@@ -424,7 +428,7 @@ def may_take_ahead(state, job, held, ahead):
             _bound_block(outline, b)
         for k in range(len(shift)):
             row = outline.least[k, b] if whole else outline.room[k, r]
-            _lower(over[k, :ahead], row, over[k, :ahead])
+            _lower(over[k, :ahead], row)
         heeded += 1
         if heeded % CHECKED == 0 and _most(state, job, over, fit) == 0:
             return False
@@ -461,7 +465,7 @@ def _bound_block(outline, b):
         for k in range(len(outline.shift)):
             _copy(outline.room[k, b * ROWS], outline.least[k, b])
             for r in range(b * ROWS + 1, b * ROWS + outline.count[b]):
-                _lower(outline.least[k, b], outline.room[k, r], outline.least[k, b])
+                _lower(outline.least[k, b], outline.room[k, r])
         outline.stale[b] = 0
 
 
@@ -469,17 +473,19 @@ def _bound_block(outline, b):
 def _lower_all(outline, bounds, row, over):
     """Lower what is free over a window by a row of bounds."""
     for k in range(len(outline.shift)):
-        _lower(over[k], bounds[k, row], over[k])
+        _lower(over[k], bounds[k, row])
 
 
 @kernel()
-def _tasks_with(state, job, bounds, row, over, to):
-    """Write the lesser of `over` and a row of bounds. Return how many tasks all nodes together take at most by it."""
+def _tasks_with(state, job, bounds, row, over):
+    """Lower `over` to a row of bounds. Return how many tasks all nodes together take at most by it."""
     outline = state.plan.outline
     for k in range(len(outline.shift)):
-        _lower(over[k], bounds[k, row], to[k])
-    _fit(state, job, to, outline.fit)
-    return _sum(outline.fit)
+        _lower(over[k], bounds[k, row])
+    if len(outline.shift) == 1 and state.jobs.demand[job, 0] == 1 and outline.shift[0] == 0:
+        return _sum(over[0], int16(min(state.jobs.most[job], int64(1) << BITS)))
+    _fit(state, job, over, outline.fit)
+    return _sum(outline.fit, int16(int64(1) << BITS))
 
 
 @kernel()
@@ -489,7 +495,7 @@ def _fit(state, job, over, fit):
     fit[:] = int16(min(state.jobs.most[job], int64(1) << BITS))
     for k in range(len(shift)):
         if demand[job, k] == 1 and shift[k] == 0:
-            _lower(over[k], fit, fit)
+            _lower(fit, over[k])
         elif demand[job, k] > 0:
             _count(over[k], np.float32(SURELY * float(int64(1) << shift[k]) / float(demand[job, k])), fit)
 
@@ -510,9 +516,10 @@ def _copy(bounds, to):
 
 
 @kernel()
-def _lower(bounds, more, to):
-    for node in range(len(to)):
-        to[node] = min(bounds[node], more[node])
+def _lower(bounds, more):
+    """Lower bounds in place. With an array for the result that may be one of these two, LLVM would give up vectors."""
+    for node in range(len(bounds)):
+        bounds[node] = min(bounds[node], more[node])
 
 
 @kernel()
@@ -523,8 +530,9 @@ def _count(bounds, one, fit):
 
 
 @kernel()
-def _sum(fit):
-    total = int64(0)
+def _sum(fit, most):
+    """Add up the tasks of all nodes, at most `most` of each: fewer than 2**31, as so many nodes have no outline."""
+    total = int32(0)
     for node in range(len(fit)):
-        total += max(fit[node], int16(0))
-    return total
+        total = int32(total + max(min(fit[node], most), int16(0)))
+    return int64(total)

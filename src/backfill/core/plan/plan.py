@@ -224,7 +224,7 @@ def earliest_before(state, job, begin, before):
     if not is_waiting(state, job, BY_EARLIEST_START):
         return FUTURE
     length = span(state, job)
-    return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, before, length)
+    return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, before, FUTURE, length)
 
 
 @kernel()
@@ -245,7 +245,9 @@ def earliest_by_power(state, job, begin):
 @kernel()
 def _earliest(state, job, begin, before):
     if state.machine.pool:
-        return earliest_of_many(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, before, span(state, job))
+        return earliest_of_many(
+            state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, before, FUTURE, span(state, job)
+        )
     if is_suspended(state, job):
         t = earliest_as_before(state, job, begin)
         return t if t < before else FUTURE

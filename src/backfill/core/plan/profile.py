@@ -511,8 +511,8 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
 
 
 @apart(matrix=int64[:, ::1])
-def earliest_of_many(profile, lane, matrix, row, factor, begin, before, length):
-    """Return the first s in [begin, before) with the amount free on [s, s + length); FUTURE if there is none.
+def earliest_of_many(profile, lane, matrix, row, factor, begin, before, until, length):
+    """Return the first s in [begin, before) with the amount free on [s, min(s + length, until)); FUTURE if none.
 
     The same as `earliest`, for windows with many entries: each window is checked from its end, so that everything
     before a blocking entry is skipped.
@@ -520,11 +520,12 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, length):
     d = _block_at(profile, lane, begin)
     start, known = begin, begin  # free from `start` to `known`
     while start < before:
-        while d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] < start + length:
+        end = min(start + length, until)
+        while d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] < end:
             d += 1
-        e = _entry_at(profile, profile.lane[lane, d], start + length - 1)
+        e = _entry_at(profile, profile.lane[lane, d], end - 1)
         ahead_place, ahead = entry_after(profile, lane, d, e)
-        until = FUTURE if ahead == NONE else profile.time[ahead]
+        free_until = FUTURE if ahead == NONE else profile.time[ahead]
         blocked, entered, everywhere = False, True, True
         while True:
             b = profile.lane[lane, d]
@@ -549,7 +550,7 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, length):
         if ahead == NONE:
             return FUTURE
         d, start = ahead_place, profile.time[ahead]
-        known = until
+        known = free_until
     return FUTURE
 
 

@@ -11,7 +11,7 @@ from backfill.core.pace import longest
 from backfill.core.place.gangs import group_of, may_run_on, seat, shares_site
 from backfill.core.place.placement import tasks_that_fit
 from backfill.core.plan.grown import RECENT, note_vain, vain_until
-from backfill.core.plan.profile import FUTURE, PAST, TAKE, earliest, tasks_over
+from backfill.core.plan.profile import FUTURE, PAST, TAKE, earliest, earliest_of_many, tasks_over
 from backfill.core.runs import place_as_before
 from backfill.core.trace import LOOKS
 
@@ -67,7 +67,7 @@ def first_among_all(state, job, begin, before):
 
     It is a lower bound for the single nodes. What lies behind `before` is not looked at.
     """
-    return earliest(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, before, before, span(state, job))
+    return earliest_of_many(state.plan.total, ONLY, state.jobs.need, job, TAKE, begin, before, before, span(state, job))
 
 
 @apart()

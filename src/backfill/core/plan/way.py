@@ -239,7 +239,7 @@ def _earliest(state, job, begin, before):
     """Return the first start of a job on [begin, before), FUTURE if there is none; the placement is in `placed`."""
     if state.machine.pool:
         need, length = state.jobs.need, span(state, job)
-        return earliest_of_many(state.plan.nodes, ONLY, need, job, TAKE, begin, before, length)
+        return earliest_of_many(state.plan.nodes, ONLY, need, job, TAKE, begin, before, FUTURE, length)
     t = earliest_by_power(state, job, begin) if begin < before else FUTURE
     return t if t < before else FUTURE
 

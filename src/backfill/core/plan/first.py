@@ -1,0 +1,99 @@
+"""The first promise of a gang among nodes: what those that wait already say about its earliest start.
+
+Each waiting job holds the earliest start that it had at its last turn, and elsewhere free capacity has appeared only
+where nodes grew (grown.py). So a gang that is harder to place starts no sooner, except on freed time. That is searched
+as for a gang that is planned, and the long search through the plan begins only at the start of the other one.
+"""
+
+from numba import int64
+
+from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.loops import few_turns
+from backfill.compiler.wall import verb
+from backfill.core.errors import NONE
+from backfill.core.place.placement import ANY
+from backfill.core.plan.grown import FRESH, RECENT, row_of
+from backfill.core.plan.outline import first_in_outline
+from backfill.core.plan.profile import FUTURE, PAST, TAKE
+from backfill.core.plan.promises import NO_TIME
+from backfill.core.plan.search import earliest_of_gang, first_gain, span
+from backfill.core.queue.walk import following, resume, rewind, standing
+
+FEW = 16  # below this number of waiting jobs none is compared
+
+
+@verb()
+def first_chance(state, job):
+    """Return an instant before which a job without a promise has no start in the plan.
+
+    For policies whose waiting jobs have all had their turns at what grew before the last round began.
+    """
+    return _first_chance(state, job)
+
+
+@apart()
+def _first_chance(state, job):
+    if state.machine.pool or state.jobs.alone[job] or state.queue.waiting < FEW or not _is_plain(state, job):
+        return state.now
+    grown = state.plan.grown
+    if grown.unknown[RECENT] or grown.unknown[FRESH] or not state.free.shapes.exact or state.runs.dangles:
+        return state.now
+    easier = _latest_of_easier(state, job)
+    if easier == NONE or state.promises.reserved[easier] <= state.now:
+        return state.now
+    return _on_freed_time(state, job, state.promises.reserved[easier])
+
+
+@kernel()
+def _is_plain(state, job):
+    """Return whether a job needs neither licences nor room within limits."""
+    return state.jobs.licence_first[job] == state.jobs.licence_first[job + 1]
+
+
+@kernel()
+def _latest_of_easier(state, job):
+    """Return, of the planned gangs that fit wherever a job fits, the one with the latest start; -1 if there is none."""
+    jobs, reserved, latest, found = state.jobs, state.promises.reserved, state.now, int64(NONE)
+    length, stand = span(state, job), standing(state)  # a policy may be in the middle of a walk
+    rewind(state, 0)
+    other = following(state, 0)
+    while other >= 0:
+        t = reserved[other]
+        smaller = jobs.tasks[other] <= jobs.tasks[job] and span(state, other) <= length
+        if t != NO_TIME and t > latest and smaller and _is_easier(state, other, job):
+            latest, found = t, other
+        other = following(state, 0)
+    resume(state, stand)
+    return found
+
+
+@kernel()
+def _is_easier(state, other, job):
+    """Return whether a gang, which has no more tasks and is no longer, fits wherever a job fits."""
+    jobs = state.jobs
+    if other == job or jobs.alone[other] or jobs.most[other] < jobs.most[job] or not _is_plain(state, other):
+        return False
+    if jobs.bound[other] >= 0 and jobs.bound[other] != jobs.bound[job]:
+        return False
+    if jobs.spread[other] != ANY and jobs.spread[other] != jobs.spread[job]:
+        return False
+    for k in range(state.machine.resources):
+        few_turns()
+        if jobs.demand[other, k] > jobs.demand[job, k]:
+            return False
+    return True
+
+
+@kernel()
+def _on_freed_time(state, job, before):
+    """Return the first start of a gang before an instant, on freed time; that instant if there is none."""
+    grown, length = state.plan.grown, span(state, job)
+    begin = max(state.now, grown.first[RECENT] - length + 1)
+    if begin < before and state.plan.outline.kept:
+        begin = first_in_outline(state, job, begin, before, FUTURE)
+    if begin >= before:
+        return before
+    row = row_of(grown, int64(state.jobs.shape[job]), length, TAKE * state.jobs.demand[job, 0])
+    state.search.gain[: grown.count[RECENT]] = PAST
+    begin = first_gain(state, job, begin, before, row)
+    return min(earliest_of_gang(state, job, begin, before, row), before) if begin < before else before
