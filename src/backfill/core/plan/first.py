@@ -12,9 +12,10 @@ from backfill.compiler.loops import few_turns
 from backfill.compiler.wall import verb
 from backfill.core.errors import NONE
 from backfill.core.place.placement import ANY
-from backfill.core.plan.grown import FRESH, RECENT, row_of
+from backfill.core.plan.grown import FRESH, RECENT
+from backfill.core.plan.improve import row_of_job
 from backfill.core.plan.outline import first_in_outline
-from backfill.core.plan.profile import FUTURE, PAST, TAKE
+from backfill.core.plan.profile import FUTURE, PAST
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.plan.search import earliest_of_gang, first_gain, span
 from backfill.core.queue.walk import following, resume, rewind, standing
@@ -93,7 +94,7 @@ def _on_freed_time(state, job, before):
         begin = first_in_outline(state, job, begin, before, FUTURE)
     if begin >= before:
         return before
-    row = row_of(grown, int64(state.jobs.shape[job]), length, TAKE * state.jobs.demand[job, 0])
+    row = row_of_job(state, job, length)
     state.search.gain[: grown.count[RECENT]] = PAST
     begin = first_gain(state, job, begin, before, row)
     return min(earliest_of_gang(state, job, begin, before, row), before) if begin < before else before

@@ -112,7 +112,7 @@ def _may_be_seated_better(state, job, held):
 @kernel()
 def _improve_beside_licences(state, job, held, t):
     """Move a job of one node to its earliest start from t on, or to a more powerful node for the same start."""
-    own, row = state.plan.pairs[state.plan.first[job], 0], _row(state, job, span(state, job))
+    own, row = state.plan.pairs[state.plan.first[job], 0], row_of_job(state, job, span(state, job))
     best, best_node = held, own
     while t < held:
         best, best_node = _first_of_all_nodes(state, job, held, t, row)
@@ -198,7 +198,7 @@ def _improve_on_one_node(state, job, held):
     search.
     """
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    row = _row(state, job, length)
+    row = row_of_job(state, job, length)
     own = plan.pairs[plan.first[job], 0]
     best, best_node = _slide_on_own(state, job, held, own), own
     if row == NOT_KEPT or _gain_of_row(state, job, row, held + 1) <= held:
@@ -299,7 +299,7 @@ def _improve_gang(state, job, held):
         for pair in range(first, last):
             own[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
         if begin < held:
-            row = _row(state, job, length)
+            row = row_of_job(state, job, length)
             state.search.gain[: grown.count[RECENT]] = PAST
             begin = first_gain(state, job, begin, held, row)
         if begin < held:
@@ -309,7 +309,7 @@ def _improve_gang(state, job, held):
         for pair in range(first, last):
             own[plan.pairs[pair, 0]] = 0
         if better:
-            _reseat(state, job, held, _row(state, job, length))
+            _reseat(state, job, held, row_of_job(state, job, length))
     if t < held:
         book_job(state, job, held, held + length, GIVE)
         _move(state, job, held, t)
@@ -335,7 +335,7 @@ def _before_own(state, job, begin, held):
         search.vain_since, search.vain_until = fact[NO_SOONER], fact[NO_LATER]
         search.gain[: grown.count[RECENT]] = PAST
         state.trace.counters[LOOKS] += 1
-        t = min(earliest_of_gang(state, job, after, before, _row(state, job, length)), before)
+        t = min(earliest_of_gang(state, job, after, before, row_of_job(state, job, length)), before)
         search.vain_since = search.vain_until = PAST
     if t < before:
         return t, t
@@ -359,7 +359,7 @@ def _grew_ahead(state, job, held, row):
         if grown.until[RECENT, node] <= held or grown.since[RECENT, node] >= held + length:
             continue
         if row == UNKNOWN:
-            row = _row(state, job, length)
+            row = row_of_job(state, job, length)
         if row != NOT_KEPT and vain_until(grown, row, node, length, held) > held:
             continue
         one = np.int64(1)
@@ -369,7 +369,7 @@ def _grew_ahead(state, job, held, row):
 
 
 @kernel()
-def _row(state, job, length):
+def row_of_job(state, job, length):
     """Return the row of failed searches for a job; NOT_KEPT if other jobs of its shape may request less."""
     if not state.free.shapes.exact:
         return NOT_KEPT
