@@ -6,7 +6,6 @@ Slow twin: tests/reference/conservative.py.
 import numpy as np
 
 from backfill.compiler.kernel import kernel
-from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
 from backfill.core.plan.first import first_chance
 from backfill.core.plan.improve import improve
@@ -24,6 +23,7 @@ from backfill.core.plan.profile import FUTURE, GIVE, TAKE
 from backfill.core.plan.promises import CHANGED, GIVEN, NO_TIME, OVERRUN, UP
 from backfill.core.plan.renewed import note_renewed, renew_running
 from backfill.core.plan.rooms import begin_round
+from backfill.core.plan.search import is_as_hard
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.walk import following, is_first, rewind
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_because, start, wake, withdraw
@@ -147,24 +147,6 @@ def promise_all(state):
             elif not promise(state, job):
                 without = job
         job = following(state, 0)
-
-
-@kernel()
-def is_as_hard(state, job, other):
-    """Return whether another job surely fits wherever this job fits."""
-    jobs = state.jobs
-    if jobs.walltime[job] < jobs.walltime[other]:
-        return False
-    for k in range(state.machine.resources):
-        few_turns()
-        if jobs.need[job, k] < jobs.need[other, k] or jobs.demand[job, k] < jobs.demand[other, k]:
-            return False
-    return state.machine.pool or (
-        jobs.tasks[job] == jobs.tasks[other]
-        and jobs.spread[job] == jobs.spread[other]
-        and jobs.bound[job] == jobs.bound[other]
-        and jobs.licence_first[other] == jobs.licence_first[other + 1]
-    )
 
 
 @kernel()

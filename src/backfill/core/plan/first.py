@@ -8,16 +8,14 @@ as for a gang that is planned, and the long search through the plan begins only 
 from numba import int64
 
 from backfill.compiler.kernel import apart, kernel
-from backfill.compiler.loops import few_turns
 from backfill.compiler.wall import verb
 from backfill.core.errors import NONE
-from backfill.core.place.placement import ANY
 from backfill.core.plan.grown import FRESH, RECENT
 from backfill.core.plan.improve import row_of_job
 from backfill.core.plan.outline import first_in_outline
 from backfill.core.plan.profile import FUTURE, PAST
 from backfill.core.plan.promises import NO_TIME
-from backfill.core.plan.search import earliest_of_gang, first_gain, span
+from backfill.core.plan.search import earliest_of_gang, first_gain, is_as_hard, span
 from backfill.core.queue.walk import following, resume, rewind, standing
 
 FEW = 16  # below this number of waiting jobs none is compared
@@ -55,34 +53,17 @@ def _is_plain(state, job):
 def _latest_of_easier(state, job):
     """Return, of the planned gangs that fit wherever a job fits, the one with the latest start; -1 if there is none."""
     jobs, reserved, latest, found = state.jobs, state.promises.reserved, state.now, int64(NONE)
-    length, stand = span(state, job), standing(state)  # a policy may be in the middle of a walk
+    stand = standing(state)  # a policy may be in the middle of a walk
     rewind(state, 0)
     other = following(state, 0)
     while other >= 0:
         t = reserved[other]
-        smaller = jobs.tasks[other] <= jobs.tasks[job] and span(state, other) <= length
-        if t != NO_TIME and t > latest and smaller and _is_easier(state, other, job):
+        gang = other != job and t != NO_TIME and not jobs.alone[other]
+        if gang and t > latest and jobs.tasks[other] <= jobs.tasks[job] and is_as_hard(state, job, other):
             latest, found = t, other
         other = following(state, 0)
     resume(state, stand)
     return found
-
-
-@kernel()
-def _is_easier(state, other, job):
-    """Return whether a gang, which has no more tasks and is no longer, fits wherever a job fits."""
-    jobs = state.jobs
-    if other == job or jobs.alone[other] or jobs.most[other] < jobs.most[job] or not _is_plain(state, other):
-        return False
-    if jobs.bound[other] >= 0 and jobs.bound[other] != jobs.bound[job]:
-        return False
-    if jobs.spread[other] != ANY and jobs.spread[other] != jobs.spread[job]:
-        return False
-    for k in range(state.machine.resources):
-        few_turns()
-        if jobs.demand[other, k] > jobs.demand[job, k]:
-            return False
-    return True
 
 
 @kernel()

@@ -32,9 +32,19 @@ from backfill.core.plan.profile import (
     trim,
 )
 from backfill.core.plan.rooms import BUCKETS, FEW, FINEST, forget_rooms, join_level, open_place
-from backfill.core.plan.search import NOT_KEPT, ONLY, earliest_as_before, earliest_of_gang, earliest_on_one_node, span
+from backfill.core.plan.search import (
+    NOT_KEPT,
+    ONLY,
+    earliest_as_before,
+    earliest_of_gang,
+    earliest_on_one_node,
+    is_as_hard,
+    seat_from_now,
+    span,
+)
 from backfill.core.queue.walk import is_waiting
 from backfill.core.runs import is_suspended
+from backfill.core.trace import PASSES
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
 
@@ -53,6 +63,7 @@ PLAN = [
     ("kept", int64),  # 1: beside these it holds nothing but one reservation, so the next pass may go on with it
     ("uneven", int8[::1]),  # (m,): what is free on a node may shrink later, by a window (BY_WINDOW) or a planned job
     ("overheld", int8[::1]),  # (m,): 1: runs hold more than the capacity of a node, so `total` counts all of it as free
+    ("refused", int64[::1]),  # (3,): the job that last did not fit from now on; pass; `nodes.released` then
     # placements in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
@@ -95,6 +106,7 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
         kept=0,
         uneven=np.zeros(len(platform.nodes), np.int8),
         overheld=np.zeros(len(platform.nodes), np.int8),
+        refused=np.full(3, NONE),
         first=zeros(1 if simple else jobs),
         many=np.zeros(1 if simple else jobs, np.int32),
         pairs=zeros(SMALL, 2),
@@ -201,14 +213,9 @@ def earliest_start(state, job, begin):
     if begin < state.now:
         fail(state, IN_THE_PAST, job, NONE, begin, state.now)
         return FUTURE
-    return _place_at_earliest(state, job, begin, FUTURE) if begin < FUTURE else FUTURE
-
-
-@kernel()
-def _place_at_earliest(state, job, begin, before):
-    """Return the first instant of [begin, before) at which the plan has capacity for a job, and place it; FUTURE if
-    there is none."""
-    t = _earliest(state, job, begin, before)
+    if begin >= FUTURE:
+        return FUTURE
+    t = earliest_by_power(state, job, begin)
     if t == state.now and state.jobs.place[job] != POWER and not state.machine.pool and not is_suspended(state, job):
         place_from_now(state, job)
     state.placed.may = job if t == state.now else NONE
@@ -239,25 +246,15 @@ def place_from_now(state, job):
 @kernel()
 def earliest_by_power(state, job, begin):
     """Like `earliest_start`, on the most powerful nodes that are free then."""
-    return _earliest(state, job, begin, FUTURE)
-
-
-@kernel()
-def _earliest(state, job, begin, before):
     if state.machine.pool:
         return earliest_of_many(
-            state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, before, FUTURE, span(state, job)
+            state.plan.nodes, ONLY, state.jobs.need, job, TAKE, begin, FUTURE, FUTURE, span(state, job)
         )
     if is_suspended(state, job):
-        t = earliest_as_before(state, job, begin)
-        return t if t < before else FUTURE
-    if before < FUTURE:  # then the searches look at all nodes together only up to there
-        need, length = state.jobs.need, span(state, job)
-        if earliest(state.plan.total, ONLY, need, job, TAKE, begin, before, FUTURE, length) == FUTURE:
-            return FUTURE
+        return earliest_as_before(state, job, begin)
     if state.jobs.alone[job]:
-        return earliest_on_one_node(state, job, begin, before)
-    return earliest_of_gang(state, job, begin, before, NOT_KEPT)
+        return earliest_on_one_node(state, job, begin)
+    return earliest_of_gang(state, job, begin, FUTURE, NOT_KEPT)
 
 
 @verb()
@@ -287,11 +284,32 @@ def fits_now(state, job):
     """Return whether a job fits in the plan from now on."""
     if not is_waiting(state, job, BY_FITS_NOW):
         return False
-    now, length = state.now, span(state, job)
     if not state.machine.pool:
-        return _place_at_earliest(state, job, now, now + 1) == now
-    fits = earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, now, now + 1, FUTURE, length) == now
+        fits = _fits_among_nodes(state, job)
+    else:
+        now, length = state.now, span(state, job)
+        fits = earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, now, now + 1, FUTURE, length) == now
     state.placed.may = job if fits else NONE
+    return fits
+
+
+@kernel()
+def _fits_among_nodes(state, job):
+    """Return whether a job fits from now on, and place it.
+
+    Of the jobs that do not, the last one is kept: until something is released, none that is as hard to place fits.
+    """
+    refused, passes, released = state.plan.refused, state.trace.counters[PASSES], state.plan.nodes.released
+    if refused[0] != NONE and refused[1] == passes and refused[2] == released and is_as_hard(state, job, refused[0]):
+        return False
+    if is_suspended(state, job):
+        fits = earliest_as_before(state, job, state.now) == state.now
+    else:
+        fits = seat_from_now(state, job)
+        if fits and state.jobs.place[job] != POWER:
+            place_from_now(state, job)
+    if not fits:
+        refused[0], refused[1], refused[2] = job, passes, released
     return fits
 
 

@@ -39,6 +39,7 @@ PROFILE = [
     ("layout", int64),  # counts how often entries moved to another block
     ("idle", int64[::1]),  # (blocks,): stack of unused blocks
     ("idles", int64),
+    ("released", int64),  # counts what was released; as long as it stays, there is only less and less free
     ("saved", int64),  # open savepoints
     ("noted", int64),  # bookings in the journal
     ("note", int64[:, ::1]),  # (notes, 3 + K): lane, begin, end, amounts
@@ -64,6 +65,7 @@ def new_profile(capacity: "np.ndarray[tuple[int, int], np.dtype[np.int64]]") -> 
         layout=0,
         idle=np.zeros(blocks, np.int64),
         idles=0,
+        released=0,
         saved=0,
         noted=0,
         note=np.zeros((8, 3 + k), np.int64),
@@ -103,6 +105,7 @@ def clear(profile, capacity):
         profile.idle[b] = len(profile.count) - 1 - b
     profile.idles = len(profile.count)
     profile.horizon = PAST
+    profile.released += 1
     profile.saved = 0
     profile.noted = 0
     for lane in range(lanes):
@@ -125,7 +128,7 @@ def copy_profile(profile, to):
     to.lift, to.least, to.most = profile.lift.copy(), profile.least.copy(), profile.most.copy()
     to.lane, to.blocks, to.idle = profile.lane.copy(), profile.blocks.copy(), profile.idle.copy()
     to.horizon, to.idles, to.layout = profile.horizon, profile.idles, to.layout + 1
-    to.saved = to.noted = 0
+    to.saved, to.noted, to.released = 0, 0, to.released + 1
 
 
 @kernel()
@@ -407,6 +410,7 @@ def book(profile, lane, begin, end, matrix, row, factor):
     begin, end = max(begin, profile.horizon), min(end, FUTURE)
     if end <= begin:
         return
+    profile.released += factor < 0
     if profile.saved > 0:
         _note(profile, lane, begin, end, matrix, row, factor)
     last_place, last_entry = _cut(profile, lane, end)

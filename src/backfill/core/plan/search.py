@@ -6,13 +6,14 @@ from numba import int64
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, zeros
+from backfill.compiler.wall import verb
 from backfill.core.errors import NONE
 from backfill.core.pace import longest
 from backfill.core.place.gangs import group_of, may_run_on, seat, shares_site
-from backfill.core.place.placement import tasks_that_fit
+from backfill.core.place.placement import ANY, tasks_that_fit, times
 from backfill.core.plan.grown import RECENT, note_vain, vain_until
-from backfill.core.plan.profile import FUTURE, PAST, TAKE, earliest, earliest_of_many, tasks_over
-from backfill.core.runs import place_as_before
+from backfill.core.plan.profile import FUTURE, PAST, TAKE, available, earliest, earliest_of_many, find, tasks_over
+from backfill.core.runs import is_suspended, place_as_before
 from backfill.core.trace import LOOKS
 
 ONLY = np.int64(0)  # the only lane of a pool, and of all nodes together
@@ -61,6 +62,42 @@ def span(state, job):
     return max(longest(state, state.jobs.walltime[job]), 1)
 
 
+@verb()
+def is_as_hard(state, job, other):
+    """Return whether a job surely fits only where, and when, another waiting job fits.
+
+    The other one needs neither licences nor room within limits, and does not continue where it was suspended.
+    """
+    jobs = state.jobs
+    if jobs.licence_first[other] < jobs.licence_first[other + 1] or is_suspended(state, other):
+        return False
+    if span(state, job) < span(state, other) or not _asks_no_less(state, jobs.need, job, other):
+        return False
+    if state.machine.pool:
+        return True
+    if jobs.bound[other] >= 0 and jobs.bound[other] != jobs.bound[job]:
+        return False
+    if jobs.alone[other] and jobs.alone[job]:
+        return True
+    if not _asks_no_less(state, jobs.demand, job, other):
+        return False
+    if jobs.alone[other] or jobs.alone[job]:
+        return jobs.tasks[other] == 1
+    if jobs.tasks[job] < jobs.tasks[other] or jobs.most[job] > jobs.most[other]:
+        return False
+    return jobs.spread[other] == ANY or jobs.spread[other] == jobs.spread[job]
+
+
+@kernel(inline=True)
+def _asks_no_less(state, amounts, job, other):
+    """Return whether a job has at least the amounts of another one, of all resources."""
+    for k in range(state.machine.resources):
+        few_turns()
+        if amounts[job, k] < amounts[other, k]:
+            return False
+    return True
+
+
 @kernel()
 def first_among_all(state, job, begin, before):
     """Return the first instant of [begin, before) at which all nodes together can hold a job; at most FUTURE.
@@ -71,15 +108,15 @@ def first_among_all(state, job, begin, before):
 
 
 @apart()
-def earliest_on_one_node(state, job, begin, before):
-    """Return the first start of [begin, before) on one node, the most powerful of several; FUTURE if there is none.
+def earliest_on_one_node(state, job, begin):
+    """Return the first start on one node, the most powerful of several; FUTURE if there is none.
 
     Licences are considered.
     """
-    best = before
+    best = FUTURE
     first, last = state.jobs.licence_first[job], state.jobs.licence_first[job + 1]
     length = span(state, job)
-    begin = first_among_all(state, job, begin, before)
+    begin = first_among_all(state, job, begin, FUTURE)
     for node in range(state.machine.nodes):
         if best <= begin:  # no node takes it sooner
             break
@@ -100,7 +137,7 @@ def earliest_on_one_node(state, job, begin, before):
             best = t
             state.placed.pairs[0, 0], state.placed.pairs[0, 1] = node, state.jobs.tasks[job]
             state.placed.count, state.placed.job = 1, job
-    return best if best < before else FUTURE
+    return best
 
 
 @apart()
@@ -340,6 +377,63 @@ def _ask_node(state, job, node, t, before, row):
         release = min(release, before - length + 1)  # what the gang has booked counts from there on
     search.sums[group_of(state, job, node)] += tasks - search.tasks[node]
     search.tasks[node], search.release[node], search.asked[node] = tasks, release, t
+
+
+@apart()
+def seat_from_now(state, job):
+    """Place a job where the plan holds it from now on; False if it does not."""
+    jobs, plan, length = state.jobs, state.plan, span(state, job)
+    if not _stays_free(state, plan.total, ONLY, jobs.need, job, TAKE, length):
+        return False
+    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+        if not _stays_free(state, plan.licences, jobs.licence[item], jobs.licence_count, item, TAKE, length):
+            return False
+    return _seat_alone(state, job, length) if jobs.alone[job] else _seat_gang(state, job)
+
+
+@kernel()
+def _stays_free(state, profile, lane, matrix, row, factor, length):
+    return earliest(profile, lane, matrix, row, factor, state.now, state.now + 1, FUTURE, length) == state.now
+
+
+@kernel()
+def _seat_alone(state, job, length):
+    demand, tasks, placed = state.jobs.demand, state.jobs.tasks[job], state.placed
+    for node in range(state.machine.nodes):
+        if _tasks_at_first(state, job, node, tasks) < tasks or not may_run_on(state, job, node):
+            continue
+        if _stays_free(state, state.plan.nodes, node, demand, job, tasks, length):
+            placed.pairs[0, 0], placed.pairs[0, 1] = node, tasks
+            placed.count, placed.job = 1, job
+            return True
+    return False
+
+
+@kernel()
+def _seat_gang(state, job):
+    search, most = state.search, state.jobs.most[job]
+    for i in range(len(search.sums)):
+        search.sums[i] = 0
+    for node in range(state.machine.nodes):
+        tasks = _tasks_at_first(state, job, node, most)
+        search.tasks[node] = tasks if tasks > 0 and may_run_on(state, job, node) else 0
+        search.asked[node] = PAST
+        search.sums[group_of(state, job, node)] += search.tasks[node]
+    group = _group_that_takes(state, job, state.now, FUTURE, NOT_KEPT)
+    if group >= 0:
+        seat(state, job, search.tasks, group)
+    return group >= 0
+
+
+@kernel(inline=True)
+def _tasks_at_first(state, job, node, most):
+    """Return how many tasks of a job, at most `most`, a node takes at this instant, by the plan."""
+    d, e = find(state.plan.nodes, node, state.now)
+    for k in range(state.machine.resources):
+        few_turns()
+        if state.jobs.demand[job, k] > 0:
+            most = min(most, times(available(state.plan.nodes, node, d, e, k), state.jobs.demand[job, k]))
+    return most
 
 
 @apart()
