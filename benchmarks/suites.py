@@ -247,6 +247,7 @@ WANTED = {20_000: 1_500, 50_000: 1_000, 448_000: 600}  # jobs per second of cons
 CHEAPER = (  # relatives of conservative whose schedules are others
     ("conservative", {"every": 600}),
     ("conservative", {"every": 3600}),
+    ("reservation-depth", {"k": 20, "every": 60}),
 )
 
 

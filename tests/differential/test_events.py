@@ -65,10 +65,19 @@ def test_with_projects_every_start_equals_the_twin(name, happening):
     compare(happening, name)
 
 
-@pytest.mark.parametrize("name", ["easy", "conservative", "selective"])
+@pytest.mark.parametrize("name", ["easy", "conservative", "selective", "reservation-depth:k=2"])
 def test_in_a_throng_on_nodes_that_go_and_come_every_start_equals_the_twin(name):
     for seed in SEEDS:
         compare(throng(seed), name)
+
+
+def test_when_a_job_that_was_cancelled_before_its_submit_would_have_come_there_is_a_pass():
+    compare(throng(1294), "selective")
+
+
+def test_a_job_that_starts_at_once_is_not_among_the_first_that_hold_promises():
+    compare(throng(1006), "reservation-depth:k=2")
+    compare(throng(1029), "reservation-depth:k=3,every=7")
 
 
 @pytest.mark.parametrize("lost", ["requeue", "fail"])

@@ -42,6 +42,8 @@ PASSES = (
     "k-reservations:k=3,order=lxf,tried=saf",
     "conservative",
     "conservative:every=7",
+    "reservation-depth:k=3,every=7",
+    "reservation-depth:k=1,order=lxf",
     "bf-mod",
     "bf-unmod",
     "flexible:w_user=10,w_wait=0,w_bypass=4",

@@ -236,7 +236,7 @@ def test_a_job_that_can_never_run_changes_no_balance(name, case):
 
 def test_who_binds_itself():
     fair = {"easy", "easy-sjbf", "conservative", "bf-fcfs", "bf-unmod", "bb", "backfill-lowest", "ibb"}
-    fair |= {"relaxed", "dynamic", "lookahead", "combinational", "selective", "2tsb"}
+    fair |= {"relaxed", "dynamic", "lookahead", "combinational", "selective", "2tsb", "reservation-depth"}
     fair |= {"gang-matrix-backfill"}
     assert set(BINDING) == fair
     assert not policy("easy:order=sjf")[0].binds

@@ -27,6 +27,9 @@ SAME = {
     "dynamic:delta=1,gain=1,order=sjf": "easy-sjf",
     "selective:rule=fixed,threshold=1": "conservative",
     "selective:rule=fixed,threshold=inf": "first-fit",
+    "reservation-depth:k=inf": "conservative",
+    "reservation-depth:k=inf,every=7": "conservative:every=7",
+    "reservation-depth:k=0": "first-fit",
     "slack:sf=0": "conservative",
     "slack:sf=0,compress=false": "2tsb",
 }

@@ -12,7 +12,7 @@ def submit(job, cpus, seconds):
     return [["submit", job, {"need": {"cpus": cpus}, "walltime": seconds * SECOND}], ["wait", job]]
 
 
-@pytest.mark.parametrize("policy", ["conservative", "selective:threshold=1", "2tsb", "easy"])
+@pytest.mark.parametrize("policy", ["conservative", "selective:threshold=1", "reservation-depth", "2tsb", "easy"])
 @pytest.mark.parametrize("how", ["drained", "foreign"])
 def test_what_one_node_lacks_is_not_lacking_on_others(policy, how):
     planner = Planner(policy, {"base": [], "platform": TWO})

@@ -29,22 +29,37 @@ def conservative(every: float = 0) -> Policy:
         A job that has no start for want of capacity waits without a promise, and gets one as soon as it has a start.
         """
         profile = Profile.of_running(view)
-        promises, moved_up = rebuilt(view, profile) if view.changed else (kept(view, profile), set())
-        refresh = view.memory.get("refresh", view.now)  # when a compression may be next
-        waited = any(job.row in view.memory.get("waiting", ()) for job in view.queue)
-        stale = waited and (view.memory.get("stale", False) or view.ended or view.changed)
-        if stale and view.now >= refresh:
-            moved_up |= compress(view, profile, promises)
-            stale, refresh = False, view.now + round(every * SECOND)
-        view.memory.update(stale=stale, refresh=refresh)
+        promises, moved_up, refresh = updated(view, profile, every)
         for job in view.queue:
             if job.row not in promises and (earliest := profile.earliest(job, view.now)):
                 promises[job.row] = profile.book(job, earliest)
         starts = start_what_is_due(view, profile, promises, moved_up)
-        view.memory["waiting"] = {job.row for job in view.queue} - {start.job.row for start in starts}
-        return Decision(starts, promises, timers(view, promises) | ({refresh} if stale else set()))
+        return Decision(starts, promises, timers(view, promises) | due_again(view, starts, refresh))
 
     return decide
+
+
+def updated(view: View, profile: Profile, every: float) -> tuple[Promises, set[int], Time]:
+    """Book the promises of earlier passes, improved if `every` seconds are over.
+
+    Says also which of these came to now from a later time, and when a compression may be next.
+    """
+    promises, moved_up = rebuilt(view, profile) if view.changed else (kept(view, profile), set())
+    refresh = view.memory.get("refresh", view.now)
+    waited = any(job.row in view.memory.get("waiting", ()) for job in view.queue)
+    stale = waited and (view.memory.get("stale", False) or view.ended or view.changed)
+    refreshed = stale and view.now >= refresh
+    if refreshed:
+        moved_up |= compress(view, profile, promises)
+        stale, refresh = False, view.now + round(every * SECOND)
+    view.memory.update(stale=stale, refresh=refresh, refreshed=refreshed)
+    return promises, moved_up, refresh
+
+
+def due_again(view: View, starts: list[Start], refresh: Time) -> set[Time]:
+    """Remember which jobs wait. A pass when a compression may be next, if capacity was freed that none has tried."""
+    view.memory["waiting"] = {job.row for job in view.queue} - {start.job.row for start in starts}
+    return {refresh} if view.memory["stale"] else set()
 
 
 def kept(view: View, profile: Profile) -> Promises:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from backfill.model.units import SECOND
 
 from .conservative import compress, kept, rebuilt, start_what_is_due, timers
+from .depth import start_beside
 from .orders import ranked
 from .profile import Profile
-from .words import Decision, Job, Policy, Reservation, Start, Time, View
+from .words import Decision, Job, Policy, Time, View
 
 Category = tuple[bool, bool] | None
 
@@ -29,15 +30,7 @@ def selective(rule: str = "adaptive", threshold: float = 2, order: str = "fcfs")
             if due and (earliest := profile.earliest(job, view.now)):
                 promises[job.row] = profile.book(job, earliest)
         starts = start_what_is_due(view, profile, promises, moved_up)
-        waiting = [job for job in view.queue if job.row not in {start.job.row for start in starts}]
-        passed: list[Job] = []
-        for job in waiting:
-            if job.row not in promises and (placement := profile.place_now(job)):
-                alone = all(profile.held_back(other) for other in passed)
-                starts.append(Start(job, placement, "head" if alone else "backfill"))
-                profile.book(job, Reservation(view.now, placement))
-            else:
-                passed.append(job)
+        starts += start_beside(view, profile, promises, starts, list(view.queue))
         return Decision(starts, promises, timers(view, promises))
 
     return decide

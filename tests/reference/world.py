@@ -9,6 +9,7 @@ from typing import Any
 
 from .balance import backfill_lowest, bb, best_fit, ibb
 from .conservative import conservative
+from .depth import reservation_depth
 from .easy import ALL, easy
 from .fairshare import Shares, fairshare
 from .farm import Weights, bf_mod, bf_unmod
@@ -64,6 +65,11 @@ POLICIES: dict[str, Policy] = {
     "first-fit:order=sjf": easy("sjf", reservations=0),
     "conservative": conservative(),
     "conservative:every=7": conservative(every=7),
+    "reservation-depth": reservation_depth(),
+    "reservation-depth:k=2": reservation_depth(2),
+    "reservation-depth:k=3,every=7": reservation_depth(3, 7),
+    "reservation-depth:k=1,order=lxf": reservation_depth(1, order="lxf"),
+    "reservation-depth:k=inf,every=7": reservation_depth(inf, 7),
     "bf-fcfs": easy(),
     "bf-mod": bf_mod(),
     "bf-unmod": bf_unmod(),
@@ -406,7 +412,7 @@ class World:
         if event.kind not in ("cancel", "walltime", "priority"):
             return False
         followed = event.kind == "cancel" and any(event.job in job.after for job in self.jobs)
-        return event.job in self.to_come and not followed
+        return event.job in self.to_come and event.job not in self.gone and not followed
 
     def next_of_others(self) -> Time | None:
         """Return when something happens next that is no event of the file."""
@@ -480,6 +486,8 @@ class World:
 
     def submit(self) -> None:
         row = self.to_come.popleft()
+        if row in self.gone:  # it was cancelled before
+            return
         self.submitted.append(row)
         if self.predictor is not None:
             self.jobs[row] = replace(self.jobs[row], estimate=self.predictor.predict(self.jobs[row]))
@@ -624,7 +632,7 @@ class World:
             self.left.append(row)
         elif not ran:
             self.dropped.add(row)
-        for rows in (self.to_come, self.held_back, self.queue):
+        for rows in (self.held_back, self.queue):
             if row in rows:
                 rows.remove(row)
         self.finish(row, "CANCELLED", now)

@@ -10,7 +10,7 @@ QUESTIONS = {
     "Should short and long jobs have queues of their own?": "multi-queue",
     "Should short jobs fill the holes first?": "easy-sjbf",
     "Is the machine fuller if jobs are chosen together?": "lookahead combinational best-fit",
-    "How many jobs should hold a reservation?": "k-reservations conservative selective",
+    "How many jobs should hold a reservation?": "k-reservations reservation-depth conservative selective",
     "May a reservation slip?": "relaxed dynamic slack",
     "Do deadlines and scarce licences matter?": "bf-fcfs bf-mod bf-unmod",
     "Can cpus, memory and GPUs be used more evenly?": "bb backfill-lowest ibb",

@@ -36,6 +36,7 @@ TABLE = {
     "fcfs": "fcfs",
     **dict.fromkeys(_EASY.split(), "easy"),
     "conservative": "conservative",
+    "reservation-depth": "depth",
     **dict.fromkeys(_FARM.split(), "farm"),
     "flexible": "flexible",
     "flexible-fairshare": "fairshare",

@@ -29,8 +29,11 @@ from backfill.core.queue.walk import following, is_first, rewind
 from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_because, start, wake, withdraw
 
 # Memory: reason of a start (0: its promised time has come); whether a promise is broken, and whether any is; the time
-# before which no start is reserved; number of waiting jobs without a promise.
-KEPT = {"any_late": 1, "next_due": 1, "late": "jobs", "why": "jobs", "unpromised": 1}
+# before which no start is reserved, and for which a pass was requested; number of waiting jobs without a promise.
+KEPT = {"any_late": 1, "next_due": 1, "awaited": 1, "late": "jobs", "why": "jobs", "unpromised": 1}
+# Whether capacity was freed that no job has been tried on; when that may be done next.
+REFRESHED = {"stale": 1, "refresh": 1}
+EVERY = Param(0, 0, 1e9, "s", "shortest time between two instants at which jobs may move up")
 SECOND = 1_000_000  # in microseconds
 
 
@@ -42,9 +45,8 @@ SECOND = 1_000_000  # in microseconds
     binds=True,
     keeps=True,
     index=False,
-    params={"every": Param(0, 0, 1e9, "s", "shortest time between two instants at which jobs may move up")},
-    # whether capacity was freed that no job has been tried on; when that may be done next
-    memory={**KEPT, "stale": 1, "refresh": 1},
+    params={"every": EVERY},
+    memory={**KEPT, **REFRESHED},
     forgets="all",
 )
 def conservative(state):
@@ -61,7 +63,7 @@ def conservative(state):
             promise(state, state.batch.arrived[i])
     if state.own.next_due[0] <= state.now:
         start_due(state)
-    book_overdue(state, GIVE)
+    await_next(state)
     if state.own.stale[0] == 1:
         wake(state, state.own.refresh[0])
 
@@ -185,12 +187,9 @@ def renew(state):
 
 @kernel()
 def hold(state, job, t, cause):
-    """Promise a job the start t, and request a pass at t."""
+    """Promise a job the start t."""
     reserve_because(state, job, t, cause, NONE)
-    if t < state.own.next_due[0]:
-        state.own.next_due[0] = t
-        if t > state.now:
-            wake(state, t)
+    state.own.next_due[0] = min(state.own.next_due[0], t)
 
 
 @kernel()
@@ -260,7 +259,7 @@ def compress(state):
 
 @kernel()
 def start_due(state):
-    """Start the jobs whose reserved start is now, in queue order, and request a pass at the next such instant."""
+    """Start the jobs whose reserved start is now, in queue order."""
     next_due = FUTURE
     rewind(state, 0)
     job = following(state, 0)
@@ -271,8 +270,16 @@ def start_due(state):
             next_due = min(next_due, state.promises.reserved[job])
         job = following(state, 0)
     state.own.next_due[0] = next_due
-    if next_due < FUTURE:
+
+
+@kernel()
+def await_next(state):
+    """Request a pass at the next reserved start, once. Overdue jobs stay booked no longer; call this last in a pass."""
+    next_due = state.own.next_due[0]
+    if state.now < next_due < FUTURE and next_due != state.own.awaited[0]:
+        state.own.awaited[0] = next_due
         wake(state, next_due)
+    book_overdue(state, GIVE)
 
 
 @kernel()

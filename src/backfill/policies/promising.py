@@ -13,12 +13,11 @@ import numpy as np
 from backfill.compiler.kernel import kernel
 from backfill.core.errors import NONE
 from backfill.core.plan.bookings import allow_until, forget_soonest, next_booked, next_due, renew_booking
-from backfill.core.plan.plan import book_overdue
-from backfill.core.plan.profile import FUTURE, GIVE
+from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import GIVEN, NO_TIME
 from backfill.core.queue.walk import following, rewind
-from backfill.core.verbs import BACKFILL, MOVED_UP, reserve_because, wake
-from backfill.policies.conservative import KEPT, has_grown, keep_up, start_where_held
+from backfill.core.verbs import BACKFILL, MOVED_UP, reserve_because
+from backfill.policies.conservative import KEPT, await_next, has_grown, keep_up, start_where_held
 
 PROMISES = {**KEPT, "new": "jobs"}
 
@@ -152,6 +151,4 @@ def promise_at(state, job, t):
 def await_promises(state):
     """Request a pass at the next reserved start; call this last in a pass."""
     state.own.next_due[0] = next_booked(state)
-    if state.own.next_due[0] < FUTURE:
-        wake(state, state.own.next_due[0])
-    book_overdue(state, GIVE)
+    await_next(state)

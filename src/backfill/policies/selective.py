@@ -8,14 +8,13 @@ import math
 import numpy as np
 
 from backfill.compiler.kernel import kernel
-from backfill.core.plan.plan import book_overdue, fits_now, settle
-from backfill.core.plan.profile import FUTURE, GIVE
+from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Param, Policy, policy
-from backfill.core.queue.walk import candidate, following, is_first, rewind
+from backfill.core.queue.walk import candidate, following, rewind
 from backfill.core.transitions import TIMEOUT
-from backfill.core.verbs import BACKFILL, HEAD, start
-from backfill.policies.conservative import KEPT, has_grown, keep_up, promise, start_due
+from backfill.policies.conservative import KEPT, await_next, has_grown, keep_up, promise, start_due
+from backfill.policies.depth import start_beside
 
 HOUR, TEN_SECONDS = 3_600_000_000, 10_000_000  # in microseconds
 TENTH = 100_000  # replaces a walltime of 0, as in the orders of the queue
@@ -71,11 +70,9 @@ def selective(state):
     rewind(state, 0)
     job = candidate(state, 0, FUTURE)
     while job >= 0:
-        if state.promises.reserved[job] == NO_TIME and fits_now(state, job):
-            settle(state, job, state.now)
-            start(state, job, HEAD if is_first(state, job) else BACKFILL)
+        start_beside(state, job)
         job = candidate(state, 0, FUTURE)
-    book_overdue(state, GIVE)
+    await_next(state)
 
 
 @kernel()
