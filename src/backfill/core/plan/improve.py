@@ -22,6 +22,7 @@ from backfill.core.plan.grown import (
     level_of,
     may_gain,
     note_gain,
+    note_together,
     note_vain,
     row_of,
     vain_until,
@@ -29,8 +30,18 @@ from backfill.core.plan.grown import (
 from backfill.core.plan.outline import first_in_outline, may_take_ahead
 from backfill.core.plan.plan import book_job, book_pairs, earliest_by_power, keep_place
 from backfill.core.plan.profile import FUTURE, GIVE, PAST, TAKE, book, earliest, free_since, tasks_over
-from backfill.core.plan.rooms import border, bucket, note_growth, open_place, open_pool
-from backfill.core.plan.search import NOT_KEPT, ONLY, earliest_of_gang, first_among_all, first_gain, span
+from backfill.core.plan.rooms import border, bucket, note_growth, note_one, open_pool
+from backfill.core.plan.search import (
+    LEFT,
+    NOT_KEPT,
+    ONLY,
+    STAY,
+    TAKEN,
+    earliest_of_gang,
+    first_among_all,
+    first_gain,
+    span,
+)
 from backfill.core.trace import LOOKS
 
 UNKNOWN = np.int64(-1)  # the row of failed searches, as long as it is not needed
@@ -57,11 +68,10 @@ def _improve_anew(state, job, held, begin):
     state.trace.counters[LOOKS] += 1
     end = held + span(state, job)
     book_job(state, job, held, end, GIVE)
-    t = earliest_by_power(state, job, begin)
-    if t == held and _placed_where_held(state, job):
-        book_job(state, job, held, end, TAKE)
-    else:
-        _move(state, job, held, t)
+    t = min(earliest_by_power(state, job, begin), held)
+    book_job(state, job, held, end, TAKE)
+    if t < held or not _placed_where_held(state, job):
+        _rebook(state, job, held, t)
     return t
 
 
@@ -182,12 +192,61 @@ def _first_of_all_nodes(state, job, held, begin, row):
 
 
 @kernel()
-def _move(state, job, held, t):
-    """Book a job that was taken out of the plan at t, with its present placement."""
-    length = span(state, job)
-    book_pairs(state, job, state.placed.pairs, np.int64(0), state.placed.count, t, t + length, TAKE)
-    open_place(state, state.plan.pairs, state.plan.first, state.plan.many, job, held, held + length)
+def _rebook(state, job, held, t):
+    """Book a planned job with its present placement at t, not later than `held`, in place of what it holds.
+
+    Nodes that it leaves have grown, and those on which it stays only behind its new end.
+    """
+    plan, placed, seats, length = state.plan, state.placed, state.search.seats, span(state, job)
+    first, behind, end = int64(0), max(held, t + length), held + length
+    stays, lefts, takes = _compare_nodes(state, job)
+    if t == held:
+        book_pairs(state, job, seats[LEFT], first, lefts, held, end, GIVE)
+        book_pairs(state, job, seats[TAKEN], first, takes, held, end, TAKE)
+    else:
+        book_job(state, job, held, end, GIVE)
+        book_pairs(state, job, placed.pairs, first, placed.count, t, t + length, TAKE)
+    grew, since, end = lefts, held, min(end, FUTURE)
+    for i in range(lefts):
+        note_one(state, seats[LEFT, i, 0], held, end)
+    if behind < end:
+        for i in range(stays):
+            note_one(state, seats[STAY, i, 0], behind, end)
+        grew, since = lefts + stays, held if lefts > 0 else behind
+    note_together(plan.grown, grew, since, end)
     keep_place(state, job)
+
+
+@kernel()
+def _compare_nodes(state, job):
+    """Compare the nodes of a planned job with those of its present placement, both ascending.
+
+    Pairs (node, tasks) go to `search.seats`. Return the numbers of those that stay, are left, and are taken.
+    """
+    plan, placed, seats = state.plan, state.placed, state.search.seats
+    mine, here, stays, lefts, takes = int64(plan.first[job]), int64(0), int64(0), int64(0), int64(0)
+    last = mine + plan.many[job]
+    while mine < last or here < placed.count:
+        node = plan.pairs[mine, 0] if mine < last else int64(state.machine.nodes)
+        if here < placed.count:
+            node = min(node, placed.pairs[here, 0])
+        old, new = int64(0), int64(0)
+        if mine < last and plan.pairs[mine, 0] == node:
+            old = plan.pairs[mine, 1]
+            mine += 1
+        if here < placed.count and placed.pairs[here, 0] == node:
+            new = placed.pairs[here, 1]
+            here += 1
+        if min(old, new) > 0:
+            seats[STAY, stays, 0], seats[STAY, stays, 1] = node, min(old, new)
+            stays += 1
+        if old > new:
+            seats[LEFT, lefts, 0], seats[LEFT, lefts, 1] = node, old - new
+            lefts += 1
+        elif new > old:
+            seats[TAKEN, takes, 0], seats[TAKEN, takes, 1] = node, new - old
+            takes += 1
+    return stays, lefts, takes
 
 
 @apart()
@@ -311,8 +370,7 @@ def _improve_gang(state, job, held):
         if better:
             _reseat(state, job, held, row_of_job(state, job, length))
     if t < held:
-        book_job(state, job, held, held + length, GIVE)
-        _move(state, job, held, t)
+        _rebook(state, job, held, t)
     return t
 
 
@@ -363,8 +421,13 @@ def _grew_ahead(state, job, held, row):
         if row != NOT_KEPT and vain_until(grown, row, node, length, held) > held:
             continue
         one = np.int64(1)
-        if may_run_on(state, job, node) and tasks_over(plan.nodes, node, held, held + length, jobs.demand, job, one)[0]:
-            return True
+        if may_run_on(state, job, node):
+            fits, release = tasks_over(plan.nodes, node, held, held + length, jobs.demand, job, one)
+            if fits > 0:
+                return True
+            if row != NOT_KEPT:
+                t = earliest(plan.nodes, node, jobs.demand, job, one, release, FUTURE, FUTURE, length)
+                note_vain(grown, row, node, length, held, t)
     return False
 
 
@@ -404,8 +467,7 @@ def _reseat(state, job, held, row):
             break
     seat(state, job, tasks, np.int64(0))
     if not _placed_where_held(state, job):
-        book_job(state, job, held, held + length, GIVE)
-        _move(state, job, held, held)
+        _rebook(state, job, held, held)
 
 
 @kernel()

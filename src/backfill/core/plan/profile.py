@@ -527,23 +527,24 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, until, l
         end = min(start + length, until)
         while d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] < end:
             d += 1
-        e = _entry_at(profile, profile.lane[lane, d], end - 1)
-        ahead_place, ahead = entry_after(profile, lane, d, e)
+        somewhere, everywhere = _bounds_allow(profile, profile.lane[lane, d], matrix, row, factor)
+        if everywhere or not somewhere:
+            e = profile.lane[lane, d] * BLOCK
+            ahead_place, ahead = d + 1, _first_entry(profile, lane, d + 1)
+        else:
+            e = _entry_at(profile, profile.lane[lane, d], end - 1)
+            ahead_place, ahead = entry_after(profile, lane, d, e)
         free_until = FUTURE if ahead == NONE else profile.time[ahead]
-        blocked, entered, everywhere = False, True, True
-        while True:
-            b = profile.lane[lane, d]
+        blocked, entered = not somewhere, False
+        while not blocked:
             if entered:
-                everywhere = True
-                for c in range(profile.columns):
-                    few_turns()
-                    everywhere = everywhere and profile.least[c, b] >= least_for(matrix, row, c, factor)
+                somewhere, everywhere = _bounds_allow(profile, profile.lane[lane, d], matrix, row, factor)
             if everywhere:
-                e = b * BLOCK
+                e = profile.lane[lane, d] * BLOCK
             else:
                 for c in range(profile.columns):
                     few_turns()
-                    blocked = blocked or profile.room[c, e] + profile.lift[c, b] < least_for(matrix, row, c, factor)
+                    blocked = blocked or available(profile, lane, d, e, c) < least_for(matrix, row, c, factor)
             if blocked or profile.time[e] <= known:
                 break
             ahead_place, ahead = d, e
@@ -556,6 +557,24 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, until, l
         d, start = ahead_place, profile.time[ahead]
         known = free_until
     return FUTURE
+
+
+@kernel(inline=True)
+def _bounds_allow(profile, b, matrix, row, factor):
+    """Return whether the amount may be free somewhere in block b, and whether it is everywhere, by its bounds."""
+    somewhere = everywhere = True
+    for c in range(profile.columns):
+        few_turns()
+        amount = least_for(matrix, row, c, factor)
+        somewhere = somewhere and profile.most[c, b] >= amount
+        everywhere = everywhere and profile.least[c, b] >= amount
+    return somewhere, everywhere
+
+
+@kernel(inline=True)
+def _first_entry(profile, lane, d):
+    """Return the first entry of the block at index d of a lane; NONE behind the last block."""
+    return profile.lane[lane, d] * BLOCK if d < profile.blocks[lane] else NONE
 
 
 @apart(out=int64[:, ::1])

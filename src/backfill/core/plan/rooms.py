@@ -56,19 +56,20 @@ def open_place(state, pairs, first, many, row, begin, end):
         return
     begin, end = max(begin, state.now), min(end, FUTURE)
     for pair in range(first[row], first[row] + many[row]):
-        _note_one(state, pairs[pair, 0], begin, end)
+        note_one(state, pairs[pair, 0], begin, end)
     note_together(state.plan.grown, int64(many[row]), begin, end)
 
 
 @kernel()
 def note_growth(state, node, begin, end):
     """Record that a node grew somewhere on [begin, end), and how long amounts stay free around that."""
-    _note_one(state, node, begin, end)
+    note_one(state, node, begin, end)
     note_together(state.plan.grown, int64(1), begin, end)
 
 
 @kernel()
-def _note_one(state, node, begin, end):
+def note_one(state, node, begin, end):
+    """Record that a node grew, as one of those that `note_together` is told of next."""
     note_grown(state.plan.grown, node, begin, end)
     measure_stays(state.plan.grown, state.plan.nodes, state.now)
 

@@ -17,6 +17,7 @@ from backfill.core.runs import is_suspended, place_as_before
 from backfill.core.trace import LOOKS
 
 ONLY = np.int64(0)  # the only lane of a pool, and of all nodes together
+STAY, LEFT, TAKEN = range(3)
 NOT_KEPT = np.int64(0)  # the row of failed searches (grown.py) if none are kept
 
 SEARCH = [
@@ -29,6 +30,7 @@ SEARCH = [
     ("more", int64[::1]),  # (m,)
     ("own", int64[::1]),  # (m,): number of tasks that the job itself has booked on a node
     ("gain", int64[::1]),  # (m,): the i-th node that grew takes no task sooner on freed time
+    ("seats", int64[:, :, ::1]),  # (3, m, 2): pairs (node, tasks) that a gang which moves keeps, leaves and takes
     ("vain_since", int64),  # a gang is known not to start on [vain_since, vain_until)
     ("vain_until", int64),
 ]
@@ -46,6 +48,7 @@ def new_search(nodes: int, sites: int) -> object:
         more=zeros(nodes),
         own=zeros(nodes),
         gain=zeros(nodes),
+        seats=zeros(3, nodes, 2),
         vain_since=0,
         vain_until=0,
     )
