@@ -11,11 +11,10 @@ from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.wall import verb
 from backfill.core.errors import NONE
 from backfill.core.plan.grown import FRESH, RECENT
-from backfill.core.plan.improve import row_of_job
-from backfill.core.plan.outline import first_in_outline
-from backfill.core.plan.profile import FUTURE, PAST
+from backfill.core.plan.improve import on_freed_time
+from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import NO_TIME
-from backfill.core.plan.search import earliest_of_gang, first_gain, is_as_hard, span
+from backfill.core.plan.search import is_as_hard, span
 from backfill.core.queue.walk import following, resume, rewind, standing
 
 FEW = 16  # below this number of waiting jobs none is compared
@@ -40,7 +39,8 @@ def _first_chance(state, job):
     easier = _latest_of_easier(state, job)
     if easier == NONE or state.promises.reserved[easier] <= state.now:
         return state.now
-    return _on_freed_time(state, job, state.promises.reserved[easier])
+    begin = max(state.now, grown.first[RECENT] - span(state, job) + 1)
+    return on_freed_time(state, job, begin, state.promises.reserved[easier], FUTURE)
 
 
 @kernel()
@@ -64,18 +64,3 @@ def _latest_of_easier(state, job):
         other = following(state, 0)
     resume(state, stand)
     return found
-
-
-@kernel()
-def _on_freed_time(state, job, before):
-    """Return the first start of a gang before an instant, on freed time; that instant if there is none."""
-    grown, length = state.plan.grown, span(state, job)
-    begin = max(state.now, grown.first[RECENT] - length + 1)
-    if begin < before and state.plan.outline.kept:
-        begin = first_in_outline(state, job, begin, before, FUTURE)
-    if begin >= before:
-        return before
-    row = row_of_job(state, job, length)
-    state.search.gain[: grown.count[RECENT]] = PAST
-    begin = first_gain(state, job, begin, before, row)
-    return min(earliest_of_gang(state, job, begin, before, row), before) if begin < before else before

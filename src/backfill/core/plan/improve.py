@@ -346,32 +346,43 @@ def _gain_of_row(state, job, row, limit):
 def _improve_gang(state, job, held):
     """Search for a start of a gang only if all nodes together have capacity earlier, or a more powerful node grew."""
     plan, grown, length, own = state.plan, state.plan.grown, span(state, job), state.search.own
-    first, last, row = plan.first[job], plan.first[job] + plan.many[job], UNKNOWN
+    first, last = plan.first[job], plan.first[job] + plan.many[job]
     begin, t = max(state.now, grown.first[RECENT] - length + 1), held
     if state.free.shapes.exact and begin <= held - length:
         begin, t = _before_own(state, job, begin, held)
     if t == held:
-        if begin < held and plan.outline.kept:
-            begin = first_in_outline(state, job, begin, held, held)
-        elif begin < held:
-            begin = min(held, first_among_all(state, job, begin, held))
         for pair in range(first, last):
             own[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
-        if begin < held:
-            row = row_of_job(state, job, length)
-            state.search.gain[: grown.count[RECENT]] = PAST
-            begin = first_gain(state, job, begin, held, row)
-        if begin < held:
-            state.trace.counters[LOOKS] += 1
-            t = min(earliest_of_gang(state, job, begin, held, row), held)
-        better = t == held and _grew_ahead(state, job, held, row)
+        t = on_freed_time(state, job, begin, held, held)
         for pair in range(first, last):
             own[plan.pairs[pair, 0]] = 0
-        if better:
+        if t == held and _grew_ahead(state, job, held):
             _reseat(state, job, held, row_of_job(state, job, length))
     if t < held:
         _rebook(state, job, held, t)
     return t
+
+
+@apart()
+def on_freed_time(state, job, begin, before, held):
+    """Return the first start of a gang of [begin, before) on freed time; `before` if there is none.
+
+    held: where it is booked, with its tasks in `search.own` if they count as free from there on; FUTURE if it is not.
+    """
+    if begin < before:
+        kept = state.plan.outline.kept
+        later = (
+            first_in_outline(state, job, begin, before, held) if kept else first_among_all(state, job, begin, before)
+        )
+        begin = min(later, before)
+    if begin < before:
+        row = row_of_job(state, job, span(state, job))
+        state.search.gain[: state.plan.grown.count[RECENT]] = PAST
+        begin = first_gain(state, job, begin, before, row)
+        if begin < before:
+            state.trace.counters[LOOKS] += 1
+            begin = earliest_of_gang(state, job, begin, before, row)
+    return min(begin, before)
 
 
 @apart()
@@ -386,15 +397,9 @@ def _before_own(state, job, begin, held):
     fact = grown.gangs[fact_of_gang(grown, shape, level_of(state.jobs.demand[job, 0]), state.jobs.tasks[job], length)]
     if fact[NO_SOONER] <= begin and before <= fact[NO_LATER]:
         return before, held
-    t, after = before, begin
-    if state.plan.outline.kept:
-        after = first_in_outline(state, job, begin, before, held)
-    if after < before:
-        search.vain_since, search.vain_until = fact[NO_SOONER], fact[NO_LATER]
-        search.gain[: grown.count[RECENT]] = PAST
-        state.trace.counters[LOOKS] += 1
-        t = min(earliest_of_gang(state, job, after, before, row_of_job(state, job, length)), before)
-        search.vain_since = search.vain_until = PAST
+    search.vain_since, search.vain_until = fact[NO_SOONER], fact[NO_LATER]
+    t = on_freed_time(state, job, begin, before, held)
+    search.vain_since = search.vain_until = PAST
     if t < before:
         return t, t
     if fact[NO_SOONER] > before or fact[NO_LATER] < begin or fact[NO_LATER] <= fact[NO_SOONER]:
@@ -404,10 +409,10 @@ def _before_own(state, job, begin, held):
 
 
 @kernel()
-def _grew_ahead(state, job, held, row):
+def _grew_ahead(state, job, held):
     """Return whether a node that grew, more powerful than the last one of a gang, takes another task at its start."""
     plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    site, weakest = jobs.spread[job] == SITE, plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
+    row, site, weakest = UNKNOWN, jobs.spread[job] == SITE, plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
     if plan.outline.kept and not may_take_ahead(state, job, held, state.machine.nodes if site else weakest):
         return False
     for i in range(grown.count[RECENT]):
