@@ -310,8 +310,10 @@ def test_blocks_split_and_merge_under_their_lifts(comb):
         (0, 15, 700, 2_000, END - 15), ((8, 8), (5, 7), (4, 7), (5, 7), (8, 8)), strict=True)]  # fmt: skip
 
 
+@pytest.mark.parametrize("full", [0, 5])
 @pytest.mark.parametrize("length", [1, 4, 5, 100, END])
-def test_searches_pass_over_blocks(comb, length):
+def test_searches_pass_over_blocks(comb, length, full):
+    comb.book(0, 700, 2_000, (full, full))  # blocks in which no entry has room, or the last one of a window has none
     for amounts in [(6, 6), (7, 8), (8, 0), (9, 0), (0, 0)]:
         for begin in (0, 7, 1_003, END // 2, END + 3):
             comb.earliest(0, amounts, begin, length=length)

@@ -687,3 +687,20 @@ def test_a_job_waits_or_runs_or_does_neither():
     assert standing(planner.state, 1) == WAITS
     planner.decide(1_001 * SECOND, [["gone", 1, "COMPLETED"], ["gone", 2, "CANCELLED"]])
     assert [standing(planner.state, row) for row in (0, 1)] == [NEITHER, NEITHER]
+
+
+def wide(job, tasks, seconds):
+    needs = {"need": {"cpus": 8}, "tasks": tasks, "walltime": seconds * SECOND}
+    return [["submit", job, needs], ["wait", job]]
+
+
+def test_a_job_that_did_not_fit_at_one_pass_is_asked_again_at_the_next():
+    two = "".join(f'[[node]]\nname = "{name}"\ncpus = 8\n' for name in "ab")
+    planner = Planner("selective:rule=fixed,threshold=2", {"base": [], "platform": two})
+    planner.decide(SECOND, wide(1, 1, 30))
+    planner.decide(2 * SECOND, wide(2, 2, 10))
+    planner.decide(12 * SECOND, wide(3, 1, 1000))
+    assert planner.reserved() == {2: 31 * SECOND}
+    planner.decide(31 * SECOND, [["gone", 1, "COMPLETED"]])
+    (start,) = planner.decide(41 * SECOND, [["gone", 2, "COMPLETED"]])["starts"]  # at its limit: nothing is released
+    assert start[0] == 3

@@ -331,6 +331,7 @@ def close_windows(state):
 def ask_policy(state):
     """Begin the decision: all events of this instant have been applied."""
     note(state, DECIDE)
+    state.plan.refused = state.other.refused = NONE
     if state.batch.mixed:
         sort_arrivals(state)
 

@@ -31,8 +31,8 @@ from backfill.core.verbs import BACKFILL, HEAD, MOVED_UP, RESERVED, reserve_beca
 # Memory: reason of a start (0: its promised time has come); whether a promise is broken, and whether any is; the time
 # before which no start is reserved, and for which a pass was requested; number of waiting jobs without a promise.
 KEPT = {"any_late": 1, "next_due": 1, "awaited": 1, "late": "jobs", "why": "jobs", "unpromised": 1}
-# Whether capacity was freed that no job has been tried on; when that may be done next.
-REFRESHED = {"stale": 1, "refresh": 1}
+# Whether capacity was freed that no job has been tried on; when that may be done next, and was requested for.
+REFRESHED = {"stale": 1, "refresh": 1, "requested": 1}
 EVERY = Param(0, 0, 1e9, "s", "shortest time between two instants at which jobs may move up")
 SECOND = 1_000_000  # in microseconds
 
@@ -64,8 +64,7 @@ def conservative(state):
     if state.own.next_due[0] <= state.now:
         start_due(state)
     await_next(state)
-    if state.own.stale[0] == 1:
-        wake(state, state.own.refresh[0])
+    await_refresh(state)
 
 
 @kernel()
@@ -80,6 +79,15 @@ def is_refreshed(state):
         return False
     own.stale[0], own.refresh[0] = 0, state.now + np.int64(np.rint(own.every * SECOND))
     return True
+
+
+@kernel()
+def await_refresh(state):
+    """Request a pass for the next time when jobs may move up, once, if capacity was freed since they last could."""
+    own = state.own
+    if own.stale[0] == 1 and own.requested[0] != own.refresh[0]:
+        own.requested[0] = own.refresh[0]
+        wake(state, own.refresh[0])
 
 
 @kernel()
@@ -139,16 +147,26 @@ def promise(state, job):
 def promise_all(state):
     """Promise every job without a promise its earliest start, in queue order."""
     state.own.unpromised[0] = 0
-    without = NONE  # a job without a start; jobs that are as hard to place need no search
+    without = NONE
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        if state.promises.reserved[job] == NO_TIME:
-            if without >= 0 and is_as_hard(state, job, without):
-                state.own.unpromised[0] += 1
-            elif not promise(state, job):
-                without = job
+        without = promise_next(state, job, without)
         job = following(state, 0)
+
+
+@kernel()
+def promise_next(state, job, without):
+    """Promise a job its earliest start, if it has none and is not as hard to place as the last one without a start.
+
+    Return the last one without a start, -1 for none.
+    """
+    if state.promises.reserved[job] != NO_TIME:
+        return without
+    if without != NONE and is_as_hard(state, job, without):
+        state.own.unpromised[0] += 1
+        return without
+    return without if promise(state, job) else job
 
 
 @kernel()

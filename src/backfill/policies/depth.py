@@ -6,20 +6,22 @@ Slow twin: tests/reference/depth.py.
 import math
 
 from backfill.compiler.kernel import kernel
+from backfill.core.errors import NONE
 from backfill.core.plan.plan import fits_now, settle
 from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.walk import candidate, following, is_first, rewind
-from backfill.core.verbs import BACKFILL, HEAD, start, wake
+from backfill.core.verbs import BACKFILL, HEAD, start
 from backfill.policies.conservative import (
     EVERY,
     KEPT,
     REFRESHED,
     await_next,
+    await_refresh,
     is_refreshed,
     keep_up,
-    promise,
+    promise_next,
     start_due,
 )
 
@@ -39,7 +41,7 @@ from backfill.policies.conservative import (
         ),
         "every": EVERY,
     },
-    memory={**KEPT, **REFRESHED, "tried": "jobs"},  # 1: the job has been tried before
+    memory={**KEPT, **REFRESHED, "seen": "jobs"},  # 1: the job was here at an earlier pass
     forgets="all",
 )
 def reservation_depth(state):
@@ -59,36 +61,35 @@ def reservation_depth(state):
         start_due(state)
     try_beside(state, refreshed)
     await_next(state)
-    if state.own.stale[0] == 1:
-        wake(state, state.own.refresh[0])
+    await_refresh(state)
 
 
 @kernel()
 def promise_first(state):
     """Promise a start to each of the first k jobs that go on waiting, if it has none and can get one."""
-    left = state.own.k
+    left, without = state.own.k, NONE
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0 and left > 0:
-        if state.promises.reserved[job] != NO_TIME or promise(state, job):
-            left -= state.promises.reserved[job] != state.now
+        without = promise_next(state, job, without)
+        left -= state.promises.reserved[job] != NO_TIME and state.promises.reserved[job] != state.now
         job = following(state, 0)
 
 
 @kernel()
 def try_beside(state, everyone):
     """Try the jobs without a promise; only those that have just arrived, if not everyone is."""
-    tried, arrived, arrivals = state.own.tried, state.batch.arrived, state.batch.arrivals
+    seen, arrived, arrivals = state.own.seen, state.batch.arrived, state.batch.arrivals
     for i in range(arrivals):
-        tried[arrived[i]] = 0
+        seen[arrived[i]] = 0
     rewind(state, 0)
     job = candidate(state, 0, FUTURE)
     while job >= 0:
-        if everyone or tried[job] == 0:
+        if everyone or seen[job] == 0:
             start_beside(state, job)
         job = candidate(state, 0, FUTURE)
     for i in range(arrivals):
-        tried[arrived[i]] = 1
+        seen[arrived[i]] = 1
 
 
 @kernel()

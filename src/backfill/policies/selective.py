@@ -8,12 +8,12 @@ import math
 import numpy as np
 
 from backfill.compiler.kernel import kernel
+from backfill.core.errors import NONE
 from backfill.core.plan.profile import FUTURE
-from backfill.core.plan.promises import NO_TIME
 from backfill.core.policy import Param, Policy, policy
 from backfill.core.queue.walk import candidate, following, rewind
 from backfill.core.transitions import TIMEOUT
-from backfill.policies.conservative import KEPT, await_next, has_grown, keep_up, promise, start_due
+from backfill.policies.conservative import KEPT, await_next, has_grown, keep_up, promise_next, start_due
 from backfill.policies.depth import start_beside
 
 HOUR, TEN_SECONDS = 3_600_000_000, 10_000_000  # in microseconds
@@ -59,11 +59,12 @@ def selective(state):
     """
     keep_up(state, has_grown(state))
     note_slowdowns(state)
+    without = NONE
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        if state.promises.reserved[job] == NO_TIME and expansion(state, job) >= threshold_of(state, job):
-            promise(state, job)
+        if expansion(state, job) >= threshold_of(state, job):
+            without = promise_next(state, job, without)
         job = following(state, 0)
     if state.own.next_due[0] <= state.now:
         start_due(state)

@@ -59,7 +59,7 @@ def _latest_of_easier(state, job):
     while other >= 0:
         t = reserved[other]
         gang = other != job and t != NO_TIME and not jobs.alone[other]
-        if gang and t > latest and jobs.tasks[other] <= jobs.tasks[job] and is_as_hard(state, job, other):
+        if gang and t > latest and is_as_hard(state, job, other):
             latest, found = t, other
         other = following(state, 0)
     resume(state, stand)

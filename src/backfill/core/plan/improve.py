@@ -32,10 +32,10 @@ from backfill.core.plan.plan import book_job, book_pairs, earliest_by_power, kee
 from backfill.core.plan.profile import FUTURE, GIVE, PAST, TAKE, book, earliest, free_since, tasks_over
 from backfill.core.plan.rooms import border, bucket, note_growth, note_one, open_pool
 from backfill.core.plan.search import (
+    KEPT,
     LEFT,
     NOT_KEPT,
     ONLY,
-    STAY,
     TAKEN,
     earliest_of_gang,
     first_among_all,
@@ -199,21 +199,21 @@ def _rebook(state, job, held, t):
     """
     plan, placed, seats, length = state.plan, state.placed, state.search.seats, span(state, job)
     first, behind, end = int64(0), max(held, t + length), held + length
-    stays, lefts, takes = _compare_nodes(state, job)
+    kept, left, taken = _compare_nodes(state, job)
     if t == held:
-        book_pairs(state, job, seats[LEFT], first, lefts, held, end, GIVE)
-        book_pairs(state, job, seats[TAKEN], first, takes, held, end, TAKE)
+        book_pairs(state, job, seats[LEFT], first, left, held, end, GIVE)
+        book_pairs(state, job, seats[TAKEN], first, taken, held, end, TAKE)
     else:
         book_job(state, job, held, end, GIVE)
         book_pairs(state, job, placed.pairs, first, placed.count, t, t + length, TAKE)
-    grew, since, end = lefts, held, min(end, FUTURE)
-    for i in range(lefts):
-        note_one(state, seats[LEFT, i, 0], held, end)
-    if behind < end:
-        for i in range(stays):
-            note_one(state, seats[STAY, i, 0], behind, end)
-        grew, since = lefts + stays, held if lefts > 0 else behind
-    note_together(plan.grown, grew, since, end)
+    since, until = held if left > 0 else behind, min(end, FUTURE)
+    for i in range(left):
+        note_one(state, seats[LEFT, i, 0], held, until)
+    if behind < until:
+        for i in range(kept):
+            note_one(state, seats[KEPT, i, 0], behind, until)
+        left += kept
+    note_together(plan.grown, left, since, until)
     keep_place(state, job)
 
 
@@ -221,10 +221,10 @@ def _rebook(state, job, held, t):
 def _compare_nodes(state, job):
     """Compare the nodes of a planned job with those of its present placement, both ascending.
 
-    Pairs (node, tasks) go to `search.seats`. Return the numbers of those that stay, are left, and are taken.
+    Pairs (node, tasks) go to `search.seats`. Return the numbers of those that are kept, left and taken.
     """
     plan, placed, seats = state.plan, state.placed, state.search.seats
-    mine, here, stays, lefts, takes = int64(plan.first[job]), int64(0), int64(0), int64(0), int64(0)
+    mine, here, kept, left, taken = int64(plan.first[job]), int64(0), int64(0), int64(0), int64(0)
     last = mine + plan.many[job]
     while mine < last or here < placed.count:
         node = plan.pairs[mine, 0] if mine < last else int64(state.machine.nodes)
@@ -238,15 +238,15 @@ def _compare_nodes(state, job):
             new = placed.pairs[here, 1]
             here += 1
         if min(old, new) > 0:
-            seats[STAY, stays, 0], seats[STAY, stays, 1] = node, min(old, new)
-            stays += 1
+            seats[KEPT, kept, 0], seats[KEPT, kept, 1] = node, min(old, new)
+            kept += 1
         if old > new:
-            seats[LEFT, lefts, 0], seats[LEFT, lefts, 1] = node, old - new
-            lefts += 1
+            seats[LEFT, left, 0], seats[LEFT, left, 1] = node, old - new
+            left += 1
         elif new > old:
-            seats[TAKEN, takes, 0], seats[TAKEN, takes, 1] = node, new - old
-            takes += 1
-    return stays, lefts, takes
+            seats[TAKEN, taken, 0], seats[TAKEN, taken, 1] = node, new - old
+            taken += 1
+    return kept, left, taken
 
 
 @apart()

@@ -44,7 +44,6 @@ from backfill.core.plan.search import (
 )
 from backfill.core.queue.walk import is_waiting
 from backfill.core.runs import is_suspended
-from backfill.core.trace import PASSES
 from backfill.model.platform import Platform
 from backfill.model.workload import Ints
 
@@ -63,7 +62,8 @@ PLAN = [
     ("kept", int64),  # 1: beside these it holds nothing but one reservation, so the next pass may go on with it
     ("uneven", int8[::1]),  # (m,): what is free on a node may shrink later, by a window (BY_WINDOW) or a planned job
     ("overheld", int8[::1]),  # (m,): 1: runs hold more than the capacity of a node, so `total` counts all of it as free
-    ("refused", int64[::1]),  # (3,): the job that last did not fit from now on; pass; `nodes.released` then
+    ("refused", int64),  # the last job of this pass that did not fit from now on; -1 none
+    ("refused_released", int64),  # `nodes.released` then
     # placements in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
@@ -106,7 +106,8 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
         kept=0,
         uneven=np.zeros(len(platform.nodes), np.int8),
         overheld=np.zeros(len(platform.nodes), np.int8),
-        refused=np.full(3, NONE),
+        refused=NONE,
+        refused_released=0,
         first=zeros(1 if simple else jobs),
         many=np.zeros(1 if simple else jobs, np.int32),
         pairs=zeros(SMALL, 2),
@@ -297,10 +298,11 @@ def fits_now(state, job):
 def _fits_among_nodes(state, job):
     """Return whether a job fits from now on, and place it.
 
-    Of the jobs that do not, the last one is kept: until something is released, none that is as hard to place fits.
+    Of the jobs that do not, the last one is remembered: until something is released, or the next pass, none that is as
+    hard to place fits.
     """
-    refused, passes, released = state.plan.refused, state.trace.counters[PASSES], state.plan.nodes.released
-    if refused[0] != NONE and refused[1] == passes and refused[2] == released and is_as_hard(state, job, refused[0]):
+    plan = state.plan
+    if plan.refused != NONE and plan.refused_released == plan.nodes.released and is_as_hard(state, job, plan.refused):
         return False
     if is_suspended(state, job):
         fits = earliest_as_before(state, job, state.now) == state.now
@@ -309,7 +311,7 @@ def _fits_among_nodes(state, job):
         if fits and state.jobs.place[job] != POWER:
             place_from_now(state, job)
     if not fits:
-        refused[0], refused[1], refused[2] = job, passes, released
+        plan.refused, plan.refused_released = job, plan.nodes.released
     return fits
 
 

@@ -471,12 +471,7 @@ def earliest(profile, lane, matrix, row, factor, begin, before, until, length):
     blocked = False
     while True:
         first, last = b * BLOCK, b * BLOCK + profile.count[b]
-        somewhere = everywhere = True
-        for c in range(profile.columns):
-            few_turns()
-            amount = least_for(matrix, row, c, factor)
-            somewhere = somewhere and profile.most[c, b] >= amount
-            everywhere = everywhere and profile.least[c, b] >= amount
+        somewhere, everywhere = _bounds_allow(profile, b, matrix, row, factor)
         if not somewhere:
             blocked = True
         elif everywhere:
@@ -537,8 +532,8 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, until, l
         free_until = FUTURE if ahead == NONE else profile.time[ahead]
         blocked, entered = not somewhere, False
         while not blocked:
-            if entered:
-                somewhere, everywhere = _bounds_allow(profile, profile.lane[lane, d], matrix, row, factor)
+            if entered:  # else the bounds are those of the entry before
+                _, everywhere = _bounds_allow(profile, profile.lane[lane, d], matrix, row, factor)
             if everywhere:
                 e = profile.lane[lane, d] * BLOCK
             else:

@@ -17,7 +17,7 @@ from backfill.core.runs import is_suspended, place_as_before
 from backfill.core.trace import LOOKS
 
 ONLY = np.int64(0)  # the only lane of a pool, and of all nodes together
-STAY, LEFT, TAKEN = range(3)
+KEPT, LEFT, TAKEN = range(3)
 NOT_KEPT = np.int64(0)  # the row of failed searches (grown.py) if none are kept
 
 SEARCH = [
@@ -69,7 +69,7 @@ def span(state, job):
 def is_as_hard(state, job, other):
     """Return whether a job surely fits only where, and when, another waiting job fits.
 
-    The other one needs neither licences nor room within limits, and does not continue where it was suspended.
+    False if the other one needs licences or room within limits, or continues where it was suspended.
     """
     jobs = state.jobs
     if jobs.licence_first[other] < jobs.licence_first[other + 1] or is_suspended(state, other):
@@ -396,6 +396,7 @@ def seat_from_now(state, job):
 
 @kernel()
 def _stays_free(state, profile, lane, matrix, row, factor, length):
+    """Return whether an amount is free on a lane from now on."""
     return earliest(profile, lane, matrix, row, factor, state.now, state.now + 1, FUTURE, length) == state.now
 
 
@@ -403,7 +404,7 @@ def _stays_free(state, profile, lane, matrix, row, factor, length):
 def _seat_alone(state, job, length):
     demand, tasks, placed = state.jobs.demand, state.jobs.tasks[job], state.placed
     for node in range(state.machine.nodes):
-        if _tasks_at_first(state, job, node, tasks) < tasks or not may_run_on(state, job, node):
+        if _tasks_now(state, job, node, tasks) < tasks or not may_run_on(state, job, node):
             continue
         if _stays_free(state, state.plan.nodes, node, demand, job, tasks, length):
             placed.pairs[0, 0], placed.pairs[0, 1] = node, tasks
@@ -418,7 +419,7 @@ def _seat_gang(state, job):
     for i in range(len(search.sums)):
         search.sums[i] = 0
     for node in range(state.machine.nodes):
-        tasks = _tasks_at_first(state, job, node, most)
+        tasks = _tasks_now(state, job, node, most)
         search.tasks[node] = tasks if tasks > 0 and may_run_on(state, job, node) else 0
         search.asked[node] = PAST
         search.sums[group_of(state, job, node)] += search.tasks[node]
@@ -429,7 +430,7 @@ def _seat_gang(state, job):
 
 
 @kernel(inline=True)
-def _tasks_at_first(state, job, node, most):
+def _tasks_now(state, job, node, most):
     """Return how many tasks of a job, at most `most`, a node takes at this instant, by the plan."""
     d, e = find(state.plan.nodes, node, state.now)
     for k in range(state.machine.resources):
