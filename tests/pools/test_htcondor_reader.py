@@ -64,6 +64,14 @@ def test_a_parallel_job_is_on_each_of_its_slots():
     assert sorted(over.nodes) == sorted(job.nodes)
 
 
+def test_a_job_that_has_just_ended_ran_where_its_slot_still_is():
+    ends = RUNS | {"JobStatus": 4, "LastJobStatus": 2, "ExitCode": 0, "ExitBySignal": False, "CompletionDate": T + 9}
+    job = job_of(ends, SITE)
+    assert (job.state, job.ended, list(job.nodes)) == (OVER, "COMPLETED", [["n2", 1]])
+    again = ends | {"LastRemoteHost": "slot1_9@n1"}  # of a run before this one
+    assert list(job_of(again, SITE).nodes) == [["n2", 1]]
+
+
 def test_for_a_moment_it_is_not_known_where_a_job_runs():
     job = job_of({name: value for name, value in RUNS.items() if name != "RemoteHost"}, SITE)
     assert (job.state, list(job.nodes)) == (RUNNING, [])

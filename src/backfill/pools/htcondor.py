@@ -385,7 +385,7 @@ def job_of(ad: Ad, site: Site, *, over: bool = False) -> JobNow:
         blocked=blocked,
         begin=_known(ads.instant, ad, "DeferralTime") if waits else None,
         start=start,
-        nodes=_placement(ad, site, "Last" if is_over else "") if runs else (),
+        nodes=_placement(ad, site, is_over) if runs else (),
         restarts=max(starts - runs, 0),
         end=end,
         ended=_end(ad, status, start, end) if is_over else "",
@@ -442,9 +442,12 @@ def _asked(ad: Ad, site: Site) -> Asked:
     )
 
 
-def _placement(ad: Ad, site: Site, last: str) -> Placement:
-    """Return where a job runs or ran; empty for a moment after its start. last: `Last` for a job that has ended."""
-    hosts = str(ad.get("RemoteHosts") or ad.get(f"{last}RemoteHost") or "")
+def _placement(ad: Ad, site: Site, is_over: bool) -> Placement:
+    """Return where a job runs or ran; empty for a moment after its start.
+
+    HTCondor sets the status of a job that ends before it moves RemoteHost to LastRemoteHost.
+    """
+    hosts = str(ad.get("RemoteHosts") or ad.get("RemoteHost") or (is_over and ad.get("LastRemoteHost")) or "")
     count = Counter(site.slot(name.strip()) for name in hosts.split(",") if name.strip())
     return [[slot.node, tasks, True] if slot.whole else [slot.node, tasks] for slot, tasks in count.items()]
 
