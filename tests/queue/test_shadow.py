@@ -174,6 +174,22 @@ def test_what_happened_while_nobody_watched_is_found(watching, cluster):
     until(lambda: watching.request("queue", nodes=True)["nodes"][0]["out_names"] == "n2")
 
 
+def test_a_job_that_ends_where_nobody_saw_it_run_is_over(watching, cluster):
+    for number in "78":
+        cluster.job(number, 1795562780)
+    watching.run("serve", "--pool", "slurm", "--shadow", "--detach")
+    until(lambda: rows(watching).keys() == {"7", "8"})
+    cluster.job("7", 0, "F", EndTime="1795562795", exit_code="256")
+    cluster.job("8", 0, "CD", StartTime="1795562790", EndTime="1795562795")
+    cluster.job("9", 2795562700, "F", EndTime="2795562795")  # it also came between two looks
+    until(lambda: not rows(watching) and watching.run("show", "9", check=None).returncode == 0)
+    jobs = {name: json.loads(watching.run("show", name, "--json").stdout)["jobs"][0] for name in ("7", "8", "9")}
+    assert [(job["state"], job["start_s"]) for job in jobs.values()] == [
+        ("FAILED", None), ("COMPLETED", None), ("FAILED", None)]  # fmt: skip
+    assert "Traceback" not in (watching.folder / "daemon.log").read_text()
+    assert "all the same" in watching.run("replay", str(watching.folder), "--check").stdout
+
+
 def test_a_batch_system_that_is_silent_is_said(watching, cluster):
     cluster.job("7", 1795562780)
     watching.run("serve", "--pool", "slurm", "--shadow", "--detach")

@@ -133,7 +133,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A job of a batch system ended without having run."""
+    """A job of a batch system ended, and when or where it ran, if it did, is not known."""
 
     job: int | Identity
     state: str

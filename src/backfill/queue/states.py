@@ -27,7 +27,6 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     (PENDING, "start"): (STARTING,),
     **{(state, event): (state,) for state in (PENDING, *HOLDING) for event in ("declined", "spared")},
     **{(state, "began"): (RUNNING,) for state in (NEW, PENDING)},
-    (PENDING, "end"): (CANCELLED, DEADLINE, NODE_FAIL),  # the last one for a job that was suspended on a node
     (STARTING, "spawned"): (RUNNING,),
     (ENDING, "spawned"): (ENDING,),
     (STARTING, "stop"): (ENDING,),
@@ -40,7 +39,8 @@ MOVES: dict[tuple[str, str], tuple[str, ...]] = {
     **{(state, "preempted"): (PENDING,) for state in HOLDING},
     **{(state, "unstarted"): (PENDING,) for state in HOLDING},
     **{(state, "requeue"): (PENDING,) for state in HOLDING},
-    **{(state, "end"): OVER for state in HOLDING},
+    # a batch system tells how a job ended that was not seen to run; a job that is suspended is lost with its node
+    **{(state, "end"): OVER for state in (PENDING, *HOLDING)},
 }
 
 
