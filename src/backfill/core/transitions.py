@@ -68,7 +68,7 @@ def tick(state, t):
     note(state, TICK, t)
     plan = state.plan
     plan.kept &= plan.live & (t > state.now)
-    plan.live, state.placed.may = 0, NONE
+    plan.live, plan.refused, state.placed.may = 0, NONE, NONE
     state.now = t
     clear_batch(state.batch)
     if state.shadow.job >= 0:
@@ -331,7 +331,6 @@ def close_windows(state):
 def ask_policy(state):
     """Begin the decision: all events of this instant have been applied."""
     note(state, DECIDE)
-    state.plan.refused = state.other.refused = NONE
     if state.batch.mixed:
         sort_arrivals(state)
 

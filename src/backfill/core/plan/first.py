@@ -14,7 +14,7 @@ from backfill.core.plan.grown import FRESH, RECENT
 from backfill.core.plan.improve import on_freed_time
 from backfill.core.plan.profile import FUTURE
 from backfill.core.plan.promises import NO_TIME
-from backfill.core.plan.search import is_as_hard, span
+from backfill.core.plan.search import is_as_hard, is_plain, span
 from backfill.core.queue.walk import following, resume, rewind, standing
 
 FEW = 16  # below this number of waiting jobs none is compared
@@ -31,7 +31,7 @@ def first_chance(state, job):
 
 @apart()
 def _first_chance(state, job):
-    if state.machine.pool or state.jobs.alone[job] or state.queue.waiting < FEW or not _is_plain(state, job):
+    if state.machine.pool or state.jobs.alone[job] or state.queue.waiting < FEW or not is_plain(state, job):
         return state.now
     grown = state.plan.grown
     if grown.unknown[RECENT] or grown.unknown[FRESH] or not state.free.shapes.exact or state.runs.dangles:
@@ -41,12 +41,6 @@ def _first_chance(state, job):
         return state.now
     begin = max(state.now, grown.first[RECENT] - span(state, job) + 1)
     return on_freed_time(state, job, begin, state.promises.reserved[easier], FUTURE)
-
-
-@kernel()
-def _is_plain(state, job):
-    """Return whether a job needs neither licences nor room within limits."""
-    return state.jobs.licence_first[job] == state.jobs.licence_first[job + 1]
 
 
 @kernel()

@@ -40,6 +40,7 @@ from backfill.core.plan.search import (
     earliest_of_gang,
     first_among_all,
     first_gain,
+    is_plain,
     span,
 )
 from backfill.core.trace import LOOKS
@@ -57,7 +58,7 @@ def improve(state, job):
         return held
     if state.plan.grown.unknown[RECENT]:
         return _improve_anew(state, job, held, state.now)
-    if state.jobs.licence_first[job] < state.jobs.licence_first[job + 1]:
+    if not is_plain(state, job):
         return _improve_licensed(state, job, held)
     return _improve_on_one_node(state, job, held) if state.jobs.alone[job] else _improve_gang(state, job, held)
 
@@ -206,14 +207,14 @@ def _rebook(state, job, held, t):
     else:
         book_job(state, job, held, end, GIVE)
         book_pairs(state, job, placed.pairs, first, placed.count, t, t + length, TAKE)
-    since, until = held if left > 0 else behind, min(end, FUTURE)
+    grew, since, until = left, held if left > 0 else behind, min(end, FUTURE)
     for i in range(left):
         note_one(state, seats[LEFT, i, 0], held, until)
     if behind < until:
         for i in range(kept):
             note_one(state, seats[KEPT, i, 0], behind, until)
-        left += kept
-    note_together(plan.grown, left, since, until)
+        grew += kept
+    note_together(plan.grown, grew, since, until)
     keep_place(state, job)
 
 

@@ -39,7 +39,7 @@ from backfill.core.plan.search import (
     earliest_of_gang,
     earliest_on_one_node,
     is_as_hard,
-    seat_from_now,
+    sits_from_now,
     span,
 )
 from backfill.core.queue.walk import is_waiting
@@ -59,11 +59,11 @@ PLAN = [
     ("fits", int64),  # address of `fits`
     ("hold_place", int64),  # of `hold_place`
     ("book_start", int64),  # of `book_start`
+    ("refused", int64),  # the last job of this pass that did not fit from now on; -1 none
+    ("refused_released", int64),  # `nodes.released` then
     ("kept", int64),  # 1: beside these it holds nothing but one reservation, so the next pass may go on with it
     ("uneven", int8[::1]),  # (m,): what is free on a node may shrink later, by a window (BY_WINDOW) or a planned job
     ("overheld", int8[::1]),  # (m,): 1: runs hold more than the capacity of a node, so `total` counts all of it as free
-    ("refused", int64),  # the last job of this pass that did not fit from now on; -1 none
-    ("refused_released", int64),  # `nodes.released` then
     # placements in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
@@ -103,11 +103,11 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
         fits=0,
         hold_place=0,
         book_start=0,
+        refused=NONE,
+        refused_released=0,
         kept=0,
         uneven=np.zeros(len(platform.nodes), np.int8),
         overheld=np.zeros(len(platform.nodes), np.int8),
-        refused=NONE,
-        refused_released=0,
         first=zeros(1 if simple else jobs),
         many=np.zeros(1 if simple else jobs, np.int32),
         pairs=zeros(SMALL, 2),
@@ -283,15 +283,21 @@ def unsettle(state, job, t):
 @verb()
 def fits_now(state, job):
     """Return whether a job fits in the plan from now on."""
-    if not is_waiting(state, job, BY_FITS_NOW):
-        return False
-    if not state.machine.pool:
-        fits = _fits_among_nodes(state, job)
+    return is_waiting(state, job, BY_FITS_NOW) and fits_from_now(state, job)
+
+
+@apart()
+def fits_from_now(state, job):
+    """Return whether a waiting job fits in the plan from now on; it is placed, and may start."""
+    pool, now = state.machine.pool, state.now
+    if pool:
+        found = (
+            earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, now, now + 1, FUTURE, span(state, job)) == now
+        )
     else:
-        now, length = state.now, span(state, job)
-        fits = earliest(state.plan.nodes, ONLY, state.jobs.need, job, TAKE, now, now + 1, FUTURE, length) == now
-    state.placed.may = job if fits else NONE
-    return fits
+        found = _fits_among_nodes(state, job)
+    state.placed.may = job if found else NONE
+    return found
 
 
 @kernel()
@@ -302,17 +308,16 @@ def _fits_among_nodes(state, job):
     hard to place fits.
     """
     plan = state.plan
+    if state.runs.preempts or is_suspended(state, job):
+        return earliest_start(state, job, state.now) == state.now
     if plan.refused != NONE and plan.refused_released == plan.nodes.released and is_as_hard(state, job, plan.refused):
         return False
-    if is_suspended(state, job):
-        fits = earliest_as_before(state, job, state.now) == state.now
-    else:
-        fits = seat_from_now(state, job)
-        if fits and state.jobs.place[job] != POWER:
-            place_from_now(state, job)
-    if not fits:
+    found = sits_from_now(state, job)
+    if not found:
         plan.refused, plan.refused_released = job, plan.nodes.released
-    return fits
+    elif state.jobs.place[job] != POWER:
+        place_from_now(state, job)
+    return found
 
 
 @verb()
@@ -502,6 +507,7 @@ def swap_plans(state):
     There are two plans if the policy may preempt; `start` books in this one.
     """
     state.plan, state.other = state.other, state.plan
+    state.plan.refused = NONE
 
 
 @verb()

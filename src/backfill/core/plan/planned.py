@@ -14,24 +14,20 @@ from backfill.compiler.far import address_of
 from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.loops import few_turns
 from backfill.core.errors import NONE
-from backfill.core.place.gangs import may_run_on
-from backfill.core.place.placement import holds, tasks_that_fit
-from backfill.core.place.seating import POWER
-from backfill.core.place.shapes import BLOCK, heed_node, may_sit, note_node, units_of
+from backfill.core.place.shapes import heed_node, note_node
 from backfill.core.plan.plan import (
     BY_WINDOW,
     book_job,
     book_overdue,
     book_run,
     earliest_start,
+    fits_from_now,
     forget_past,
-    place_from_now,
     rebuild,
     settle,
 )
-from backfill.core.plan.profile import FUTURE, GIVE, TAKE, earliest, least_over, tasks_over
+from backfill.core.plan.profile import FUTURE, GIVE, TAKE, least_over
 from backfill.core.plan.search import ONLY, span
-from backfill.core.runs import is_suspended
 
 
 def use_plan(state: Any) -> None:
@@ -101,81 +97,7 @@ def _even_out(state, job):
 def fits(state, job):
     """Return 1 if a job fits from now on, else 0."""
     _lay_out(state)
-    jobs, pool = state.jobs, state.machine.pool
-    if not pool and (state.runs.preempts or is_suspended(state, job)):
-        return int64(earliest_start(state, job, state.now) == state.now)
-    if pool:
-        now, length = state.now, span(state, job)
-        found = earliest(state.plan.nodes, ONLY, jobs.need, job, TAKE, now, now + 1, FUTURE, length) == now
-    else:
-        found = _sits_from_now(state, job)
-    if found and not pool and jobs.place[job] != POWER:
-        place_from_now(state, job)
-    state.placed.may = job if found else NONE
-    return int64(found)
-
-
-@kernel()
-def _sits_from_now(state, job):
-    """Return whether a job fits from now on; it is placed on the most powerful nodes (state.placed)."""
-    shapes, machine, placed = state.free.shapes, state.machine, state.placed
-    s, left = int64(state.jobs.shape[job]), state.jobs.tasks[job]
-    placed.count, placed.job = 0, job
-    if not may_sit(state, job, False) or not _licences_stay_free(state, job):
-        return False
-    if not shapes.together[s]:
-        for block in range(shapes.sums.shape[1]):
-            if shapes.sums[s, block] > 0:
-                for node in range(block * BLOCK, min((block + 1) * BLOCK, machine.nodes)):
-                    left -= _take_node(state, job, s, node, left)
-                    if left == 0:
-                        return True
-        return False
-    for place in range(len(machine.sites)):
-        site = machine.sites[place]
-        if shapes.by_site[s, site] >= units_of(state, job):
-            placed.count, left = 0, state.jobs.tasks[job]
-            for i in range(machine.site_first[site], machine.site_first[site + 1]):
-                left -= _take_node(state, job, s, machine.site_node[i], left)
-                if left == 0:
-                    return True
-    return False
-
-
-@kernel()
-def _licences_stay_free(state, job):
-    """Return whether the licences and limits of a job leave it room from now on."""
-    jobs, now, length = state.jobs, state.now, span(state, job)
-    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
-        lane = jobs.licence[item]
-        if earliest(state.plan.licences, lane, jobs.licence_count, item, TAKE, now, now + 1, FUTURE, length) != now:
-            return False
-    return True
-
-
-@kernel()
-def _take_node(state, job, s, node, left):
-    """Put as many of the remaining tasks on a node as fit there from now on. Return how many."""
-    shapes, jobs, placed, plan, now = state.free.shapes, state.jobs, state.placed, state.plan, state.now
-    alone = jobs.alone[job]
-    here = left if alone else min(shapes.units[s, node], left)
-    if shapes.units[s, node] == 0 or not may_run_on(state, job, node):
-        return int64(0)
-    if not shapes.exact:
-        if alone and not holds(state.free.nodes, node, jobs.demand, job, left):
-            return int64(0)
-        if not alone:
-            here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, min(left, jobs.most[job]))
-    if here > 0 and plan.uneven[node] != 0:
-        if alone:
-            t = earliest(plan.nodes, node, jobs.demand, job, left, now, now + 1, FUTURE, span(state, job))
-            here = left if t == now else int64(0)
-        else:
-            here = tasks_over(plan.nodes, node, now, now + span(state, job), jobs.demand, job, here)[0]
-    if here > 0:
-        placed.pairs[placed.count, 0], placed.pairs[placed.count, 1] = node, here
-        placed.count += 1
-    return here
+    return int64(fits_from_now(state, job))
 
 
 @apart()

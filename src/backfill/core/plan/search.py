@@ -10,9 +10,10 @@ from backfill.compiler.wall import verb
 from backfill.core.errors import NONE
 from backfill.core.pace import longest
 from backfill.core.place.gangs import group_of, may_run_on, seat, shares_site
-from backfill.core.place.placement import ANY, tasks_that_fit, times
+from backfill.core.place.placement import ANY, holds, tasks_that_fit
+from backfill.core.place.shapes import BLOCK, may_sit, units_of
 from backfill.core.plan.grown import RECENT, note_vain, vain_until
-from backfill.core.plan.profile import FUTURE, PAST, TAKE, available, earliest, earliest_of_many, find, tasks_over
+from backfill.core.plan.profile import FUTURE, PAST, TAKE, earliest, earliest_of_many, tasks_over
 from backfill.core.runs import is_suspended, place_as_before
 from backfill.core.trace import LOOKS
 
@@ -65,6 +66,12 @@ def span(state, job):
     return max(longest(state, state.jobs.walltime[job]), 1)
 
 
+@kernel(inline=True)
+def is_plain(state, job):
+    """Return whether a job needs neither licences nor room within limits."""
+    return state.jobs.licence_first[job] == state.jobs.licence_first[job + 1]
+
+
 @verb()
 def is_as_hard(state, job, other):
     """Return whether a job surely fits only where, and when, another waiting job fits.
@@ -72,7 +79,7 @@ def is_as_hard(state, job, other):
     False if the other one needs licences or room within limits, or continues where it was suspended.
     """
     jobs = state.jobs
-    if jobs.licence_first[other] < jobs.licence_first[other + 1] or is_suspended(state, other):
+    if not is_plain(state, other) or is_suspended(state, other):
         return False
     if span(state, job) < span(state, other) or not _asks_no_less(state, jobs.need, job, other):
         return False
@@ -383,61 +390,69 @@ def _ask_node(state, job, node, t, before, row):
 
 
 @apart()
-def seat_from_now(state, job):
-    """Place a job where the plan holds it from now on; False if it does not."""
-    jobs, plan, length = state.jobs, state.plan, span(state, job)
-    if not _stays_free(state, plan.total, ONLY, jobs.need, job, TAKE, length):
+def sits_from_now(state, job):
+    """Return whether a job fits from now on; it is placed on the most powerful nodes (state.placed)."""
+    shapes, machine, placed = state.free.shapes, state.machine, state.placed
+    s, left = int64(state.jobs.shape[job]), state.jobs.tasks[job]
+    placed.count, placed.job = 0, job
+    if not may_sit(state, job, False) or not _licences_stay_free(state, job):
         return False
-    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
-        if not _stays_free(state, plan.licences, jobs.licence[item], jobs.licence_count, item, TAKE, length):
-            return False
-    return _seat_alone(state, job, length) if jobs.alone[job] else _seat_gang(state, job)
-
-
-@kernel()
-def _stays_free(state, profile, lane, matrix, row, factor, length):
-    """Return whether an amount is free on a lane from now on."""
-    return earliest(profile, lane, matrix, row, factor, state.now, state.now + 1, FUTURE, length) == state.now
-
-
-@kernel()
-def _seat_alone(state, job, length):
-    demand, tasks, placed = state.jobs.demand, state.jobs.tasks[job], state.placed
-    for node in range(state.machine.nodes):
-        if _tasks_now(state, job, node, tasks) < tasks or not may_run_on(state, job, node):
-            continue
-        if _stays_free(state, state.plan.nodes, node, demand, job, tasks, length):
-            placed.pairs[0, 0], placed.pairs[0, 1] = node, tasks
-            placed.count, placed.job = 1, job
-            return True
+    if not shapes.together[s]:
+        for block in range(shapes.sums.shape[1]):
+            if shapes.sums[s, block] > 0:
+                for node in range(block * BLOCK, min((block + 1) * BLOCK, machine.nodes)):
+                    left -= _take_node(state, job, s, node, left)
+                    if left == 0:
+                        return True
+        return False
+    for place in range(len(machine.sites)):
+        site = machine.sites[place]
+        if shapes.by_site[s, site] >= units_of(state, job):
+            placed.count, left = 0, state.jobs.tasks[job]
+            for i in range(machine.site_first[site], machine.site_first[site + 1]):
+                left -= _take_node(state, job, s, machine.site_node[i], left)
+                if left == 0:
+                    return True
     return False
 
 
 @kernel()
-def _seat_gang(state, job):
-    search, most = state.search, state.jobs.most[job]
-    for i in range(len(search.sums)):
-        search.sums[i] = 0
-    for node in range(state.machine.nodes):
-        tasks = _tasks_now(state, job, node, most)
-        search.tasks[node] = tasks if tasks > 0 and may_run_on(state, job, node) else 0
-        search.asked[node] = PAST
-        search.sums[group_of(state, job, node)] += search.tasks[node]
-    group = _group_that_takes(state, job, state.now, FUTURE, NOT_KEPT)
-    if group >= 0:
-        seat(state, job, search.tasks, group)
-    return group >= 0
+def _licences_stay_free(state, job):
+    """Return whether the licences and limits of a job leave it room from now on."""
+    jobs, now, length = state.jobs, state.now, span(state, job)
+    for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
+        lane = jobs.licence[item]
+        if earliest(state.plan.licences, lane, jobs.licence_count, item, TAKE, now, now + 1, FUTURE, length) != now:
+            return False
+    return True
 
 
-@kernel(inline=True)
-def _tasks_now(state, job, node, most):
-    """Return how many tasks of a job, at most `most`, a node takes at this instant, by the plan."""
-    d, e = find(state.plan.nodes, node, state.now)
-    for k in range(state.machine.resources):
-        few_turns()
-        if state.jobs.demand[job, k] > 0:
-            most = min(most, times(available(state.plan.nodes, node, d, e, k), state.jobs.demand[job, k]))
-    return most
+@kernel()
+def _take_node(state, job, s, node, left):
+    """Put as many of the remaining tasks on a node as fit there from now on. Return how many.
+
+    The plan of a node is not asked where it surely is even: what is free now stays free.
+    """
+    shapes, jobs, placed, plan, now = state.free.shapes, state.jobs, state.placed, state.plan, state.now
+    alone = jobs.alone[job]
+    here = left if alone else min(shapes.units[s, node], left)
+    if shapes.units[s, node] == 0 or not may_run_on(state, job, node):
+        return int64(0)
+    if not shapes.exact:
+        if alone and not holds(state.free.nodes, node, jobs.demand, job, left):
+            return int64(0)
+        if not alone:
+            here = tasks_that_fit(state.free.nodes, node, jobs.demand, job, min(left, jobs.most[job]))
+    if here > 0 and (plan.uneven[node] != 0 or not plan.live):
+        if alone:
+            t = earliest(plan.nodes, node, jobs.demand, job, left, now, now + 1, FUTURE, span(state, job))
+            here = left if t == now else int64(0)
+        else:
+            here = tasks_over(plan.nodes, node, now, now + span(state, job), jobs.demand, job, here)[0]
+    if here > 0:
+        placed.pairs[placed.count, 0], placed.pairs[placed.count, 1] = node, here
+        placed.count += 1
+    return here
 
 
 @apart()
