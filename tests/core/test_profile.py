@@ -22,6 +22,16 @@ def next_change(profile, lane, after):
 
 
 @kernel()
+def free_around(profile, lane, t, amount):
+    """Since when, and until when, an amount of the first resource stays free around an instant at which it is."""
+    d, e = fast.find(profile, lane, t)
+    _, first = fast.first_free(profile, lane, d, e, amount)
+    d, last = fast.last_free(profile, lane, d, e, amount)
+    _, behind = fast.entry_after(profile, lane, d, last)
+    return profile.time[first], FUTURE if behind < 0 else profile.time[behind]
+
+
+@kernel()
 def entries(profile, lane, times, rooms):
     """Write the steps of a lane to times (n,) and rooms (n, K); returns how many, or -1 where a block's bounds lie."""
     n = 0
@@ -104,6 +114,10 @@ class Both:
         if begin > self.twin.horizon:
             since = max(fast.free_since(self.fast, lane, matrix, 0, 1, begin), self.twin.horizon)
             assert since == self.twin.free_since(lane, amounts, begin)
+        room = self.twin.least(lane, begin, begin + 1)[0]
+        for amount in {room, min(room, amounts[0])} if begin >= self.twin.horizon else ():
+            since, until = free_around(self.fast, lane, begin, amount)
+            assert (max(since, self.twin.horizon), until) == self.twin.free_around(lane, amount, begin)
 
     def steps(self, lane):
         """From the horizon on; what is older is nobody's concern."""

@@ -74,6 +74,13 @@ class Lanes:
             since = steps.pop()[0]
         return since
 
+    def free_around(self, lane: int, amount: int, t: Time) -> tuple[Time, Time]:
+        """Since when, and until when, an amount of the first resource stays free around an instant at which it is."""
+        steps = self.steps(lane)
+        lacking = [begin for begin, room in steps if room[0] < amount]
+        ends = [end for (_, room), (end, _) in pairwise(steps) if room[0] < amount and end <= t]
+        return max(ends, default=self.horizon), min((begin for begin in lacking if begin > t), default=FUTURE)
+
 
 def covers(room: Amounts, amounts: Amounts) -> bool:
     return all(there >= asked for there, asked in zip(room, amounts, strict=True))

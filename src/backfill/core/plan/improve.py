@@ -550,6 +550,7 @@ def _cap(state, job, first, last, length):
     if state.plan.rooms_need[level] < state.jobs.need[job, 0]:
         level += 1
     while level <= state.plan.rooms_high:
+        state.plan.rooms_marked[level, 0] = FUTURE
         for b in range(first, last):
             rooms[RECENT, level, b] = min(rooms[RECENT, level, b], length)
             rooms[FRESH, level, b] = min(rooms[FRESH, level, b], length)

@@ -75,6 +75,7 @@ PLAN = [
     ("rooms_until", int64[::1]),  # (2,): no free capacity appeared beyond this instant
     ("rooms_kept", int64),
     ("rooms", int64[:, :, ::1]),  # (2, levels, buckets): longest free time of a level up to an instant of a bucket
+    ("rooms_marked", int64[:, ::1]),  # (levels, 2): begin and end of the interval marked last; FUTURE: none
     ("rooms_need", int64[::1]),  # (levels,): the need that defines a level, of the first resource
     ("rooms_since", int64[::1]),  # (levels,): scratch
     ("rooms_level", int8[::1]),  # (n,): level of a planned job
@@ -117,6 +118,7 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
         rooms_until=np.full(2, PAST),
         rooms_kept=1,
         rooms=zeros(2, len(levels), BUCKETS),
+        rooms_marked=np.full((len(levels), 2), FUTURE),
         rooms_need=levels,
         rooms_since=zeros(len(levels)),
         rooms_level=np.zeros(jobs, np.int8),

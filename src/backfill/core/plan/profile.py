@@ -204,7 +204,22 @@ def _unbound(profile, b):
 @kernel()
 def _block_at(profile, lane, t):
     """Return the index in the lane of the block that holds instant t."""
-    low, high = 0, profile.blocks[lane]
+    return _block_among(profile, lane, t, 0, profile.blocks[lane])
+
+
+@kernel()
+def _block_from(profile, lane, t, d):
+    """Return the index in the lane of the block that holds instant t: block d, or one behind it, mostly close."""
+    blocks, step = profile.blocks[lane], 1
+    while d + step < blocks and profile.time[profile.lane[lane, d + step] * BLOCK] <= t:
+        d += step
+        step *= 2
+    return _block_among(profile, lane, t, d, min(d + step, blocks))
+
+
+@kernel(inline=True)
+def _block_among(profile, lane, t, low, high):
+    """Return the index of the block from `low` on, before `high`, that holds instant t; by halves."""
     while high - low > 1:
         middle = (low + high) >> 1
         if profile.time[profile.lane[lane, middle] * BLOCK] <= t:
@@ -249,6 +264,43 @@ def entry_before(profile, lane, d, e):
         return d, e - 1
     b = profile.lane[lane, d - 1]
     return d - 1, b * BLOCK + profile.count[b] - 1
+
+
+@kernel()
+def first_free(profile, lane, d, e, amount):
+    """Return the first of the entries in a row up to e on which an amount of the first resource is free."""
+    b = profile.lane[lane, d]
+    while True:
+        floor = amount - profile.lift[0, b]
+        while e > b * BLOCK and profile.room[0, e - 1] >= floor:
+            e -= 1
+        if e > b * BLOCK or d == 0:
+            return d, e
+        b = profile.lane[lane, d - 1]
+        last = b * BLOCK + profile.count[b] - 1
+        if profile.room[0, last] + profile.lift[0, b] < amount:
+            return d, e
+        d -= 1
+        e = b * BLOCK if profile.least[0, b] >= amount else last
+
+
+@kernel()
+def last_free(profile, lane, d, e, amount):
+    """Return the last of the entries in a row from e on on which an amount of the first resource is free."""
+    b = profile.lane[lane, d]
+    while True:
+        floor, last = amount - profile.lift[0, b], b * BLOCK + profile.count[b] - 1
+        while e < last and profile.room[0, e + 1] >= floor:
+            e += 1
+        if e < last or d + 1 == profile.blocks[lane]:
+            return d, e
+        b = profile.lane[lane, d + 1]
+        if profile.room[0, b * BLOCK] + profile.lift[0, b] < amount:
+            return d, e
+        d += 1
+        e = b * BLOCK
+        if profile.least[0, b] >= amount:
+            e += profile.count[b] - 1
 
 
 @kernel()
@@ -520,8 +572,7 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, until, l
     start, known = begin, begin  # free from `start` to `known`
     while start < before:
         end = min(start + length, until)
-        while d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] < end:
-            d += 1
+        d = _block_from(profile, lane, end - 1, d)
         somewhere, everywhere = _bounds_allow(profile, profile.lane[lane, d], matrix, row, factor)
         if everywhere or not somewhere:
             e = profile.lane[lane, d] * BLOCK
@@ -639,7 +690,10 @@ def free_since(profile, lane, matrix, row, factor, t):
         since = profile.time[e]
         if since <= profile.horizon:
             return since
+        entered = e == profile.lane[lane, d] * BLOCK
         d, e = entry_before(profile, lane, d, e)
+        if entered and _bounds_allow(profile, profile.lane[lane, d], matrix, row, factor)[1]:
+            e = profile.lane[lane, d] * BLOCK
 
 
 @kernel()

@@ -27,7 +27,17 @@ from backfill.core.plan.grown import (
     note_unknown,
 )
 from backfill.core.plan.outline import renew_outline
-from backfill.core.plan.profile import FUTURE, NONE, PAST, available, entry_after, entry_before, find
+from backfill.core.plan.profile import (
+    FUTURE,
+    NONE,
+    PAST,
+    available,
+    entry_after,
+    entry_before,
+    find,
+    first_free,
+    last_free,
+)
 from backfill.core.plan.search import ONLY
 from backfill.core.queue.walk import following, rewind
 
@@ -93,6 +103,8 @@ def _measure_room(state, begin, end):
                 since[level] = t
         elif level < state.plan.rooms_low:
             return
+        else:
+            d, e = last_free(plan, ONLY, d, e, need[level])
 
 
 @kernel()
@@ -105,11 +117,12 @@ def _look_back(state, d, e):
         highest += 1
     level = highest
     while level >= state.plan.rooms_low:
-        t = max(plan.time[e], state.now)
+        d, e = first_free(plan, ONLY, d, e, need[level])
+        t, free = max(plan.time[e], state.now), NONE
         if t > state.now:
             d, e = entry_before(plan, ONLY, d, e)
             free = available(plan, ONLY, d, e, ONLY)
-        while level >= state.plan.rooms_low and (t == state.now or need[level] > free):
+        while level >= state.plan.rooms_low and need[level] > free:
             since[level] = t
             level -= 1
     return highest
@@ -117,15 +130,22 @@ def _look_back(state, d, e):
 
 @kernel()
 def _mark(state, level, begin, end):
-    """Record that a level is free on [begin, end)."""
-    rooms = state.plan.rooms
-    last = bucket(state, end)
-    for b in range(bucket(state, begin), last + 1):
-        length = (end if b == last else min(end, border(state, b + 1))) - begin
-        if end == FUTURE and b == last:
-            length = FUTURE  # the last bucket is unbounded
+    """Record that a level is free on [begin, end), except for what the last interval marked has recorded."""
+    rooms, marked = state.plan.rooms, state.plan.rooms_marked[level]
+    first, last = begin, bucket(state, end)
+    if marked[0] <= begin:
+        if end <= marked[1]:
+            return
+        if begin == marked[0]:
+            first = marked[1]
+    marked[0], marked[1] = begin, end
+    for b in range(bucket(state, first), last):
+        length = border(state, b + 1) - begin
         rooms[RECENT, level, b] = max(rooms[RECENT, level, b], length)
         rooms[FRESH, level, b] = max(rooms[FRESH, level, b], length)
+    length = FUTURE if end == FUTURE else end - begin  # the last bucket is unbounded
+    rooms[RECENT, level, last] = max(rooms[RECENT, level, last], length)
+    rooms[FRESH, level, last] = max(rooms[FRESH, level, last], length)
 
 
 @kernel(inline=True)
@@ -172,6 +192,7 @@ def begin_round(state):
         _fit_buckets(state, last, latest)
     rooms = state.plan.rooms
     for level in range(len(state.plan.rooms_need)):
+        state.plan.rooms_marked[level, 0] = FUTURE
         for b in range(last + 1):
             rooms[RECENT, level, b] = rooms[FRESH, level, b]
             rooms[FRESH, level, b] = 0
