@@ -204,22 +204,7 @@ def _unbound(profile, b):
 @kernel()
 def _block_at(profile, lane, t):
     """Return the index in the lane of the block that holds instant t."""
-    return _block_among(profile, lane, t, 0, profile.blocks[lane])
-
-
-@kernel()
-def _block_from(profile, lane, t, d):
-    """Return the index in the lane of the block that holds instant t: block d, or one behind it, mostly close."""
-    blocks, step = profile.blocks[lane], 1
-    while d + step < blocks and profile.time[profile.lane[lane, d + step] * BLOCK] <= t:
-        d += step
-        step *= 2
-    return _block_among(profile, lane, t, d, min(d + step, blocks))
-
-
-@kernel(inline=True)
-def _block_among(profile, lane, t, low, high):
-    """Return the index of the block from `low` on, before `high`, that holds instant t; by halves."""
+    low, high = 0, profile.blocks[lane]
     while high - low > 1:
         middle = (low + high) >> 1
         if profile.time[profile.lane[lane, middle] * BLOCK] <= t:
@@ -572,7 +557,8 @@ def earliest_of_many(profile, lane, matrix, row, factor, begin, before, until, l
     start, known = begin, begin  # free from `start` to `known`
     while start < before:
         end = min(start + length, until)
-        d = _block_from(profile, lane, end - 1, d)
+        while d + 1 < profile.blocks[lane] and profile.time[profile.lane[lane, d + 1] * BLOCK] < end:
+            d += 1
         somewhere, everywhere = _bounds_allow(profile, profile.lane[lane, d], matrix, row, factor)
         if everywhere or not somewhere:
             e = profile.lane[lane, d] * BLOCK
