@@ -1,7 +1,10 @@
 """The outline of a plan, while many gangs wait: it bounds the plan at each pass, and every start is the slow twin's."""
 
+import numpy as np
 import pytest
 
+from backfill.core.plan.plan import book_reserved, lift
+from backfill.core.plan.promises import NO_TIME
 from backfill.worlds.simulated import simulate
 from tests.compiled import asked
 from tests.core.test_check import checked
@@ -19,6 +22,24 @@ def test_the_outline_bounds_what_the_plan_leaves_free(memory):
     workload, platform, asks = asked(case.jobs, case.platform, events=events)
     simulate(workload, platform, *checked("conservative", 4, lambda state: kept.append(state.plan.outline.kept)), asks)
     assert sum(kept) > 10
+
+
+def test_it_still_does_after_thousands_of_bookings_that_were_undone():
+    case, events = throng(1, jobs=150, nodes=6, events=3, memory=10**10 + 7)
+    workload, platform, asks = asked(case.jobs, case.platform, events=events)
+    undone = []
+
+    def undo(state):
+        if not state.plan.outline.kept or undone:
+            return
+        for job in np.flatnonzero(state.queue.waits & (state.promises.reserved != NO_TIME))[:3].tolist():
+            for _ in range(25_000):  # each may raise a rounded bound by one; they have 15 bits
+                lift(state, job)
+                book_reserved(state, job)
+            undone.append(job)
+
+    simulate(workload, platform, *checked("conservative", 4, undo), asks)
+    assert len(undone) == 3
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -215,7 +215,12 @@ def _read(state, r, node, d, e, end):
 def _units_up(outline, k, amount):
     """Return an amount of resource k in its units, rounded up."""
     shift = outline.shift[k]
-    units = (amount + (int64(1) << shift) - 1) >> shift
+    return _bounded((amount + (int64(1) << shift) - 1) >> shift)
+
+
+@kernel(inline=True)
+def _bounded(units):
+    """Return a number of units as a bound: no node has more than 2**BITS, and the least bound is as far below 0."""
     return int16(max(min(units, int64(1) << BITS), -(int64(1) << BITS)))
 
 
@@ -286,12 +291,16 @@ def _doubt(outline, begin, end):
 
 @kernel()
 def _add(bounds, row, shift, demand, job, pairs, first, many, sign):
-    """Add what is released to the bounds of a row, or subtract what is booked; both rounded upwards."""
+    """Add what is released to the bounds of a row, or subtract what is booked; both rounded upwards.
+
+    Each time an amount is released and booked again, a bound may rise by one.
+    """
     for k in range(len(shift)):
         up = int64(0) if sign > 0 else (int64(1) << shift[k]) - 1
         for pair in range(first, first + many):
             units = (pairs[pair, 1] * demand[job, k] + up) >> shift[k]
-            bounds[k, row, pairs[pair, 0]] -= int16(sign * units)
+            node = pairs[pair, 0]
+            bounds[k, row, node] = _bounded(int64(bounds[k, row, node]) - sign * units)
 
 
 @kernel()
