@@ -33,22 +33,76 @@ def test_one_copy_a_day_and_the_last_ones_are_kept(tmp_path):
 def test_a_copy_on_request_with_and_without_a_daemon(live):
     number = live.submit("-H", "--", "true")
     for name in ("with.db", "without.db"):
-        live.run("serve", "--backup", live.folder / name)
-        store = Store(live.folder / name, readonly=True)
+        live.run("serve", "--backup", live.folder / "backups" / name)
+        store = Store(live.folder / "backups" / name, readonly=True)
         assert store.job(number).held
         assert store.differences() == []
         store.close()
         live.run("serve", "--stop", check=None)
-    for wrong, why in (("nowhere/copy.db", "No such file or directory"), ("with.db/copy.db", "Not a directory")):
-        told = live.run("serve", "--backup", wrong, check=1).stderr
-        assert told == f"backfill: {live.folder / wrong}: {why}\n"
+    wrong = "backups/with.db/copy.db"
+    told = live.run("serve", "--backup", wrong, check=1).stderr
+    assert told == f"backfill: {live.folder / wrong}: Not a directory\n"
+
+
+def test_a_copy_replaces_neither_a_file_of_the_queue_nor_a_device(live, tmp_path_factory):
+    number = live.submit("-H", "--", "true")
+    beside = tmp_path_factory.mktemp("beside")
+    (beside / "link").symlink_to(live.folder / "store.db")
+    (beside / "folder").symlink_to(live.folder)
+    os.mkfifo(beside / "pipe")
+    before = (live.folder / "store.db").stat().st_ino
+    for name in ("store.db", "config.toml", "witness", "lock", "new.db", "log/1.out", beside / "link",
+                 beside / "folder" / "store.db"):  # fmt: skip
+        told = live.run("serve", "--backup", name, check=2).stderr
+        assert told == (
+            f"backfill: --backup: {name} is in the folder of the queue, {live.folder}; expected a file outside it, "
+            "or in its folder backups\n"
+        )
+    for name in (beside, beside / "pipe", "/dev/full"):
+        told = live.run("serve", "--backup", name, check=2).stderr
+        assert told == f"backfill: --backup: {name} is not a regular file; expected a file, which is replaced\n"
+    assert (live.folder / "store.db").stat().st_ino == before
+    assert live.job(number)["state"] == "PENDING"
+
+
+def test_no_output_replaces_a_file_of_the_queue(live):
+    """Outputs may be in its folder, but under other names."""
+    live.run("serve", "--metrics-file", "metrics.prom", "--detach")
+    live.submit("--wait", "--output", "mine.txt", "--wrap", "echo ran")
+    live.until((live.folder / "planner.kept").exists)
+    live.until((live.folder / "metrics.prom").exists)
+    kept = {path.name for path in live.folder.iterdir()} - {"log", "mine.txt", "metrics.prom"}
+    assert {"store.db", "config.toml", "witness", "lock", "sock", "planner.kept"} <= kept
+    for name in kept:
+        told = live.run("plan", "--report", live.folder / name, check=2).stderr
+        assert told == (
+            f"backfill: --report: {live.folder / name} is one of the queue's own files; expected another file\n"
+        )
+    for words in (
+        ("history", "--workload", "config.csv"),
+        ("history", "--workload", "store.csv"),
+        ("serve", "--metrics-file", "store.db"),
+        ("submit", "--output", "store.db", "--wrap", "true"),
+        ("submit", "--error", "witness", "--wrap", "true"),
+        ("generate", "lublin", "--out", "store.csv"),
+        ("simulate", "model:lublin?jobs=2", "--report", "store.db"),
+    ):
+        assert "is one of the queue's own files; expected another file\n" in live.run(*words, check=2).stderr
+    live.run("plan", "--report", "plan.html")
+    live.run("history", "--workload", "week.csv")
+    live.run("serve", "--stop")
+    (live.folder / "config.toml").write_text('metrics_file = "witness"\n')
+    told = live.run("serve", "--detach", check=4).stderr
+    assert f"metrics_file: {live.folder}/witness is one of the queue's own files" in told
 
 
 def test_a_copy_that_cannot_be_written_is_one_plain_sentence(tmp_path):
-    filled(tmp_path / "store.db").close()
-    assert back_up(str(tmp_path), "/nowhere/x.db") == "/nowhere/x.db: No such file or directory"
-    file = tmp_path / "store.db" / "x.db"
-    assert back_up(str(tmp_path), str(file)) == f"{file}: Not a directory"
+    home, other = tmp_path / "queue", tmp_path / "other"
+    home.mkdir()
+    filled(home / "store.db").close()
+    other.touch()
+    assert back_up(str(home), "/nowhere/x.db") == "/nowhere/x.db: No such file or directory"
+    assert back_up(str(home), str(other / "x.db")) == f"{other / 'x.db'}: Not a directory"
 
 
 # ---------------------------------------------------------------------- what a killed restore leaves
@@ -137,11 +191,11 @@ def test_a_store_that_is_missing_after_a_restore_is_not_replaced_by_an_empty_one
 
 def test_a_restore_that_was_killed_halfway_is_finished_by_the_next_command(live):
     first = live.submit("-H", "--", "true")
-    live.run("serve", "--backup", "copy.db")
+    live.run("serve", "--backup", "backups/copy.db")
     second = live.submit("-H", "--", "true")
     live.run("serve", "--stop")
     for at in range(1, 1000):
-        assert killed_restore(live.folder, live.folder / "copy.db", at)
+        assert killed_restore(live.folder, live.folder / "backups" / "copy.db", at)
         if not (live.folder / "store.db").exists():
             break
     assert "1 pending" in live.run("queue").stdout
@@ -151,18 +205,18 @@ def test_a_restore_that_was_killed_halfway_is_finished_by_the_next_command(live)
 
 def test_a_restore_that_fails_leaves_the_daemon_at_work(live):
     number = live.submit("-H", "--", "true")
-    live.run("serve", "--backup", "copy.db")
+    live.run("serve", "--backup", "backups/copy.db")
     (live.folder / "garbage.db").write_bytes(os.urandom(100_000))
     daemon = live.daemon()
     assert "garbage.db" in live.run("serve", "--restore", "garbage.db", check=1).stderr
     assert live.daemon() == daemon
     (live.folder / "store.db.tmp").mkdir()  # in the way
-    assert "Is a directory" in live.run("serve", "--restore", "copy.db", check=1).stderr
+    assert "Is a directory" in live.run("serve", "--restore", "backups/copy.db", check=1).stderr
     assert live.daemon() not in (0, daemon)
     live.run("serve", "--stop")
-    live.run("serve", "--restore", "copy.db", check=1)
+    live.run("serve", "--restore", "backups/copy.db", check=1)
     live.until(lambda: live.daemon() == 0)  # it may not have been reaped yet
     (live.folder / "store.db.tmp").rmdir()
     assert live.job(number)["state"] == "PENDING"
-    said = live.run("serve", "--restore", "copy.db").stdout
+    said = live.run("serve", "--restore", "backups/copy.db").stdout
     assert "no job of the copy had begun since it was made" in said

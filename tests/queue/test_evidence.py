@@ -9,14 +9,16 @@ import sys
 import time
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from backfill.daemon.daemon import Daemon
 from backfill.pools.local import attempts, supervisor
 from backfill.queue.deep import check_deep
 from backfill.queue.events import End
 from backfill.queue.evidence import WitnessWriter, is_behind
-from backfill.queue.store import Store
+from backfill.queue.store import Store, StoreLost
 from backfill.system import processes, witness
 from tests.patience import PATIENCE_S
 from tests.queue.logs import entry
@@ -223,7 +225,7 @@ def test_a_restored_copy_runs_nothing_again_and_gives_no_number_twice(live):
     going = live.submit("-t", "1", "-H", "--wrap", "echo going >> ran; while [ ! -e go ]; do sleep 0.05; done; exit 5")
     never = live.submit("-t", "1", "-H", "--wrap", "echo never >> ran")
     live.run("wait", before, check=3)
-    live.run("serve", "--backup", "copy.db")
+    live.run("serve", "--backup", "backups/copy.db")
     live.run("release", waiting, going)
     live.run("wait", waiting, check=4)
     later = live.submit("-t", "1", "--wrap", "echo later >> ran")
@@ -235,7 +237,7 @@ def test_a_restored_copy_runs_nothing_again_and_gives_no_number_twice(live):
         witness.write(str(live.folder), *(ends if number == waiting else []))
         shutil.rmtree(live.folder / "run" / f"{number}.1")
 
-    said = live.run("serve", "--restore", "copy.db").stdout
+    said = live.run("serve", "--restore", "backups/copy.db").stdout
     assert f"2 jobs ({waiting}, {going}) had begun since" in said
     assert f"1 job ({later}) ran but are not in it" in said.replace("not in the copy", "not in it")
     (live.folder / "go").touch()
@@ -259,17 +261,18 @@ def test_a_restored_copy_runs_nothing_again_and_gives_no_number_twice(live):
 def test_a_copy_that_somebody_puts_in_place_by_hand_is_noticed(live, marked):
     number = live.submit("-t", "1", "--wrap", "echo ran >> ran", "-H")
     if marked:
-        live.run("serve", "--backup", "copy.db")
+        live.run("serve", "--backup", "backups/copy.db")
     live.run("serve", "--stop")
     if not marked:  # a copy of the file, which says nothing of itself
-        shutil.copy(live.folder / "store.db", live.folder / "copy.db")
+        (live.folder / "backups").mkdir()
+        shutil.copy(live.folder / "store.db", live.folder / "backups" / "copy.db")
     live.run("release", number)
     live.run("wait", number)
     live.run("serve", "--stop")
     shutil.rmtree(live.folder / "run")
     for end in ("", "-wal", "-shm"):
         (live.folder / f"store.db{end}").unlink(missing_ok=True)
-    (live.folder / "copy.db").rename(live.folder / "store.db")
+    (live.folder / "backups" / "copy.db").rename(live.folder / "store.db")
     live.run("release", number, check=None)
     job = live.until(lambda: over(live, number))
     assert job["state"] == "NODE_FAIL"
@@ -312,21 +315,39 @@ def test_a_queue_that_was_killed_at_its_first_start_begins_with_job_1(tmp_path):
     store.close()
 
 
+def test_no_job_is_acknowledged_whose_events_are_in_a_store_that_was_replaced(tmp_path):
+    """Not even within the half second after which the daemon looks."""
+    daemon = object.__new__(Daemon)
+    daemon.store, daemon._checked = filled(tmp_path / "store.db"), 0
+    told = []
+    daemon.evidence = SimpleNamespace(tell_all=lambda: told.append("all"))
+    daemon._check_store()
+    assert told == []
+    filled(tmp_path / "other.db").close()
+    (tmp_path / "other.db").rename(tmp_path / "store.db")
+    daemon._check_store()  # nothing was written since
+    submit(daemon.store, 3)
+    with pytest.raises(StoreLost, match="another file was put in its place"):
+        daemon._check_store()
+    assert told == ["all"]
+    daemon.store.close()
+
+
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_a_job_that_was_cancelled_since_the_copy_was_made_does_not_run(live, by_hand):
     live.run("pause")
     some = [live.submit("-t", "1", "--wrap", "echo cancelled >> ran") for _ in range(3)]
     other = live.submit("-t", "1", "--wrap", "echo other >> ran")
-    live.run("serve", "--backup", "copy.db")
+    live.run("serve", "--backup", "backups/copy.db")
     live.run("cancel", some[0], some[1])
     live.run("cancel", some[2])
     if by_hand:
         live.run("serve", "--stop")
         for end in ("", "-wal", "-shm"):
             (live.folder / f"store.db{end}").unlink(missing_ok=True)
-        (live.folder / "copy.db").rename(live.folder / "store.db")
+        (live.folder / "backups" / "copy.db").rename(live.folder / "store.db")
     else:
-        said = live.run("serve", "--restore", "copy.db").stdout
+        said = live.run("serve", "--restore", "backups/copy.db").stdout
         assert f"3 jobs ({some[0]}, {some[1]}, {some[2]}) ended without having begun, and will not run" in said
     live.run("resume")
     live.run("wait", other)
@@ -384,9 +405,9 @@ def test_a_backup_of_a_home_with_an_odd_name_is_a_backup(tmp_path, name):
     home = tmp_path / name
     home.mkdir()
     filled(home / "store.db").close()
-    assert back_up(str(home), str(home / "copy.db")) == ""
+    assert back_up(str(home), str(tmp_path / "copy.db")) == ""
     assert back_up_if_due(home, 1_700_000_000.0) == ""
-    for copy in (home / "copy.db", *(home / "backups").iterdir()):
+    for copy in (tmp_path / "copy.db", *(home / "backups").iterdir()):
         store = Store(copy, readonly=True)
         assert [job.id for job in store.jobs()] == [1, 2]
         store.close()
@@ -396,8 +417,8 @@ def test_a_file_that_is_no_backup_is_refused_and_changes_nothing(live):
     number = live.submit("-H", "--", "true")
     (live.folder / "empty.db").touch()
     (live.folder / "text.db").write_text("no store" * 1000)
-    live.run("serve", "--backup", "copy.db")
-    damaged = bytearray((live.folder / "copy.db").read_bytes())
+    live.run("serve", "--backup", "backups/copy.db")
+    damaged = bytearray((live.folder / "backups" / "copy.db").read_bytes())
     damaged[4096 * 2 : 4096 * 4] = os.urandom(4096 * 2)
     (live.folder / "damaged.db").write_bytes(damaged)
     for name in ("empty.db", "text.db", "damaged.db", "nowhere.db"):
@@ -459,7 +480,7 @@ def test_a_process_that_is_started_elsewhere_does_not_belong_to_an_attempt(tmp_p
 
 def test_what_runs_of_a_job_that_is_nowhere_after_a_restore_is_ended(live):
     live.submit("-H", "--", "true")
-    live.run("serve", "--backup", "copy.db")
+    live.run("serve", "--backup", "backups/copy.db")
     clean = "rm -rf $BACKFILL_HOME/run/* $BACKFILL_HOME/witness; echo $$ > pid; exec sleep 600"
     lost = live.submit("-t", "1", "--wrap", clean)
     live.until((live.folder / "pid").exists)
@@ -469,7 +490,7 @@ def test_what_runs_of_a_job_that_is_nowhere_after_a_restore_is_ended(live):
     shutil.rmtree(live.folder / "run", ignore_errors=True)
     for name in ("witness", "store.db-wal", "store.db-shm"):
         (live.folder / name).unlink(missing_ok=True)
-    shutil.copy(live.folder / "copy.db", live.folder / "store.db")  # by hand: nobody tells the witness
+    shutil.copy(live.folder / "backups" / "copy.db", live.folder / "store.db")  # by hand: nobody tells the witness
     live.run("queue")
     live.until(lambda: pid not in processes.belonging({"BACKFILL_HOME": str(live.folder)}))  # a zombie has no marks
     assert "its remaining processes are killed" in (live.folder / "daemon.log").read_text()

@@ -221,10 +221,10 @@ def test_kills_at_random_among_scripts_that_clean_up_and_copies_that_are_restore
             numbers.append(live.submit_quickly("/bin/sh", "-c", script, cpus=chance.choice([1, 1, 2])))
             stored.append(numbers[-1])
         if round_ % 4 == 1:
-            live.run("serve", "--backup", f"copy.{round_}.db")
+            live.run("serve", "--backup", f"backups/copy.{round_}.db")
             copied = [*stored]
         elif round_ % 4 == 3:
-            live.run("serve", "--restore", f"copy.{round_ - 2}.db")
+            live.run("serve", "--restore", f"backups/copy.{round_ - 2}.db")
             stored = [*copied]  # what was submitted since then is lost, but for what runs
             restores += 1
         if seed % 2 and round_ == 9:

@@ -186,7 +186,7 @@ def test_a_daemon_writes_the_file_that_serve_names(live):
     missing = live.run("serve", "--metrics-file", target, check=2).stderr
     assert missing == f"backfill: --metrics-file {target}: expected a file in a folder that exists\n"
     device = live.run("serve", "--metrics-file", "/dev/null", check=2).stderr  # the file is replaced as a whole
-    assert device == "backfill: --metrics-file /dev/null: expected a file in a folder that exists\n"
+    assert device == "backfill: --metrics-file: /dev/null is not a regular file; expected a file, which is replaced\n"
     target.parent.mkdir()
     live.run("serve", "--metrics-file", target, "--detach")
     live.until(target.exists)

@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 import typer
 
 from backfill.cli import say
+from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Json, Quiet, Verbose, examples, known_models
 from backfill.cli.output import print_json
 from backfill.cli.platforms import beside, write_platform
 from backfill.model.errors import BadArgument, UsageError
-from backfill.traces.files import check_writable
 
 
 @examples(
@@ -59,7 +59,7 @@ def generate(
         raise UsageError("--out - prints the jobs; leave out --json, or name a file")
     if out != "-":
         suffix = check_suffix(out, "-")
-        check_writable(out)
+        check_outputs({}, out=out)
 
     from backfill.workloads import generate as make
 
@@ -80,7 +80,7 @@ def generate(
         if platform is None:
             platform = beside(out, suffix)
         else:
-            check_writable(platform)
+            check_outputs({}, platform=platform)
     if out == "-":
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "jobs.swf"

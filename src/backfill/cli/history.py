@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill.cli import say
+from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Json, Quiet, Verbose, examples
 from backfill.cli.output import print_json
 from backfill.client.printing import table
@@ -115,17 +116,19 @@ def _write(store: "Store", chosen: list[int], wanted: "Filter", out: str) -> Non
     from backfill.traces.events import write_events
     from backfill.traces.write import check_suffix, write
 
-    suffix = check_suffix(out)
+    suffix = check_suffix(out, option="workload")
     if suffix.startswith(".swf"):
         raise BadArgument("workload", out, "a name that ends in .csv or .parquet, since SWF has no licences")
-    machine = beside(out, suffix)
+    machine = beside(out, suffix, "workload")
+    events = str(Path(out).with_name(Path(out).name.removesuffix(suffix) + "-events.csv"))
+    check_outputs({}, workload=out)
+    check_outputs({}, workload=events)
     exported = recorded(store.events(), chosen)
     write(exported.workload, out)
     say.note(f"wrote {out}: {counted(len(exported.workload), 'job')}")
     say.note(write_platform(exported.platform, machine))
     words = [say.path(out), "--platform", say.path(machine)]
     if len(exported.events):
-        events = str(Path(out).with_name(Path(out).name.removesuffix(suffix) + "-events.csv"))
         write_events(exported.events, events)
         say.note(f"wrote {events}: {counted(len(exported.events), 'event')}")
         words += ["--events", say.path(events)]

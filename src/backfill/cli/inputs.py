@@ -10,6 +10,7 @@ from backfill.cli import say
 from backfill.cli.platforms import found_beside
 from backfill.model.errors import BadArgument, UsageError
 from backfill.model.units import counted, parse_size, parse_span
+from backfill.system.home import home, kept_trouble
 from backfill.traces.files import check_writable
 
 NO_PAGES = (".pdf", ".csv", ".json", ".txt", ".md", ".png", ".svg", ".xlsx", ".docx", ".swf", ".toml")
@@ -281,7 +282,7 @@ def say_load(events: object, load: float | None) -> None:
 
 
 def check_outputs(read: Mapping[str, str | None], /, **paths: str | None) -> None:
-    """Check before the work starts that output files can be written, and differ from the input files.
+    """Check before the work starts that output files can be written, and are neither input files nor a queue's own.
 
     read: descriptions of the input files, with their paths. Raises BadArgument and UsageError.
     """
@@ -291,6 +292,8 @@ def check_outputs(read: Mapping[str, str | None], /, **paths: str | None) -> Non
             continue
         if path == "-":
             raise BadArgument(option, "-", "the name of a file")
+        if wrong := kept_trouble(home(), path):
+            raise UsageError(f"--{option}: {wrong}")
         check_writable(path)
         real = os.path.realpath(path)
         if real in taken and (os.path.isfile(real) or not os.path.exists(real)):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from backfill.model.errors import UsageError
 from backfill.model.units import counted
+from backfill.system.home import home, kept_trouble
 from backfill.traces.files import check_writable, suffix_of, written_text
 
 if TYPE_CHECKING:
@@ -14,14 +15,16 @@ if TYPE_CHECKING:
 MARK = "# written by backfill; a later run replaces it\n"
 
 
-def beside(out: str, suffix: str) -> str:
-    """Return the platform file that belongs to a workload file with this suffix.
+def beside(out: str, suffix: str, option: str = "out") -> str:
+    """Return the platform file that belongs to a workload file with this suffix. option: the one that names that file.
 
-    Raises UsageError if a file of that name exists that backfill did not write.
+    Raises UsageError if a file of that name exists that backfill did not write, or that belongs to the live queue.
     """
     path = _toml(out, suffix)
+    if wrong := kept_trouble(home(), str(path)):
+        raise UsageError(f"--{option}: {wrong}")
     if path.exists() and not (path.is_file() and path.read_bytes().startswith(MARK.encode())):
-        raise UsageError(f"{path} exists and was not written by backfill; give --out another name")
+        raise UsageError(f"{path} exists and was not written by backfill; give --{option} another name")
     check_writable(path)
     return str(path)
 

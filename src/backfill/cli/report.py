@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from backfill.cli import say
+from backfill.cli.inputs import check_outputs
 from backfill.cli.options import Json, Quiet, Verbose, examples
 from backfill.cli.output import print_json
-from backfill.traces.files import check_writable
 
 
 @examples("backfill report saved", "backfill report saved --out page.html", "backfill report runs-1 runs-2 runs-3")
@@ -25,7 +25,7 @@ def report(
     verbose: Verbose = False,
 ) -> None:
     """Make the page of a saved result again, or merge the shards of a comparison and print it as `compare` does."""
-    check_writable(out)
+    check_outputs({}, out=out)
 
     from backfill.report.saved import has_only_runs, rewrite
 

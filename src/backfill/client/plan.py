@@ -10,7 +10,7 @@ from backfill.client.calling import FAILED, Problem, persistent
 from backfill.client.options import parse
 from backfill.queue.protocol import PLANNED
 from backfill.queue.words import Unreadable, is_span, parse_instant, parse_past, parse_time
-from backfill.system.home import home
+from backfill.system.home import home, kept_trouble
 
 if TYPE_CHECKING:  # saves import time at run time
     from collections.abc import Sequence
@@ -27,6 +27,8 @@ def plan(words: Sequence[str]) -> int:
     given, left, _ = parse("plan", words)
     if left:
         raise Unreadable(f"unexpected {left[0]!r}; backfill show {left[0]} shows one job")
+    if "report" in given and (wrong := kept_trouble(home(), given["report"])):
+        raise Unreadable(f"--report: {wrong}")
     found, part = read(home(), given), bool(given.keys() & PARTS)
     if "report" in given:
         _write(given["report"], found, part)

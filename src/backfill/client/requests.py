@@ -7,7 +7,7 @@ import time
 
 from backfill.client.calling import FAILED, Problem, token
 from backfill.queue.words import Unreadable, parse_instant
-from backfill.system.home import group_name, user_name
+from backfill.system.home import group_name, home, kept_trouble, user_name
 
 AS_GIVEN = (  # fields of a request that are copied from the option with this key
     *("walltime", "grace", "priority", "project", "held", "requeue", "retry", "notify"),
@@ -41,6 +41,9 @@ def request_of(options: Facts, argv: list[str], script: str | None = None) -> Fa
     spec |= _place() | {
         name: options[name] for name in ("output", "error", "input", "warn", "keep_descendants") if name in options
     }
+    for name in ("output", "error"):
+        if name in options and (wrong := kept_trouble(home(), os.path.join(cwd, options[name]))):
+            raise Unreadable(f"--{name}: {wrong}")
     if mode == "truncate":
         spec["truncate"] = True
     if script is not None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from backfill.queue.evidence import merge
 from backfill.queue.store import NEXT, Store, StoreError, put_in_place, reason
-from backfill.system.home import alone
+from backfill.queue.words import Unreadable
+from backfill.system.home import BACKUPS, alone, inside, special_trouble
 from backfill.system.log import note
 from backfill.system.processes import sync
 
@@ -18,9 +19,15 @@ HALF = "store.db.tmp"  # a copy that is being restored, until it is complete
 
 
 def back_up(home: str, file: str) -> str:
-    """Copy the store of a queue to a file. Return what went wrong; empty if nothing did."""
+    """Copy the store of a queue to a file. Return what went wrong; empty if nothing did.
+
+    Raises Unreadable for a file that a copy must not replace.
+    """
+    own = _check_place(home, file)
     if not os.path.exists(os.path.join(home, "store.db")):
         return f"{home}: there is no queue"
+    if own:
+        os.makedirs(os.path.join(home, BACKUPS), mode=0o700, exist_ok=True)
     try:
         store = Store(Path(home) / "store.db", readonly=True)
         try:
@@ -30,6 +37,17 @@ def back_up(home: str, file: str) -> str:
     except StoreError as error:
         return str(error)
     return ""
+
+
+def _check_place(home: str, file: str) -> bool:
+    """Return whether a copy would be among those of the queue itself. Raises Unreadable."""
+    where = inside(home, file)
+    if where and not where.startswith(BACKUPS + os.sep):
+        expected = f"a file outside it, or in its folder {BACKUPS}"
+        raise Unreadable(f"--backup: {file} is in the folder of the queue, {home}; expected {expected}")
+    if wrong := special_trouble(file):
+        raise Unreadable(f"--backup: {wrong}")
+    return bool(where)
 
 
 def restore(home: str, file: str) -> str:
@@ -113,6 +131,8 @@ async def keep_backups(home: Path) -> None:
             problem = await asyncio.to_thread(back_up_if_due, home, time.time())
         except OSError as error:
             problem = f"{error.filename}: {error.strerror}"
+        except Unreadable as error:  # the folder was replaced by a link
+            problem = str(error)
         if problem:
             note(f"backup: {problem}")
         await asyncio.sleep(LOOK_S)
@@ -120,8 +140,7 @@ async def keep_backups(home: Path) -> None:
 
 def back_up_if_due(home: Path, now: float) -> str:
     """Back up the store, if the last backup is a day old. Return what went wrong; empty if nothing did."""
-    folder = home / "backups"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = home / BACKUPS
     known = sorted(folder.glob("store-*.db"))
     if known and 0 <= now - known[-1].stat().st_mtime < DAY_S:
         return ""

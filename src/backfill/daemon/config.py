@@ -21,6 +21,7 @@ from backfill.queue.events import Capacity
 from backfill.queue.nodes import FLOATING, MACHINE
 from backfill.queue.shapes import Defaults
 from backfill.queue.words import Unreadable, parse_array, parse_memory, parse_time
+from backfill.system.home import kept_trouble, special_trouble
 
 if TYPE_CHECKING:  # numpy and pydantic are needed only with a platform file
     from backfill.model.platform import Platform
@@ -76,6 +77,8 @@ class Config:
         if not isinstance(metrics, str | None) or metrics == "":
             raise Unreadable(f"{self.file}: metrics_file is {metrics!r}; expected the path of a file")
         self.metrics_file = None if metrics is None else home / metrics
+        if self.metrics_file and (wrong := _metrics_trouble(str(home), str(self.metrics_file))):
+            raise Unreadable(f"{self.file}: metrics_file: {wrong}")
         if self.native and "platform" not in settings:
             raise Unreadable(f"{self.file}: no platform; backfill serve --pool {self.pool} writes one")
         if is_fake(self.pool):
@@ -321,7 +324,9 @@ def set_metrics_file(home: str, path: str) -> bool:
     """
     target, folder = os.path.abspath(path), Path(home)
     there = os.path.dirname(target)
-    if not os.path.isdir(there) or (os.path.exists(target) and not os.path.isfile(target)):
+    if wrong := _metrics_trouble(home, target):
+        raise Unreadable(f"--metrics-file: {wrong}")
+    if not os.path.isdir(there):
         raise Unreadable(f"--metrics-file {path}: expected a file in a folder that exists")
     if not os.access(there, os.W_OK | os.X_OK):
         raise Unreadable(f"--metrics-file {path}: expected a file in a folder that can be written to")
@@ -339,6 +344,10 @@ def set_metrics_file(home: str, path: str) -> bool:
     if known is not None and folder / str(known) != Path(target):
         raise Unreadable(f"{file}: metrics_file is {known!r}, not {target!r}; change it there")
     return known is None
+
+
+def _metrics_trouble(home: str, path: str) -> str:
+    return kept_trouble(home, path) or special_trouble(path)
 
 
 def _put(texts: Mapping[Path, str | None]) -> None:

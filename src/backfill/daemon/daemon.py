@@ -10,8 +10,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable
-from contextlib import ContextDecorator, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ContextDecorator, contextmanager, suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -172,6 +172,7 @@ class Daemon:
         self._timer: asyncio.TimerHandle | None = None
         self._due: int | None = None  # for when it is set
         self._reached = 0
+        self._checked = self.store.seq_written  # the last event after which the store was in its place
         self._still = 0  # number of events when the garbage collector was last told
         self.connections: set[Connection] = set()
         self.idle: dict[Connection, None] = {}
@@ -256,6 +257,7 @@ class Daemon:
     def _flush(self) -> None:
         self._poked = False
         self.engine.flush()
+        self._check_store()
         if self.store.seq_written - self._still >= MANY:
             self._still = self.store.seq_written
             _keep_still()
@@ -374,11 +376,24 @@ class Daemon:
 
     async def _keep_place(self) -> None:
         """Make sure that lock, sockets and store are still those of this daemon. Raises StoreLost if they are not."""
-        try:
+        with self._left_in_order():
             if not await self.door.keep():
                 raise StoreLost("another daemon serves this queue, since the lock of this one was removed")
             if self.store.removed():
                 self._write_store_anew()
+
+    def _check_store(self) -> None:
+        """Raise StoreLost before a client is told of events that were written to a store that has been replaced."""
+        if self.store.seq_written != self._checked:
+            self._checked = self.store.seq_written
+            with self._left_in_order():
+                self.store.removed()  # one that is only gone is written anew, see `_keep_place`
+
+    @contextmanager
+    def _left_in_order(self) -> Iterator[None]:
+        """Leave the store in order if it turns out to be lost."""
+        try:
+            yield
         except StoreLost:
             with suppress(StoreError, OSError):  # the witness may know more than the present store
                 self.evidence.tell_all()

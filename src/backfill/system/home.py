@@ -18,6 +18,17 @@ WANTED = "BACKFILL_WANTED"  # set for a daemon whose standard input ends when th
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "gpfs", "beegfs")
 
 
+# What a queue keeps in its folder, by names and by how names begin. Jobs write to `log`, and users may put files there.
+BACKUPS = "backups"
+KEPT = (
+    *(BACKUPS, "run", "script", "tasks", "policies", LOCK, SOCKET, HINTS),
+    *("looked", "died", "web.token", "web-read-only.token"),
+)
+KEPT_BEGIN = (
+    *("store.", "store-", "config.", "platform.", "witness"),
+    *("daemon.log", "notify.log", "keeper.", "planner.", "answer."),
+)
+
 _OPENED: dict[str, int] = {}  # descriptors of folders, see `near`
 
 
@@ -33,6 +44,29 @@ def default_home() -> str:
         return os.path.expanduser("~/Library/Application Support/backfill/queue")
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(state, "backfill", "queue")
+
+
+def inside(folder: str, path: str) -> str:
+    """Return where in the folder of a queue a path leads, or its links; empty for a path outside."""
+    folder = os.path.realpath(folder)
+    place, name = os.path.split(os.path.abspath(path))
+    for real in (os.path.realpath(path), os.path.join(os.path.realpath(place), name)):
+        if real.startswith(folder + os.sep):
+            return os.path.relpath(real, folder)
+    return ""
+
+
+def kept_trouble(folder: str, path: str) -> str:
+    """Return why no output may be written to a path: it is one of the queue's own files; empty if it is not."""
+    name = inside(folder, path).partition(os.sep)[0]
+    own = name in KEPT or name.startswith(KEPT_BEGIN)
+    return f"{path} is one of the queue's own files; expected another file" if own else ""
+
+
+def special_trouble(path: str) -> str:
+    """Return why no file may be put in place of a path: it is a device or a folder; empty if it is neither."""
+    special = os.path.exists(path) and not os.path.isfile(path)
+    return f"{path} is not a regular file; expected a file, which is replaced" if special else ""
 
 
 def network_type(folder: str) -> str:

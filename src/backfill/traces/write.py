@@ -28,8 +28,11 @@ def write(workload: Workload, path: str | Path) -> None:
         write_csv(workload, path)
 
 
-def check_suffix(path: str | Path, *also: str) -> str:
-    """Return the suffix of a file to write. also: further suffixes to name in the UsageError, raised for any other."""
+def check_suffix(path: str | Path, *also: str, option: str = "out") -> str:
+    """Return the suffix of a file to write, which an option names. Raises BadArgument for any other suffix.
+
+    also: further suffixes to name then.
+    """
     if suffix := suffix_of(str(path)):
         return suffix
-    raise BadArgument("out", str(path), ", or ".join([f"a name that ends in {', '.join(SUFFIXES)}", *also]))
+    raise BadArgument(option, str(path), ", or ".join([f"a name that ends in {', '.join(SUFFIXES)}", *also]))
