@@ -85,6 +85,11 @@ def test_options_of_a_script_stand_before_its_first_command():
     assert of_script(script) == ({"walltime": 300 * SECOND, "name": "my job", "cpus": 2}, True)
 
 
+def test_options_of_a_script_may_follow_an_indented_comment_but_are_not_indented():
+    script = "#!/bin/sh\n#SBATCH --time=7\n\t# two cpus\n  \n#SBATCH -c 2\n  #SBATCH -c 3\n  echo x\n#SBATCH -c 4\n"
+    assert of_script(script) == ({"walltime": 420 * SECOND, "cpus": 2}, True)
+
+
 def test_a_line_of_a_script_that_cannot_be_read_is_named():
     for line, said in (
         ("#BACKFILL -w n1", "#BACKFILL -w n1: unknown option -w; see backfill submit --help"),

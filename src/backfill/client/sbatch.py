@@ -168,15 +168,15 @@ def submitted(options: Facts, cwd: str) -> Facts:
 
 
 def of_script(script: str) -> tuple[dict[str, Any], bool]:
-    """Return the options in the first comment block of a script, and whether it has lines for Slurm.
+    """Return the options in the first comments of a script, and whether it has lines for Slurm.
 
-    They are in lines that begin with #SBATCH or #BACKFILL; #SBATCH lines may also have the options above. Raises
-    Unreadable.
+    They are in lines that begin with #SBATCH or #BACKFILL; #SBATCH lines may also have the options above. As in Slurm,
+    empty lines and other comments, which may be indented, may stand between them. Raises Unreadable.
     """
     options: dict[str, Any] = {}
     is_slurm = False
     for line in script[: 32 << 10].splitlines():
-        if not line.startswith("#") and line.strip():
+        if line.strip() and not line.lstrip().startswith("#"):
             break
         match = re.match(r"#(SBATCH|BACKFILL)\s+(.*)", line)
         if not match:
