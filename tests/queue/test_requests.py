@@ -50,7 +50,7 @@ def good(kind):
     if isinstance(kind, schema.Choice):
         return st.sampled_from(kind.words)
     if isinstance(kind, schema.Word):
-        return WORDS.map(lambda text: kind.begins + text) | st.just(f"{kind.begins}x\udce9")
+        return WORDS.map(lambda text: kind.begins + (text or "x" * kind.least)) | st.just(f"{kind.begins}x\udce9")
     if isinstance(kind, schema.Text | schema.Body):
         return WORDS.map(lambda text: text or "x")
     if isinstance(kind, schema.Many):

@@ -5,8 +5,10 @@ import re
 import pytest
 
 from backfill.client.options import has, parse
+from backfill.client.requests import environment, instant_of, request_of, script_of
 from backfill.client.sbatch import of_script
 from backfill.queue import words
+from backfill.queue.schema import SPEC, Refused
 from backfill.queue.words import Unreadable
 
 SECOND = 1_000_000
@@ -67,6 +69,41 @@ def test_arrays_licences_jobs_and_dependencies():
             words.parse_dependency(text)
     with pytest.raises(Unreadable):
         words.parse_array("1-999999")
+
+
+def test_an_instant_out_of_range_is_answered_in_the_units_of_the_option():
+    assert words.parse_instant("now+1157407days", 0) == 1157407 * 86_400 * SECOND
+    for text, said in (
+        ("now+99999999999999", "'now+99999999999999' is too far ahead; expected at most now+1157407days"),
+        ("99999999999999", "'99999999999999' is too late; expected at most 4611686018427 seconds since 1970"),
+    ):
+        with pytest.raises(Unreadable, match=f"^--begin: {re.escape(said)}$"):
+            instant_of("begin", text)
+    with pytest.raises(Unreadable, match="is not a time"):
+        words.parse_instant("now+" + "9" * 5000, 0)
+
+
+def test_the_environment_of_a_job_has_no_variable_without_a_name(monkeypatch):
+    monkeypatch.setattr("os.environ", {"": "novalue", "HOME": "/home/ana"})  # as `env =novalue` makes it
+    assert environment("ALL") == {"HOME": "/home/ana"}
+    with pytest.raises(Unreadable, match=r"^--export: '=5' has no name; expected NAME=VALUE$"):
+        environment("ALL,=5")
+    with pytest.raises(Refused, match="of 1 to 1,048,576 characters"):
+        SPEC.check({"argv": ["true"], "cwd": "/", "env": {"": "5"}, "umask": 0}, "spec")
+
+
+def test_a_job_is_named_after_its_command_whatever_its_bytes():
+    assert request_of({}, ["/bin/\udcff"])["job"]["name"] == "?"
+
+
+def test_a_script_with_the_line_ends_of_windows_is_refused(tmp_path):
+    script = tmp_path / "a b.sh"
+    script.write_bytes(b"#!/bin/sh\r\necho\r\n")
+    said = f"{script} has the line ends of Windows (CR LF); mend it: sed -i 's/\\r$//' '{script}'"
+    with pytest.raises(Unreadable, match=f"^{re.escape(said)}$"):
+        script_of(str(script))
+    script.write_bytes(b"#!/bin/sh\necho a\r\n")
+    assert script_of(str(script)) is not None
 
 
 def test_options_may_be_joined_cut_short_and_end_at_the_command():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from shlex import quote
 
 from backfill.client.calling import FAILED, Problem, token
+from backfill.model.names import printable
 from backfill.queue.words import Unreadable, parse_instant
 from backfill.system.home import group_name, home, kept_trouble, user_name
 
@@ -25,7 +27,7 @@ def request_of(options: Facts, argv: list[str], script: str | None = None) -> Fa
     """Return a submit request from parsed options."""
     from backfill.queue.parts import parts_of
 
-    job = {**parts_of(options), "name": options.get("name") or os.path.basename(argv[0])[:64] or "job"}
+    job = {**parts_of(options), "name": options.get("name") or printable(os.path.basename(argv[0]))[:64] or "job"}
     job |= {name: options[name] for name in AS_GIVEN if name in options}
     for name in ("begin", "deadline"):
         if name in options:
@@ -53,9 +55,12 @@ def request_of(options: Facts, argv: list[str], script: str | None = None) -> Fa
 
 def instant_of(name: str, text: str) -> Facts:
     """Return an instant as a request has it; now+2h is by the clock of the queue, which may run faster than ours."""
-    if text.strip().startswith("now"):
-        return {f"{name}_ahead": parse_instant(text, 0)}
-    return {name: parse_instant(text, time.time_ns() // 1000)}
+    ahead = text.strip().startswith("now")
+    try:
+        instant = parse_instant(text, 0 if ahead else time.time_ns() // 1000)
+    except Unreadable as error:
+        raise Unreadable(f"--{name}: {error}") from None
+    return {f"{name}_ahead" if ahead else name: instant}
 
 
 def submitter() -> Facts:
@@ -79,14 +84,17 @@ def environment(export: str) -> dict[str, str]:
         variables |= os.environ
     for part in parts:
         name, equals, value = part.partition("=")
+        if equals and not name:
+            raise Unreadable(f"--export: {part!r} has no name; expected NAME=VALUE")
         if equals:
             variables[name] = value
         elif part not in ("ALL", "NONE", "NIL") and part in os.environ:
             variables[part] = os.environ[part]
     if "ALL" not in parts:
         variables.setdefault("PATH", os.environ.get("PATH", os.defpath))
-    # Values that are not text cannot be sent; they are rare, and useless to most programs.
-    return {name: value for name, value in variables.items() if _is_text(name) and _is_text(value)}
+    # Values that are not text cannot be sent; they are rare, and useless to most programs. A variable that `env =x`
+    # made has no name, and no process can be started with it.
+    return {name: value for name, value in variables.items() if name and _is_text(name) and _is_text(value)}
 
 
 def _is_text(word: str) -> bool:
@@ -124,7 +132,12 @@ def script_of(path: str) -> str | None:
                 if not os.access(path, os.X_OK):
                     raise Unreadable(f"{path} is not a program; expected a script that begins with #!")
                 return None
-            return (begin + file.read()).decode()
+            text = (begin + file.read()).decode()
+            if text.partition("\n")[0].endswith("\r"):  # the kernel would look for a program whose name ends in CR
+                raise Unreadable(
+                    f"{path} has the line ends of Windows (CR LF); mend it: sed -i 's/\\r$//' {quote(path)}"
+                )
+            return text
     except OSError as error:
         raise Unreadable(f"{path}: {error.strerror}; put -- before a command") from None
     except UnicodeDecodeError:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
 from backfill.queue.shapes import Failure
-from backfill.queue.words import AFTER, TASKS_MAX
+from backfill.queue.words import AFTER, AHEAD_MAX, INSTANT_MAX, TASKS_MAX
 
 Facts = dict[str, Any]
 Asked = TypeVar("Asked")
@@ -13,8 +13,7 @@ Asked = TypeVar("Asked")
 NAME_MAX, INDEXES_MAX, IDS_MAX = 256, 10_000, 100_000
 ENVIRONMENT_MAX = 256 << 10
 SCRIPT_MAX = 4 << 20
-SPAN_MAX = 10**11 * 1_000_000  # microseconds
-INSTANT_MAX = 2**62
+SPAN_MAX = AHEAD_MAX  # microseconds
 NUMBER_MAX = 10**15
 AHEAD = "_ahead"  # begin_ahead, in place of begin: so long after the request, by the clock of the queue
 
@@ -109,17 +108,20 @@ class Word:
     most: int = 1 << 20
     begins: str = ""
     without: str = "\0"
+    least: int = 0
 
     def check(self, value: Any, name: str) -> None:
         """See Type."""
-        good = isinstance(value, str) and len(value) <= self.most and not any(c in value for c in self.without)
+        good = isinstance(value, str) and self.least <= len(value) <= self.most
+        good = good and not any(c in value for c in self.without)
         try:
             good = good and value.startswith(self.begins) and value.encode(errors="surrogateescape") is not None
         except UnicodeEncodeError:
             good = False
         if not good:
             path = f" that begins with {self.begins}" if self.begins else ""
-            raise _refused(value, name, f"a text{path} without zero bytes, of at most {self.most:,} characters")
+            size = f"{self.least:,} to {self.most:,}" if self.least else f"at most {self.most:,}"
+            raise _refused(value, name, f"a text{path} without zero bytes, of {size} characters")
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,7 @@ SPEC = Record(
     {
         "argv": Many(Word(), 100_000, 1, "a command, as a list of words"),
         "cwd": Word(4096, "/"),
-        "env": Table(Word(without="\0="), Word(), 100_000, ENVIRONMENT_MAX),
+        "env": Table(Word(without="\0=", least=1), Word(), 100_000, ENVIRONMENT_MAX),
         "umask": Whole(0, 0o777),
         "limits": Table(Text(32, 1), Row((Whole(-1, 2**64), Whole(-1, 2**64))), 32),
         "nice": Whole(-20, 20),

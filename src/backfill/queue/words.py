@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # imports for types only
     from typing import Any
 
 TASKS_MAX = 1_000_000  # of a job
+DAY = 86_400 * SECOND
+AHEAD_MAX, INSTANT_MAX = 10**11 * SECOND, 2**62  # of an instant ahead of now, and since 1970
 AFTER = ("after", "afterok", "afternotok", "afterany", "aftercorr")  # kinds of dependencies on jobs
 WHOLE = "-array"  # suffix of the kind of a dependency on all tasks of an array
 
@@ -38,12 +40,17 @@ def parse_instant(text: str, now: int) -> int:
         return now
     if clean.startswith("now+"):
         rest = clean[4:]
-        words = re.fullmatch(r"(\d+)(seconds?|minutes?|hours?|days?|weeks?)?", rest)
-        if words:
-            unit = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}[(words[2] or "s")[0]]
-            return now + int(words[1]) * unit * SECOND
-        return now + parse_time(rest)
-    if re.fullmatch(r"\d{9,}", clean):
+        words = re.fullmatch(r"(\d{1,18})(seconds?|minutes?|hours?|days?|weeks?)?", rest)
+        if not words:
+            return now + parse_time(rest)
+        unit = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}[(words[2] or "s")[0]]
+        ahead = int(words[1]) * unit * SECOND
+        if ahead > AHEAD_MAX:
+            raise Unreadable(f"{text!r} is too far ahead; expected at most now+{AHEAD_MAX // DAY}days")
+        return now + ahead
+    if re.fullmatch(r"\d{9,18}", clean):
+        if int(clean) * SECOND > INSTANT_MAX:
+            raise Unreadable(f"{text!r} is too late; expected at most {INSTANT_MAX // SECOND} seconds since 1970")
         return int(clean) * SECOND
     for form in ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%H:%M:%S", "%H:%M"):
         try:

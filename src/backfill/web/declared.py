@@ -64,7 +64,8 @@ def json_schema(kind: Type) -> Schema:
             return {"type": "string", "maxLength": kind.most}
         case Word():
             begins = {"pattern": f"^{kind.begins}"} if kind.begins else {}
-            return {"type": "string", "maxLength": kind.most, **begins}
+            least = {"minLength": kind.least} if kind.least else {}
+            return {"type": "string", **least, "maxLength": kind.most, **begins}
         case Choice():
             return {"type": "string", "enum": [*kind.words]}
         case Many():
