@@ -372,3 +372,13 @@ def test_settings_that_are_wrong_are_told_while_the_daemon_still_has_the_old_one
     assert told in live.run("queue", check=4).stderr
     settings.write_text('cpus = 4\npolicy = "easy"\n')
     assert live.run("queue").stderr == ""
+
+
+def test_settings_that_are_not_text_are_told_with_file_and_line(live):
+    (live.folder / "p.toml").write_bytes(b'name = "a"\nx = "\xff"\n')
+    said = live.run("serve", "--pool", "fake:1", "--platform", "p.toml", check=2).stderr
+    assert said == "backfill: p.toml:2: is not UTF-8 text: byte 0xff\n"
+    (live.folder / "config.toml").write_bytes(b"# \xff\n")
+    for words, code in ((("queue",), 4), (("serve", "--metrics-file", "m.prom"), 2), (("serve", "--pool", "fake"), 2)):
+        said = live.run(*words, check=code).stderr
+        assert said.endswith(f"{live.folder}/config.toml:1: is not UTF-8 text: byte 0xff\n")

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -49,6 +50,12 @@ def test_the_doctor_says_what_is_wrong_and_starts_nothing(live):
     (live.folder / "store.db-wal").unlink()
     (live.folder / "store.db").write_bytes(b"no database at all, but long enough to be looked at" * 100)
     assert findings(live, check=1)["store"]["verdict"] == "FAIL"
+
+
+def test_the_doctor_says_0_of_a_disk_that_is_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(1 << 30, 1 << 30, 0))
+    said = [found.told for found in doctor.folder(doctor.Machine(tmp_path)) if found.check == "disk"]
+    assert said == ["only 0 are free"]
 
 
 def test_the_doctor_reads_the_whole_record_again(live):

@@ -191,3 +191,9 @@ def test_the_verb_lists_filters_and_writes(tmp_path, monkeypatch, capsys):
     starts = [float(line.split(",")[2]) for line in capsys.readouterr().out.splitlines()[1:]]
     with_dates = [job.start / 1e6 for job in sorted(ended(opened(tmp_path), Filter())[0], key=lambda job: job.id)]
     assert np.array_equal(starts, with_dates)
+
+
+def test_a_workload_with_another_ending_is_refused_by_the_name_of_the_option(live):
+    live.submit("-H", "--", "true")
+    said = live.run("history", "--workload", "w.foo", check=2).stderr
+    assert said.startswith("backfill: --workload is 'w.foo'; expected a name that ends in ")

@@ -1,5 +1,7 @@
 """Where a queue lives."""
 
+import os
+
 from backfill.system import home
 
 
@@ -23,3 +25,11 @@ def test_a_network_file_system_is_told_by_the_mount_that_is_nearest(monkeypatch,
     assert home.network_type("/home/me/queue") == "nfs4"
     assert home.network_type("/home/me/my disk/queue") == ""
     assert home.network_type("/homes/queue") == ""
+
+
+def test_a_daemon_that_has_just_taken_the_lock_has_no_number_yet(tmp_path):
+    lock = home.alone(tmp_path)
+    assert home.served_by(tmp_path) == f"process {os.getpid()}"
+    os.ftruncate(lock, 0)
+    assert home.served_by(tmp_path) == "another process"
+    os.close(lock)

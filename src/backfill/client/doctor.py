@@ -132,7 +132,7 @@ def folder(machine: Machine) -> Iterator[Finding]:
         yield Finding(WARN, "folder", f"{there} is accessible to other users (mode {mode:o})", f"chmod 700 {there}")
     free = shutil.disk_usage(there).free
     if free < LITTLE:
-        yield Finding(FAIL if free < LITTLE // 16 else WARN, "disk", f"only {size_text(free)} are free",
+        yield Finding(FAIL if free < LITTLE // 16 else WARN, "disk", f"only {size_text(free) if free else 0} are free",
                       "free disk space: without it no job is accepted or started")  # fmt: skip
     if not kind and free >= LITTLE:
         yield Finding(OK, "folder", f"{there}, {size_text(free)} free, a sync takes {_sync_ms(there)}")

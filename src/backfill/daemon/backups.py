@@ -9,7 +9,7 @@ from pathlib import Path
 from backfill.queue.evidence import merge
 from backfill.queue.store import NEXT, Store, StoreError, put_in_place, reason
 from backfill.queue.words import Unreadable
-from backfill.system.home import BACKUPS, alone, inside, special_trouble
+from backfill.system.home import BACKUPS, alone, inside, served_by, special_trouble
 from backfill.system.log import note
 from backfill.system.processes import sync
 
@@ -65,7 +65,7 @@ def restore(home: str, file: str) -> str:
     except OSError as error:
         raise StoreError(f"{folder}: {reason(error)}") from error
     if lock < 0:
-        raise StoreError(f"process {(folder / 'lock').read_text().strip()} serves {folder}; stop it first")
+        raise StoreError(f"{served_by(folder)} serves {folder}; stop it first")
     try:
         put_in_place(store)  # left by an earlier restore
         copy = Store(backup, readonly=True)

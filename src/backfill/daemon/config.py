@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill.daemon.licences import Licence
-from backfill.model.errors import PolicyError, UsageError
+from backfill.model.errors import PolicyError, UsageError, not_utf8
 from backfill.model.names import did_you_mean
 from backfill.model.units import numbers_text
 from backfill.packaged import resolved
@@ -47,6 +47,8 @@ class Config:
             settings = tomllib.loads(self.file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             pass
+        except UnicodeDecodeError as error:
+            raise Unreadable(not_utf8(str(self.file), error)) from None
         except (OSError, ValueError) as error:
             raise Unreadable(f"{self.file}: {error}") from None
         for name in settings:
@@ -312,7 +314,7 @@ def begin_with(home: str, asked: Mapping[str, str | bool], platform_of: Callable
     except OSError as error:
         raise Unreadable(f"{error.filename}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise Unreadable(f"{asked.get('platform', file)}: {error}") from None
+        raise Unreadable(not_utf8(str(file), error)) from None
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"{file}: {error}") from None
 
@@ -339,6 +341,8 @@ def set_metrics_file(home: str, path: str) -> bool:
             _put({file: f"metrics_file = {json.dumps(target)}\n{text}"})
     except OSError as error:
         raise Unreadable(f"{error.filename}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Unreadable(not_utf8(str(file), error)) from None
     except ValueError as error:
         raise Unreadable(f"{file}: {error}") from None
     if known is not None and folder / str(known) != Path(target):

@@ -63,7 +63,7 @@ from backfill.queue.starts import behind
 from backfill.queue.states import PENDING
 from backfill.queue.store import Store, StoreError, StoreLost, encode, move_writes
 from backfill.queue.words import Unreadable
-from backfill.system.home import LOCK, WANTED, alone, home, network_type, owner, trouble
+from backfill.system.home import WANTED, alone, home, network_type, owner, served_by, trouble
 from backfill.system.log import note
 
 ANY = 2**62  # copies of a licence whose number is not known yet
@@ -832,8 +832,7 @@ def main() -> int:
             return 1
         lock = alone(folder)
         if lock < 0:
-            pid = (folder / LOCK).read_text().strip()
-            print(f"backfill: process {pid} serves {folder} already", file=sys.stderr)
+            print(f"backfill: {served_by(folder)} serves {folder} already", file=sys.stderr)
             return RUNNING_ALREADY
         if not _wanted():
             return 0

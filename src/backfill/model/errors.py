@@ -209,6 +209,12 @@ def at(file: str, line: int | None, what: str) -> str:
     return f"{place}:{line}: {what}" if line is not None else f"{place}: {what}"
 
 
+def not_utf8(file: str, problem: UnicodeDecodeError) -> str:
+    """Format the message about a whole file that is not text in UTF-8."""
+    line = problem.object.count(b"\n", 0, problem.start) + 1
+    return at(file, line, f"is not UTF-8 text: byte {problem.object[problem.start]:#04x}")
+
+
 @contextmanager
 def in_file(file: str) -> Iterator[None]:
     """Prefix the file's name to input errors raised within the block."""

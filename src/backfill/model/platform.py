@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from backfill.model import notebook
 from backfill.model.constraint import NAME, alternatives, is_feature
-from backfill.model.errors import BadArgument, PlatformError, at, quote
+from backfill.model.errors import BadArgument, PlatformError, at, not_utf8, quote
 from backfill.model.names import printable
 from backfill.model.partitions import Limit, Partition, Rules, Target, stated
 from backfill.model.slurm_site import SlurmSite
@@ -189,7 +189,9 @@ class Platform:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
             raise PlatformError(at(str(path), None, f"cannot be read: {error.strerror}")) from None
-        except ValueError as error:  # not UTF-8, or the path contains a NUL
+        except UnicodeDecodeError as error:
+            raise PlatformError(not_utf8(str(path), error)) from None
+        except ValueError as error:  # the path contains a NUL
             raise PlatformError(at(str(path), None, f"cannot be read: {error}")) from None
         return parse_platform(str(path), text)
 

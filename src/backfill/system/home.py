@@ -114,6 +114,12 @@ def alone(folder: Path) -> int:
     return lock
 
 
+def served_by(folder: Path) -> str:
+    """Return a name for the daemon that holds the lock; it may not have written its number yet."""
+    number = (folder / LOCK).read_text().strip()
+    return f"process {number}" if number else "another process"
+
+
 def is_locked(lock: str | Path) -> bool:
     """Return whether a process holds a lock; it keeps it until its last thread has ended."""
     import fcntl
