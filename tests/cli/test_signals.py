@@ -68,6 +68,48 @@ def test_an_interrupt_in_the_definition_of_a_class_is_an_interrupt():
         type("Table", (), {"column": Field()})
 
 
+INTERRUPTED_AT = """
+import sys
+from backfill.__main__ import main
+
+module = sys.argv.pop(1)
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            raise {error}
+
+sys.meta_path.insert(0, Finder())
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "RuntimeError from KeyboardInterrupt()"])
+@pytest.mark.parametrize(
+    ("module", "verb"),
+    [
+        ("backfill.client.options", "queue"),
+        ("backfill.client.client", "queue"),
+        ("backfill.cli", "policies"),
+        ("typer", "policies"),
+    ],
+)
+def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path, module, verb, error):
+    words = [sys.executable, "-c", INTERRUPTED_AT.format(error=error), module, verb]
+    env = {**os.environ, "BACKFILL_HOME": str(tmp_path)}
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (130, "backfill: interrupted\n")
+
+
+def test_an_interrupt_before_a_verb_begins_is_one_line(backfill, monkeypatch):
+    def interrupted(ctx):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("backfill.cli._Verbs.invoke", lambda self, ctx: interrupted(ctx))
+    done = backfill("policies")
+    assert (done.code, done.err) == (130, "backfill: interrupted\n")
+
+
 def test_what_is_half_written_is_taken_away(tmp_path):
     with started(tmp_path, "generate", "lublin?jobs=400000", "--out", "log.csv") as command:
         until(lambda: list(tmp_path.glob(".log.csv.*.part")), 0.01)  # that is there for a few tenths of a second

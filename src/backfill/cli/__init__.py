@@ -181,6 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _ended_as_by_ctrl_c():
             code = app(args=words, prog_name="backfill", standalone_mode=False)
+            if code == _Interrupted.exit_code:  # typer says nothing of a Ctrl-C before a verb begins
+                raise _Interrupted("interrupted")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except _Misuse as misuse:
