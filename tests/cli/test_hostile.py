@@ -202,9 +202,12 @@ def test_an_interrupt_that_a_callback_drops_is_told_as_one(backfill, monkeypatch
     assert (done.code, done.complaint) == (130, "interrupted")
 
 
-def test_a_full_disk_behind_standard_output_is_one_line_and_exit_1():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["policies easy", "--help", "--version", "simulate --help", "submit --help"])
+def test_a_full_disk_behind_standard_output_is_one_line_and_exit_1(monkeypatch, words, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*COMMAND, "policies", "easy"], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([*COMMAND, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (1, "backfill: standard output: No space left on device\n")
 
 

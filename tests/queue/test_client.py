@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -382,3 +383,15 @@ def test_settings_that_are_not_text_are_told_with_file_and_line(live):
     for words, code in ((("queue",), 4), (("serve", "--metrics-file", "m.prom"), 2), (("serve", "--pool", "fake"), 2)):
         said = live.run(*words, check=code).stderr
         assert said.endswith(f"{live.folder}/config.toml:1: is not UTF-8 text: byte 0xff\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_not_a_trouble_of_the_folder(live, unbuffered):
+    live.submit("-H", "--", "true")
+    env = {**live.env, "PYTHONUNBUFFERED": unbuffered}
+    for words in (["queue"], ["show", "1"], ["plan"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([*PYTHON, *words], env=env, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (1, "backfill: standard output: No space left on device\n")
+    done = subprocess.run(f"{shlex.join(PYTHON)} show 7 >&-", shell=True, env=env, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "backfill: there is no job 7\n")

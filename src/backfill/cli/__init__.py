@@ -36,7 +36,7 @@ from backfill.cli.verify import verify
 from backfill.client.client import main as queue_verb
 from backfill.client.options import VERBS as QUEUE
 from backfill.client.options import unknown_option
-from backfill.model.errors import BackfillError, UsageError
+from backfill.model.errors import BackfillError, UsageError, os_error_text
 
 _Misuse: Any = typer.BadParameter.__base__  # base class of typer's errors about a command line
 
@@ -98,6 +98,14 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+def _unwritten(error: OSError) -> BaseException:
+    """Return what an error of standard output becomes; those of files are handled elsewhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # the reader of our output has closed it
+        return SystemExit(1)
+    return BackfillError(os_error_text(error))
+
+
 class _Verbs(Commands):
     """Turns unexpected exceptions in any verb into errors that `main` can print in one line."""
 
@@ -112,11 +120,8 @@ class _Verbs(Commands):
             raise _Interrupted("interrupted") from None
         except MemoryError as error:
             raise BackfillError(f"out of memory: {error}" if str(error) else "out of memory") from error
-        except OSError as error:  # errors of files are handled elsewhere; this is about standard output
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if isinstance(error, BrokenPipeError):  # the reader of our output has closed it
-                raise SystemExit(1) from None
-            raise BackfillError(f"{error.filename or 'standard output'}: {error.strerror}") from error
+        except OSError as error:
+            raise _unwritten(error) from error
 
 
 # rich_markup_mode None: help is plain text, needs no import of rich and looks the same everywhere.
@@ -169,6 +174,16 @@ def _open_streams() -> None:
             opened.reconfigure(errors="replace")
 
 
+def _app(words: list[str]) -> Any:
+    """Run the verb, or print the help or the version, which typer does before any verb."""
+    try:
+        code = app(args=words, prog_name="backfill", standalone_mode=False)
+        sys.stdout.flush()
+    except OSError as error:
+        raise _unwritten(error) from error
+    return code
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. Only bugs of this program end in a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -180,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.showwarning = say.warning
     try:
         with _ended_as_by_ctrl_c():
-            code = app(args=words, prog_name="backfill", standalone_mode=False)
+            code = _app(words)
             if code == _Interrupted.exit_code:  # typer says nothing of a Ctrl-C before a verb begins
                 raise _Interrupted("interrupted")
     except SystemExit as done:

@@ -23,7 +23,7 @@ from backfill.client.calling import (
 )
 from backfill.client.options import has, help_text, ids_of, parse
 from backfill.client.requests import absolute, instant_of, request_of, script_of
-from backfill.model.errors import error_json
+from backfill.model.errors import error_json, os_error_text
 from backfill.model.names import printable
 from backfill.model.units import more_text, time_text
 from backfill.queue.states import OVER as ENDED
@@ -40,7 +40,7 @@ ELSEWHERE = {"eta": "asking", "explain": "asking", "slots": "asking", "plan": "p
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # saves import time at run time
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     Facts = dict[str, Any]
@@ -452,32 +452,54 @@ def serve(words: Sequence[str]) -> int:
 def main(words: Sequence[str]) -> int:
     """Run one command line whose first word is a verb of VERBS; return its exit code."""
     verb, *rest = words
-    if has(("-h", "--help"), verb, rest):
-        print(help_text(verb), end="")
-        return 0
+    done = _tried(lambda: _help(verb) if has(("-h", "--help"), verb, rest) else _run(verb, rest))
+    written = _tried(_flush)
+    if isinstance(done, int):
+        done = written or done
+    if isinstance(done, int):
+        return done
+    if has(("--json",), verb, rest):
+        print(error_json(str(done), done.code, kind=done.kind, field=done.field), file=sys.stderr)
+    else:
+        _note(str(done))
+    return done.code
+
+
+def _tried(work: Callable[[], int]) -> int | Problem:
+    """Return the exit code of some work, or the problem that ended it."""
     try:
-        return _run(verb, rest)
+        return work()
     except Problem as error:
-        problem = error
+        return error
     except Unreadable as error:
-        problem = Problem(str(error), USAGE)
+        return Problem(str(error), USAGE)
     except KeyboardInterrupt:
-        problem = Problem("interrupted", INTERRUPTED)
+        return Problem("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_output()
         return FAILED
     except ConnectionError:
-        problem = Problem(
-            "the daemon ended before it answered; run the command again, which starts another one", FAILED
-        )
+        return Problem("the daemon ended before it answered; run the command again, which starts another one", FAILED)
     except OSError as error:
-        what = f"{error.filename or 'the current folder'}: {error.strerror}" if error.strerror else str(error)
-        problem = Problem(what, FAILED)
-    if has(("--json",), verb, rest):
-        print(error_json(str(problem), problem.code, kind=problem.kind, field=problem.field), file=sys.stderr)
-    else:
-        _note(str(problem))
-    return problem.code
+        if not error.filename:
+            _discard_output()
+        return Problem(os_error_text(error), FAILED)
+
+
+def _flush() -> int:
+    if sys.stdout is not None:  # as if it is closed
+        sys.stdout.flush()
+    return 0
+
+
+def _discard_output() -> None:
+    """Let what is not written yet go nowhere; otherwise Python would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _help(verb: str) -> int:
+    print(help_text(verb), end="")
+    return 0
 
 
 def _run(verb: str, words: Sequence[str]) -> int:
@@ -494,5 +516,5 @@ def _run(verb: str, words: Sequence[str]) -> int:
 
 
 def _note(what: str) -> None:
-    sys.stdout.flush()
+    _flush()
     print(f"backfill: {printable(what)}", file=sys.stderr)

@@ -1,5 +1,6 @@
 """The error classes, by cause (the call, the input, the policy); every message says what to change."""
 
+import errno
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,23 @@ def error_json(message: str, exit_code: int, **more: str) -> str:
             "error": {"message": message, "exit_code": exit_code} | {name: text for name, text in more.items() if text},
         }
     )
+
+
+def os_error_text(error: OSError) -> str:
+    """Format an error of the operating system as `file: reason`.
+
+    Without the name of a file it is one of standard output, if one can get it in writing, or of a deleted folder.
+
+    >>> os_error_text(OSError(28, "No space left on device"))
+    'standard output: No space left on device'
+    """
+    nameless = {errno.ENOENT: "the current folder"} | dict.fromkeys(_OF_WRITING, "standard output")
+    place = error.filename or nameless.get(error.errno or 0)
+    reason = error.strerror or str(error)
+    return f"{place}: {reason}" if place else reason
+
+
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def _again(kind: type[BackfillError], args: tuple[Any, ...], more: Mapping[str, Any]) -> BackfillError:
