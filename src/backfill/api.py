@@ -1,9 +1,7 @@
 """The Python interface: simulate a policy on a workload and return a `Result`."""
 
-import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +17,10 @@ from backfill.analysis.predictions import errors_by_user, prediction_metrics
 from backfill.analysis.promises import Change, history, kept_metrics, promise_metrics
 from backfill.analysis.verify import Violation
 from backfill.analysis.verify import verify as check
-from backfill.compiler.users import NOT_YOURS
 from backfill.core.policy import Policy, json_value
 from backfill.core.queue.order import FCFS
 from backfill.model import frames, notebook
-from backfill.model.errors import BackfillError, PolicyError, UsageError, at, wrong_type
+from backfill.model.errors import PolicyError, UsageError, wrong_type
 from backfill.model.events import Events, events_of
 from backfill.model.partitions import QUEUED_JOBS
 from backfill.model.platform import Platform
@@ -33,6 +30,7 @@ from backfill.model.units import SECOND, counted, span
 from backfill.model.workload import Ints, Workload
 from backfill.spec import Chosen, Given, Params, RunSpec, shows_given
 from backfill.worlds import simulated
+from backfill.worlds.blame import blaming
 from backfill.worlds.journal import promises_of
 from backfill.worlds.options import Options
 from backfill.worlds.rules import with_default_walltimes
@@ -715,19 +713,6 @@ def _simulation(
         return simulated.simulate(log, pool, policy, spec.params, options, **more)
 
 
-@contextmanager
-def blaming(policy: Policy) -> Iterator[None]:
-    """Let an error in the file of a policy become a PolicyError of one line."""
-    try:
-        yield
-    except (BackfillError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # a policy may raise SystemExit
-        if (blamed := _blamed(policy, error)) is None:
-            raise
-        raise blamed from error
-
-
 def rejected_note(causes: Mapping[str, int], jobs: int) -> str:
     """Return a note about rejected jobs, of so many in all. causes: their number by cause."""
     why = ", ".join(f"{cause} ({count})" for cause, count in causes.items())
@@ -754,17 +739,3 @@ def verify(result: Result) -> list[Violation]:
     if not isinstance(result, Result):
         raise wrong_type("result", result, "a Result, such as that of simulate(log)")
     return result.verify()
-
-
-def _blamed(policy: Policy, error: BaseException) -> PolicyError | None:
-    """Return a one-line error about the file of a policy; None if the error occurred elsewhere."""
-    file = policy.code.co_filename if policy.code is not None else ""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    if not lines:
-        return None
-    if NOT_YOURS in str(error):
-        return PolicyError(at(file, lines[-1], f"policy {policy.name}: {error}"))
-    if "read-only" in str(error):  # raised by numpy for an array of the policy's view
-        return PolicyError(at(file, lines[-1], f"policy {policy.name}: this array {NOT_YOURS}"))
-    message = " ".join(f"policy {policy.name}: {type(error).__name__}: {error}".split())
-    return PolicyError(at(file, lines[-1], message))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from backfill import __version__
 from backfill.analysis.metrics import Metrics
 from backfill.analysis.totals import Totals
-from backfill.api import blaming, check_inputs, rejected_note
+from backfill.api import check_inputs, rejected_note
 from backfill.core.policy import json_value
 from backfill.model import notebook
 from backfill.model.errors import BackfillError, BadArgument, UsageError, at
@@ -25,6 +25,7 @@ from backfill.traces.columns import parquet_writer
 from backfill.traces.files import make_folder, written_text
 from backfill.traces.parts import FORMATS, Folder
 from backfill.workloads import generate, in_parts
+from backfill.worlds.blame import blaming
 from backfill.worlds.rules import with_default_walltimes
 from backfill.worlds.simulated import Progress
 from backfill.worlds.streamed import Part, Stream, check_streams, parts_of

@@ -461,6 +461,35 @@ def test_a_policy_that_would_loop_is_found_by_its_trial(live):
     live.run("wait", number)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("raise ValueError('x')", "{file}:7: policy mine: ValueError: x"),
+        ("import os; os._exit(3)", "there is no answer: its process ended by itself, with exit code 3"),
+    ],
+    ids=["raises", "ends"],
+)
+def test_a_policy_that_raises_or_ends_its_process_is_told_from_one_that_loops(live, line, said):
+    live.submit("-t", "1", "-H", "--", "true")
+    live.until(lambda: live.request("ping")["planner"]["ready"])
+    file = live.folder / "mine.py"
+    file.write_text(HEAD.format(name="mine") + f"    {line}\n")
+    told = live.run("serve", "--policy", "mine.py:mine", check=1).stderr
+    assert told == (
+        f"backfill: {said.format(file=file)}; nothing was changed; --drop-promises lets {file}:mine take over untried\n"
+    )
+    assert live.request("queue")["policy"] == "easy"
+    assert "Traceback" not in (live.folder / "daemon.log").read_text()
+
+
+def test_a_policy_that_raises_on_a_live_queue_is_told_in_one_line(live):
+    own_policy(live, "    raise ValueError('x')\n")
+    live.run("wait", live.submit("-t", "1", "--wrap", "echo ran"))
+    log = (live.folder / "daemon.log").read_text()
+    assert ":7: policy mine: ValueError: x" in log
+    assert "Traceback" not in log
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_planner_that_is_killed_is_made_anew_with_its_policy(live, number):
     assert number in OUTSIDE

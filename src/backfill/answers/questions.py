@@ -19,6 +19,7 @@ from backfill.answers.slots import slots
 from backfill.answers.whatif import estimates, switch, test
 from backfill.model.errors import BackfillError, UsageError
 from backfill.queue.shapes import Estimate, Eta, JsonObject, ProjectEta, Question
+from backfill.worlds.blame import blaming
 from backfill.worlds.live import Planner
 from backfill.worlds.watchdog import WATCHDOG
 
@@ -104,6 +105,8 @@ def aside(planner: Planner | None, asked: Asked) -> int:
         with open(pipe, "w", encoding="utf-8") as out:
             out.write(json.dumps(answer(planner, asked["question"])))
         code = 0
+    except BrokenPipeError:  # the daemon has ended, or needs no answer any more
+        code = 0
     except BaseException:
         traceback.print_exc()
     finally:
@@ -115,7 +118,8 @@ def answer(planner: Planner | None, asked: Question) -> JsonObject:
     assert planner is not None
     begun = time.process_time()
     try:
-        answer = ANSWERS[asked["what"]](Queue.read(planner, asked), asked)
+        with blaming(planner.policy):
+            answer = ANSWERS[asked["what"]](Queue.read(planner, asked), asked)
     except UsageError as error:
         field = "policy" if asked["what"] == "switch" else ""
         return {"error": {"code": "usage", "message": str(error), "field": field}}

@@ -15,6 +15,7 @@ from backfill.queue.nodes import FLOATING
 from backfill.queue.protocol import ESTIMATED
 from backfill.queue.shapes import Estimate, JsonObject, Question, Row
 from backfill.queue.states import PENDING, STARTING
+from backfill.worlds.blame import blaming
 from backfill.worlds.live import Planner
 from backfill.worlds.runtimes import Pool
 
@@ -221,10 +222,11 @@ def switch(queue: Queue, asked: Question) -> JsonObject:
     other = Planner(asked["policy"], asked["epoch"])
     there = {job.id for job in queue.pending()}
     waiting = [["wait", job.id] for job in queue.pending() if job.waits]
-    other.learn(waiting or [["capacity", {}, FLOATING]])  # the other policy decides once in any case
-    after = Queue.read(other, asked)
-    old = {row["id"]: row for row in estimates(queue)}
-    new = {row["id"]: row for row in estimates(after)}
+    with blaming(other.policy):
+        other.learn(waiting or [["capacity", {}, FLOATING]])  # the other policy decides once in any case
+        after = Queue.read(other, asked)
+        old = {row["id"]: row for row in estimates(queue)}
+        new = {row["id"]: row for row in estimates(after)}
     new |= {job.id: estimate(after, job, None) for job in after.jobs.values() if job.state == STARTING}
     promises = queue.binds
     rows: list[Switched] = []

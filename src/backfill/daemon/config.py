@@ -379,6 +379,12 @@ def kept(home: Path, policy: str) -> str:
     return _copied(home, policy, "policy") or policy
 
 
+def file_of(policy: str) -> str:
+    """Return the path of the user's file that holds a policy; empty for a policy of the table."""
+    match = FILE.match(policy)
+    return match[1] if match else ""
+
+
 def named(policy: str) -> str:
     """Return the text of a policy, see `resolved`. Raises Unreadable if it names no file, and no policy that exists."""
     try:

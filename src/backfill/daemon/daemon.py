@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from backfill.daemon import measured
 from backfill.daemon.backups import finish_restore, keep_backups
-from backfill.daemon.config import LOCAL, Config, kept, preempts_by, program
+from backfill.daemon.config import LOCAL, Config, file_of, kept, preempts_by, program
 from backfill.daemon.connection import ASKING, Answer, Connection, places
 from backfill.daemon.door import Door
 from backfill.daemon.foreseen import Foreseen
@@ -671,7 +671,15 @@ class Daemon:
         epoch: Basis = {"policy": policy, **feed.begins_with(book, base), "now": self.clock.now()}
         epoch |= {**of_pool(self.pool), **self.engine.predictions()}
         asked: Question = {"what": "switch", "policy": policy, "epoch": epoch}
-        self._question(asked, lambda answer: reply(self._dated(answer)), reply)
+        given, copy = file_of(str(message.get("policy"))), file_of(policy)
+
+        def tried(answer: JsonObject) -> None:
+            wrong: Any = answer.get("error")
+            if wrong and given:  # the user knows nothing of the copy
+                answer = {"error": {**wrong, "message": wrong["message"].replace(copy, given)}}
+            reply(self._dated(answer))
+
+        self._question(asked, tried, reply)
         return None
 
     def _look_policy(self, message: PolicyRequest, reply: Answer) -> Steps:

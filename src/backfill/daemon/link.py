@@ -23,7 +23,7 @@ from backfill.queue.measured import Histogram
 from backfill.queue.shapes import Basis, JsonObject, Question, Record
 from backfill.queue.store import encode
 from backfill.system.home import python_path
-from backfill.system.processes import begun, send, state
+from backfill.system.processes import begun, send, state, status
 
 LINE = 1 << 28  # the longest answer
 SLOW_S = 1.5  # a compiled planner that is not ready by then has to compile first
@@ -40,6 +40,7 @@ QUESTION_S = 600.0
 TURN_S = 5.0  # longest wait of a query for a planner that is deciding
 OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # not caused by the policy
 SLICE, TOLD = 500, 1 << 15  # messages that are encoded, and bytes that are sent to a planner, at once
+COPY_ENDS = 100  # looks at a process that has closed its files, until it has ended
 PASSES = 200  # number of passes whose durations are kept
 QUESTIONS = 2  # at a time: one for a client, and one in the background
 TRIALS = 4  # of other policies at a time, beside queries, since a queue whose policy fails needs another one
@@ -238,7 +239,7 @@ class PlannerLink:
         if not text and self._made.get(kind) is not made:  # its copies were ended with it
             raise _Starting
         if not text:
-            raise OSError("its process was ended because its policy seemed to loop, or had too many jobs to simulate")
+            raise OSError(await _end_of_copy(line["asked"]))
         answer: JsonObject = json.loads(text)
         return answer
 
@@ -515,6 +516,23 @@ async def _end_of(made: Process) -> Exception:
     if -code == signal.SIGPROF:
         return OSError("the policy was not loaded, or did not decide, within its cpu time: it loops")
     return OSError(f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}")
+
+
+async def _end_of_copy(pid: int) -> str:
+    """Return why the copy of a planner ended without an answer; its planner does not wait for it before it goes on."""
+    ended = None
+    for _ in range(COPY_ENDS):  # it closes its files first
+        if (ended := status(pid)) is not None or not state(pid):
+            break
+        await asyncio.sleep(0.01)
+    code = -signal.SIGPROF if ended is None else os.waitstatus_to_exitcode(ended)
+    if -code in (signal.SIGPROF, signal.SIGALRM):
+        return "its process was ended because its policy seemed to loop, or had too many jobs to simulate"
+    return (
+        f"its process was ended by signal {-code}"
+        if code < 0
+        else f"its process ended by itself, with exit code {code}"
+    )
 
 
 def _works(pid: int) -> bool:

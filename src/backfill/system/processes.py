@@ -92,6 +92,16 @@ def state(pid: int) -> bytes:
     return _stat(pid)[0]
 
 
+def status(pid: int) -> int | None:
+    """Return how a process has ended, as `os.waitpid` returns it; None unless it still waits for that."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            fields = file.read().rpartition(b")")[2].split()
+            return int(fields[49]) if fields[0] == b"Z" else None
+    except (OSError, IndexError, ValueError):
+        return None
+
+
 def lives(record: Record, who: str = "pid") -> bool:
     """Return whether a process of an attempt's record, its job (pid) or its supervisor, still exists.
 

@@ -72,6 +72,7 @@ from backfill.queue.shapes import Basis, Begun, Decisions
 from backfill.queue.states import CANCELLED
 from backfill.worlds.adapt import as_run
 from backfill.worlds.admission import check_processors
+from backfill.worlds.blame import blaming
 from backfill.worlds.foreseeing import Foreseeing
 from backfill.worlds.moves import Moves
 from backfill.worlds.reserved import Reserved
@@ -368,7 +369,7 @@ class Planner:
         self._foresee()
         self._do(DECIDE)
         self.arrange(state)
-        with WATCHDOG.policy(), suppress(Misused):  # reported below
+        with WATCHDOG.policy(), blaming(self.policy), suppress(Misused):  # reported below
             if self.policy.compiled:
                 decide_once(self.policy.entry, state)
             else:
