@@ -413,3 +413,18 @@ def test_outages_and_reservations_of_slurm_become_a_file_that_simulate_takes(bac
         assert (refused.code, refused.complaint) == (2, said)
     assert backfill(*words[:3]).complaint.startswith("slurm-events needs --log FILE")
     assert backfill("import", "csv", "jobs.csv", "--log", "jobs.csv").complaint == "--log is for slurm-events"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("swf --timezone=abc", "--timezone is 'abc'; expected none for swf; it is for sacct, pbs, htcondor, csv"),
+        ("swf --fields=1e99", "--fields is '1e99'; expected none for swf; it is for sacct"),
+        ("swf --column=", "--column is ''; expected none for swf; it is for csv"),
+        ("lsf --timezone UTC", "--timezone is 'UTC'; expected none for lsf; it is for sacct, pbs, htcondor, csv"),
+    ],
+)
+def test_an_option_that_the_format_does_not_take_is_refused(backfill, words, said):
+    format, *options = words.split()
+    done = backfill("import", format, "tiny.csv", *options)
+    assert (done.code, done.complaint) == (2, said)

@@ -32,6 +32,15 @@ c,2026-03-01T12:00:00.5,2026-03-01T12:00:01,1.5min,90,
     assert jobs.deadline[0] == 1772409600 * SECOND
 
 
+def test_a_number_beside_dates_counts_from_1970_or_is_refused():
+    dates = "job,submit,runtime\na,2026-01-01T00:00:00,5\n"
+    assert len(read_table(f"{dates}b,1767225605,5\n".encode()).jobs.job) == 2
+    with pytest.raises(WorkloadError, match=r":3: submit is '5'; expected a date, as in other rows, or seconds since"):
+        read_table(f"{dates}b,5,5\n".encode())
+    assert read_table(b"job,submit,runtime\na,1970-01-01T00:00:00,5\nb,5,5\n").jobs.submit.tolist() == [0, 5 * SECOND]
+    assert len(read_table(f"{dates}b,1971-01-01,5\n".encode()).jobs.job) == 2
+
+
 def test_dates_without_a_zone_are_those_of_the_zone_that_is_named():
     text = b"job,submit,runtime\na,2026-07-01T12:00:00,1\n"
     assert read_table(text).jobs.submit.tolist() == [1782907200 * SECOND]

@@ -105,7 +105,7 @@ def import_log(
     `slurm-events` reads what `sacctmgr show event` and `scontrol show reservation` print, and writes a file of events.
     `slurm-site` reads a folder of dumps of a Slurm, and says what is missing for the policy slurm.
     """
-    from backfill.traces.formats import EVENTS, SITE, Rules, check_format
+    from backfill.traces.formats import EVENTS, SITE, Rules, check_format, check_options
     from backfill.traces.formats import import_log as read
     from backfill.traces.write import check_suffix, write
 
@@ -127,6 +127,7 @@ def import_log(
         return
     if log is not None:
         raise UsageError(f"--log is for {EVENTS}")
+    check_options(format, timezone=timezone, fields=fields, column=column[0] if column else None)
     rules = Rules(zero_run=zero_run, machines=machines, zone=timezone, fields=fields, columns=_columns(column))
     suffix = "" if out is None else check_suffix(out)
     check_outputs({"the log": file, "the table of machines": machines}, out=out)

@@ -105,6 +105,17 @@ def _check_no_machines(rules: Rules, format: str) -> None:
         raise BadArgument("machines", rules.machines, f"none, as {format} comes without a table of machines")
 
 
+# Options that only some formats take.
+TAKERS = {"timezone": ("sacct", "pbs", "htcondor", "csv"), "fields": ("sacct",), "column": ("csv",)}
+
+
+def check_options(format: str, **given: str | None) -> None:
+    """Raise BadArgument for an option that a format does not take."""
+    for option, value in given.items():
+        if value is not None and format not in TAKERS[option]:
+            raise BadArgument(option, value, f"none for {format}; it is for {', '.join(TAKERS[option])}")
+
+
 FORMATS: dict[str, Reader] = {
     "sacct": _accounting(read_sacct, takes=("zone", "fields")),
     "slurm": _accounting(read_slurm_json),

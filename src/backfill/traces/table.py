@@ -1,6 +1,7 @@
 """Workloads as CSV or Parquet: a column per job attribute, times in seconds."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from backfill.model.clock import Clock
 from backfill.model.errors import BadArgument, WorkloadError, at, in_file, quote
 from backfill.model.precedence import circle_text, circles
 from backfill.model.schedule import NO_TIME
-from backfill.model.units import NEVER, SECOND, parse_span, seconds_text
+from backfill.model.units import NEVER, SECOND, parse_seconds, parse_span, seconds_text
 from backfill.model.workload import LABELS, SPREAD, Counted, Ints, Jobs, Labels, Ragged, Workload
 from backfill.traces.broken import BrokenLines
 from backfill.traces.columns import Columns, parquet_writer, write_columns, write_rows
@@ -33,6 +34,7 @@ _DATE = ", or a date such as 2026-03-01T12:00:00 or 2026-03-01 12:00+01:00"
 _SPAN = ", or a span such as 1h, 00:05:00 or 7-12:00:00"
 _FLAGS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
 _RENAMED = "; if it has another name, state it: import csv --column {0}=NAME, in Python columns={{'{0}': NAME}}"
+_UNIX = 10**8 * SECOND  # a smaller number of seconds is taken for no date of today
 _TASKS_MAX, _COPIES_MAX = 2**40, 2**40
 
 
@@ -70,6 +72,7 @@ def read_table(
 
     names = table.ids("job", repeats)
     submit = table.times("submit", parse=instants, forms=_DATE)
+    _check_dates(table, submit, instants)
     runtime = _spans(table, "runtime") if not ended else _lengths(table, instants)
     made: dict[str, Any] = {name: Labels.of(table.texts(name)) for name in LABELS if name != "constraint"}
     walltime = _spans(table, "walltime", NO_TIME) if "walltime" in table else np.full(table.rows, NO_TIME)
@@ -175,6 +178,18 @@ def _lengths(table: Columns, instants: Instants) -> Ints:
     table.refuse_any("end", end < start, "the start, or a later time")
     lengths: Ints = np.maximum(end - start, 0)
     return lengths
+
+
+def _check_dates(table: Columns, submit: Ints, instants: Instants) -> None:
+    """Refuse small numbers beside dates: they count from some other instant than 1970."""
+    small = (submit < _UNIX) & table.good
+    if not instants.dated or not small.any() or not (submit >= _UNIX).any():
+        return
+    texts = table.texts("submit")
+    for row in np.flatnonzero(small).tolist():
+        with suppress(ValueError):  # a date of that time
+            parse_seconds(texts[row])
+            table.refuse("submit", row, "a date, as in other rows, or seconds since 1970")
 
 
 def _deadlines(table: Columns, submit: Ints, instants: Instants) -> Ints:
