@@ -67,6 +67,14 @@ def test_nodes_licences_reservations_and_jobs_are_lines_over_time():
     ]
 
 
+def test_an_axis_of_more_than_a_year_says_which_year():
+    whole = plan(until_s=NOW + 5 * 365 * 24 * HOUR)
+    marks = drawn(whole)[0].split()
+    assert marks[1::2] == [str(year) for year in range(2024, 2029)][: len(marks) // 2]
+    assert marks[::2] == [month for month in marks[::2] if len(month) == 3]
+    assert "202" not in drawn(plan(until_s=NOW + 300 * 24 * HOUR))[0]
+
+
 def test_a_terminal_without_utf_8_gets_ascii_and_a_narrow_one_fewer_columns():
     plain = drawn(plan(), plain=True)
     assert all(line.isascii() for line in plain)

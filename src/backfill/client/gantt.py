@@ -23,7 +23,7 @@ JOBS = 40  # lines of jobs at most, unless another number is asked for
 PAST = 0.3  # of a chart at most, if its begin is not given
 STEPS = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 APART = 9  # columns between two marks of the axis, at least
-MONTH = 28 * 86_400
+MONTH, YEAR = 28 * 86_400, 365 * 86_400
 FAILED = ("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "DEADLINE")
 
 
@@ -208,7 +208,8 @@ def _axis(scale: Scale, signs: Signs, now: float, blank: str) -> Iterator[Text]:
     while t < scale.end:
         column = int(scale.at(t))
         when = time.localtime(t)
-        text = time.strftime("%d %b" if when.tm_hour == when.tm_min == 0 or step >= 86_400 else
+        text = time.strftime("%b %Y" if span > YEAR else
+                             "%d %b" if when.tm_hour == when.tm_min == 0 or step >= 86_400 else
                              "%H:%M:%S" if step < 60 else "%H:%M", when)  # fmt: skip
         if column + len(text) <= scale.columns:
             texts[column : column + len(text)] = text
