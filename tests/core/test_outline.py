@@ -46,3 +46,8 @@ def test_it_still_does_after_thousands_of_bookings_that_were_undone():
 @pytest.mark.parametrize("memory", MEMORY)
 def test_with_many_gangs_that_wait_every_start_equals_the_twin(memory, seed):
     compare(throng(seed, jobs=150, nodes=6, events=3, memory=memory), "conservative")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_gangs_that_are_bound_to_some_nodes_every_start_equals_the_twin(seed):
+    compare(throng(seed, jobs=150, nodes=9, events=6, memory=3, bound=True), "conservative")

@@ -464,15 +464,19 @@ def farm(seed: int, jobs: int = 60, nodes: int = 40) -> Case:
     return Case([job(row) for row in range(jobs)], platform)
 
 
-def throng(seed: int, jobs: int = 70, nodes: int = 12, events: int = 12, memory: int = 0) -> tuple[Case, list[Event]]:
+def throng(
+    seed: int, jobs: int = 70, nodes: int = 12, events: int = 12, memory: int = 0, bound: bool = False
+) -> tuple[Case, list[Event]]:
     """Gangs and jobs of one node that crowd some unequal nodes, many ends before the walltime, and what happens.
 
     memory: of which each node has eight times as much, and a task takes one to four times as much; 0: nothing has any.
+    bound: two in three nodes have a feature, and every second job asks for it or for nodes without it.
     """
     r = Random(seed)
     more = (8 * memory,) if memory else ()
     sizes = sorted((r.randint(2, 6) for _ in range(nodes)), reverse=True)
-    platform = Platform(tuple(Node((size, *more)) for size in sizes))
+    features = [("a",) * (bound and i % 3 > 0) for i in range(nodes)]
+    platform = Platform(tuple(Node((size, *more), features=of) for size, of in zip(sizes, features, strict=True)))
 
     def job(row: int) -> Job:
         walltime = r.choice([2, 5, 9, 20, 40])
@@ -485,6 +489,7 @@ def throng(seed: int, jobs: int = 70, nodes: int = 12, events: int = 12, memory:
             demand=(r.randint(1, 3), *(r.randint(memory, 4 * memory) for _ in more)),
             tasks=r.choice([1, 1, 2, 3, 5, 8]),
             spread=r.choice(["any", "any", "node"]) if row % 2 else "any",
+            constraint=r.choice(["", "", "a", "!a"]) if bound else "",
         )
 
     case = Case([job(row) for row in range(jobs)], platform)

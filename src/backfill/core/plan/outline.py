@@ -26,7 +26,8 @@ from backfill.core.queue.walk import following, rewind
 ROWS = 16  # of a block; half of them are used when it is drawn
 CHECKED = 4  # number of rows after which it is checked whether anything is left
 GANGS = 16  # so many must wait
-CHANGES = 24  # so many must a node have on average; where gangs are alike, the plan has few, and is searched quickly
+CHANGES = 8  # so many must a node have on average; with fewer its plan is searched quickly
+ALIKE = 24  # so many, if most gangs are like the one before: a search in vain holds for all that are alike
 MOST_CELLS = 1 << 22  # of a resource, in all blocks together
 FEWEST_BLOCKS = 8
 BITS = 14  # of an amount; larger ones are counted in units of a power of two
@@ -34,8 +35,8 @@ SURELY = 1.00001  # quotients of floats are rounded up to be sure
 
 SHORTAGES = 64  # that are remembered
 # A gang that starts before AFTER and ends after REACHED finds TASKS at most, if it has MOST of them on a node, until
-# something is released between FIRST and LAST.
-FIRST, LAST, AFTER, REACHED, TASKS, MOST = range(6)
+# something is released between FIRST and LAST. BOUND: only a gang with this constraint, -1 for any gang.
+FIRST, LAST, AFTER, REACHED, TASKS, MOST, BOUND = range(7)
 
 OUTLINE = [
     ("kept", int64),  # 1: it bounds the plan as it is now
@@ -48,7 +49,7 @@ OUTLINE = [
     ("least", int16[:, :, ::1]),  # (K, blocks, m): the least of a block's rows
     ("stale", int64[::1]),  # (blocks,): 1: `least` is to be computed again
     ("shift", int64[::1]),  # (K,)
-    # shortages that were found, a ring: see FIRST to MOST; and the demand of a task, (SHORTAGES, K)
+    # shortages that were found, a ring: see FIRST to BOUND; and the demand of a task, (SHORTAGES, K)
     ("shortage", int64[:, ::1]),
     ("demand", int64[:, ::1]),
     ("shortages", int64),  # number of those that were ever found
@@ -73,7 +74,7 @@ def new_outline(resources: int) -> Any:
         least=np.zeros((resources, 1, 1), np.int16),
         stale=zeros(1),
         shift=zeros(resources),
-        shortage=np.full((SHORTAGES, 6), PAST),
+        shortage=np.full((SHORTAGES, 7), PAST),
         demand=zeros(SHORTAGES, resources),
         shortages=0,
         over=np.zeros((resources, 1), np.int16),
@@ -85,16 +86,19 @@ def new_outline(resources: int) -> Any:
 @apart()
 def renew_outline(state):
     """Draw the outline if many gangs wait, or again if many of its instants are no longer those of the plan."""
-    outline, gangs = state.plan.outline, int64(0)
+    outline, jobs, gangs, alike, last = state.plan.outline, state.jobs, int64(0), int64(0), int64(NONE)
     if state.bookings.kept:  # moves are tried and undone without it
         return
     rewind(state, 0)
     job = following(state, 0)
     while job >= 0:
-        if not state.jobs.alone[job] and state.promises.reserved[job] != NO_TIME:
+        if not jobs.alone[job] and state.promises.reserved[job] != NO_TIME:
             gangs += 1
+            alike += last != NONE and jobs.shape[job] == jobs.shape[last] and jobs.walltime[job] == jobs.walltime[last]
+            last = job
         job = following(state, 0)
-    if gangs < (GANGS >> outline.kept) or _changes(state) < (CHANGES * state.machine.nodes >> outline.kept):
+    least = state.machine.nodes * (ALIKE if 2 * alike > gangs else CHANGES)
+    if gangs < (GANGS >> outline.kept) or _changes(state) < (least >> outline.kept):
         outline.kept = 0
     elif not outline.kept or outline.worn > outline.drawn:
         _draw(state, gangs)
@@ -351,7 +355,7 @@ def _after_known(state, job, t, held):
         shortage = outline.shortage[i]
         if shortage[AFTER] <= after or shortage[REACHED] >= end or shortage[TASKS] >= jobs.tasks[job]:
             continue
-        lacks = shortage[MOST] >= jobs.most[job]
+        lacks = shortage[MOST] >= jobs.most[job] and (shortage[BOUND] == NONE or shortage[BOUND] == jobs.bound[job])
         for k in range(len(outline.shift)):
             lacks = lacks and outline.demand[i, k] <= jobs.demand[job, k]
         if lacks:
@@ -366,7 +370,7 @@ def _note_shortage(state, job, b, r, last, last_row, tasks):
     shortage = outline.shortage[slot]
     shortage[FIRST], shortage[LAST] = outline.begin[r], _end(outline, last, last_row)
     shortage[AFTER], shortage[REACHED] = _end(outline, b, r), outline.begin[last_row]
-    shortage[TASKS], shortage[MOST] = tasks, state.jobs.most[job]
+    shortage[TASKS], shortage[MOST], shortage[BOUND] = tasks, state.jobs.most[job], state.jobs.bound[job]
     for k in range(len(outline.shift)):
         outline.demand[slot, k] = state.jobs.demand[job, k]
     outline.shortages += 1
@@ -381,7 +385,7 @@ def _after_shortage(state, job, t, held):
     b, r = _row_at(outline, min(end, held) - 1)
     last, last_row = b, r
     for k in range(len(shift)):
-        _fill(over[k])
+        _fill(state, job, over[k])
     if end > held:
         for k in range(len(shift)):
             _copy(over[k], trial[k])
@@ -428,7 +432,7 @@ def may_take_ahead(state, job, held, ahead):
     over, fit = outline.over, outline.fit[:ahead]
     b, r = _row_at(outline, held)
     for k in range(len(shift)):
-        _fill(over[k, :ahead])
+        _fill(state, job, over[k, :ahead])
     heeded = 0
     while b < outline.blocks and outline.begin[r] < end:
         n = outline.count[b]
@@ -513,9 +517,14 @@ def _fit(state, job, over, fit):
 
 
 @kernel()
-def _fill(bounds):
+def _fill(state, job, bounds):
+    """Set the bounds of the first nodes to the highest, and to 0 where a job may not run."""
     for node in range(len(bounds)):
         bounds[node] = int16(int64(1) << BITS)
+    if state.jobs.bound[job] >= 0:
+        allowed = state.machine.allowed[state.jobs.bound[job]]
+        for node in range(len(bounds)):
+            bounds[node] = bounds[node] if allowed[node] != 0 else int16(0)
 
 
 @kernel()

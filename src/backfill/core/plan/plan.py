@@ -255,6 +255,10 @@ def earliest_by_power(state, job, begin):
         )
     if is_suspended(state, job):
         return earliest_as_before(state, job, begin)
+    if begin == state.now and not state.runs.preempts:
+        if sits_from_now(state, job):
+            return begin
+        begin += 1
     if state.jobs.alone[job]:
         return earliest_on_one_node(state, job, begin)
     return earliest_of_gang(state, job, begin, FUTURE, NOT_KEPT)
