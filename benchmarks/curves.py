@@ -31,14 +31,15 @@ Make = Callable[[int], Case]
 def curves(quick: bool) -> Iterator[Result]:
     """CPU seconds for 10,000 jobs at several sizes, and the exponent between the first size and the last one.
 
+    The jobs grow in number with the nodes, so that machines of all sizes are as busy, and from 5,000 on.
     A policy that takes minutes at a size is measured at the smaller ones.
     """
     for what, sizes, policies in (
-        ("nodes of four kinds", (154, 624, 2_500, 10_000), {"easy": partial(_of_four_kinds, 10_000)}),
+        ("nodes of four kinds", (154, 624, 2_500, 10_000), {"easy": partial(_of_four_kinds, 10)}),
         (
             "nodes of twenty kinds",
             (154, 1_000, 10_000, 100_000),
-            {"easy": partial(_of_twenty_kinds, 5_000), "conservative": partial(_of_twenty_kinds, 500)},
+            {"easy": partial(_of_twenty_kinds, 5), "conservative": partial(_of_twenty_kinds, 1.5)},
         ),
         ("waiting on 64 nodes", (1_000, 10_000, 100_000), {"easy": _on_64_nodes}),
         (
@@ -66,7 +67,7 @@ SIZES = {
 def curve(name: str, what: str, sizes: Sequence[int], make: Make) -> Iterator[Result]:
     """Yield a row for each size, and one for the exponent."""
     policy, params = loading.load(name)
-    took = []
+    took, waited = [], []
     for size in sizes:
         workload, platform, options = make(size)
         simulate(workload.head(200), platform, policy, params, options)  # compiles, or loads what was compiled
@@ -74,21 +75,26 @@ def curve(name: str, what: str, sizes: Sequence[int], make: Make) -> Iterator[Re
         done = simulate(workload, platform, policy, params, options)
         seconds = (time.process_time() - begin) / len(workload)
         took.append((size, seconds))
-        yield Result(f"{name}, {size:,} {what}", "s/10,000", [1e4 * seconds], less=True, facts=work(done))
-    yield replace(exponent(f"{what}, {name}", took), curve=(name, what, tuple(took)))
+        facts = work(done)
+        waited.append(int(facts["most_waiting"]))
+        yield Result(f"{name}, {size:,} {what}", "s/10,000", [1e4 * seconds], less=True, facts=facts)
+    curve = name, what, tuple((*each, most) for each, most in zip(took, waited, strict=True))
+    yield replace(exponent(f"{what}, {name}", took), curve=curve)
 
 
 def table(results: Sequence[Result]) -> str:
     """Return the curves among these results as a table in Markdown."""
-    lines = ["| size | policy | from, to | CPU seconds for 10,000 jobs | exponent |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        "| size | policy | from, to | most jobs that waited | CPU seconds for 10,000 jobs | exponent |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for result in results:
         if result.curve is not None:
             name, what, took = result.curve
-            sizes, seconds = zip(*took, strict=True)
+            sizes, seconds, waited = zip(*took, strict=True)
+            grew, most = (", ".join(f"{each:,}" for each in column) for column in (sizes, waited))
             shown = ", ".join(f"{10_000 * each:.2g}" for each in seconds)
-            lines.append(
-                f"| {what} | `{name}` | {', '.join(f'{size:,}' for size in sizes)} | {shown} | {result.best:.2f} |"
-            )
+            lines.append(f"| {what} | `{name}` | {grew} | {most} | {shown} | {result.best:.2f} |")
     return "\n".join(lines)
 
 
@@ -102,13 +108,16 @@ def write_into(page: Path, results: Sequence[Result]) -> None:
     page.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{after}", encoding="utf-8")
 
 
-def _of_four_kinds(jobs: int, nodes: int) -> Case:
+FEWEST = 5_000  # jobs
+
+
+def _of_four_kinds(per_node: float, nodes: int) -> Case:
     """A centre with GPUs, features and licences, or a part of it; the load per node stays."""
-    return *four_kinds(jobs, parts=10_000 // nodes), Options()
+    return *four_kinds(max(round(per_node * nodes), FEWEST), parts=10_000 // nodes), Options()
 
 
-def _of_twenty_kinds(jobs: int, nodes: int) -> Case:
-    return *twenty_kinds(jobs, nodes=nodes, load=1.1), Options()
+def _of_twenty_kinds(per_node: float, nodes: int) -> Case:
+    return *twenty_kinds(max(round(per_node * nodes), FEWEST), nodes=nodes, load=1.1), Options()
 
 
 def _on_64_nodes(jobs: int) -> Case:

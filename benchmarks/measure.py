@@ -12,9 +12,8 @@ from backfill.model.platform import Platform
 from backfill.model.workload import Workload
 from backfill.worlds.simulated import Simulation, simulate
 
-Curve = tuple[
-    str, str, tuple[tuple[int, float], ...]
-]  # policy, what grows, and (size, seconds for a job) of each point
+# policy, what grows, and (size, seconds for a job, most jobs that waited) of each point
+Curve = tuple[str, str, tuple[tuple[int, float, int], ...]]
 WARM_UP = 200  # jobs that are simulated first, so that compiling and loading are not measured
 
 

@@ -126,7 +126,7 @@ def keep_up(state, compresses):
 
 @kernel()
 def promise(state, job):
-    """Promise a job its earliest start.
+    """Promise a job its earliest start. Return whether there is one.
 
     A job without one waits without a promise, and is tried again at the next pass.
     """

@@ -80,6 +80,8 @@ def promise_first(state):
 def try_beside(state, everyone):
     """Try the jobs without a promise; only those that have just arrived, if not everyone is."""
     seen, arrived, arrivals = state.own.seen, state.batch.arrived, state.batch.arrivals
+    if not everyone and arrivals == 0:
+        return
     for i in range(arrivals):
         seen[arrived[i]] = 0
     rewind(state, 0)

@@ -24,7 +24,7 @@ FEW = 16  # below this number of waiting jobs none is compared
 def first_chance(state, job):
     """Return an instant before which a job without a promise has no start in the plan.
 
-    For policies whose waiting jobs have all had their turns at what grew before the last round began.
+    Only for policies that have tried every waiting job on all capacity that was freed before the last round.
     """
     return _first_chance(state, job)
 

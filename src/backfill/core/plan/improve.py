@@ -391,7 +391,7 @@ def _before_own(state, job, begin, held):
     """Find a start of a planned gang from `begin` on from which it ends by its present start, `held`.
 
     What it has booked does not matter there. So a search in vain holds for all gangs like it, until nodes grow. Return
-    where to search on, and the start; `held` if it was not found here.
+    where the search has to continue, and the start; `held` if there is none here.
     """
     grown, search, length = state.plan.grown, state.search, span(state, job)
     shape, before = int64(state.jobs.shape[job]), held - length + 1

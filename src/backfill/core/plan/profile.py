@@ -253,7 +253,7 @@ def entry_before(profile, lane, d, e):
 
 @kernel()
 def first_free(profile, lane, d, e, amount):
-    """Return the first of the entries in a row up to e on which an amount of the first resource is free."""
+    """Return the first of the consecutive entries up to e that have an amount of the first resource free."""
     b = profile.lane[lane, d]
     while True:
         floor = amount - profile.lift[0, b]
@@ -271,7 +271,7 @@ def first_free(profile, lane, d, e, amount):
 
 @kernel()
 def last_free(profile, lane, d, e, amount):
-    """Return the last of the entries in a row from e on on which an amount of the first resource is free."""
+    """Return the last of the consecutive entries from e that have an amount of the first resource free."""
     b = profile.lane[lane, d]
     while True:
         floor, last = amount - profile.lift[0, b], b * BLOCK + profile.count[b] - 1

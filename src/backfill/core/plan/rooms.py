@@ -79,7 +79,7 @@ def note_growth(state, node, begin, end):
 
 @kernel()
 def note_one(state, node, begin, end):
-    """Record that a node grew, as one of those that `note_together` is told of next."""
+    """Record that a node grew. The caller then tells `note_together` the number of such nodes."""
     note_grown(state.plan.grown, node, begin, end)
     measure_stays(state.plan.grown, state.plan.nodes, state.now)
 

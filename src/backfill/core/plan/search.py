@@ -30,7 +30,7 @@ SEARCH = [
     ("time", int64[::1]),  # (m,)
     ("more", int64[::1]),  # (m,)
     ("own", int64[::1]),  # (m,): number of tasks that the job itself has booked on a node
-    ("gain", int64[::1]),  # (m,): the i-th node that grew takes no task sooner on freed time
+    ("gain", int64[::1]),  # (m,): the earliest start of a task on freed time of the i-th node that grew
     ("seats", int64[:, :, ::1]),  # (3, m, 2): pairs (node, tasks) that a gang which moves keeps, leaves and takes
     ("vain_since", int64),  # a gang is known not to start on [vain_since, vain_until)
     ("vain_until", int64),
