@@ -86,7 +86,7 @@ def _improve_licensed(state, job, held):
     t = _licences_allow(state, job, state.now, held)
     if state.jobs.alone[job]:
         return _improve_beside_licences(state, job, held, t)
-    if t < held or _may_be_seated_better(state, job, held):
+    if t < held or _grew_ahead(state, job, held):
         return _improve_anew(state, job, held, t)
     return held
 
@@ -106,18 +106,6 @@ def _licences_allow(state, job, begin, held):
             later = first_among_all(state, job, later, held)
         found, t = later == t, later
     return min(t, held)
-
-
-@kernel()
-def _may_be_seated_better(state, job, held):
-    """Return whether a node grew where a job might move without another start."""
-    plan, grown = state.plan, state.plan.grown
-    weakest = plan.pairs[plan.first[job] + plan.many[job] - 1, 0]
-    for i in range(grown.count[RECENT]):
-        node = grown.node[RECENT, i]
-        if grown.until[RECENT, node] > held and (node < weakest or state.jobs.spread[job] == SITE):
-            return True
-    return False
 
 
 @kernel()
