@@ -49,5 +49,5 @@ def test_with_many_gangs_that_wait_every_start_equals_the_twin(memory, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_with_gangs_that_are_bound_to_some_nodes_every_start_equals_the_twin(seed):
+def test_with_gangs_that_need_features_and_licences_every_start_equals_the_twin(seed):
     compare(throng(seed, jobs=150, nodes=9, events=6, memory=3, bound=True), "conservative")

@@ -470,13 +470,15 @@ def throng(
     """Gangs and jobs of one node that crowd some unequal nodes, many ends before the walltime, and what happens.
 
     memory: of which each node has eight times as much, and a task takes one to four times as much; 0: nothing has any.
-    bound: two in three nodes have a feature, and every second job asks for it or for nodes without it.
+    bound: two in three nodes have a feature, and every second job asks for it or for nodes without it; one in three
+    jobs asks for one of five copies of a licence.
     """
     r = Random(seed)
     more = (8 * memory,) if memory else ()
     sizes = sorted((r.randint(2, 6) for _ in range(nodes)), reverse=True)
     features = [("a",) * (bound and i % 3 > 0) for i in range(nodes)]
-    platform = Platform(tuple(Node((size, *more), features=of) for size, of in zip(sizes, features, strict=True)))
+    kinds = (Node((size, *more), features=of) for size, of in zip(sizes, features, strict=True))
+    platform = Platform(tuple(kinds), (5,) if bound else ())
 
     def job(row: int) -> Job:
         walltime = r.choice([2, 5, 9, 20, 40])
@@ -490,6 +492,7 @@ def throng(
             tasks=r.choice([1, 1, 2, 3, 5, 8]),
             spread=r.choice(["any", "any", "node"]) if row % 2 else "any",
             constraint=r.choice(["", "", "a", "!a"]) if bound else "",
+            licences=r.choice([(), (), (0,)]) if bound else (),
         )
 
     case = Case([job(row) for row in range(jobs)], platform)

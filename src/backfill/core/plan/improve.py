@@ -86,6 +86,11 @@ def _improve_licensed(state, job, held):
     t = _licences_allow(state, job, state.now, held)
     if state.jobs.alone[job]:
         return _improve_beside_licences(state, job, held, t)
+    while state.plan.outline.kept and t < held:
+        later = first_in_outline(state, job, t, held, held)
+        if later == t:
+            break
+        t = _licences_allow(state, job, later, held)
     if t < held or _grew_ahead(state, job, held):
         return _improve_anew(state, job, held, t)
     return held
