@@ -109,7 +109,10 @@ def _unwritten(error: OSError) -> BaseException:
 class _Verbs(Commands):
     """Turns unexpected exceptions in any verb into errors that `main` can print in one line."""
 
+    begun = False  # a verb says itself what Ctrl-C has left out
+
     def invoke(self, ctx: Any) -> Any:
+        _Verbs.begun = True
         try:
             with _interrupts_of_callbacks():
                 try:
@@ -195,8 +198,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.showwarning = say.warning
     try:
         with _ended_as_by_ctrl_c():
+            _Verbs.begun = False
             code = _app(words)
-            if code == _Interrupted.exit_code:  # typer says nothing of a Ctrl-C before a verb begins
+            if code == _Interrupted.exit_code and not _Verbs.begun:  # typer says nothing of it
                 raise _Interrupted("interrupted")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
