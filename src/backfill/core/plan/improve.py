@@ -86,11 +86,6 @@ def _improve_licensed(state, job, held):
     t = _licences_allow(state, job, state.now, held)
     if state.jobs.alone[job]:
         return _improve_beside_licences(state, job, held, t)
-    while state.plan.outline.kept and t < held:
-        later = first_in_outline(state, job, t, held, held)
-        if later == t:
-            break
-        t = _licences_allow(state, job, later, held)
     if t < held or _grew_ahead(state, job, held):
         return _improve_anew(state, job, held, t)
     return held
@@ -98,7 +93,7 @@ def _improve_licensed(state, job, held):
 
 @kernel()
 def _licences_allow(state, job, begin, held):
-    """Return the first instant from which a job's licences, and all nodes together, leave it room; `held` if none."""
+    """Return the first instant from which a job's licences, and the bounds of nodes, leave it room; `held` if none."""
     plan, jobs, length, t = state.plan, state.jobs, span(state, job), begin
     found = False
     while not found and t < held:
@@ -108,7 +103,7 @@ def _licences_allow(state, job, begin, held):
                 lane = jobs.licence[item]
                 later = earliest(plan.licences, lane, jobs.licence_count, item, TAKE, later, held, held, length)
         if later < held:
-            later = first_among_all(state, job, later, held)
+            later = _bounds_leave(state, job, later, held, held)
         found, t = later == t, later
     return min(t, held)
 
@@ -357,6 +352,17 @@ def _improve_gang(state, job, held):
     return t
 
 
+@kernel()
+def _bounds_leave(state, job, begin, before, held):
+    """Return the first start of [begin, before) that neither the outline nor all nodes together exclude.
+
+    It is `before` or later if there is none. held: where a gang is booked.
+    """
+    if state.plan.outline.kept and not state.jobs.alone[job]:
+        return first_in_outline(state, job, begin, before, held)
+    return first_among_all(state, job, begin, before)
+
+
 @apart()
 def on_freed_time(state, job, begin, before, held):
     """Return the first start of a gang of [begin, before) on freed time; `before` if there is none.
@@ -364,11 +370,7 @@ def on_freed_time(state, job, begin, before, held):
     held: where it is booked, with its tasks in `search.own` if they count as free from there on; FUTURE if it is not.
     """
     if begin < before:
-        kept = state.plan.outline.kept
-        later = (
-            first_in_outline(state, job, begin, before, held) if kept else first_among_all(state, job, begin, before)
-        )
-        begin = min(later, before)
+        begin = min(_bounds_leave(state, job, begin, before, held), before)
     if begin < before:
         row = row_of_job(state, job, span(state, job))
         state.search.gain[: state.plan.grown.count[RECENT]] = PAST

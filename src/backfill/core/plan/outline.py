@@ -405,7 +405,7 @@ def _after_shortage(state, job, t, held):
         for k in range(len(shift)):
             for pair in range(plan.first[job], plan.first[job] + plan.many[job]):
                 own = (plan.pairs[pair, 1] * jobs.demand[job, k] + (int64(1) << shift[k]) - 1) >> shift[k]
-                over[k, plan.pairs[pair, 0]] = min(int64(over[k, plan.pairs[pair, 0]]) + own, int64(1) << BITS)
+                over[k, plan.pairs[pair, 0]] = _bounded(int64(over[k, plan.pairs[pair, 0]]) + own)
     while r >= first_row:
         if r == b * ROWS + outline.count[b] - 1 and b > first:
             _bound_block(outline, b)
