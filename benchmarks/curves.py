@@ -67,19 +67,18 @@ SIZES = {
 def curve(name: str, what: str, sizes: Sequence[int], make: Make) -> Iterator[Result]:
     """Yield a row for each size, and one for the exponent."""
     policy, params = loading.load(name)
-    took, waited = [], []
+    points = []
     for size in sizes:
         workload, platform, options = make(size)
         simulate(workload.head(200), platform, policy, params, options)  # compiles, or loads what was compiled
         begin = time.process_time()
         done = simulate(workload, platform, policy, params, options)
         seconds = (time.process_time() - begin) / len(workload)
-        took.append((size, seconds))
         facts = work(done)
-        waited.append(int(facts["most_waiting"]))
+        points.append((size, seconds, int(facts["most_waiting"])))
         yield Result(f"{name}, {size:,} {what}", "s/10,000", [1e4 * seconds], less=True, facts=facts)
-    curve = name, what, tuple((*each, most) for each, most in zip(took, waited, strict=True))
-    yield replace(exponent(f"{what}, {name}", took), curve=curve)
+    slope = exponent(f"{what}, {name}", [(size, seconds) for size, seconds, _ in points])
+    yield replace(slope, curve=(name, what, tuple(points)))
 
 
 def table(results: Sequence[Result]) -> str:

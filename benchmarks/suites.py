@@ -257,7 +257,7 @@ CHEAPER = (  # relatives of conservative whose schedules are others, and the job
 def promised(quick: bool) -> Rows:
     """Every job promised on the nodes of RICC-2010: the first jobs of the log, as many as an hour allows.
 
-    Before, the first of them under cheaper policies, with the mean wait, beside `easy`.
+    First come cheaper policies and `easy` on parts of the log, with their mean waits.
     """
     workload, platform = ricc_nodes()
     for name, params, sizes in CHEAPER:

@@ -105,24 +105,26 @@ def _check_no_machines(rules: Rules, format: str) -> None:
         raise BadArgument("machines", rules.machines, f"none, as {format} comes without a table of machines")
 
 
-# Options that only some formats take.
-TAKERS = {"timezone": ("sacct", "pbs", "htcondor", "csv"), "fields": ("sacct",), "column": ("csv",)}
+# Fields of Rules that only some formats take.
+TAKES = {"sacct": ("zone", "fields"), "pbs": ("zone",), "htcondor": ("zone",), "csv": ("zone", "columns")}
+OPTIONS = {"timezone": "zone", "fields": "fields", "column": "columns"}  # of import, and the fields that they set
 
 
 def check_options(format: str, **given: str | None) -> None:
     """Raise BadArgument for an option that a format does not take."""
     for option, value in given.items():
-        if value is not None and format not in TAKERS[option]:
-            raise BadArgument(option, value, f"none for {format}; it is for {', '.join(TAKERS[option])}")
+        takers = [name for name, takes in TAKES.items() if OPTIONS[option] in takes]
+        if value is not None and format not in takers:
+            raise BadArgument(option, value, f"none for {format}; it is for {', '.join(takers)}")
 
 
 FORMATS: dict[str, Reader] = {
-    "sacct": _accounting(read_sacct, takes=("zone", "fields")),
+    "sacct": _accounting(read_sacct, takes=TAKES["sacct"]),
     "slurm": _accounting(read_slurm_json),
-    "pbs": _accounting(read_pbs, takes=("zone",)),
+    "pbs": _accounting(read_pbs, takes=TAKES["pbs"]),
     "lsf": _accounting(read_lsf),
     "sge": _accounting(read_sge),
-    "htcondor": _accounting(read_htcondor, takes=("zone",)),
+    "htcondor": _accounting(read_htcondor, takes=TAKES["htcondor"]),
     "swf": _swf,
     "mwf": _mwf,
     "alibaba": _alibaba,
