@@ -93,7 +93,7 @@ ARROWS: dict[str, set[str]] = {
     "policies": {"core", "compiler", "model"},
     "core": {"compiler", "model"},
     "compiler": {"core", "model"},
-    "analysis": {"model"},
+    "analysis": {"compiler", "model"},
     "workloads": {"model"},
     "traces": {"model", "data"},
     "model": set(),

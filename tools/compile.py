@@ -59,7 +59,9 @@ def compile_far_calls() -> None:
 
 
 def compile_for_python() -> None:
-    """What Python calls as well as compiled code: a policy in plain Python, the world around it, an open State."""
+    """What Python calls: the bounds; and as compiled code does, a policy in plain Python, the world around it, an open
+    State."""
+    import backfill.analysis.squashed  # noqa: F401
     from backfill import verbs
     from backfill.core import loop, transitions, world
 

@@ -1,5 +1,7 @@
 """No schedule beats a bound: against the exact optimum of small cases, and against what policies do to larger ones."""
 
+import random
+from heapq import heappop, heappush
 from itertools import permutations, product
 
 import numpy as np
@@ -8,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import backfill as bf
-from backfill.analysis.bounds import bounds
+from backfill.analysis.bounds import _Jobs, _on_squashed_machine, bounds
 from backfill.analysis.metrics import Counted, Trim, metrics
+from backfill.analysis.squashed import least_wait
 from backfill.model.platform import Platform
 from backfill.model.units import SECOND
 
@@ -169,3 +172,47 @@ def test_no_policy_is_better_on_nodes_of_unequal_speed(seed, policy, speed, over
         found = metrics(log, platform, result.schedule, warmup=trim, cooldown=trim)
         assert makespan.value <= found["makespan_s"]
         assert wait.value <= found["mean_wait_s"]
+
+
+def squashed(arrivals, by_rest):
+    """The squashed machine in plain Python: the sum over its busy periods, exact but for quotients."""
+    now, waits, total, left = 0, 0, 0, []  # left: [key, number, area, rest, since]
+    for number, (at, area, held) in enumerate([*arrivals, (1 << 200, 0, 0)]):
+        while left and now + left[0][3] <= at:
+            _, _, whole, rest, since = heappop(left)
+            waits += now + rest - since if by_rest else rest / max(whole, 1) * (now - since + rest / 2)
+            now += rest
+        if left:
+            done, first = at - now, left[0]
+            first[3] -= done
+            if by_rest:
+                first[0] -= done
+            else:
+                waits += done / first[2] * (now - first[4] + done / 2)
+        else:
+            total, waits = total + max(0, waits), 0
+        now = at
+        heappush(left, [area, number, area, area, at])
+        waits -= held if by_rest else held / 2
+    return total
+
+
+@pytest.mark.parametrize("by_rest", [True, False])
+@pytest.mark.parametrize(("capacity", "time"), [(4, 5), (256, 10**9), (10**6, 10**14)])
+def test_the_squashed_machine_does_what_its_plain_twin_does(capacity, time, by_rest):
+    """Also where processor-microseconds exceed 2^63."""
+    dice = random.Random(capacity)
+    for _ in range(20):
+        size = dice.randint(1, 60)
+        release = sorted(dice.randrange(time) for _ in range(size))
+        run, need = ([dice.randint(1, most) for _ in range(size)] for most in (max(time // 20, 3), capacity))
+        most = [each + dice.randrange(3) for each in run]
+        columns = (np.array(column, np.int64) for column in (release, run, most))
+        jobs = _Jobs(*columns, np.array(need)[:, None], [capacity], np.arange(size))
+        on_machine, unit = _on_squashed_machine(jobs, capacity)
+        found = least_wait(on_machine, by_rest) * unit
+        rows = zip(release, run, need, most, strict=True)
+        exact = squashed([(r * capacity, h * p, m * capacity) for r, h, p, m in rows], by_rest)
+        assert found == pytest.approx(exact, rel=1e-9)
+        assert unit == 1 or found <= exact * (1 + 1e-12)
+        assert (unit > 1) == (time > 10**9)

@@ -5,20 +5,17 @@ of them. Rounding always goes to the side that keeps the bound valid.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import accumulate
 
 import numpy as np
 
 from backfill.analysis.metrics import Counted, Metrics
+from backfill.analysis.squashed import least_wait
 from backfill.model.platform import Platform
 from backfill.model.schedule import at_speed
 from backfill.model.units import NEVER, SECOND
 from backfill.model.workload import Ints, Workload
-
-_Arrival = tuple[int, int, int]  # of a job on the squashed machine, in processor-microseconds: see _arrivals
 
 _ROUNDING = 1 - 1e-9  # far more than the rounding errors of doubles
 
@@ -137,31 +134,36 @@ def _makespan(jobs: _Jobs) -> tuple[str, int]:
     """Return the greatest lower bound of the makespan, in microseconds, and the simplest argument that gives it."""
     values = [("longest job", int((jobs.release + jobs.least).max()))]
     for need, capacity in zip(jobs.need.T, jobs.capacity, strict=True):
-        if not need.any():
-            continue
-        ahead = [(t, -(-work // capacity)) for t, work in _work_ahead(jobs.release, jobs.least, need)]
-        values += [("area", ahead[0][1]), ("head and tail", max(t + rest for t, rest in ahead))]
+        if need.any():
+            values.append(("area", -(-_exact(need, jobs.least) // capacity)))
+            values.append(("head and tail", _head_and_tail(jobs.release, jobs.least, need, capacity)))
     wide = jobs.need[:, 0] > jobs.capacity[0] // 2
     if wide.any():
         alone = np.ones(int(wide.sum()), np.int64)
-        ahead = _work_ahead(jobs.release[wide], jobs.least[wide], alone)
-        values.append(("jobs wider than half the machine", max(t + rest for t, rest in ahead)))
+        how = "jobs wider than half the machine"
+        values.append((how, _head_and_tail(jobs.release[wide], jobs.least[wide], alone, 1)))
     best = max(value for _, value in values)
     return next((how, value) for how, value in values if value == best)
 
 
-def _work_ahead(release: Ints, held: Ints, weight: Ints) -> list[tuple[int, int]]:
-    """Return the pairs (t, weight x time that cannot be done by t), at each start and end on an unlimited machine.
+def _head_and_tail(release: Ints, held: Ints, weight: Ints, capacity: int) -> int:
+    """Return the most that t and the time for all work that cannot be done by t add up to, over all t.
 
-    Computed in exact whole numbers, which may exceed 2^63.
+    Doubles choose t, at a start or end on an unlimited machine; what it gives is computed in whole numbers.
     """
-    times, place = np.unique(np.concatenate([release, release + held]), return_inverse=True)
-    change = [0] * len(times)
-    for at, amount in zip(place.tolist(), np.concatenate([weight, -weight]).tolist(), strict=True):
-        change[at] += amount
-    rate = accumulate(change[:-1])
-    done = [0, *accumulate(r * step for r, step in zip(rate, np.diff(times).tolist(), strict=True))]
-    return [(t, done[-1] - d) for t, d in zip(times.tolist(), done, strict=True)]
+    times = np.concatenate([release, release + held])
+    order = np.argsort(times, kind="stable")
+    rate = np.cumsum(np.concatenate([weight, -weight])[order], dtype=np.float64)
+    done = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(times[order]))])
+    t = int(times[order][np.argmax(times[order] - done / capacity)])
+    return t - (-_exact(weight, np.clip(release + held - t, 0, held)) // capacity)
+
+
+def _exact(weight: Ints, time: Ints) -> int:
+    """Return the sum of weight x time, which may exceed 2^63."""
+    if float(weight.max()) * float(time.max()) * len(weight) < 1 << 62:
+        return int(weight @ time)
+    return int(weight.astype(object) @ time)
 
 
 def _total_wait(jobs: _Jobs) -> tuple[str, float]:
@@ -173,64 +175,37 @@ def _total_wait(jobs: _Jobs) -> tuple[str, float]:
     best = ("no job has to wait", 0.0)
     least, capacity = 1, jobs.capacity[0]
     while least <= capacity:
-        chosen = list(_arrivals(jobs.take(jobs.first[jobs.need[jobs.first, 0] >= least]), capacity))
-        for how, argument in (("preemptive SRPT", _srpt), ("mean busy time", _mean_busy_time)):
-            total = sum(max(0, period) for period in argument(chosen)) / capacity * _ROUNDING
+        chosen, unit = _on_squashed_machine(jobs.take(jobs.first[jobs.need[jobs.first, 0] >= least]), capacity)
+        for how, by_rest in (("preemptive SRPT", True), ("mean busy time", False)):
+            total = least_wait(chosen, by_rest) * unit / capacity * _ROUNDING
             if total > best[1]:
                 best = (f"{how}, jobs of {least} or more cpus", total)
         least *= 4
     return best
 
 
-def _srpt(arrivals: Sequence[_Arrival]) -> Iterator[int]:
-    """Yield bounds of the summed wait x capacity, one for each busy period of the squashed machine.
+def _on_squashed_machine(jobs: _Jobs, capacity: int) -> tuple[Ints, int]:
+    """Return the columns of jobs that `least_wait` takes, and their unit in processor-microseconds.
 
-    Shortest remaining area first minimises the sum of ends there. Exact: the clock counts processor-microseconds.
+    The unit is 1 if all ends are below 2^62 then, else a power of two. What is not whole is rounded to early ends and
+    short waits.
     """
-    now, waits = 0, 0
-    left: list[int] = []
-    for at, area, held in arrivals:
-        while left and now + left[0] <= at:
-            now += heappop(left)
-            waits += now
-        if left:
-            left[0] -= at - now
-        else:
-            yield waits
-            waits = 0
-        now = at
-        heappush(left, area)
-        waits -= at + held
+    need = jobs.need[:, 0]
+    held = float(jobs.most.max(initial=0)) * capacity
+    end = float(jobs.release.max(initial=0)) * capacity + float(need @ jobs.least.astype(np.float64)) + held
+    unit = 1 << max(0, math.frexp(end)[1] - 62)
+    columns = (
+        _in_units(jobs.release, capacity, unit),
+        _in_units(jobs.least, need, unit),
+        -_in_units(-jobs.release, capacity, unit),
+        -_in_units(-jobs.most, capacity, unit),
+    )
+    return np.column_stack(columns), unit
 
 
-def _mean_busy_time(arrivals: Sequence[_Arrival]) -> Iterator[float]:
-    """Yield bounds from the mean instants at which jobs are worked on, half a run before their ends in every schedule.
-
-    Smallest area first, with preemption, minimises the sum of these instants on the squashed machine.
-    """
-    now, waits = 0, 0.0
-    left: list[tuple[int, int, int, int]] = []  # area, index, remaining area, release
-    for number, (at, area, held) in enumerate(arrivals):
-        while left and now + left[0][2] <= at:
-            whole, _, rest, release = heappop(left)
-            waits += rest / max(whole, 1) * (now - release + rest / 2)
-            now += rest
-        if left:
-            whole, other, rest, release = left[0]
-            done = at - now
-            waits += done / whole * (now - release + done / 2)
-            left[0] = (whole, other, rest - done, release)
-        else:
-            yield waits
-            waits = 0.0
-        now = at
-        heappush(left, (area, number, area, at))
-        waits -= held / 2
-
-
-def _arrivals(jobs: _Jobs, capacity: int) -> Iterator[_Arrival]:
-    """Yield (release x capacity, area, longest time held x capacity) of each job; a last one ends all work."""
-    columns: Sequence[list[int]] = [x.tolist() for x in (jobs.release, jobs.least, jobs.need[:, 0], jobs.most)]
-    for release, least, need, most in zip(*columns, strict=True):
-        yield release * capacity, need * least, most * capacity
-    yield 1 << 200, 0, 0
+def _in_units(time: Ints, processors: Ints | int, unit: int) -> Ints:
+    """Return time x processors in whole units, rounded down."""
+    if unit == 1:
+        return time * processors
+    whole: Ints = (time.astype(object) * processors // unit).astype(np.int64)  # the product may exceed 2^63
+    return whole
