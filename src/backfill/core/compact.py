@@ -27,7 +27,7 @@ PER_JOB = _fields(
     "user group project limit_first",
     Runs="last paused used whole ready",
     Queue="waits aside block",
-    Plan="first many rooms_level",
+    Plan="first many heeded rooms_level",
     Projects="of next",
     Promises="reserved first",
     Bookings="begin length latest next before due soonest since",

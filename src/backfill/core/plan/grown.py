@@ -59,6 +59,7 @@ GROWN = [
     ("gain", int64[:, ::1]),
     # growths of nodes that were released together, as one, for facts about gangs
     ("together", int64),  # their number
+    ("begun", int64[::1]),  # (2,): their number when the last round began, and this one
     ("part", int64[:, ::1]),  # (TOGETHER, 2): begin and end, a ring
     ("stays", int64[:, ::1]),  # (LEVELS, TOGETHER): the greatest `stay` of these nodes
     # (GANGS, 6): no gang of a SHAPE (counted from 1) with so many TASKS that LASTS so long starts on
@@ -97,6 +98,7 @@ def new_grown(nodes: int, shapes: int) -> object:
         vain=zeros(8 * nodes, ENTRY),
         gain=zeros(MOST, 3),
         together=0,
+        begun=zeros(2),
         part=zeros(TOGETHER, 2),
         stays=zeros(LEVELS, TOGETHER),
         gangs=zeros(GANGS, 6),
@@ -189,6 +191,7 @@ def next_round(grown):
         grown.since[RECENT, node], grown.until[RECENT, node] = grown.since[FRESH, node], grown.until[FRESH, node]
     grown.count[RECENT], grown.first[RECENT] = grown.count[FRESH], grown.first[FRESH]
     grown.unknown[RECENT] = grown.unknown[FRESH]
+    grown.begun[RECENT], grown.begun[FRESH] = grown.begun[FRESH], grown.together
     _clear(grown, FRESH)
 
 
@@ -319,6 +322,30 @@ def note_together(grown, many, begin, end):
             longest = max(longest, stay[i & mask])
         grown.stays[level, slot] = longest
     grown.together += 1
+
+
+@kernel()
+def gain_of_growth(grown, level, length, since, begin, held):
+    """Return what a gang that is booked at `held` may gain by the growths from number `since` on: the first start of
+    [begin, held) and the end of such starts, and whether a node may take more of its tasks at `held`.
+
+    level: of the need of a task. If there is no such start, the end is not after the first. A window in which a node
+    takes more tasks than before was free for one of them when the node last grew in it: all of the window, or up to
+    `held` if the gang has tasks there.
+    """
+    first, end, more, mask = held, begin, False, TOGETHER - 1
+    since = max(since, grown.begun[RECENT])
+    if grown.together - since > mask:
+        return begin, held, True
+    for i in range(since, grown.together):
+        slot = i & mask
+        stay, opens, closes = grown.stays[level, slot], grown.part[slot, 0], grown.part[slot, 1]
+        if stay >= length or (stay > 0 and opens < held):
+            more = more or (stay >= length and opens < held + length and closes > held)
+            t = max(begin, opens - length + 1 if stay >= length else held - stay)
+            if t < min(held, closes):
+                first, end = min(first, t), max(end, min(held, closes))
+    return first, end, more
 
 
 @apart(grown=GrownT)

@@ -19,6 +19,7 @@ from backfill.core.plan.grown import (
     READ,
     RECENT,
     fact_of_gang,
+    gain_of_growth,
     level_of,
     may_gain,
     note_gain,
@@ -333,19 +334,27 @@ def _gain_of_row(state, job, row, limit):
 
 @apart()
 def _improve_gang(state, job, held):
-    """Search for a start of a gang only if all nodes together have capacity earlier, or a more powerful node grew."""
+    """Search for a start of a gang where growth, all nodes together and the outline leave one; else for better nodes.
+
+    Its own tasks count as free from `held` on.
+    """
     plan, grown, length, own = state.plan, state.plan.grown, span(state, job), state.search.own
-    first, last = plan.first[job], plan.first[job] + plan.many[job]
-    begin, t = max(state.now, grown.first[RECENT] - length + 1), held
-    if state.free.shapes.exact and begin <= held - length:
+    first, last, t = plan.first[job], plan.first[job] + plan.many[job], held
+    level, begin = level_of(state.jobs.demand[job, 0]), max(state.now, grown.first[RECENT] - length + 1)
+    begin, before, more = gain_of_growth(grown, level, length, plan.heeded[job], begin, held)
+    plan.heeded[job] = grown.together
+    if state.free.shapes.exact and begin < before and begin <= held - length:
         begin, t = _before_own(state, job, begin, held)
     if t == held:
-        for pair in range(first, last):
-            own[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
-        t = on_freed_time(state, job, begin, held, held)
-        for pair in range(first, last):
-            own[plan.pairs[pair, 0]] = 0
-        if t == held and _grew_ahead(state, job, held):
+        if begin < before:
+            for pair in range(first, last):
+                own[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
+            begin = _bounds_leave(state, job, begin, before, held)
+            if begin < before:
+                t = _on_freed_time(state, job, begin, held)
+            for pair in range(first, last):
+                own[plan.pairs[pair, 0]] = 0
+        if t == held and more and _grew_ahead(state, job, held):
             _reseat(state, job, held, row_of_job(state, job, length))
     if t < held:
         _rebook(state, job, held, t)
@@ -371,13 +380,18 @@ def on_freed_time(state, job, begin, before, held):
     """
     if begin < before:
         begin = min(_bounds_leave(state, job, begin, before, held), before)
+    return _on_freed_time(state, job, begin, before) if begin < before else before
+
+
+@apart()
+def _on_freed_time(state, job, begin, before):
+    """Return the first start of a gang of [begin, before) on freed time, bounds aside; `before` if there is none."""
+    row = row_of_job(state, job, span(state, job))
+    state.search.gain[: state.plan.grown.count[RECENT]] = PAST
+    begin = first_gain(state, job, begin, before, row)
     if begin < before:
-        row = row_of_job(state, job, span(state, job))
-        state.search.gain[: state.plan.grown.count[RECENT]] = PAST
-        begin = first_gain(state, job, begin, before, row)
-        if begin < before:
-            state.trace.counters[LOOKS] += 1
-            begin = earliest_of_gang(state, job, begin, before, row)
+        state.trace.counters[LOOKS] += 1
+        begin = earliest_of_gang(state, job, begin, before, row)
     return min(begin, before)
 
 

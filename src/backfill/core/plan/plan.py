@@ -67,6 +67,7 @@ PLAN = [
     # placements in the plan: pairs (node, tasks), job j has `many[j]` from `first[j]`; unused on a pool
     ("first", int64[::1]),  # (n,)
     ("many", int32[::1]),  # (n,)
+    ("heeded", int64[::1]),  # (n,): growths of the plan that the last turn of a gang has considered
     ("pairs", int64[:, ::1]),
     ("pairs_used", int64),
     # where availability grew, for two rounds
@@ -111,6 +112,7 @@ def new_plan(platform: Platform, simple: bool, jobs: int, copies: Ints, shapes: 
         overheld=np.zeros(len(platform.nodes), np.int8),
         first=zeros(1 if simple else jobs),
         many=np.zeros(1 if simple else jobs, np.int32),
+        heeded=zeros(1 if simple else jobs),
         pairs=zeros(SMALL, 2),
         pairs_used=0,
         grown=new_grown(1 if simple else len(platform.nodes), shapes),
