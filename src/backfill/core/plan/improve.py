@@ -38,12 +38,11 @@ from backfill.core.plan.search import (
     NOT_KEPT,
     ONLY,
     TAKEN,
-    earliest_of_gang,
     first_among_all,
-    first_gain,
     is_plain,
     span,
 )
+from backfill.core.plan.several import earliest_of_gang, first_gain
 from backfill.core.trace import LOOKS
 
 UNKNOWN = np.int64(-1)  # the row of failed searches, as long as it is not needed
@@ -349,9 +348,8 @@ def _improve_gang(state, job, held):
         if begin < before:
             for pair in range(first, last):
                 own[plan.pairs[pair, 0]] = plan.pairs[pair, 1]
-            begin = _bounds_leave(state, job, begin, before, held)
-            if begin < before:
-                t = _on_freed_time(state, job, begin, held)
+            t = on_freed_time(state, job, begin, before, held)
+            t = t if t < before else held
             for pair in range(first, last):
                 own[plan.pairs[pair, 0]] = 0
         if t == held and more and _grew_ahead(state, job, held):
@@ -380,18 +378,13 @@ def on_freed_time(state, job, begin, before, held):
     """
     if begin < before:
         begin = min(_bounds_leave(state, job, begin, before, held), before)
-    return _on_freed_time(state, job, begin, before) if begin < before else before
-
-
-@apart()
-def _on_freed_time(state, job, begin, before):
-    """Return the first start of a gang of [begin, before) on freed time, bounds aside; `before` if there is none."""
-    row = row_of_job(state, job, span(state, job))
-    state.search.gain[: state.plan.grown.count[RECENT]] = PAST
-    begin = first_gain(state, job, begin, before, row)
     if begin < before:
-        state.trace.counters[LOOKS] += 1
-        begin = earliest_of_gang(state, job, begin, before, row)
+        row = row_of_job(state, job, span(state, job))
+        state.search.gain[: state.plan.grown.count[RECENT]] = PAST
+        begin = first_gain(state, job, begin, before, held, row)
+        if begin < before:
+            state.trace.counters[LOOKS] += 1
+            begin = earliest_of_gang(state, job, begin, before, held, row)
     return min(begin, before)
 
 

@@ -330,9 +330,9 @@ def _part_row(outline, t, now):
 
 @apart()
 def first_in_outline(state, job, begin, before, held):
-    """Return the first start of [begin, before) that the outline does not exclude for a planned gang; else `before`.
+    """Return the first start of [begin, before) that the outline does not exclude for a gang; else `before`.
 
-    held: where it is booked. From there on it lacks nothing, as what it has booked counts as free for it.
+    held: where it is booked, FUTURE if it is not. From there on it lacks nothing, as what it has booked counts as free.
     """
     t = begin
     while t < before:
@@ -345,6 +345,18 @@ def first_in_outline(state, job, begin, before, held):
                 return t
         t = later
     return before
+
+
+@apart()
+def count_tasks(state, job, t):
+    """Count in `fit` how many tasks of a gang each node takes at most from t on, which `first_in_outline` returned.
+
+    Return until when no window that begins later takes more by the outline.
+    """
+    outline = state.plan.outline
+    _fit(state, job, outline.over, outline.fit)
+    b, r = _row_at(outline, t)
+    return _end(outline, b, r)
 
 
 @kernel()
@@ -379,7 +391,7 @@ def _note_shortage(state, job, b, r, last, last_row, tasks):
 @kernel()
 def _after_shortage(state, job, t, held):
     """Return the end of the last row at which a gang that starts at t lacks tasks; t if there is none."""
-    outline, plan, jobs, end = state.plan.outline, state.plan, state.jobs, t + span(state, job)
+    outline, plan, jobs, end = state.plan.outline, state.plan, state.jobs, min(t + span(state, job), FUTURE)
     over, trial, shift, tasks = outline.over, outline.trial, outline.shift, state.jobs.tasks[job]
     first, first_row = _row_at(outline, t)
     b, r = _row_at(outline, min(end, held) - 1)

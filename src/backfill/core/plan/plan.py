@@ -36,12 +36,12 @@ from backfill.core.plan.search import (
     NOT_KEPT,
     ONLY,
     earliest_as_before,
-    earliest_of_gang,
     earliest_on_one_node,
     is_as_hard,
     sits_from_now,
     span,
 )
+from backfill.core.plan.several import earliest_of_gang
 from backfill.core.queue.walk import is_waiting
 from backfill.core.runs import is_suspended
 from backfill.model.platform import Platform
@@ -263,7 +263,7 @@ def earliest_by_power(state, job, begin):
         begin += 1
     if state.jobs.alone[job]:
         return earliest_on_one_node(state, job, begin)
-    return earliest_of_gang(state, job, begin, FUTURE, NOT_KEPT)
+    return earliest_of_gang(state, job, begin, FUTURE, FUTURE, NOT_KEPT)
 
 
 @verb()

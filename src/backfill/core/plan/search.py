@@ -1,4 +1,7 @@
-"""Search for a start in a plan, among nodes and licences: the first instant from which the whole request stays free."""
+"""Search for a start in a plan, among nodes and licences: the first instant from which the whole request stays free.
+
+For gangs see several.py.
+"""
 
 import numpy as np
 from numba import int64
@@ -7,15 +10,12 @@ from backfill.compiler.kernel import apart, kernel
 from backfill.compiler.loops import few_turns
 from backfill.compiler.record import record, zeros
 from backfill.compiler.wall import verb
-from backfill.core.errors import NONE
 from backfill.core.pace import longest
-from backfill.core.place.gangs import group_of, may_run_on, seat, shares_site
+from backfill.core.place.gangs import may_run_on
 from backfill.core.place.placement import ANY, holds, tasks_that_fit
 from backfill.core.place.shapes import BLOCK, may_sit, units_of
-from backfill.core.plan.grown import RECENT, note_vain, vain_until
-from backfill.core.plan.profile import FUTURE, PAST, TAKE, earliest, earliest_of_many, tasks_over
+from backfill.core.plan.profile import FUTURE, TAKE, earliest, earliest_of_many, tasks_over
 from backfill.core.runs import is_suspended, place_as_before
-from backfill.core.trace import LOOKS
 
 ONLY = np.int64(0)  # the only lane of a pool, and of all nodes together
 KEPT, LEFT, TAKEN = range(3)
@@ -148,245 +148,6 @@ def earliest_on_one_node(state, job, begin):
             state.placed.pairs[0, 0], state.placed.pairs[0, 1] = node, state.jobs.tasks[job]
             state.placed.count, state.placed.job = 1, job
     return best
-
-
-@apart()
-def earliest_of_gang(state, job, begin, before, row):
-    """Return the first instant of [begin, before) from which enough tasks of a gang stay free; FUTURE if there is none.
-
-    before: where the gang is booked from, if it is planned already; it stays booked for the search, and `search.own`
-    says how many tasks it has where. FUTURE if it is not planned.
-    row: of failed searches, if the gang is planned and can start sooner only where nodes grew.
-
-    A node takes more tasks only once the last stretch on which it takes so few has left the window. So time moves from
-    one such release to the next. A node is asked only while the upper bounds of all of them suffice.
-    """
-    search = state.search
-    t = _next_chance(state, job, begin, before, row)
-    if t >= before:
-        return FUTURE
-    for i in range(len(search.sums)):
-        search.sums[i] = 0
-    for node in range(state.machine.nodes):
-        search.tasks[node], search.release[node] = 0, t
-    while True:
-        _release(state, job, t, before, row)
-        group = _group_that_takes(state, job, t, before, row)
-        if group >= 0:
-            seat(state, job, search.tasks, group)
-            return t
-        t = _next_chance(state, job, _release_enough(state, job, before), before, row)
-        if t >= before:
-            return FUTURE
-
-
-@apart()
-def _release(state, job, t, before, row):
-    """Bound the tasks of each node that is released by t, for windows from t on, by what is known without a search."""
-    search, grown, length, could, last = state.search, state.plan.grown, span(state, job), int64(0), NONE
-    for node in range(state.machine.nodes):
-        if search.release[node] > t:
-            continue
-        tasks, release, known = int64(0), FUTURE, t
-        if row != NOT_KEPT and (search.own[node] == 0 or t + length <= before):
-            known = vain_until(grown, row, node, length, t)
-        if known > t:
-            release = known
-        elif may_run_on(state, job, node):
-            could, last = _could_take(state, job, node, could, last)
-            tasks, release = could, t
-        if search.own[node] > 0:
-            release = min(release, max(t, before - length + 1))
-        if tasks != search.tasks[node]:
-            search.sums[group_of(state, job, node)] += tasks - search.tasks[node]
-        search.tasks[node], search.release[node], search.asked[node] = tasks, release, PAST
-
-
-@kernel(inline=True)
-def _could_take(state, job, node, could, last):
-    """Return how many tasks an empty node takes, and the node. It takes `could` if it is like the node `last`."""
-    base, alike = state.machine.base, last != NONE
-    for k in range(state.machine.resources):
-        few_turns()
-        alike = alike and base[node, k] == base[last, k]
-    return could if alike else tasks_that_fit(base, node, state.jobs.demand, job, state.jobs.most[job]), node
-
-
-@apart()
-def _group_that_takes(state, job, t, before, row):
-    """Return the first group that takes all tasks of a gang from t on, sites in order of their first node; -1 if none.
-
-    Nodes are asked in order of power, up to the one with which the group takes them all. Those on which the gang itself
-    is booked come before: mostly they take nothing sooner, which decides.
-    """
-    search, tasks, plan = state.search, state.jobs.tasks[job], state.plan
-    for pair in range(plan.first[job], plan.first[job] + plan.many[job] if before < FUTURE else 0):
-        node = plan.pairs[pair, 0]
-        if search.asked[node] != t and search.sums[group_of(state, job, node)] >= tasks:
-            _ask_node(state, job, node, t, before, row)
-    for i in range(len(state.machine.sites) if shares_site(state, job) else 1):
-        group = state.machine.sites[i] if shares_site(state, job) else int64(0)
-        taken = int64(0)
-        for node in range(state.machine.nodes):
-            if search.sums[group] < tasks:
-                break
-            if search.tasks[node] > 0 and group_of(state, job, node) == group:
-                if search.asked[node] != t:
-                    _ask_node(state, job, node, t, before, row)
-                taken += search.tasks[node]
-                if taken >= tasks:
-                    return group
-    return int64(-1)
-
-
-@apart()
-def _release_enough(state, job, before):
-    """Return when nodes may take all missing tasks, by their releases; FUTURE if that is not earlier than `before`."""
-    search, most, waiting, all_of_them = state.search, int64(0), int64(0), int64(0)
-    for i in range(len(search.sums)):
-        most = max(most, search.sums[i])
-    lacking, could, last = state.jobs.tasks[job] - most, int64(0), NONE
-    for node in range(state.machine.nodes):
-        if search.release[node] < before:
-            could, last = _could_take(state, job, node, could, last)
-            if could > search.tasks[node]:
-                search.time[waiting], search.more[waiting] = search.release[node], could - search.tasks[node]
-                all_of_them += could - search.tasks[node]
-                waiting += 1
-    return FUTURE if all_of_them < lacking else _when_enough(search.time, search.more, waiting, lacking)
-
-
-@kernel()
-def _when_enough(time, more, count, lacking):
-    """Return the first instant by which `more` sums up to what lacks, at least 1; both arrays are reordered."""
-    first, last = int64(0), count
-    while last - first > 1:
-        pivot, here = time[(first + last) >> 1], first
-        earlier = int64(0)
-        for i in range(first, last):
-            if time[i] <= pivot:
-                time[here], time[i] = time[i], time[here]
-                more[here], more[i] = more[i], more[here]
-                earlier += more[here]
-                here += 1
-        if earlier < lacking:
-            lacking -= earlier
-            first = here
-        elif here < last:
-            last = here
-        else:
-            # No one is later than the pivot: those before it, or the pivot.
-            here, earlier = first, int64(0)
-            for i in range(first, last):
-                if time[i] < pivot:
-                    time[here], time[i] = time[i], time[here]
-                    more[here], more[i] = more[i], more[here]
-                    earlier += more[here]
-                    here += 1
-            if earlier < lacking:
-                return pivot
-            last = here
-    return time[first]
-
-
-@apart()
-def first_gain(state, job, begin, held, row):
-    """Return the first start of [begin, held) at which a node that grew takes a task on freed time; `held` if none.
-
-    At its last turn a gang lacked tasks at every earlier start, and only nodes that grew can take more since. Its own
-    nodes are marked in `search.own`. The result for a node is in `search.gain` for the next call of this turn, which
-    starts at a later instant.
-    """
-    plan, jobs, grown, length = state.plan, state.jobs, state.plan.grown, span(state, job)
-    own, gain, first = state.search.own, state.search.gain, held
-    for i in range(grown.count[RECENT]):
-        if gain[i] >= first:
-            continue
-        node = grown.node[RECENT, i]
-        since = t = max(begin, grown.since[RECENT, node] - length + 1)
-        until = grown.until[RECENT, node]
-        before = min(first, until)
-        keeps = row != NOT_KEPT and own[node] == 0
-        if keeps and t < before:
-            t = vain_until(grown, row, node, length, t)
-        if t < before and may_run_on(state, job, node):
-            state.trace.counters[LOOKS] += 1
-            if keeps:
-                t = earliest(plan.nodes, node, jobs.demand, job, TAKE, t, FUTURE, FUTURE, length)
-                note_vain(grown, row, node, length, since, t)
-            else:
-                under_own = held if own[node] > 0 else FUTURE
-                t = min(earliest(plan.nodes, node, jobs.demand, job, TAKE, t, before, under_own, length), before)
-        elif t < before:
-            t = FUTURE
-        gain[i] = t if t < until else FUTURE
-        if t < before:
-            first = t
-            if t == begin:
-                break
-    return first
-
-
-@kernel()
-def _next_chance(state, job, begin, before, row):
-    """Return the first instant of [begin, before) that neither the total, a fact, nor the growth of nodes excludes."""
-    t = _earliest_of_all(state, job, begin, before)
-    while row != NOT_KEPT and t < before:
-        gain = t
-        if state.search.vain_since <= t < state.search.vain_until:
-            gain = min(state.search.vain_until, before)
-        gain = first_gain(state, job, gain, before, row)
-        if gain == t:
-            break
-        t = _earliest_of_all(state, job, gain, before)
-    return t
-
-
-@kernel()
-def _earliest_of_all(state, job, begin, before):
-    """Return the first instant of [begin, before) at which all nodes together, and licences, can hold a gang.
-
-    FUTURE if there is none. A gang that is booked from `before` on needs no licences.
-    """
-    jobs, length, t = state.jobs, span(state, job), begin
-    found = False
-    while not found and t < before:
-        later = first_among_all(state, job, t, before)
-        for item in range(jobs.licence_first[job], jobs.licence_first[job + 1]):
-            if later < FUTURE:
-                lane = jobs.licence[item]
-                later = earliest(
-                    state.plan.licences, lane, jobs.licence_count, item, TAKE, later, FUTURE, FUTURE, length
-                )
-        found = later == t
-        t = later
-    return t if found else FUTURE
-
-
-@apart()
-def _ask_node(state, job, node, t, before, row):
-    """Find how many tasks a node takes from t on, and from when on a window may let it take more.
-
-    From `before` on the gang holds the tasks that it has booked, and may take more beside them.
-    """
-    search, jobs = state.search, state.jobs
-    length, nodes, own, most = span(state, job), state.plan.nodes, search.own[node], jobs.most[job]
-    end = t + length
-    covered = own > 0 and end > before
-    tasks, release = tasks_over(nodes, node, t, min(end, before) if covered else end, jobs.demand, job, most)
-    if covered and tasks > own:
-        more, later = tasks_over(nodes, node, before, end, jobs.demand, job, most - own)
-        if own + more <= tasks and more < most - own:
-            tasks, release = own + more, later
-    if tasks == most:
-        release = FUTURE
-    elif row != NOT_KEPT and tasks == 0 and not covered:
-        release = earliest(nodes, node, jobs.demand, job, TAKE, release, FUTURE, FUTURE, length)
-        note_vain(state.plan.grown, row, node, length, t, release)
-    if own > 0 and not covered:
-        release = min(release, before - length + 1)  # what the gang has booked counts from there on
-    search.sums[group_of(state, job, node)] += tasks - search.tasks[node]
-    search.tasks[node], search.release[node], search.asked[node] = tasks, release, t
 
 
 @apart()
