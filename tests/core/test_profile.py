@@ -83,8 +83,8 @@ class Both:
         fast.rollback(self.fast, mark)
 
     def commit(self):
-        mark, _ = self.savepoints.pop()
-        fast.commit(self.fast, mark)
+        self.savepoints.pop()
+        fast.commit(self.fast)
 
     def clear(self, capacity, horizon):
         fast.clear(self.fast, np.array(capacity, np.int64))

@@ -135,7 +135,7 @@ def promise(state, job):
         begin = first_chance(state, job)
     t = settle(state, job, begin)
     if t == FUTURE:
-        state.own.unpromised[0] += 1
+        state.own.unpromised[0] = 1
         return False
     hold(state, job, t, GIVEN)
     if t == state.now:
@@ -164,7 +164,7 @@ def promise_next(state, job, without):
     if state.promises.reserved[job] != NO_TIME:
         return without
     if without != NONE and is_as_hard(state, job, without):
-        state.own.unpromised[0] += 1
+        state.own.unpromised[0] = 1
         return without
     return without if promise(state, job) else job
 
@@ -195,7 +195,7 @@ def renew(state):
             t = settle(state, job, state.now)
             if t == FUTURE:
                 withdraw(state, job)
-                own.unpromised[0] += 1
+                own.unpromised[0] = 1
             else:
                 if t == state.now < reserved[job]:
                     own.why[job] = MOVED_UP
@@ -243,7 +243,7 @@ def renew_due(state):
                 if t == FUTURE:
                     withdraw(state, job)
                     state.own.late[job] = 0
-                    state.own.unpromised[0] += 1
+                    state.own.unpromised[0] = 1
                 else:
                     reserve_because(state, job, t, OVERRUN, NONE)
         job = following(state, 0)

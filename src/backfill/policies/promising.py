@@ -47,22 +47,18 @@ def keep_promises(state, compress):
 @kernel()
 def without_promise(state):
     """Return the jobs that just arrived, or all waiting jobs if one of them had no start before; in queue order."""
-    batch, own = state.batch, state.own
-    many = state.queue.waiting if own.unpromised[0] > 0 else batch.arrivals
-    new, n = np.empty(many, np.int64), 0
-    if own.unpromised[0] > 0:
-        own.unpromised[0] = 0
-        rewind(state, 0)
+    batch, own, n = state.batch, state.own, 0
+    if own.unpromised[0] == 0:
+        return batch.arrived[: batch.arrivals].copy()
+    own.unpromised[0] = 0
+    new = np.empty(state.queue.waiting, np.int64)
+    rewind(state, 0)
+    job = following(state, 0)
+    while job >= 0:
+        if state.promises.reserved[job] == NO_TIME:
+            new[n] = job
+            n += 1
         job = following(state, 0)
-        while job >= 0:
-            if state.promises.reserved[job] == NO_TIME:
-                new[n] = job
-                n += 1
-            job = following(state, 0)
-    else:
-        for i in range(batch.arrivals):
-            new[i] = batch.arrived[i]
-        n = batch.arrivals
     return new[:n]
 
 
@@ -139,7 +135,7 @@ def start_promised(state):
 def promise_at(state, job, t):
     """Promise a job the start at which it was booked. A job without one waits without a promise, and is tried again."""
     if t == FUTURE:
-        state.own.unpromised[0] += 1
+        state.own.unpromised[0] = 1
         return
     reserve_because(state, job, t, GIVEN, NONE)
     allow_until(state, job, t)

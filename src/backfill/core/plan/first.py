@@ -7,7 +7,7 @@ as for a gang that is planned, and the long search through the plan begins only 
 
 from numba import int64
 
-from backfill.compiler.kernel import apart, kernel
+from backfill.compiler.kernel import kernel
 from backfill.compiler.wall import verb
 from backfill.core.errors import NONE
 from backfill.core.plan.grown import FRESH, RECENT
@@ -26,11 +26,6 @@ def first_chance(state, job):
 
     Only for policies that have tried every waiting job on all capacity that was freed before the last round.
     """
-    return _first_chance(state, job)
-
-
-@apart()
-def _first_chance(state, job):
     if state.machine.pool or state.jobs.alone[job] or state.queue.waiting < FEW or not is_plain(state, job):
         return state.now
     grown = state.plan.grown

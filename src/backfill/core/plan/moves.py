@@ -117,7 +117,7 @@ def _settle_on_pool(state, job, most, victims, rebook, among):
                 book(profile, ONLY, t, t + length, state.jobs.need, job, TAKE)
                 if make_way(state, job, t, ONLY, short, victim, most, victims, rebook):
                     if among == 1:
-                        keep_moves(state, job, marks)
+                        keep_moves(state, job)
                         return t
                     cost = _cost_of_all(state, job, t)
                     if cost < least:
@@ -130,10 +130,10 @@ def _settle_on_pool(state, job, most, victims, rebook, among):
         d, e = entry_after(profile, ONLY, d, e)
         t = FUTURE if e == NONE else profile.time[e]
     if best < FUTURE:
-        marks = save_plan(state)
+        save_plan(state)
         book(profile, ONLY, best, best + length, state.jobs.need, job, TAKE)
         _make_way_from(state, job, best, most, victims, rebook)
-        keep_moves(state, job, marks)
+        keep_moves(state, job)
     return best
 
 
@@ -216,7 +216,7 @@ def _settle_among_nodes(state, job, most, victims, rebook, among):
         marks = save_plan(state)
         if _take_gap(state, job, t, most, victims, rebook):
             if among == 1:
-                keep_moves(state, job, marks)
+                keep_moves(state, job)
                 return t
             cost = _cost_of_all(state, job, t)
             if cost < least:
@@ -230,10 +230,10 @@ def _settle_among_nodes(state, job, most, victims, rebook, among):
         _book_placed(state, job, last)
         return last
     if best < FUTURE:
-        marks = save_plan(state)
+        save_plan(state)
         _place_in_gap(state, job, best)
         _take_gap(state, job, best, most, victims, rebook)
-        keep_moves(state, job, marks)
+        keep_moves(state, job)
     return best
 
 

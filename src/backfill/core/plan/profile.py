@@ -718,7 +718,7 @@ def rollback(profile, mark):
 
 
 @kernel()
-def commit(profile, mark):
+def commit(profile):
     """Keep the bookings since the savepoint, and close it."""
     profile.saved -= 1
     if profile.saved == 0:

@@ -6,7 +6,7 @@ some are tried in each round. On a pool nothing is compared, see rooms.py.
 
 import numpy as np
 
-from backfill.compiler.kernel import apart
+from backfill.compiler.kernel import kernel
 from backfill.compiler.loops import few_turns
 from backfill.compiler.wall import verb
 from backfill.core.plan.grown import FRESH, RECENT
@@ -25,7 +25,7 @@ def renew_running(state):
     book_again(state)
 
 
-@apart()
+@kernel()
 def _put_aside(state):
     """Save the availability of each node over time, from now on."""
     plan, grown, entries = state.plan.nodes, state.plan.grown, 0
@@ -51,14 +51,9 @@ def _put_aside(state):
 
 @verb()
 def note_renewed(state):
-    """Record where a plan that was rebuilt grew."""
-    if not state.machine.pool:
-        _compare(state)
-
-
-@apart()
-def _compare(state):
-    """Record each node that has more than was saved at some instant, and drop what was saved."""
+    """Record where a plan that was rebuilt has more than was saved at some instant, and drop what was saved."""
+    if state.machine.pool:
+        return
     plan, grown = state.plan.nodes, state.plan.grown
     for node in range(state.machine.nodes):
         i, last = grown.was_first[node], grown.was_first[node + 1] - 1

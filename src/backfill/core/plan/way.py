@@ -59,12 +59,12 @@ def restore_plan(state, marks):
 
 
 @kernel()
-def keep_moves(state, job, marks):
-    """Keep the moves that were tried for a job since these marks."""
+def keep_moves(state, job):
+    """Keep the moves that were tried for a job since the plan was saved."""
     bookings, plan = state.bookings, state.plan
-    commit(plan.nodes, marks[0])
-    commit(plan.licences, marks[1])
-    commit(plan.total, marks[2])
+    commit(plan.nodes)
+    commit(plan.licences)
+    commit(plan.total)
     for i in range(bookings.tries):
         other = bookings.tried[i, 0]
         if not state.machine.pool:
