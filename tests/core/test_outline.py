@@ -1,5 +1,7 @@
 """The outline of a plan, while many gangs wait: it bounds the plan at each pass, and every start is the slow twin's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from backfill.worlds.simulated import simulate
 from tests.compiled import asked
 from tests.core.test_check import checked
 from tests.differential.test_events import compare
-from tests.reference.workloads import throng
+from tests.reference.workloads import Case, throng
 
 # More memory than an outline counts one by one: it is counted in units.
 MEMORY = (0, 3, 10**10 + 7)
@@ -50,3 +52,16 @@ def test_with_many_gangs_that_wait_every_start_equals_the_twin(memory, seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_with_gangs_that_need_features_and_licences_every_start_equals_the_twin(seed):
     compare(throng(seed, jobs=150, nodes=9, events=6, memory=3, bound=True), "conservative")
+
+
+def test_with_gangs_of_more_tasks_than_the_outline_counts_on_a_node_every_start_equals_the_twin():
+    case, _ = throng(0, jobs=100, nodes=6, events=0)
+    scale = 9_000
+    jobs = [
+        replace(job, tasks=job.tasks * scale, demand=(1,), spread="any")
+        if job.tasks > 1
+        else replace(job, demand=(job.demand[0] * scale,), spread="any")
+        for job in case.jobs
+    ]
+    nodes = tuple(replace(node, capacity=(node.capacity[0] * scale,)) for node in case.platform.nodes)
+    compare((Case(jobs, replace(case.platform, nodes=nodes)), []), "conservative")

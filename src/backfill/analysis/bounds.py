@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from backfill.analysis.metrics import Counted, Metrics
-from backfill.analysis.squashed import least_wait
 from backfill.model.platform import Platform
 from backfill.model.schedule import at_speed
 from backfill.model.units import NEVER, SECOND
@@ -135,7 +134,7 @@ def _makespan(jobs: _Jobs) -> tuple[str, int]:
     values = [("longest job", int((jobs.release + jobs.least).max()))]
     for need, capacity in zip(jobs.need.T, jobs.capacity, strict=True):
         if need.any():
-            values.append(("area", -(-_exact(need, jobs.least) // capacity)))
+            values.append(("area", -(-_exact_sum(need, jobs.least) // capacity)))
             values.append(("head and tail", _head_and_tail(jobs.release, jobs.least, need, capacity)))
     wide = jobs.need[:, 0] > jobs.capacity[0] // 2
     if wide.any():
@@ -156,10 +155,10 @@ def _head_and_tail(release: Ints, held: Ints, weight: Ints, capacity: int) -> in
     rate = np.cumsum(np.concatenate([weight, -weight])[order], dtype=np.float64)
     done = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(times[order]))])
     t = int(times[order][np.argmax(times[order] - done / capacity)])
-    return t - (-_exact(weight, np.clip(release + held - t, 0, held)) // capacity)
+    return t - (-_exact_sum(weight, np.clip(release + held - t, 0, held)) // capacity)
 
 
-def _exact(weight: Ints, time: Ints) -> int:
+def _exact_sum(weight: Ints, time: Ints) -> int:
     """Return the sum of weight x time, which may exceed 2^63."""
     if float(weight.max()) * float(time.max()) * len(weight) < 1 << 62:
         return int(weight @ time)
@@ -172,6 +171,8 @@ def _total_wait(jobs: _Jobs) -> tuple[str, float]:
     It is tried for the jobs that need at least 1, 4, 16 ... processors: narrow ones, which a squashed machine finishes
     far too early, would hide the wait of the others.
     """
+    from backfill.analysis.squashed import least_wait  # the reports, which name bounds, need no compiler
+
     best = ("no job has to wait", 0.0)
     least, capacity = 1, jobs.capacity[0]
     while least <= capacity:

@@ -326,12 +326,12 @@ def note_together(grown, many, begin, end):
 
 @kernel()
 def gain_of_growth(grown, level, length, since, begin, held):
-    """Return what a gang that is booked at `held` may gain by the growths from number `since` on: the first start of
-    [begin, held) and the end of such starts, and whether a node may take more of its tasks at `held`.
+    """Bound what a gang that is booked at `held` can gain by the growths from number `since` on.
 
-    level: of the need of a task. If there is no such start, the end is not after the first. A window in which a node
-    takes more tasks than before was free for one of them when the node last grew in it: all of the window, or up to
-    `held` if the gang has tasks there.
+    Return the first start of [begin, held), the end of such starts, which is not after the first if there is none, and
+    whether a node may take more of its tasks at `held`. level: of the need of a task. A window in which a node takes
+    more tasks than before was free for one of them when the node last grew in it: all of the window, or up to `held` if
+    the gang has tasks there. Nodes that grew together are not told apart.
     """
     first, end, more, mask = held, begin, False, TOGETHER - 1
     since = max(since, grown.begun[RECENT])

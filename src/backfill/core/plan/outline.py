@@ -349,9 +349,10 @@ def first_in_outline(state, job, begin, before, held):
 
 @apart()
 def count_tasks(state, job, t):
-    """Count in `fit` how many tasks of a gang each node takes at most from t on, which `first_in_outline` returned.
+    """Count in `fit` how many tasks of a gang each node takes at most from t on, the last answer of `first_in_outline`.
 
-    Return until when no window that begins later takes more by the outline.
+    2**BITS stand for any number. Return the end of the row of t: no window that begins before it takes more by the
+    outline.
     """
     outline = state.plan.outline
     _fit(state, job, outline.over, outline.fit)
@@ -392,7 +393,8 @@ def _note_shortage(state, job, b, r, last, last_row, tasks):
 def _after_shortage(state, job, t, held):
     """Return the end of the last row at which a gang that starts at t lacks tasks; t if there is none."""
     outline, plan, jobs, end = state.plan.outline, state.plan, state.jobs, min(t + span(state, job), FUTURE)
-    over, trial, shift, tasks = outline.over, outline.trial, outline.shift, state.jobs.tasks[job]
+    over, trial, shift = outline.over, outline.trial, outline.shift
+    tasks = min(jobs.tasks[job], int64(1) << BITS)  # no node is counted with more, so fewer are lacking for certain
     first, first_row = _row_at(outline, t)
     b, r = _row_at(outline, min(end, held) - 1)
     last, last_row = b, r

@@ -8,7 +8,7 @@ from backfill.core.errors import NONE
 from backfill.core.place.gangs import group_of, may_run_on, seat, shares_site
 from backfill.core.place.placement import tasks_that_fit
 from backfill.core.plan.grown import RECENT, note_vain, vain_until
-from backfill.core.plan.outline import count_tasks, first_in_outline
+from backfill.core.plan.outline import BITS, count_tasks, first_in_outline
 from backfill.core.plan.profile import FUTURE, PAST, TAKE, earliest, tasks_over
 from backfill.core.plan.search import NOT_KEPT, first_among_all, span
 from backfill.core.trace import LOOKS
@@ -35,7 +35,7 @@ def earliest_of_gang(state, job, begin, before, held, row):
     for node in range(state.machine.nodes):
         search.tasks[node], search.release[node] = 0, t
     while True:
-        _release(state, job, t, held, row)
+        _bound_released(state, job, t, held, row)
         group = _group_that_takes(state, job, t, held, row)
         if group >= 0:
             seat(state, job, search.tasks, group)
@@ -46,10 +46,10 @@ def earliest_of_gang(state, job, begin, before, held, row):
 
 
 @apart()
-def _release(state, job, t, held, row):
+def _bound_released(state, job, t, held, row):
     """Bound the tasks of each node that is released by t, for windows from t on, by what is known without a search.
 
-    The outline tells nothing of windows that begin in another of its rows.
+    `first_in_outline` has returned t. It tells nothing of windows that begin in a later row of the outline.
     """
     search, grown, length, could, last = state.search, state.plan.grown, span(state, job), int64(0), NONE
     outlined, until = state.plan.outline.kept, FUTURE
@@ -66,7 +66,7 @@ def _release(state, job, t, held, row):
         elif may_run_on(state, job, node):
             could, last = _could_take(state, job, node, could, last)
             tasks, release = could, t
-            if outlined and state.plan.outline.fit[node] < could:
+            if outlined and state.plan.outline.fit[node] < min(could, int64(1) << BITS):
                 tasks, release = max(int64(state.plan.outline.fit[node]), 0), until
         if tasks != search.tasks[node]:
             search.sums[group_of(state, job, node)] += tasks - search.tasks[node]
