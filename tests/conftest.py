@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files = [list(tests) for file, tests in groupby(items, key=lambda item: item.path) if file.parent.name == "real"]
     rest = [item for item in items if item.path.parent.name != "real"]
     share = len(rest) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) + 1  # of a worker
-    spread = [len(rest) * number // max(len(files), 1) for number in range(len(files))]
+    spread = [len(rest) * number // len(files) for number in range(len(files))]
     places = [place - place % share // 2 for place in spread]
     parts = [rest[begin:end] for begin, end in pairwise([*places, len(rest)])]
     items[:] = chain.from_iterable(chain.from_iterable(zip(files, parts, strict=True))) if files else rest

@@ -59,8 +59,8 @@ def compile_far_calls() -> None:
 
 
 def compile_for_python() -> None:
-    """What Python calls: the bounds; and as compiled code does, a policy in plain Python, the world around it, an open
-    State."""
+    """What Python calls: the bounds, and together with compiled code a policy in plain Python, the world around it and
+    an open State."""
     import backfill.analysis.squashed  # noqa: F401
     from backfill import verbs
     from backfill.core import loop, transitions, world
