@@ -216,7 +216,7 @@ def metrics(
     makespan = int(ran.end.max() - ran.submit.min()) if len(rows) else 0
     # Floats, because cpus x time may exceed 2^63; fsum rounds once, so their order does not matter.
     procs = workload.jobs.tasks[rows].astype(np.float64) * workload.jobs.demand[rows, 0]
-    cpu_time = math.fsum((held if held is run else ran.occupied) * procs)
+    cpu_time = _sum((held if held is run else ran.occupied) * procs)
     median, p95 = np.percentile(wait, [50, 95]).tolist() if count else (None, None)
     numbers: Metrics = {
         "jobs": count,
@@ -298,8 +298,12 @@ def most_waiting(eligible: Ints, start: Ints) -> int:
     return int(waiting.max(initial=0))
 
 
+def _sum(values: Floats) -> float:
+    return math.fsum(values.data)  # its items are Python's floats, which takes half the time of numpy's
+
+
 def _mean(values: Floats) -> float | None:
-    return over(math.fsum(values), len(values))
+    return over(_sum(values), len(values))
 
 
 def over(amount: float | None, unit: float) -> float | None:

@@ -42,7 +42,7 @@ def reject_hopeless(
         lacking = needed[(count > copies[needed]) | ~platform.hosts[:, needed].any(axis=0)]
         causes[job] = platform.licences[lacking[0]] if len(lacking) else "nodes"
     if cancelled is None:
-        cancelled = np.full(len(jobs), np.iinfo(np.int64).max)
+        cancelled = np.broadcast_to(np.iinfo(np.int64).max, len(jobs))
     causes[cancelled <= jobs.submit] = ""
     if len(jobs.after.items):
         _reject_successors(jobs, causes, cancelled)
@@ -62,12 +62,13 @@ def _fitting(
     asks = np.zeros((len(jobs), len(picky)), np.int64)
     mine = np.isin(licences.items, picky)
     asks[licences.jobs[mine], np.searchsorted(picky, licences.items[mine])] = 1
-    partition = jobs.partition.codes if platform.partitions else np.full(len(jobs), -1)
-    codes = np.column_stack([jobs.constraint.codes, partition, jobs.site.codes]).astype(np.int64) + 1
-    bound = (codes << np.array([40, 20, 0])).sum(axis=1)
+    partition = jobs.partition.codes if platform.partitions else np.broadcast_to(-1, len(jobs))
+    bound = np.zeros(len(jobs), np.int64)
+    for place, codes in ((40, jobs.constraint.codes), (20, partition), (0, jobs.site.codes)):
+        if codes.max(initial=-1) >= 0:
+            bound += (codes.astype(np.int64) + 1) << place
     empty = np.zeros(len(jobs), np.bool_)
-    for rows in _alike(np.column_stack([bound, asks]) if len(picky) else bound):
-        first = rows[0]
+    for first, rows in _alike(np.column_stack([bound, asks]) if len(picky) else bound):
         name = jobs.partition[first] if partition[first] >= 0 else ""
         nodes = platform.within(name, jobs.site.codes[first], jobs.constraint[first])
         empty[rows] = not nodes.any()
@@ -76,17 +77,18 @@ def _fitting(
     return empty, fits
 
 
-def _alike(keys: Ints) -> Iterator[Ints]:
-    """Yield the rows with each of the keys."""
+def _alike(keys: Ints) -> Iterator[tuple[int, Ints | slice]]:
+    """Yield the rows with each of the keys, and the first of these."""
     if len(keys) and (keys == keys[0]).all():  # the most common case, for which nothing need be sorted
-        yield np.arange(len(keys))
+        yield 0, slice(None)
         return
     kind = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
     order = np.argsort(kind, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(kind[order])) + 1) if len(order) else ()
+    for rows in np.split(order, np.flatnonzero(np.diff(kind[order])) + 1) if len(order) else ():
+        yield rows[0], rows
 
 
-def _gangs_fit(jobs: Jobs, rows: Ints, capacity: Ints, site: Ints) -> NDArray[np.bool_]:
+def _gangs_fit(jobs: Jobs, rows: Ints | slice, capacity: Ints, site: Ints) -> NDArray[np.bool_]:
     """Return whether these jobs, which may run on the same nodes, fit on these nodes; shape (rows,)."""
     tasks, spread = jobs.tasks[rows], jobs.spread[rows]
     fits: NDArray[np.bool_] = (tasks == 1) | (spread != DISTINCT)
@@ -94,11 +96,14 @@ def _gangs_fit(jobs: Jobs, rows: Ints, capacity: Ints, site: Ints) -> NDArray[np
         fits &= tasks * jobs.demand[rows, k] <= least  # all of them on whichever node
     fits &= len(capacity) > 0
     left = np.flatnonzero(~fits)
+    if not len(left):
+        return fits
+    every = np.arange(len(jobs))[rows]
     on_site = left[spread[left] == SITE]
     for each in np.unique(site).tolist() if len(on_site) else ():
-        fits[on_site] |= _hold(jobs, rows[on_site], capacity[site == each])
+        fits[on_site] |= _hold(jobs, every[on_site], capacity[site == each])
     others = left[spread[left] != SITE]
-    fits[others] = _hold(jobs, rows[others], capacity)
+    fits[others] = _hold(jobs, every[others], capacity)
     return fits
 
 
