@@ -54,7 +54,8 @@ def test_no_array_of_a_schedule_lies_in_memory_of_the_core():
         options = Options(events=events if len(platform.nodes) > 1 else None)
         schedule = simulate(Workload(jobs), platform, policies.get("easy"), None, options).schedule
         runs = schedule.all_runs
-        arrays = [schedule.start, schedule.end, schedule.held.items, schedule.held.first, schedule.promise]
+        arrays = [schedule.start, schedule.end, schedule.held.items, schedule.held.first]
+        arrays += [schedule.promise, schedule.eligible]
         for array in [*arrays, runs.start, runs.end, runs.state, runs.progress, runs.held.items, runs.held.first]:
             while isinstance(array.base, np.ndarray):
                 array = array.base

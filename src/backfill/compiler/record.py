@@ -165,6 +165,13 @@ def replace_array(record: Any, field: str, array: Any) -> None:
     record._arrays[field] = array
 
 
+def lasting(record: Any, field: str) -> Any:
+    """Return an array field so that it outlives the record: the array itself if Python keeps it, else a copy."""
+    array = getattr(record, field)
+    own = array if jit.PLAIN else getattr(record, "_arrays", {}).get(field)
+    return own if own is not None and own.ctypes.data == array.ctypes.data else array.copy()
+
+
 def _plain(name: str, names: list[str]) -> Any:
     def init(self: Any, **values: Any) -> None:
         for field in names:

@@ -110,9 +110,8 @@ class Kept:
     def _projects_count(self, value: int) -> int:
         return len(self.projects)
 
-    def _projects_of(self, value: Ints) -> Ints:
-        found: Ints = np.searchsorted(self.projects, value)
-        return found
+    def _projects_of(self, value: Any) -> Any:
+        return np.searchsorted(self.projects, value).astype(value.dtype)
 
     def _queue_limited(self, value: Ints) -> Ints:
         return np.full_like(value, NONE)

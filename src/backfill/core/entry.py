@@ -31,6 +31,7 @@ MANY = 4_096  # number of different requests that are remembered
     ROW, SUBMIT, WALLTIME, DEADLINE, USER, GROUP, PROJECT, OF, PRIORITY, ADMIN_PRIORITY,
     TASKS, SPREAD_, MOST, ALONE, BOUND, SHAPE, PLACE, ITEMS, LICENCES, HEAD,
 ) = np.arange(20)  # fmt: skip
+OWN = {"need", "most", "alone", "bound", "place", "user", "group", "project"}  # columns that nobody else has
 RULES = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOUS, "exclusive": POWER}
 
 
@@ -140,7 +141,7 @@ class Entry(Remembers):
         lasting = exact == self._kinds.exact
         if not lasting:
             self.known = {}
-        partition = jobs.partition.codes if len(self._rules) > 1 else np.full(n, -1)
+        partition = jobs.partition.codes if len(self._rules) > 1 else np.broadcast_to(-1, n)
         columns: dict[str, Any] = {
             "submit": jobs.submit,
             "walltime": estimate,
@@ -203,28 +204,42 @@ class Entry(Remembers):
         self._rows += 1
         return row
 
-    def write(self, state: Any, some: Entrants) -> None:
-        """Fill the rows of these jobs in a State that has the capacity for them."""
+    def write(self, state: Any, some: Entrants, last: bool = False) -> None:
+        """Fill the rows of these jobs in a State that has the capacity for them.
+
+        last: whether it has no others, now or later. Then it takes over the arrays that nobody else has.
+        """
         table, n, first = state.jobs, len(some.jobs), some.first
         rows = slice(first, first + n)
-        if n and not self._began:
+        new = not self._began  # then every row is zero, and pages of zeros that nobody writes to need no memory
+        if n and new:
             self._began, table.origin = True, int(some.jobs.submit[0])
         for name, values in some.columns.items():
-            getattr(table, name)[rows] = values
+            old = getattr(table, name)
+            if last and name in OWN:
+                replace_array(table, name, column(values, old.dtype))
+            elif not new or values.any():
+                old[rows] = values
         firsts, items, counts, limits = some.items
-        used = int(table.licence_first[first])
-        _append(table, "licence", used, items)
-        _append(table, "licence_count", used, counts)
-        table.licence_first[first + 1 : first + n + 1] = used + firsts[1:]
-        table.limit_first[rows] = used + limits
-        after, known = some.jobs.after, int(table.after_first[first])
-        _append(table, "after", known, after.items)
-        table.after_first[first + 1 : first + n + 1] = known + after.first[1:]
+        if not new or len(items):
+            used = int(table.licence_first[first])
+            _append(table, "licence", used, items)
+            _append(table, "licence_count", used, counts)
+            table.licence_first[first + 1 : first + n + 1] = used + firsts[1:]
+            table.limit_first[rows] = used + limits
+        after = some.jobs.after
+        if not new or len(after.items):
+            known = int(table.after_first[first])
+            _append(table, "after", known, after.items)
+            table.after_first[first + 1 : first + n + 1] = known + after.first[1:]
         if state.runs.preempts:
             state.runs.whole[rows] = some.columns["walltime"]
         if state.runs.dangles:
             state.runs.ready[rows] = np.diff(after.first) == 0
-        state.projects.of[rows] = some.project
+        if last:
+            replace_array(state.projects, "of", column(some.project, np.int32))
+        else:
+            state.projects.of[rows] = some.project
         for plan in (state.plan, state.other):
             if n:
                 plan.rooms_origin = min(plan.rooms_origin, int(some.jobs.submit.min()))
@@ -241,9 +256,9 @@ class Entry(Remembers):
         -1 stands for all nodes.
         """
         platform, n = self._platform, len(jobs)
-        partition = jobs.partition.codes if platform.partitions else np.full(n, -1)
         if not (jobs.site.names or jobs.constraint.names or platform.partitions):
-            return np.full(n, -1)
+            return np.full(n, -1, np.int32)
+        partition = jobs.partition.codes if platform.partitions else np.full(n, -1)
         constraint = self._constraints.of(jobs.constraint.codes, jobs.constraint.names)
         keys = ((constraint + 1) << 40) + ((partition.astype(np.int64) + 1) << 20) + jobs.site.codes + 1
         bound = self._sets.of(np.where(keys > 0, keys, -1))

@@ -34,8 +34,11 @@ class Numbers(Remembers):
         codes are the names. alone: whether a job without a name gets a number of its own instead of -1.
         """
         own = len(names or ())
-        if names is not None and not own and not alone:
-            return np.full(len(codes), -1)
+        if names is not None and not own:
+            if not alone:
+                return np.full(len(codes), -1, np.int32)
+            self.count += len(codes)
+            return np.arange(self.count - len(codes), self.count)
         if alone:
             codes = np.where(codes >= 0, codes.astype(np.int64), own + np.arange(len(codes)))
         local = by_appearance(codes)

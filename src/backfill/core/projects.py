@@ -3,18 +3,18 @@
 from typing import Any
 
 import numpy as np
-from numba import int64
+from numba import int32, int64
 
 from backfill.compiler.kernel import kernel
 from backfill.compiler.record import record, zeros
 
 PROJECTS = [
     ("count", int64),  # number of projects with a submitted job
-    ("of", int64[::1]),  # (n,): the project of a job; numbered by first appearance
+    ("of", int32[::1]),  # (n,): the project of a job; numbered by first appearance
     ("submit", int64[::1]),  # (n,): submit of the first job of a project
-    ("first", int64[::1]),  # (n,): first job of a project
-    ("last", int64[::1]),  # (n,): last job submitted so far
-    ("next", int64[::1]),  # (n,): the next job of the same project, in queue order; -1 none so far
+    ("first", int32[::1]),  # (n,): first job of a project
+    ("last", int32[::1]),  # (n,): last job submitted so far
+    ("next", int32[::1]),  # (n,): the next job of the same project, in queue order; -1 none so far
 ]
 Projects, ProjectsT = record("Projects", PROJECTS, globals())
 
@@ -23,11 +23,11 @@ def new_projects(n: int) -> Any:
     """Return an empty record with capacity for n jobs."""
     return Projects(
         count=0,
-        of=zeros(n),
+        of=np.zeros(n, np.int32),
         submit=zeros(n),
-        first=zeros(n),
-        last=zeros(n),
-        next=np.full(n, -1),
+        first=np.zeros(n, np.int32),
+        last=np.zeros(n, np.int32),
+        next=np.full(n, -1, np.int32),
     )
 
 

@@ -142,5 +142,5 @@ def state_of(
     hidden = replace(jobs, runtime=estimate, walltime=estimate)  # no policy may know how long jobs run
     facts = policy.prepared(params, platform, hidden, asked)
     state = new_state(alone, policy, params, entry.room, sizes=sizes, facts=facts, **more)
-    entry.write(state, some)
+    entry.write(state, some, last=True)
     return state

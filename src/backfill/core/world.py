@@ -38,7 +38,6 @@ WORLD = [
     ("runtime", int64[::1]),  # run time of a job at speed 1
     ("kill", int64[::1]),  # longest run time that a job is allowed
     # requests, in arrays separate from the State
-    ("need", int64[:, ::1]),  # (jobs, k) of the whole job; no rows among nodes
     ("tasks", int64[::1]),
     ("demand", int64[:, ::1]),  # (jobs, k) per task
     ("licence_first", int64[::1]),  # (jobs + 1,): its licences and limits are items licence_first[j] to [j + 1]
@@ -500,9 +499,10 @@ def write_down(state, world, run):
         job = np.int64(state.runs.job[run])
         for k in range(state.machine.resources):
             few_turns()
-            world.book[0, k] -= world.need[job, k]
-            if world.need[job, k] > 0 and world.book[0, k] < 0:
-                fail(state, OVERBOOKED, job, k, world.need[job, k], world.book[0, k] + world.need[job, k])
+            need = world.tasks[job] * world.demand[job, k]
+            world.book[0, k] -= need
+            if need > 0 and world.book[0, k] < 0:
+                fail(state, OVERBOOKED, job, k, need, world.book[0, k] + need)
         return
     _turn_page(state, world, run, np.int64(-1))
 
@@ -514,7 +514,7 @@ def write_off(state, world, run):
         job = state.runs.job[run]
         for k in range(state.machine.resources):
             few_turns()
-            world.book[0, k] += world.need[job, k]
+            world.book[0, k] += world.tasks[job] * world.demand[job, k]
         return
     _turn_page(state, world, run, np.int64(1))
 

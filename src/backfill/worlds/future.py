@@ -231,7 +231,6 @@ def live_on(
         submit=state.jobs.submit,
         runtime=column(runtime),
         kill=_kills(planner, n),
-        need=state.jobs.need if state.machine.pool else zeros(0, 1),
         tasks=state.jobs.tasks,
         demand=state.jobs.demand,
         licence_first=state.jobs.licence_first,

@@ -64,6 +64,8 @@ def with_default_walltimes(workload: Workload, platform: Platform) -> Workload:
     It is never less than their run time, which nothing cut short.
     """
     jobs = workload.jobs
+    if not any(each.default_walltime for each in (*platform.partitions, *platform.qos)):
+        return workload
     default = np.zeros(len(jobs), np.int64)
     for codes, several in zip(memberships(jobs, platform), (platform.partitions, platform.qos), strict=True):
         walltimes = np.array([*(each.default_walltime for each in several), 0], np.int64)
@@ -100,13 +102,19 @@ class WholeNodes:
     tasks: Ints  # shape (jobs,): their own
     per_node: Ints  # shape (jobs,): number of tasks on one node; 0 for jobs that share nodes
     nodes: NDArray[np.bool_]  # shape (nodes,): nodes on which some of these jobs may run
-    asked: Ints  # shape (jobs, resources): what each job requested
+    demand: Ints  # shape (jobs, resources): of each of these tasks
+
+    @property
+    def asked(self) -> Ints:
+        """What each job requested, shape (jobs, resources)."""
+        asked: Ints = self.tasks[:, None] * self.demand
+        return asked
 
     def take(self, rows: Ints) -> "WholeNodes":
         """Return the rules of these rows, in this order."""
-        return WholeNodes(self.tasks[rows], self.per_node[rows], self.nodes, self.asked[rows])
+        return WholeNodes(self.tasks[rows], self.per_node[rows], self.nodes, self.demand[rows])
 
-    def own_tasks(self, held: Ragged, job: Ints) -> Ragged:
+    def own_tasks(self, held: Ragged, job: Ints | slice) -> Ragged:
         """Return pairs (node, tasks) of runs of these jobs, with their own tasks instead of whole nodes."""
         if not self.per_node[job].any():
             return held
@@ -129,8 +137,7 @@ def on_whole_nodes(jobs: Jobs, platform: Platform, place: str) -> tuple[Jobs, Wh
     """
     n, several = len(jobs), [(each.place or place) == "exclusive" for each in platform.partitions]
     partition = jobs.partition.codes if several else np.full(n, NONE)
-    asked = jobs.tasks[:, None] * jobs.demand
-    whole = WholeNodes(jobs.tasks, np.zeros(n, np.int64), np.zeros(len(platform.nodes), np.bool_), asked)
+    whole = WholeNodes(jobs.tasks, np.zeros(n, np.int64), np.zeros(len(platform.nodes), np.bool_), jobs.demand)
     rows = np.flatnonzero(jobs.exclusive | np.array([*several, place == "exclusive"])[partition])
     if not len(rows):
         return jobs, whole

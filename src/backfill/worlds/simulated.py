@@ -15,7 +15,7 @@ import numpy as np
 
 from backfill.compiler.explain import is_users
 from backfill.compiler.far import address_of
-from backfill.compiler.record import column, zeros
+from backfill.compiler.record import column, lasting
 from backfill.compiler.users import Misused
 from backfill.core.acts import do_act
 from backfill.core.errors import OK, raise_misuse, story
@@ -35,7 +35,7 @@ from backfill.model.precedence import followers
 from backfill.model.promises import Promises, subject
 from backfill.model.reservations import Division, divide
 from backfill.model.schedule import NO_TIME, NODE_FAIL, PENDING, REJECTED, Runs, Schedule
-from backfill.model.units import NEVER, counted
+from backfill.model.units import counted
 from backfill.model.workload import Ints, Jobs, Ragged, Workload
 from backfill.worlds.acts import acts, cancelled_at
 from backfill.worlds.adapt import PRESENCE, Causes, as_run, with_presence
@@ -234,7 +234,7 @@ def prepare(
     estimate = options.estimates.of(jobs, options.seed)
     if bound is not None or policy.preempts:  # these may change them
         jobs = jobs.replace(walltime=jobs.walltime.copy(), priority=jobs.priority.copy())
-    cancelled = np.full(len(jobs), NEVER) if bound is None else cancelled_at(bound, jobs, place)
+    cancelled = None if bound is None else cancelled_at(bound, jobs, place)
     reject_hopeless(jobs, machine, causes, *most, cancelled)
     return Prepared(
         jobs=jobs,
@@ -455,7 +455,6 @@ def world_of(begun: Prepared, options: Options, policy: Policy, **given: Any) ->
         "submit": column(jobs.submit),
         "runtime": column(jobs.runtime),
         "kill": column(jobs.walltime),
-        "need": jobs.tasks[:, None] * jobs.demand if platform.is_pool else zeros(0, 1),
         "tasks": column(jobs.tasks),
         "demand": column(jobs.demand),
         "licence_first": column(jobs.licences.first),
@@ -479,8 +478,8 @@ def schedule_of(jobs: Table, state: Any, world: Any, several: bool = False) -> S
     held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
-        column = np.full(len(last), nothing, values.dtype)
-        column[ran] = values[last[ran]]
+        column = values[last]  # the last of all, where there is none
+        column[~ran] = nothing
         return column
 
     return Schedule(
@@ -488,13 +487,13 @@ def schedule_of(jobs: Table, state: Any, world: Any, several: bool = False) -> S
         submit=jobs.submit,
         start=of_last(core.start, NO_TIME),
         end=of_last(core.end, NO_TIME),
-        state=np.where(world.outcome == NOT_YET, PENDING, world.outcome).astype(np.int8),
+        state=np.where(world.outcome == NOT_YET, np.int8(PENDING), world.outcome),
         reason=of_last(core.reason, -1),
         rejected_for=jobs.causes,
-        eligible=world.eligible.copy(),
-        promise=state.promises.first[: len(last)].copy(),
+        eligible=lasting(world, "eligible"),
+        promise=lasting(state.promises, "first")[: len(last)],
         nodes=jobs.nodes,
-        held=jobs.whole.own_tasks(held, np.arange(len(last))),
+        held=jobs.whole.own_tasks(held, slice(None)),
         runs=_runs(jobs, state, world) if several else None,
     )
 
@@ -535,9 +534,12 @@ def _turns(start: Ints, paces: Ints) -> Ragged:
 
 def _alone(ran: Any, tasks: Ints) -> Ragged:
     """Return the nodes of jobs on a pool: all their tasks on node 0, none if they did not run. Pairs, end to end."""
-    items = np.zeros((int(ran.sum()), 2), np.int64)
-    items[:, 1] = tasks[ran]
-    return Ragged(2 * np.concatenate(([0], np.cumsum(ran))), items.reshape(-1))
+    first = np.zeros(len(ran) + 1, np.int64)
+    np.cumsum(ran, out=first[1:])
+    first *= 2
+    items = np.zeros(first[-1], np.int64)
+    items[1::2] = tasks[ran]
+    return Ragged(first, items)
 
 
 def _pairs(core: Any) -> Ragged:

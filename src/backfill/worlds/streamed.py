@@ -228,8 +228,6 @@ class Stream:
         firsts, licences, counts, _ = some.items
         given: dict[str, Any] = {"row": column(part.rows), "licence_first": firsts}
         given |= {"licence": column(licences), "copies": column(counts[:, 0])}
-        if not self._pool:
-            given["need"] = zeros(0, 1)
         quotas, left = self._counted(made)
         if self._queued:
             n = len(part.rows)
@@ -247,7 +245,7 @@ class Stream:
         there, came = kept.jobs, len(part.rows)
         found["jobs"] = len(there) + came
         preempts, stepping = self._policy.preempts, self._options.ties == "step"
-        used = [*JOBS, *(["need"] if self._pool else []), *(["refused_for", "queued"] if self._queued else [])]
+        used = [*JOBS, *(["refused_for", "queued"] if self._queued else [])]
         for name in [*used, *(["done", "owed", "anew"] if preempts else [])]:
             found[name] = np.concatenate([found[name][there], getattr(new, name)])
         if preempts:
