@@ -58,9 +58,8 @@ def curves(quick: bool) -> Iterator[Result]:
 # The largest size at which a policy ends within a minute or so.
 SIZES = {
     ("conservative", "nodes of twenty kinds"): 10_000,
-    ("easy-wfp3", "waiting on a pool"): 10_000,
-    ("conservative", "waiting on a pool"): 3_000,
-    ("k-reservations:k=inf", "waiting on a pool"): 3_000,
+    ("conservative", "waiting on a pool"): 10_000,
+    ("k-reservations:k=inf", "waiting on a pool"): 10_000,
 }
 
 
