@@ -339,8 +339,8 @@ def _improve_gang(state, job, held):
     """
     plan, grown, length, own = state.plan, state.plan.grown, span(state, job), state.search.own
     first, last, t = plan.first[job], plan.first[job] + plan.many[job], held
-    level, begin = level_of(state.jobs.demand[job, 0]), max(state.now, grown.first[RECENT] - length + 1)
-    begin, before, more = gain_of_growth(grown, level, length, plan.heeded[job], begin, held)
+    level, since = level_of(state.jobs.demand[job, 0]), max(state.now, grown.first[RECENT] - length + 1)
+    begin, before, more = gain_of_growth(grown, level, length, plan.heeded[job], since, held)
     plan.heeded[job] = grown.together
     if state.free.shapes.exact and begin < before and begin <= held - length:
         begin, t = _before_own(state, job, begin, held)

@@ -200,8 +200,10 @@ def first_gain(state, job, begin, before, held, row):
 
 @kernel()
 def _next_chance(state, job, begin, before, held, row):
-    """Return the first instant of [begin, before) that neither the total, the outline, a fact, nor the growth of nodes
-    excludes; FUTURE if there is none."""
+    """Return the first instant of [begin, before) that is not excluded without a search; FUTURE if there is none.
+
+    All nodes together, the outline, a search in vain by a gang like it, and the growth of nodes exclude instants.
+    """
     t = _earliest_of_all(state, job, begin, before)
     while t < before:
         later = t
