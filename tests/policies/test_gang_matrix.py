@@ -118,6 +118,12 @@ def test_metrics_count_the_turns_of_a_job_and_its_run_time_alone():
 # fmt: on
 
 
+def test_a_log_of_which_no_job_runs_has_metrics():
+    log = {"job": [1], "submit": [0], "runtime": [5], "cpus": [9], "walltime": [5], "deadline": [100]}
+    found = bf.simulate(bf.Workload.from_arrays(log), Platform.pool(4), "gang-matrix").metrics
+    assert (found["rejected_jobs"], found["system_usage"]) == (1, None)
+
+
 def test_a_switch_takes_less_than_a_turn():
     log = bf.generate("lublin?jobs=5&cpus=64")
     with pytest.raises(UsageError, match="switch is 10; expected less than quantum, 5 s"):

@@ -90,7 +90,7 @@ class Runs:
             return Spans(np.arange(len(self)), self.start, self.end, one, one)
         since, rows, of = self.turns.items.reshape(-1, 3).T
         first = self.turns.first // 3
-        end = np.append(since[1:], 0)
+        end = np.append(since[1:], 0)[: len(since)]
         end[first[1:] - 1] = self.end
         return Spans(np.repeat(np.arange(len(self)), np.diff(first)), since, end, rows, of)
 
