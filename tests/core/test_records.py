@@ -12,7 +12,7 @@ from backfill.compiler import jit
 from backfill.compiler.kernel import kernel
 from backfill.compiler.loops import few_turns
 from backfill.compiler.pointer import borrow
-from backfill.compiler.record import lasting, record, shift_back, shift_forward, shift_rows_back, shift_rows_forward
+from backfill.compiler.record import kept_array, record, shift_back, shift_forward, shift_rows_back, shift_rows_forward
 from backfill.compiler.word import lowest, ones
 
 PILE = [("height", int64), ("weights", int64[::1]), ("marks", uint64[:, ::1])]
@@ -75,10 +75,10 @@ def test_python_reads_a_record_that_a_kernel_has_made():
 def test_an_array_that_lasts_is_that_of_python_or_a_copy():
     weights = np.arange(4)
     pile = Pile(height=4, weights=weights, marks=np.zeros((4, 2), np.uint64))
-    assert lasting(pile, "weights") is weights
+    assert kept_array(pile, "weights") is weights
     add_to(pile, 1)  # makes another array
     for other in (pile, new_pile(3)):
-        kept = lasting(other, "weights")
+        kept = kept_array(other, "weights")
         assert kept.flags.owndata
         assert kept.tolist() == other.weights.tolist()
 

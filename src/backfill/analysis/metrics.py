@@ -279,9 +279,9 @@ def event_metrics(
         return {}
     runs = schedule.runs_of(rows)
     dangled = runs.dangled(schedule.ready(workload.jobs)[rows])
-    held_only = math.fsum(dangled * procs[runs.job]) / (3600 * SECOND)
+    held_only = _sum(dangled * procs[runs.job]) / (3600 * SECOND)
     return {
-        "lost_cpu_hours": math.fsum((runs.lost - dangled) * procs[runs.job]) / (3600 * SECOND),
+        "lost_cpu_hours": _sum((runs.lost - dangled) * procs[runs.job]) / (3600 * SECOND),
         **({"dangling_cpu_hours": held_only} if held_only else {}),
         "requeues": int(((runs.state == NODE_FAIL) | (runs.state == PREEMPTED)).sum()) - failed,
         "cancelled_jobs": cancelled,

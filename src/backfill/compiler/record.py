@@ -165,7 +165,7 @@ def replace_array(record: Any, field: str, array: Any) -> None:
     record._arrays[field] = array
 
 
-def lasting(record: Any, field: str) -> Any:
+def kept_array(record: Any, field: str) -> Any:
     """Return an array field so that it outlives the record: the array itself if Python keeps it, else a copy."""
     array = getattr(record, field)
     own = array if jit.PLAIN else getattr(record, "_arrays", {}).get(field)

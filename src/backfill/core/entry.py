@@ -31,7 +31,7 @@ MANY = 4_096  # number of different requests that are remembered
     ROW, SUBMIT, WALLTIME, DEADLINE, USER, GROUP, PROJECT, OF, PRIORITY, ADMIN_PRIORITY,
     TASKS, SPREAD_, MOST, ALONE, BOUND, SHAPE, PLACE, ITEMS, LICENCES, HEAD,
 ) = np.arange(20)  # fmt: skip
-OWN = {"need", "most", "alone", "bound", "place", "user", "group", "project"}  # columns that nobody else has
+OWN = {"need", "most", "alone", "bound", "place", "user", "group", "project"}  # columns that `take` makes
 RULES = {"power": POWER, "pack": PACK, "spread": SPREAD, "contiguous": CONTIGUOUS, "exclusive": POWER}
 
 
@@ -204,19 +204,20 @@ class Entry(Remembers):
         self._rows += 1
         return row
 
-    def write(self, state: Any, some: Entrants, last: bool = False) -> None:
+    def write(self, state: Any, some: Entrants, only: bool = False) -> None:
         """Fill the rows of these jobs in a State that has the capacity for them.
 
-        last: whether it has no others, now or later. Then it takes over the arrays that nobody else has.
+        only: whether these are all jobs that the State ever has, one for each row. Then it takes over the columns that
+        were made for it.
         """
         table, n, first = state.jobs, len(some.jobs), some.first
         rows = slice(first, first + n)
-        new = not self._began  # then every row is zero, and pages of zeros that nobody writes to need no memory
+        new = not self._began  # then all rows are as `new_jobs` made them; zeros that nobody writes need no memory
         if n and new:
             self._began, table.origin = True, int(some.jobs.submit[0])
         for name, values in some.columns.items():
             old = getattr(table, name)
-            if last and name in OWN:
+            if only and name in OWN:
                 replace_array(table, name, column(values, old.dtype))
             elif not new or values.any():
                 old[rows] = values
@@ -236,7 +237,7 @@ class Entry(Remembers):
             state.runs.whole[rows] = some.columns["walltime"]
         if state.runs.dangles:
             state.runs.ready[rows] = np.diff(after.first) == 0
-        if last:
+        if only:
             replace_array(state.projects, "of", column(some.project, np.int32))
         else:
             state.projects.of[rows] = some.project
@@ -260,7 +261,9 @@ class Entry(Remembers):
             return np.full(n, -1, np.int32)
         partition = jobs.partition.codes if platform.partitions else np.full(n, -1)
         constraint = self._constraints.of(jobs.constraint.codes, jobs.constraint.names)
-        keys = ((constraint + 1) << 40) + ((partition.astype(np.int64) + 1) << 20) + jobs.site.codes + 1
+        keys = (
+            ((constraint.astype(np.int64) + 1) << 40) + ((partition.astype(np.int64) + 1) << 20) + jobs.site.codes + 1
+        )
         bound = self._sets.of(np.where(keys > 0, keys, -1))
         new = [key for key, number in self._sets.known.items() if number >= len(self._allowed)]
         for key in sorted(new, key=self._sets.known.__getitem__):

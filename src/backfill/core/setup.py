@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from backfill.core.batch import new_batch
 from backfill.core.entry import Entry, Room
 from backfill.core.jobs import new_jobs
@@ -138,9 +136,9 @@ def state_of(
     alone = without_accounts(platform, len(platform.licences) if licences is None else licences)
     entry = Entry(alone, policy, platform.is_pool)
     some = entry.take(jobs, platform, estimate)
-    sizes = np.ascontiguousarray(some.columns["need"][:, 0])
+    sizes = some.columns["need"][:, 0].copy()
     hidden = replace(jobs, runtime=estimate, walltime=estimate)  # no policy may know how long jobs run
     facts = policy.prepared(params, platform, hidden, asked)
     state = new_state(alone, policy, params, entry.room, sizes=sizes, facts=facts, **more)
-    entry.write(state, some, last=True)
+    entry.write(state, some, only=True)
     return state

@@ -90,7 +90,7 @@ class Counted(Ragged):
     def of_items(cls, jobs: int, job: Ints, item: Ints, count: Ints) -> "Counted":
         """Build from triples of job, item and count in any order; those of the same job and item are summed."""
         if not len(item):
-            return cls(np.zeros(jobs + 1, np.int64), item, count)
+            return cls(np.zeros(jobs + 1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
         many = int(item.max(initial=0)) + 1
         pairs, inverse = np.unique(job * many + item, return_inverse=True)
         counts = np.zeros(len(pairs), np.int64)

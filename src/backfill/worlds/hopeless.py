@@ -64,9 +64,9 @@ def _fitting(
     asks[licences.jobs[mine], np.searchsorted(picky, licences.items[mine])] = 1
     partition = jobs.partition.codes if platform.partitions else np.broadcast_to(-1, len(jobs))
     bound = np.zeros(len(jobs), np.int64)
-    for place, codes in ((40, jobs.constraint.codes), (20, partition), (0, jobs.site.codes)):
+    for shift, codes in ((40, jobs.constraint.codes), (20, partition), (0, jobs.site.codes)):
         if codes.max(initial=-1) >= 0:
-            bound += (codes.astype(np.int64) + 1) << place
+            bound += (codes.astype(np.int64) + 1) << shift
     empty = np.zeros(len(jobs), np.bool_)
     for first, rows in _alike(np.column_stack([bound, asks]) if len(picky) else bound):
         name = jobs.partition[first] if partition[first] >= 0 else ""
@@ -78,7 +78,7 @@ def _fitting(
 
 
 def _alike(keys: Ints) -> Iterator[tuple[int, Ints | slice]]:
-    """Yield the rows with each of the keys, and the first of these."""
+    """Yield the first row with each of the keys, and all rows with it."""
     if len(keys) and (keys == keys[0]).all():  # the most common case, for which nothing need be sorted
         yield 0, slice(None)
         return
@@ -98,7 +98,7 @@ def _gangs_fit(jobs: Jobs, rows: Ints | slice, capacity: Ints, site: Ints) -> ND
     left = np.flatnonzero(~fits)
     if not len(left):
         return fits
-    every = np.arange(len(jobs))[rows]
+    every = np.arange(len(jobs))[rows]  # as numbers
     on_site = left[spread[left] == SITE]
     for each in np.unique(site).tolist() if len(on_site) else ():
         fits[on_site] |= _hold(jobs, every[on_site], capacity[site == each])

@@ -15,7 +15,7 @@ import numpy as np
 
 from backfill.compiler.explain import is_users
 from backfill.compiler.far import address_of
-from backfill.compiler.record import column, lasting
+from backfill.compiler.record import column, kept_array
 from backfill.compiler.users import Misused
 from backfill.core.acts import do_act
 from backfill.core.errors import OK, raise_misuse, story
@@ -478,9 +478,9 @@ def schedule_of(jobs: Table, state: Any, world: Any, several: bool = False) -> S
     held = _alone(ran, jobs.tasks) if state.machine.pool else _rows(_pairs(core), last)
 
     def of_last(values: Any, nothing: Any) -> Any:
-        column = values[last]  # the last of all, where there is none
-        column[~ran] = nothing
-        return column
+        found = values[last]
+        found[~ran] = nothing
+        return found
 
     return Schedule(
         job=jobs.job,
@@ -490,8 +490,8 @@ def schedule_of(jobs: Table, state: Any, world: Any, several: bool = False) -> S
         state=np.where(world.outcome == NOT_YET, np.int8(PENDING), world.outcome),
         reason=of_last(core.reason, -1),
         rejected_for=jobs.causes,
-        eligible=lasting(world, "eligible"),
-        promise=lasting(state.promises, "first")[: len(last)],
+        eligible=kept_array(world, "eligible"),
+        promise=kept_array(state.promises, "first")[: len(last)],
         nodes=jobs.nodes,
         held=jobs.whole.own_tasks(held, slice(None)),
         runs=_runs(jobs, state, world) if several else None,

@@ -180,7 +180,7 @@ class Stream:
         )
 
     def _table(self, known: "_Known") -> Table:
-        whole = WholeNodes(known.own_tasks, known.per_node, np.zeros(0, np.bool_), zeros(0, 0))
+        whole = WholeNodes(known.own_tasks, known.per_node, np.zeros(0, np.bool_), zeros(len(known.own_tasks), 0))
         return Table(known.job, self._world.submit, self._world.tasks, whole, known.causes, self._described.nodes)
 
     def _enter(self, part: Part) -> None:
